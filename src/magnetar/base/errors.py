@@ -1,0 +1,276 @@
+"""The one tree of errors: what happened, whether it may have happened, and what the caller may do about it.
+
+Each class carries its outcome, its retry advice, its wire code (Pulsar's ServerError number) and its HTTP status, so that broker,
+REST and client agree from one table. Raise the class that is true; never invent a code at the place of raising unless a recorded
+exchange of the real Pulsar says so (`wire_code=` and `http_status=` override one instance).
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Any, ClassVar
+
+
+class Outcome(Enum):
+    DEFINITE = auto()  # we know: it happened, or it did not
+    INDEFINITE = auto()  # it may have happened: look before you repeat
+
+
+class Retry(Enum):
+    NEVER = auto()  # the same call fails again
+    SAME = auto()  # the same call may succeed later
+    REFRESH = auto()  # look again (owner, version, layout), then call
+
+
+class MagnetarError(Exception):
+    """The root. `what` is the sentence for people: what, why, what to do; `facts` are for programs and logs."""
+
+    outcome: ClassVar[Outcome] = Outcome.DEFINITE
+    retry: ClassVar[Retry] = Retry.NEVER
+    wire: ClassVar[int] = 0
+    http: ClassVar[int] = 500
+
+    def __init__(self, what: str = "", *, wire_code: int | None = None, http_status: int | None = None, **facts: Any) -> None:
+        self.what = what or type(self).__name__
+        self.facts = facts
+        self.wire_code: int = self.wire if wire_code is None else wire_code
+        self.http_status: int = self.http if http_status is None else http_status
+        super().__init__(self.what)
+
+    def __str__(self) -> str:
+        if not self.facts:
+            return self.what
+        return self.what + " (" + ", ".join(f"{key}={value}" for key, value in self.facts.items()) + ")"
+
+
+# The caller's bug; never retried.
+
+
+class Misuse(MagnetarError):
+    wire = 22
+    http = 412
+
+
+class InvalidName(Misuse):
+    wire = 17
+
+
+class InvalidRange(Misuse):
+    pass
+
+
+class LimitExceeded(Misuse):
+    pass
+
+
+class InvalidTransition(Misuse):
+    """A machine met an event that its state does not know: a bug of ours or of the peer."""
+
+
+# The system said no; nothing happened.
+
+
+class Refused(MagnetarError):
+    wire = 22
+    http = 412
+
+
+class NotAuthenticated(Refused):
+    wire = 3
+    http = 401
+
+
+class NotAuthorized(Refused):
+    wire = 4
+    http = 403
+
+
+class NotFound(Refused):
+    """A ledger, an entry, a record. Topics, subscriptions and consumers have their own codes below."""
+
+    wire = 2
+    http = 404
+
+
+class TopicNotFound(NotFound):
+    wire = 11
+
+
+class SubscriptionNotFound(NotFound):
+    wire = 12
+
+
+class ConsumerNotFound(NotFound):
+    wire = 13
+
+
+class NoSuchLedger(NotFound):
+    pass
+
+
+class NoSuchEntry(NotFound):
+    pass
+
+
+class AlreadyExists(Refused):
+    http = 409
+
+
+class Conflict(Refused):
+    """A version did not match, a thing is not empty or in use."""
+
+    retry = Retry.REFRESH
+    wire = 1
+    http = 409
+
+
+class BadVersion(Conflict):
+    pass
+
+
+class NotEmpty(Conflict):
+    pass
+
+
+class ConsumerBusy(Conflict):
+    wire = 5
+
+
+class ProducerBusy(Conflict):
+    wire = 16
+
+
+class ConsumerAssignError(Conflict):
+    """Sticky hash ranges that overlap or leave the range 0..65535."""
+
+    wire = 19
+
+
+class IncompatibleSchema(Refused):
+    wire = 18
+    http = 409
+
+
+class QuotaExceeded(Refused):
+    retry = Retry.SAME
+    wire = 8
+
+
+class Fenced(Refused):
+    """A newer term, epoch or owner exists. 25 for producers; pass wire_code=5 for consumers, 6 elsewhere."""
+
+    retry = Retry.REFRESH
+    wire = 25
+    http = 409
+
+
+class Superseded(Fenced):
+    pass
+
+
+class Closed(Refused):
+    """The writer, ledger, topic or connection is closed: nothing of this call happened."""
+
+    retry = Retry.REFRESH
+    wire = 6
+    http = 409
+
+
+class Sealed(Refused):
+    """The topic or segment is terminated: `end` among the facts says where."""
+
+    retry = Retry.REFRESH
+    wire = 15
+    http = 409
+
+
+class Moved(Refused):
+    retry = Retry.REFRESH
+    wire = 6
+    http = 307
+
+
+class NotBuilt(Refused):
+    """A known command or route of Pulsar that Magnetar does not have yet."""
+
+    http = 501
+
+
+# Nothing happened, try again.
+
+
+class Unavailable(MagnetarError):
+    retry = Retry.SAME
+    wire = 6
+    http = 503
+
+
+class NotReady(Unavailable):
+    pass
+
+
+class Busy(Unavailable):
+    pass
+
+
+class NotEnoughNodes(Unavailable):
+    pass
+
+
+class Throttled(Unavailable):
+    wire = 14
+    http = 429
+
+
+class StorageFull(Unavailable):
+    """The disk or a quota of it is full: nothing was acknowledged, the node stops taking writes."""
+
+    wire = 2
+    http = 507
+
+
+# It may have happened.
+
+
+class Unknown(MagnetarError):
+    outcome = Outcome.INDEFINITE
+    retry = Retry.REFRESH
+    wire = 6
+    http = 503
+
+
+class TimedOut(Unknown):
+    http = 504
+
+
+class ConnectionLost(Unknown):
+    http = 503
+
+
+class StorageFailed(Unknown):
+    """A write or sync failed: what was in flight may or may not be on the disk. The writer is dead."""
+
+    wire = 2
+    http = 500
+
+
+# Bytes lie: stop, do not guess.
+
+
+class Corrupt(MagnetarError):
+    wire = 2
+    http = 500
+
+
+class BadChecksum(Corrupt):
+    """The client's bytes, not ours."""
+
+    wire = 9
+    http = 400
+
+
+class BadFrame(Corrupt):
+    """A frame that cannot be read: the connection is closed with this reason."""
+
+    wire = 22
+    http = 400

@@ -1,0 +1,99 @@
+"""The contract of a ledger store. Read it as a specification; `tests/contract` runs it against every engine.
+
+A ledger is an append-only list of entries numbered densely from 0, written by one writer and then sealed for good. What was
+acknowledged is never lost; what was not may or may not be there after a recovery. `open(recover=True)` fences: when it returns, no
+append of any earlier writer can ever be acknowledged, the ledger is sealed and its last entry fixed.
+
+Any failed append kills the writer: the runs behind it fail too, none of them is acknowledged, and the caller rolls to a new ledger
+and sends them again. An entry that failed with an `Unknown` error may show up after recovery: callers must be able to bear it twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from magnetar.base.errors import MagnetarError
+from magnetar.ledger.run import Run
+
+Done = Callable[[int, MagnetarError | None], None]  # (entry id of the run's first entry, or -1 with the error)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerInfo:
+    ledger: int
+    sealed: bool
+    last_entry: int  # -1: empty, or not known while open for writing elsewhere
+    bytes: int
+    custom: dict[str, str]
+
+
+class Writer(Protocol):
+    ledger: int
+
+    def append(self, run: Run, done: Done) -> None:
+        """Take the run, number its entries, and call `done` on the loop once it is durable. Callbacks come in the order of the
+        appends; many may be in flight; never called inside `append` itself. The run's `ledger` and `first` are set before `done`."""
+        ...
+
+    @property
+    def lac(self) -> int:
+        """The last entry that was acknowledged, -1 if none."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """Bytes acknowledged so far."""
+        ...
+
+    async def close(self) -> None:
+        """Seal at the last acknowledged entry; appends still pending fail with Closed."""
+        ...
+
+
+class Reader(Protocol):
+    ledger: int
+
+    @property
+    def last_entry(self) -> int: ...
+
+    @property
+    def length(self) -> int: ...
+
+    @property
+    def sealed(self) -> bool: ...
+
+    async def read(self, first: int, last: int, bytes_max: int) -> Run:
+        """Consecutive entries from `first`, at least one, at most up to `last` and, past the first entry, `bytes_max`.
+        Past the last entry: NoSuchEntry. Deleted meanwhile: NoSuchLedger."""
+        ...
+
+    async def count(self, first: int, last: int) -> tuple[int, int]:
+        """(messages, bytes) of entries first..last inclusive, from the index where the engine has one."""
+        ...
+
+
+class LedgerStore(Protocol):
+    async def create(self, custom: dict[str, str]) -> Writer:
+        """A new ledger with an id no ledger of this store had before; ids grow."""
+        ...
+
+    async def open(self, ledger: int, *, recover: bool) -> Reader:
+        """`recover=True` fences, seals and fixes the last entry; idempotent, concurrent recoverers agree. `recover=False` reads an
+        open ledger up to its last acknowledged entry as this store knows it."""
+        ...
+
+    async def delete(self, ledger: int) -> None:
+        """Idempotent; space returns later. A reader that is open finds out by NoSuchLedger."""
+        ...
+
+    async def info(self, ledger: int) -> LedgerInfo:
+        """NoSuchLedger if there is none."""
+        ...
+
+    async def list(self, custom: dict[str, str]) -> list[int]:
+        """Ids of ledgers whose custom metadata holds all of these pairs, ascending: for the sweep of orphans."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,105 @@
+"""The contract of a metadata store. Read it as a specification; `tests/contract` runs it against every engine.
+
+A store maps slash-separated paths to small values, each with a version. There are no transactions over several keys: every invariant
+of ours is a compare-and-set on one record.
+
+1. Value plus path stay below METADATA_VALUE_BYTES_MAX; ephemeral nodes have no children.
+2. Events of one path keep their order and arrive at least once; who hears one re-reads.
+3. An operation that fails with an `Unknown` error may have happened; `put_checked` re-reads and compares.
+4. After SessionLost no ephemeral of the old session may be assumed; after SessionReestablished the session id differs.
+5. Caches live above the store and are dropped on events, on Resync and on session changes.
+6. Paths start with "/", have no empty part and no trailing slash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol
+
+ABSENT = -1  # `expected=ABSENT`: create, and fail if it is there
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    path: str
+    version: int  # opaque: compare for equality only
+    first_version: bool  # nobody has changed it since its creation
+    ctime_ms: int
+    mtime_ms: int
+    ephemeral: bool
+    mine: bool  # created by this session
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    value: bytes
+    stat: Stat
+
+
+class Change(Enum):
+    CREATED = auto()
+    MODIFIED = auto()
+    DELETED = auto()
+    CHILDREN_CHANGED = auto()  # path is the parent
+    RESYNC = auto()  # events may have been lost: drop what is cached under this prefix
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    change: Change
+    path: str
+
+
+class Session(Enum):
+    CONNECTION_LOST = auto()
+    RECONNECTED = auto()
+    LOST = auto()
+    REESTABLISHED = auto()
+
+
+Unsubscribe = Callable[[], None]
+
+
+class MetadataStore(Protocol):
+    session_id: str
+
+    async def get(self, path: str) -> Node | None: ...
+
+    async def sync(self, path: str) -> None:
+        """The next read sees every write completed before this call."""
+        ...
+
+    async def exists(self, path: str) -> bool: ...
+
+    async def children(self, path: str) -> list[str]:
+        """Names of direct children, sorted; [] when there are none. A value-less parent may or may not exist."""
+        ...
+
+    def scan(self, path: str, *, after: str | None = None, limit: int | None = None) -> AsyncIterator[tuple[str, Node]]:
+        """Direct children that hold a value, in name order, read in pages: the way to list what may be large."""
+        ...
+
+    async def put(
+        self, path: str, value: bytes, *, expected: int | None = None, ephemeral: bool = False, sequential: bool = False
+    ) -> Stat:
+        """Write, creating parents. `expected` a version or ABSENT: BadVersion on mismatch. `sequential` appends a unique, increasing
+        suffix to the path (see `Stat.path`)."""
+        ...
+
+    async def delete(self, path: str, *, expected: int | None = None) -> None:
+        """NotFound, BadVersion, NotEmpty."""
+        ...
+
+    async def delete_tree(self, path: str) -> None:
+        """The node and everything below it, not atomically; nothing there is no error."""
+        ...
+
+    def subscribe(self, prefix: str, heard: Callable[[Event], None]) -> Unsubscribe:
+        """Events of this path and everything below it, called on the loop after the change can be read."""
+        ...
+
+    def on_session(self, heard: Callable[[Session], None]) -> Unsubscribe: ...
+
+    async def close(self) -> None: ...
