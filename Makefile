@@ -1,0 +1,62 @@
+# Everything a developer runs. `make test` is enough on a fresh machine: Python 3.11 or newer and PyPI are all it needs.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+.PHONY: help setup lint format test test-all unit fuzz chaos bench proto clean
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+PYTEST := $(PY) -m pytest
+
+# Parallel suites share nothing but processors; serial ones start brokers and count what they see.
+PARALLEL := $(wildcard tests/tidy tests/unit tests/contract)
+SERIAL := $(wildcard tests/process tests/compat)
+FUZZ := $(wildcard tests/fuzz)
+CODE := $(wildcard src tests simulation benchmarks)
+
+help:  ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP)  ## the virtual environment with everything that tests need
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("Magnetar needs Python 3.11 or newer, this is %d.%d: run make PYTHON=python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	[ -x $(PY) ] || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[broker,dev]'
+	touch $(STAMP)
+
+lint: $(STAMP)  ## ruff, mypy strict, the rules of the house
+	$(VENV)/bin/ruff check $(CODE)
+	$(VENV)/bin/ruff format --check $(CODE)
+	$(VENV)/bin/mypy
+	$(PYTEST) tests/tidy
+
+format: $(STAMP)  ## let ruff put the code in shape
+	$(VENV)/bin/ruff check --fix $(CODE)
+	$(VENV)/bin/ruff format $(CODE)
+
+unit: $(STAMP)  ## tidy, unit and contract tests: under a minute
+	$(PYTEST) -n 2 --dist loadfile -m "not slow" $(PARALLEL)
+
+test: unit  ## everything that needs PyPI only: unit, a minute of fuzzing, processes, other people's clients
+	for suite in $(FUZZ) $(SERIAL); do MAGNETAR_FUZZ_S=60 $(PYTEST) -m "not slow" $$suite; done
+
+test-all: test  ## what takes minutes on top of `make test`
+	$(PYTEST) -m slow tests || [ $$? -eq 5 ]
+
+fuzz: $(STAMP)  ## ten minutes of hostile bytes
+	MAGNETAR_FUZZ_S=600 $(PYTEST) --timeout 1200 $(FUZZ)
+
+chaos: $(STAMP)  ## kill -9 under load, for long: KILLS=500
+	MAGNETAR_KILLS=$${KILLS:-500} $(PYTEST) --timeout 14400 -k kill tests/process
+
+bench: $(STAMP)  ## the broker beside its ceilings, ratios in one run; writes benchmarks/results/
+	$(PY) -m benchmarks.broker
+
+clean:  ## forget what was built; data is left alone
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
