@@ -1,0 +1,73 @@
+"""A small runtime for unit and crash tests: the real loop, no threads, files of the test's choosing.
+
+`offload` runs the work at once, on the loop, and completes its future with `call_soon`, so a test is one thread and the
+same every time, while callers still see what the contract promises: never a result inside the call. Time is the loop's
+own; chance comes from the seed. It trusts its caller to be inside a running loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from magnetar.base.errors import Closed
+from magnetar.runtime.files import Files
+from magnetar.runtime.runtime import Owner
+
+T = TypeVar("T")
+
+EPOCH_MS = 1_750_000_000_000  # where this runtime's wall clock starts: any fixed instant
+
+
+class InlineRuntime:
+    def __init__(self, files: Files, seed: int = 0) -> None:
+        self.files = files
+        self.marked: list[tuple[str, dict[str, object]]] = []
+        self._seed = seed
+        self._rngs: dict[str, random.Random] = {}
+
+    def wall(self) -> int:
+        return EPOCH_MS + int(self.monotonic() * 1000)
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def rng(self, stream: str) -> random.Random:
+        found = self._rngs.get(stream)
+        if found is None:
+            found = self._rngs[stream] = random.Random(f"{self._seed}:{stream}")
+        return found
+
+    def spawn(self, owner: Owner, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        if owner.closed:
+            work.close()
+            raise Closed(f"{owner.name} is closed and takes no more tasks")
+        task = asyncio.get_running_loop().create_task(work)
+        owner.adopt(task)
+        return task
+
+    def offload(self, work: Callable[[], T], lane: str) -> asyncio.Future[T]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        try:
+            result = work()
+        except BaseException as error:  # whatever it was belongs to whoever awaits, as on a real lane
+            loop.call_soon(_fail, future, error)
+        else:
+            loop.call_soon(_succeed, future, result)
+        return future
+
+    def mark(self, name: str, **facts: object) -> None:
+        self.marked.append((name, facts))
+
+
+def _succeed(future: asyncio.Future[T], result: T) -> None:
+    if not future.cancelled():
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[T], error: BaseException) -> None:
+    if not future.cancelled():
+        future.set_exception(error)

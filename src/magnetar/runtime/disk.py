@@ -1,0 +1,202 @@
+"""Files of this machine: the contract of `files.py` kept with POSIX calls.
+
+Every write is whole (short writes are continued), every failure is an error of the tree: no space left is
+`StorageFull`, anything else `StorageFailed`, because after a failed write or sync nobody knows what the disk holds.
+It caches nothing and retries nothing but an interrupted call; it trusts the kernel that `fdatasync` returning means
+durable.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+
+from magnetar.base.errors import Conflict, MagnetarError, NotFound, StorageFailed, StorageFull
+from magnetar.runtime.files import Buffer
+
+IOV_MAX = max(16, os.sysconf("SC_IOV_MAX"))  # buffers one pwritev takes; POSIX promises 16
+ZEROS = bytes(1024 * 1024)  # allocation writes these: only written blocks spare a later datasync its metadata
+HOLDER_BYTES_MAX = 4096  # what is read of a lock file to name its holder
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def _error(what: str, path: str, error: OSError) -> MagnetarError:
+    reason = error.strerror or str(error)
+    if error.errno in FULL:
+        return StorageFull(f"cannot {what} {path}: {reason}; free space on that file system", path=path)
+    return StorageFailed(f"cannot {what} {path}: {reason}; check the disk and the permissions", path=path)
+
+
+class RealFile:
+    """One descriptor. Not for two threads at once, but for `close`, which must come last."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+
+    def size(self) -> int:
+        try:
+            return os.fstat(self._fd).st_size
+        except OSError as error:
+            raise _error("stat", self.path, error) from error
+
+    def pwritev(self, buffers: Sequence[Buffer], offset: int) -> int:
+        fd, at = self._fd, offset
+        try:
+            for start in range(0, len(buffers), IOV_MAX):
+                chunk = buffers[start : start + IOV_MAX]
+                wanted = sum(map(len, chunk))
+                written = os.pwritev(fd, chunk, at)
+                if written < wanted:
+                    self._write_rest(chunk, at, written)
+                at += wanted
+        except OSError as error:
+            raise _error("write", self.path, error) from error
+        return at - offset
+
+    def _write_rest(self, buffers: Sequence[Buffer], offset: int, written: int) -> None:
+        """Continue a short write. Joining is fine here: it happens near a full disk or not at all."""
+        rest = memoryview(b"".join(buffers))
+        while written < len(rest):
+            step = os.pwrite(self._fd, rest[written:], offset + written)
+            if step == 0:
+                raise OSError(errno.ENOSPC, "no progress in writing")
+            written += step
+
+    def pread(self, size: int, offset: int) -> bytes:
+        try:
+            data = os.pread(self._fd, size, offset)
+            if len(data) == size or not data:
+                return data
+            parts = [data]
+            got = len(data)
+            while got < size and (data := os.pread(self._fd, size - got, offset + got)):
+                parts.append(data)
+                got += len(data)
+            return b"".join(parts)
+        except OSError as error:
+            raise _error("read", self.path, error) from error
+
+    def datasync(self) -> None:
+        try:
+            os.fdatasync(self._fd)
+        except OSError as error:
+            raise _error("sync", self.path, error) from error
+
+    def allocate(self, size: int) -> None:
+        at = self.size()
+        try:
+            while at < size:
+                at += os.pwrite(self._fd, ZEROS[: size - at], at)
+        except OSError as error:
+            raise _error("allocate", self.path, error) from error
+
+    def truncate(self, size: int) -> None:
+        try:
+            os.ftruncate(self._fd, size)
+        except OSError as error:
+            raise _error("truncate", self.path, error) from error
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class RealLock:
+    """An advisory lock on a file: gone with its process, however that ends."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class RealFiles:
+    __slots__ = ()
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        try:
+            return RealFile(path, os.open(path, flags, 0o640))
+        except FileNotFoundError as error:
+            raise NotFound(f"no such file: {path}", path=path) from error
+        except OSError as error:
+            raise _error("open", path, error) from error
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def rename(self, old: str, new: str) -> None:
+        try:
+            os.rename(old, new)
+        except FileNotFoundError as error:
+            raise NotFound(f"no such file: {old}", path=old) from error
+        except OSError as error:
+            raise _error("rename", old, error) from error
+
+    def remove(self, path: str) -> None:
+        try:
+            os.remove(path)
+        except FileNotFoundError as error:
+            raise NotFound(f"no such file: {path}", path=path) from error
+        except OSError as error:
+            raise _error("remove", path, error) from error
+
+    def mkdir(self, directory: str) -> None:
+        try:
+            os.makedirs(directory, mode=0o750, exist_ok=True)
+        except OSError as error:
+            raise _error("create the directory", directory, error) from error
+
+    def sync_dir(self, directory: str) -> None:
+        try:
+            fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise _error("sync the directory", directory, error) from error
+
+    def free(self, directory: str) -> int:
+        try:
+            stat = os.statvfs(directory)
+        except OSError as error:
+            raise _error("stat", directory, error) from error
+        return stat.f_bavail * stat.f_frsize
+
+    def lock(self, path: str, holder: str) -> RealLock:
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        except OSError as error:
+            raise _error("open", path, error) from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, holder.encode(), 0)
+        except BlockingIOError as error:
+            other = os.pread(fd, HOLDER_BYTES_MAX, 0).decode(errors="replace").strip() or "an unknown process"
+            os.close(fd)
+            raise Conflict(f"{path} is held by {other}: stop it or use another directory", holder=other) from error
+        except OSError as error:
+            os.close(fd)
+            raise _error("lock", path, error) from error
+        return RealLock(fd)
+
+    def list(self, directory: str) -> list[str]:
+        try:
+            return sorted(os.listdir(directory))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _error("list", directory, error) from error
