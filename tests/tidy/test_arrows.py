@@ -1,0 +1,110 @@
+"""Who may import whom: house.md's arrows as one table, held against every import of every module, deferred ones too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.tidy.repository import PACKAGE, Source, findings, product
+
+LEAF = {"base"}
+PURE = LEAF | {"layout", "wire"}
+STORED = LEAF | {"runtime", "observe", "metadata"}
+TOPIC = PURE | STORED | {"ledger", "schema", "policy"}
+CLUSTER = TOPIC | {"topic"}
+ABOVE = CLUSTER | {"cluster"}
+BROKER = ABOVE | {"scalable", "txn", "geo", "security", "client"}
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "": set(),  # the package itself: importing magnetar costs nothing
+    "base": set(),
+    "layout": LEAF,
+    "wire": LEAF | {"layout"},
+    "runtime": LEAF,
+    "observe": LEAF | {"runtime"},
+    "metadata": LEAF | {"runtime", "observe"},
+    "ledger": STORED,
+    "schema": STORED | {"ledger"},
+    "policy": STORED | {"ledger"},
+    "topic": TOPIC,
+    "cluster": CLUSTER,
+    "security": STORED | {"policy"},
+    "scalable": ABOVE,
+    "txn": ABOVE,
+    "geo": ABOVE | {"client"},
+    "broker": BROKER,
+    "admin": BROKER | {"broker"},
+    "client": PURE | {"runtime", "observe"},
+    "spark": LEAF | {"client"},
+    "testing": LEAF | {"broker", "admin", "client"},
+    "cli": LEAF | {"client"},
+}
+DEFERRED: dict[str, set[str]] = {
+    "cli": {"broker", "admin", "testing", "spark"}
+}  # inside a command, so that --version stays quick
+NOBODY = {"cli", "console"}
+
+
+def wrong_arrows(source: Source) -> Iterator[str]:
+    room = source.room
+    if room not in MAY_IMPORT:
+        yield source.found(1, f"room {room!r} is not in house.md; a new folder needs its arrows first")
+        return
+    for statement, _, target in source.imports:
+        parts = target.split(".")
+        if parts[0] == "simulation":
+            yield source.found(statement, "nobody imports simulation")
+        if parts[0] != PACKAGE or len(parts) < 2:
+            continue
+        other = parts[1]
+        if other == room or other.startswith("__"):
+            continue
+        allowed = MAY_IMPORT[room] | (DEFERRED.get(room, set()) if statement in source.deferred else set())
+        if other not in allowed:
+            yield source.found(statement, f"{room or PACKAGE} may not import {other}")
+
+
+def test_every_import_follows_the_arrows() -> None:
+    assert findings(wrong_arrows, product()) == []
+
+
+def test_the_table_has_no_circle() -> None:
+    standing: set[str] = set()
+    while len(standing) < len(MAY_IMPORT):
+        ready = {room for room, below in MAY_IMPORT.items() if room not in standing and below <= standing}
+        assert ready, f"a circle among {sorted(set(MAY_IMPORT) - standing)}"
+        standing |= ready
+    assert not {room for below in MAY_IMPORT.values() for room in below} & NOBODY
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/magnetar/base/x.py", "from magnetar.wire import frames"),
+        ("src/magnetar/base/x.py", "import magnetar.wire.frames"),
+        ("src/magnetar/ledger/x.py", "from magnetar import wire"),
+        ("src/magnetar/ledger/local/x.py", "from ...wire import frames"),
+        ("src/magnetar/wire/x.py", "def f():\n    from magnetar.topic import publish"),
+        ("src/magnetar/client/x.py", "from magnetar.broker import node"),
+        ("src/magnetar/cli/x.py", "from magnetar.broker import node"),
+        ("src/magnetar/broker/x.py", "def f():\n    import magnetar.cli.main"),
+        ("src/magnetar/topic/x.py", "import simulation.world"),
+        ("src/magnetar/plumbing/x.py", ""),
+    ],
+)
+def test_a_wrong_arrow_is_caught(path: str, text: str) -> None:
+    assert findings(wrong_arrows, [Source(path, text)])
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/magnetar/cli/x.py", "def f():\n    from magnetar.broker import node"),
+        ("src/magnetar/cli/x.py", "from magnetar import __version__"),
+        ("src/magnetar/topic/x.py", "from magnetar.ledger.run import Run\nimport asyncio"),
+        ("src/magnetar/ledger/local/x.py", "from ..run import Run"),
+    ],
+)
+def test_a_right_arrow_is_let_through(path: str, text: str) -> None:
+    assert findings(wrong_arrows, [Source(path, text)]) == []

@@ -1,0 +1,104 @@
+"""Files that decide import nothing that waits; files on the path of a message stay plain, so that mypyc compiles them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.tidy.repository import ROOT, Source, findings, product
+
+# Whole rooms, and single files of rooms that also do. A decider takes values and returns values.
+DECIDERS = [
+    "base/",
+    "layout/",
+    "wire/",
+    "ledger/run.py",
+]
+HOT = [
+    "wire/frames.py",
+    "wire/entry.py",
+    "wire/templates.py",
+    "topic/run.py",
+    "ledger/run.py",
+    "ledger/local/records.py",
+]
+WAITING = {
+    "asyncio",
+    "socket",
+    "ssl",
+    "selectors",
+    "threading",
+    "concurrent",
+    "time",
+    "random",
+    "secrets",
+    "uvloop",
+    "sqlite3",
+    "logging",
+}
+
+
+def waits(source: Source) -> Iterator[str]:
+    for statement, _, target in source.imports:
+        if target.split(".")[0] in WAITING:
+            yield source.found(statement, f"a file that decides imports no {target.split('.')[0]}")
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.AsyncFunctionDef | ast.Await):
+            yield source.found(node, "a file that decides does not wait")
+
+
+def ceremony(source: Source) -> Iterator[str]:
+    for statement, _, target in source.imports:
+        if target.split(".")[0] == "msgspec" or target in ("typing.Protocol", "dataclasses.dataclass", "dataclasses"):
+            yield source.found(statement, f"a hot file has no {target}")
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Match):
+            yield source.found(node, "a hot file has no match")
+        if isinstance(node, ast.Lambda):
+            yield source.found(node, "a hot file has no nested function")
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for inner in ast.walk(node):
+                if inner is not node and isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                    yield source.found(inner, "a hot file has no nested function")
+
+
+def chosen(prefixes: list[str]) -> list[Source]:
+    return [source for source in product() if source.path.removeprefix("src/magnetar/").startswith(tuple(prefixes))]
+
+
+def test_deciders_do_not_wait() -> None:
+    assert findings(waits, chosen(DECIDERS)) == []
+
+
+def test_hot_files_are_plain() -> None:
+    assert findings(ceremony, chosen(HOT)) == []
+
+
+@pytest.mark.parametrize("path", [*DECIDERS, *HOT])
+def test_the_lists_name_what_exists(path: str) -> None:
+    assert (ROOT / "src" / "magnetar" / path).exists(), "renamed or removed? change the list with it"
+
+
+@pytest.mark.parametrize(
+    "text", ["import asyncio", "def f():\n    from time import monotonic", "async def f():\n    pass"]
+)
+def test_a_decider_that_waits_is_caught(text: str) -> None:
+    assert findings(waits, [Source("src/magnetar/wire/x.py", text)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from dataclasses import dataclass",
+        "import dataclasses",
+        "from typing import Any, Protocol",
+        "import msgspec",
+        "def f(x):\n    match x:\n        case 1:\n            pass",
+        "def f():\n    def g():\n        pass",
+        "f = lambda: 1",
+    ],
+)
+def test_ceremony_in_a_hot_file_is_caught(text: str) -> None:
+    assert findings(ceremony, [Source("src/magnetar/wire/frames.py", text)])
