@@ -1,4 +1,4 @@
-"""Files that decide import nothing that waits; files on the path of a message stay plain, so that mypyc compiles them."""
+"""Files that decide import nothing that waits; files on the path of a message stay plain for mypyc to compile them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ SUITES = {"unit", "contract", "model", "sim", "process", "compat", "fuzz", "tidy
 
 
 def no_mirror(source: Source) -> Iterator[str]:
-    """tests/unit/wire/test_frames.py or test_frames_<aspect>.py stands for src/magnetar/wire/frames.py or that folder."""
+    """tests/unit/wire/test_frames.py, or test_frames_<aspect>.py, stands for src/magnetar/wire/frames.py or frames/."""
     if not source.path.startswith("tests/unit/"):
         return
     folder = ROOT / "src" / "magnetar" / "/".join(source.parts[2:-1])

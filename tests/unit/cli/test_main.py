@@ -1,0 +1,61 @@
+"""The command line from outside: what it prints where, and how it ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from magnetar import __version__
+from magnetar.cli.exits import Exit
+from magnetar.cli.main import main
+
+
+def test_version_is_told_without_loading_anything_heavy() -> None:
+    script = "import sys; from magnetar.cli.main import main; main(['--version']); print(*sorted(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    version, modules = ran.stdout.splitlines()
+    assert version == f"magnetar {__version__}"
+    heavy = {"asyncio", "cyclopts", "rich", "google.protobuf", "msgspec", "uvloop", "sqlite3", "starlette"}
+    assert not heavy & set(modules.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["standalon"], "standalon"),
+        (["standalone", "--prot", "6650"], "--prot"),
+        (["standalone", "--port", "many"], "many"),
+        (["standalone", "--port", "70000"], "65535"),
+        (["standalone", "--conf", "there-is-no-such-file.conf"], "there-is-no-such-file.conf"),
+        (["standalone", "--data"], "--data"),
+    ],
+)
+def test_a_usage_mistake_says_what_and_what_to_run(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == Exit.USAGE
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert said in shown.err
+    assert "run: magnetar" in shown.err
+    assert "Traceback" not in shown.err
+
+
+def test_a_data_folder_that_is_a_file_is_refused_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = tmp_path / "file"
+    taken.write_text("x")
+    assert main(["standalone", "--data", str(taken)]) == Exit.USAGE
+    assert str(taken) in capsys.readouterr().err
+
+
+def test_help_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == Exit.OK
+    assert "standalone" in capsys.readouterr().out
+    assert main(["standalone", "--help"]) == Exit.OK
+    shown = capsys.readouterr().out
+    assert all(option in shown for option in ("--data", "--port", "--http-port", "--conf"))
