@@ -1,7 +1,7 @@
 """The contract of a metadata store. Read it as a specification; `tests/contract` runs it against every engine.
 
-A store maps slash-separated paths to small values, each with a version. There are no transactions over several keys: every invariant
-of ours is a compare-and-set on one record.
+A store maps slash-separated paths to small values, each with a version. There are no transactions over several keys:
+every invariant of ours is a compare-and-set on one record.
 
 1. Value plus path stay below METADATA_VALUE_BYTES_MAX; ephemeral nodes have no children.
 2. Events of one path keep their order and arrive at least once; who hears one re-reads.
@@ -84,8 +84,8 @@ class MetadataStore(Protocol):
     async def put(
         self, path: str, value: bytes, *, expected: int | None = None, ephemeral: bool = False, sequential: bool = False
     ) -> Stat:
-        """Write, creating parents. `expected` a version or ABSENT: BadVersion on mismatch. `sequential` appends a unique, increasing
-        suffix to the path (see `Stat.path`)."""
+        """Write, creating parents. `expected` a version or ABSENT: BadVersion on mismatch. `sequential` appends a
+        unique, increasing suffix to the path (see `Stat.path`)."""
         ...
 
     async def delete(self, path: str, *, expected: int | None = None) -> None:

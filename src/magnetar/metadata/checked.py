@@ -1,0 +1,46 @@
+"""A put that answers what happened even when the store did not (rule 3 of the contract).
+
+After an unknown outcome it re-reads and compares. Two writers that may write equal bytes for different reasons put a
+token into the value: equal bytes are taken for one's own.
+"""
+
+from __future__ import annotations
+
+from magnetar.base.errors import BadVersion, Unknown
+from magnetar.base.limits import METADATA_CHECKED_TRIES_MAX
+from magnetar.metadata.store import ABSENT, MetadataStore, Node, Stat
+
+
+async def put_checked(store: MetadataStore, path: str, value: bytes, *, expected: int, ephemeral: bool = False) -> Stat:
+    """Compare-and-set that is repeated only while the record still stands as `expected` says.
+
+    BadVersion: somebody else's value is there. Unknown: the store stayed silent, or our value may have been written and
+    then replaced; only the caller can judge that.
+    """
+    silent: Unknown | None = None
+    for _ in range(METADATA_CHECKED_TRIES_MAX):
+        try:
+            return await store.put(path, value, expected=expected, ephemeral=ephemeral)
+        except BadVersion:
+            if silent is None:
+                raise  # every try of ours was answered: nothing of ours happened
+        except Unknown as error:
+            silent = error
+        try:
+            await store.sync(path)
+            node = await store.get(path)
+        except Unknown as error:
+            silent = error
+            continue
+        if node is not None and node.value == value and node.stat.version != expected:
+            return node.stat
+        if not _stands(node, expected):
+            raise silent
+    assert silent is not None
+    raise silent
+
+
+def _stands(node: Node | None, expected: int) -> bool:
+    if expected == ABSENT:
+        return node is None
+    return node is not None and node.stat.version == expected

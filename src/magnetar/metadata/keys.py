@@ -1,0 +1,62 @@
+"""What every engine checks before it touches anything: the form of a path and the size of a record.
+
+Pure functions. A path that passes here is safe to split and to compare as text; the engines do not check again.
+"""
+
+from __future__ import annotations
+
+from magnetar.base.errors import InvalidName, LimitExceeded
+from magnetar.base.limits import METADATA_VALUE_BYTES_MAX
+
+ROOT = "/"
+
+
+def check_path(path: str) -> None:
+    """A path of a record: "/" alone holds no value."""
+    if not path.startswith("/") or path.endswith("/") or "//" in path or "\0" in path:
+        raise InvalidName("a metadata path starts with a slash and has no empty part", path=path)
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise InvalidName("a metadata path is text that UTF-8 can hold", path=repr(path)) from None
+
+
+def check_prefix(path: str) -> None:
+    """A path to list or to listen under: a record's path, or the root."""
+    if path != ROOT:
+        check_path(path)
+
+
+def check_size(path: str, value: bytes) -> None:
+    if len(value) + len(path.encode()) >= METADATA_VALUE_BYTES_MAX:
+        raise LimitExceeded(
+            "a metadata record is too large: keep lists that grow in several records",
+            path=path,
+            bytes=len(value),
+            bytes_max=METADATA_VALUE_BYTES_MAX,
+        )
+
+
+def split(path: str) -> tuple[str, str]:
+    """Parent and name; the parent of "/a" is "" so that parent + "/" + name is the path again."""
+    parent, _, name = path.rpartition("/")
+    return parent, name
+
+
+def as_parent(path: str) -> str:
+    """A listed path as it stands in the parent column: the root is ""."""
+    return "" if path == ROOT else path
+
+
+def shown(parent: str) -> str:
+    """The other way: how a parent is called in events."""
+    return parent or ROOT
+
+
+def ancestors(path: str) -> list[str]:
+    """The path itself and every prefix it can be heard under, the root last: "/a/b" -> "/a/b", "/a", "/"."""
+    found = [path]
+    while path != ROOT:
+        path = shown(path.rpartition("/")[0])
+        found.append(path)
+    return found

@@ -1,0 +1,93 @@
+"""The metadata engines that every suite about the contract runs on. A new engine adds one class and one line to
+ENGINES."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol
+
+from magnetar.metadata.embedded import EmbeddedStore
+from magnetar.metadata.store import MetadataStore
+from magnetar.runtime.real import RealRuntime
+from simulation.store import MemoryStore
+
+
+class Expiring(MetadataStore, Protocol):
+    """What an engine under test adds: the hook that takes its session away."""
+
+    async def expire_session(self, server_side: bool) -> None: ...
+
+
+class Engine(Protocol):
+    def __init__(self, directory: Path, runtime: RealRuntime) -> None: ...
+
+    async def open(self) -> Expiring: ...
+
+    async def crash(self, store: Expiring) -> Expiring:
+        """Another process on what `store` had made durable, without `store` having been closed."""
+        ...
+
+
+class Memory:
+    def __init__(self, directory: Path, runtime: RealRuntime) -> None:
+        self.runtime = runtime
+
+    async def open(self) -> MemoryStore:
+        return MemoryStore(self.runtime)
+
+    async def crash(self, store: Expiring) -> MemoryStore:
+        assert isinstance(store, MemoryStore)
+        return store.reopen()
+
+
+class Embedded:
+    def __init__(self, directory: Path, runtime: RealRuntime) -> None:
+        self.directory = directory
+        self.runtime = runtime
+        self.generation = 0
+        self.opened: list[EmbeddedStore] = []
+
+    def path(self) -> Path:
+        return self.directory / str(self.generation) / "metadata.db"
+
+    async def open(self) -> EmbeddedStore:
+        self.path().parent.mkdir()
+        return await self._open()
+
+    async def crash(self, store: Expiring) -> EmbeddedStore:
+        """The files as they are now, the write-ahead log unmerged: what a kill leaves behind."""
+        old = self.path().parent
+        self.generation += 1
+        shutil.copytree(old, self.path().parent)
+        return await self._open()
+
+    async def _open(self) -> EmbeddedStore:
+        store = await EmbeddedStore.open(str(self.path()), self.runtime)
+        self.opened.append(store)
+        return store
+
+
+ENGINES: dict[str, type[Engine]] = {"memory": Memory, "embedded": Embedded}
+
+
+def run_on(engine: str, directory: Path, body: Callable[[Engine, Expiring], Awaitable[None]]) -> None:
+    """A fresh store of that engine, for one test."""
+    runtime = RealRuntime()
+
+    async def main() -> None:
+        made = ENGINES[engine](directory, runtime)
+        store = await made.open()
+        try:
+            await body(made, store)
+        finally:
+            await store.close()
+            for other in getattr(made, "opened", []):
+                await other.close()
+
+    try:
+        asyncio.run(main())
+    finally:
+        runtime.close()

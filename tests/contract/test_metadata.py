@@ -1,0 +1,406 @@
+"""The contract of a metadata store, on every engine: read beside `magnetar/metadata/store.py`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from magnetar.base.errors import BadVersion, Closed, InvalidName, LimitExceeded, Misuse, NotEmpty, NotFound
+from magnetar.base.limits import METADATA_VALUE_BYTES_MAX
+from magnetar.metadata.store import ABSENT, Change, Event, Node, Session
+from tests.contract.stores import ENGINES, Engine, Expiring, run_on
+
+Body = Callable[[Engine, Expiring], Awaitable[None]]
+On = Callable[[Body], None]
+
+
+@pytest.fixture(params=list(ENGINES))
+def on(request: pytest.FixtureRequest, tmp_path: Path) -> On:
+    return lambda body: run_on(request.param, tmp_path, body)
+
+
+async def scanned(store: Expiring, path: str, after: str | None = None, limit: int | None = None) -> list[str]:
+    return [name async for name, _ in store.scan(path, after=after, limit=limit)]
+
+
+def listen(store: Expiring, prefix: str) -> list[Event]:
+    heard: list[Event] = []
+    store.subscribe(prefix, heard.append)
+    return heard
+
+
+def test_what_was_put_is_read_with_its_stat(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        assert await store.get("/a/b") is None
+        made = await store.put("/a/b", b"one")
+        assert made.path == "/a/b"
+        assert made.first_version
+        assert not made.ephemeral
+        assert await store.get("/a/b") == Node(b"one", made)
+        assert await store.exists("/a/b")
+        changed = await store.put("/a/b", b"two")
+        assert changed.version != made.version
+        assert not changed.first_version
+        assert changed.ctime_ms == made.ctime_ms
+        assert await store.get("/a/b") == Node(b"two", changed)
+
+    on(body)
+
+
+def test_an_empty_value_is_a_value(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        await store.put("/a", b"")
+        node = await store.get("/a")
+        assert node is not None
+        assert node.value == b""
+
+    on(body)
+
+
+def test_a_put_that_expects_another_version_changes_nothing(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        first = await store.put("/a", b"1", expected=ABSENT)
+        with pytest.raises(BadVersion):
+            await store.put("/a", b"x", expected=ABSENT)
+        second = await store.put("/a", b"2", expected=first.version)
+        with pytest.raises(BadVersion):
+            await store.put("/a", b"x", expected=first.version)
+        with pytest.raises(BadVersion):
+            await store.put("/absent", b"x", expected=first.version)
+        assert await store.get("/a") == Node(b"2", second)
+        assert await store.get("/absent") is None
+
+    on(body)
+
+
+def test_a_record_made_again_never_has_an_old_version(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        seen = set()
+        for _ in range(3):
+            stat = await store.put("/a", b"x", expected=ABSENT)
+            assert stat.version not in seen
+            seen.add(stat.version)
+            await store.delete("/a", expected=stat.version)
+
+    on(body)
+
+
+def test_of_many_that_race_for_one_version_exactly_one_wins_and_no_other_is_harmed(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        stat = await store.put("/a", b"0")
+        raced = await asyncio.gather(
+            *(store.put("/a", b"%d" % n, expected=stat.version) for n in range(20)),
+            *(store.put(f"/other/{n}", b"") for n in range(20)),
+            return_exceptions=True,
+        )
+        losers = [one for one in raced[:20] if isinstance(one, BadVersion)]
+        assert len(losers) == 19
+        assert not [one for one in raced[20:] if isinstance(one, BaseException)]
+        assert len(await store.children("/other")) == 20
+
+    on(body)
+
+
+def test_concurrent_puts_are_all_there(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        await asyncio.gather(*(store.put(f"/many/{n:04d}", b"%d" % n) for n in range(2500)))
+        assert await store.children("/many") == [f"{n:04d}" for n in range(2500)]
+        assert await scanned(store, "/many") == [f"{n:04d}" for n in range(2500)]
+
+    on(body)
+
+
+def test_delete_refuses_what_is_missing_changed_or_not_empty(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        with pytest.raises(NotFound):
+            await store.delete("/a")
+        stat = await store.put("/a", b"")
+        await store.put("/a/b", b"")
+        with pytest.raises(NotEmpty):
+            await store.delete("/a", expected=stat.version)
+        await store.delete("/a/b")
+        with pytest.raises(BadVersion):
+            await store.delete("/a", expected=stat.version + 100)
+        await store.delete("/a", expected=stat.version)
+        assert not await store.exists("/a")
+
+    on(body)
+
+
+def test_children_are_sorted_and_direct(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        for path in ("/p/b", "/p/a/x/y", "/p/\u00e9", "/p/Z", "/q/a", "/p2"):
+            await store.put(path, b"")
+        assert await store.children("/p") == ["Z", "a", "b", "\u00e9"]
+        assert await store.children("/") == ["p", "p2", "q"]
+        assert await store.children("/p/b") == []
+        assert await store.children("/nothing") == []
+
+    on(body)
+
+
+def test_a_parent_that_nobody_wrote_goes_with_its_last_child(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        await store.put("/a/b/c", b"")
+        await store.put("/a/b/d", b"")
+        await store.delete("/a/b/c")
+        assert await store.children("/a") == ["b"]
+        await store.delete("/a/b/d")
+        assert await store.children("/") == []
+
+    on(body)
+
+
+def test_scan_gives_values_in_order_and_can_be_continued(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        await asyncio.gather(*(store.put(f"/p/{n:03d}", b"%d" % n) for n in range(250)))
+        await store.put("/p/010a/below", b"")  # 010a holds no value
+        first = await scanned(store, "/p", limit=120)
+        assert first == [f"{n:03d}" for n in range(120)]
+        rest = await scanned(store, "/p", after=first[-1])
+        assert rest == [f"{n:03d}" for n in range(120, 250)]
+        assert await scanned(store, "/p", after="249") == []
+        assert await scanned(store, "/p", limit=0) == []
+        async for name, node in store.scan("/p", after="041", limit=1):
+            assert (name, node.value, node.stat.path) == ("042", b"42", "/p/042")
+
+    on(body)
+
+
+def test_scan_reads_on_past_records_that_change_meanwhile(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        await asyncio.gather(*(store.put(f"/p/{n:04d}", b"") for n in range(1500)))
+        seen = []
+        async for name, _ in store.scan("/p"):
+            seen.append(name)
+            if name == "0000":
+                await store.delete("/p/1400")
+                await store.put("/p/1400a", b"")
+        stable = [f"{n:04d}" for n in range(1500) if n != 1400]
+        assert [name for name in seen if name not in ("1400", "1400a")] == stable
+
+    on(body)
+
+
+def test_sequential_names_are_unique_and_increase_even_after_deletion(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        made = [(await store.put("/ids/ID-", b"", sequential=True)).path for _ in range(12)]
+        assert made == sorted(set(made))
+        assert all(path.startswith("/ids/ID-") for path in made)
+        await store.delete_tree("/ids")
+        again = (await store.put("/ids/ID-", b"", sequential=True)).path
+        assert again > made[-1]
+        with pytest.raises(Misuse):
+            await store.put("/ids/ID-", b"", sequential=True, expected=3)
+
+    on(body)
+
+
+def test_delete_tree_takes_everything_below_and_nothing_beside(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        await asyncio.gather(*(store.put(f"/a/t/{n:04d}/x/y", b"") for n in range(1200)))
+        for path in ("/a/t", "/a/t0", "/a/t-", "/a/s"):
+            await store.put(path, b"")
+        await store.delete_tree("/a/t")
+        assert await store.children("/a") == ["s", "t-", "t0"]
+        await store.delete_tree("/a/t")
+        await store.delete_tree("/a")
+        assert await store.children("/") == []
+
+    on(body)
+
+
+@pytest.mark.parametrize("path", ["", "a", "/a/", "/", "//", "/a//b", "a/b", "/a\0", "/\ud800"])
+def test_a_path_of_the_wrong_form_is_refused(on: On, path: str) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        for attempt in (store.get(path), store.put(path, b""), store.delete(path)):
+            with pytest.raises(InvalidName):
+                await attempt
+        assert await store.children("/") == []
+
+    on(body)
+
+
+def test_a_record_too_large_is_refused(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        with pytest.raises(LimitExceeded):
+            await store.put("/a", b"x" * METADATA_VALUE_BYTES_MAX)
+        await store.put("/a", b"x" * (METADATA_VALUE_BYTES_MAX - 10))
+
+    on(body)
+
+
+def test_events_tell_each_change_in_order_and_only_below_the_prefix(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        await store.put("/p/old", b"")
+        heard = listen(store, "/p/a")
+        await store.put("/p/a", b"1")
+        await store.put("/p/a", b"2")
+        await store.put("/p/a/below", b"")
+        await store.put("/p/ab", b"")
+        await store.put("/q", b"")
+        await store.delete("/p/a/below")
+        await store.delete("/p/a")
+        own = [event.change for event in heard if event.path == "/p/a" and event.change is not Change.CHILDREN_CHANGED]
+        assert own == [Change.CREATED, Change.MODIFIED, Change.DELETED]
+        below = [event.change for event in heard if event.path == "/p/a/below"]
+        assert below == [Change.CREATED, Change.DELETED]
+        assert heard.count(Event(Change.CHILDREN_CHANGED, "/p/a")) == 2
+        assert {event.path for event in heard} == {"/p/a", "/p/a/below"}
+
+    on(body)
+
+
+def test_a_new_or_gone_child_changes_the_children_of_its_parent(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        heard = listen(store, "/p")
+        await store.put("/p/a/b", b"")
+        assert Event(Change.CHILDREN_CHANGED, "/p") in heard
+        assert Event(Change.CHILDREN_CHANGED, "/p/a") in heard
+        heard.clear()
+        await store.put("/p/a/b", b"again")
+        assert heard == [Event(Change.MODIFIED, "/p/a/b")]
+        heard.clear()
+        await store.delete_tree("/p")
+        assert Event(Change.DELETED, "/p/a/b") in heard
+
+    on(body)
+
+
+def test_an_event_is_heard_before_the_writers_call_returns_and_the_change_can_be_read(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        read: list[asyncio.Task[Node | None]] = []
+        loop = asyncio.get_running_loop()
+        store.subscribe("/a", lambda event: read.append(loop.create_task(store.get("/a"))))
+        await store.put("/a", b"1")
+        assert len(read) == 1
+        node = await read[0]
+        assert node is not None
+        assert node.value == b"1"
+
+    on(body)
+
+
+def test_a_refused_operation_tells_nobody(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        await store.put("/a/b", b"")
+        heard = listen(store, "/")
+        with pytest.raises(BadVersion):
+            await store.put("/a/b", b"", expected=ABSENT)
+        with pytest.raises(NotEmpty):
+            await store.delete("/a")
+        assert heard == []
+
+    on(body)
+
+
+def test_an_unsubscribed_or_failing_listener_keeps_nobody_from_hearing(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        problems: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context["exception"]))
+
+        def broken(event: Event) -> None:
+            raise ZeroDivisionError
+
+        store.subscribe("/a", broken)
+        gone: list[Event] = []
+        unsubscribe = store.subscribe("/a", gone.append)
+        heard = listen(store, "/a")
+        unsubscribe()
+        unsubscribe()
+        await store.put("/a", b"")
+        assert heard == [Event(Change.CREATED, "/a")]
+        assert gone == []
+        assert [type(problem) for problem in problems] == [ZeroDivisionError]
+
+    on(body)
+
+
+def test_ephemerals_have_no_children_and_say_whose_they_are(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        stat = await store.put("/e", b"", ephemeral=True)
+        assert (stat.ephemeral, stat.mine) == (True, True)
+        with pytest.raises(Misuse):
+            await store.put("/e/child", b"")
+        await store.put("/p/child", b"")
+        with pytest.raises(Misuse):
+            await store.put("/p", b"", ephemeral=True)
+
+    on(body)
+
+
+def test_an_expired_session_takes_its_ephemerals_and_gets_another_id(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        await store.put("/e/1", b"", ephemeral=True)
+        await store.put("/stays", b"")
+        before = store.session_id
+        heard = listen(store, "/e")
+        said: list[Session] = []
+        store.on_session(said.append)
+        await store.expire_session(server_side=True)
+        assert said == [Session.CONNECTION_LOST, Session.LOST, Session.RECONNECTED, Session.REESTABLISHED]
+        assert store.session_id != before
+        assert await store.get("/e/1") is None
+        assert await store.exists("/stays")
+        assert Event(Change.DELETED, "/e/1") in heard
+
+    on(body)
+
+
+def test_an_ephemeral_of_my_previous_session_is_not_mine(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        await store.put("/e", b"v", ephemeral=True)
+        await store.expire_session(server_side=False)
+        node = await store.get("/e")
+        assert node is not None
+        assert (node.stat.ephemeral, node.stat.mine) == (True, False)
+        await store.delete("/e", expected=node.stat.version)
+        assert (await store.put("/e", b"v", ephemeral=True, expected=ABSENT)).mine
+
+    on(body)
+
+
+def test_after_a_crash_everything_answered_is_there_and_no_ephemeral(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        stats = await asyncio.gather(*(store.put(f"/d/{n:03d}", b"%d" % n) for n in range(300)))
+        sequence = await store.put("/s/n-", b"", sequential=True)
+        await store.put("/e/1", b"", ephemeral=True)
+        await store.delete("/d/007")
+        before = store.session_id
+        store = await engine.crash(store)
+        assert store.session_id != before
+        kept = {name: node async for name, node in store.scan("/d")}
+        assert list(kept) == [f"{n:03d}" for n in range(300) if n != 7]
+        assert kept["100"] == Node(b"100", stats[100])
+        assert await store.get("/e/1") is None
+        assert await store.children("/") == ["d", "s"]
+        assert (await store.put("/d/100", b"x", expected=stats[100].version)).version > max(s.version for s in stats)
+        assert (await store.put("/s/n-", b"", sequential=True)).path > sequence.path
+        await store.close()
+
+    on(body)
+
+
+def test_a_closed_store_answers_closed_and_closes_twice(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        await store.close()
+        await store.close()
+        with pytest.raises(Closed):
+            await store.get("/a")
+
+    on(body)
+
+
+def test_a_cancelled_caller_does_not_disturb_the_others(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        tasks = [asyncio.get_running_loop().create_task(store.put(f"/p/{n}", b"")) for n in range(10)]
+        await asyncio.sleep(0)
+        tasks[3].cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert sum(isinstance(one, BaseException) for one in done) == 1
+        assert len(await store.children("/p")) >= 9
+
+    on(body)
