@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from magnetar.metadata.embedded import EmbeddedStore
-from magnetar.metadata.store import MetadataStore
+from magnetar.metadata.store import Event, MetadataStore
 from magnetar.runtime.real import RealRuntime
 from simulation.store import MemoryStore
 
@@ -73,7 +73,17 @@ class Embedded:
 ENGINES: dict[str, type[Engine]] = {"memory": Memory, "embedded": Embedded}
 
 
-def run_on(engine: str, directory: Path, body: Callable[[Engine, Expiring], Awaitable[None]]) -> None:
+Body = Callable[[Engine, Expiring], Awaitable[None]]
+On = Callable[[Body], None]
+
+
+def listen(store: MetadataStore, prefix: str) -> list[Event]:
+    heard: list[Event] = []
+    store.subscribe(prefix, heard.append)
+    return heard
+
+
+def run_on(engine: str, directory: Path, body: Body) -> None:
     """A fresh store of that engine, for one test."""
     runtime = RealRuntime()
 

@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
 from magnetar.base.errors import BadVersion, Closed, InvalidName, LimitExceeded, Misuse, NotEmpty, NotFound
 from magnetar.base.limits import METADATA_VALUE_BYTES_MAX
-from magnetar.metadata.store import ABSENT, Change, Event, Node, Session
-from tests.contract.stores import ENGINES, Engine, Expiring, run_on
-
-Body = Callable[[Engine, Expiring], Awaitable[None]]
-On = Callable[[Body], None]
-
-
-@pytest.fixture(params=list(ENGINES))
-def on(request: pytest.FixtureRequest, tmp_path: Path) -> On:
-    return lambda body: run_on(request.param, tmp_path, body)
+from magnetar.metadata.store import ABSENT, Change, Event, Node
+from tests.contract.stores import Engine, Expiring, On, listen
 
 
 async def scanned(store: Expiring, path: str, after: str | None = None, limit: int | None = None) -> list[str]:
     return [name async for name, _ in store.scan(path, after=after, limit=limit)]
-
-
-def listen(store: Expiring, prefix: str) -> list[Event]:
-    heard: list[Event] = []
-    store.subscribe(prefix, heard.append)
-    return heard
 
 
 def test_what_was_put_is_read_with_its_stat(on: On) -> None:
@@ -315,71 +299,6 @@ def test_an_unsubscribed_or_failing_listener_keeps_nobody_from_hearing(on: On) -
         assert heard == [Event(Change.CREATED, "/a")]
         assert gone == []
         assert [type(problem) for problem in problems] == [ZeroDivisionError]
-
-    on(body)
-
-
-def test_ephemerals_have_no_children_and_say_whose_they_are(on: On) -> None:
-    async def body(engine: Engine, store: Expiring) -> None:
-        stat = await store.put("/e", b"", ephemeral=True)
-        assert (stat.ephemeral, stat.mine) == (True, True)
-        with pytest.raises(Misuse):
-            await store.put("/e/child", b"")
-        await store.put("/p/child", b"")
-        with pytest.raises(Misuse):
-            await store.put("/p", b"", ephemeral=True)
-
-    on(body)
-
-
-def test_an_expired_session_takes_its_ephemerals_and_gets_another_id(on: On) -> None:
-    async def body(engine: Engine, store: Expiring) -> None:
-        await store.put("/e/1", b"", ephemeral=True)
-        await store.put("/stays", b"")
-        before = store.session_id
-        heard = listen(store, "/e")
-        said: list[Session] = []
-        store.on_session(said.append)
-        await store.expire_session(server_side=True)
-        assert said == [Session.CONNECTION_LOST, Session.LOST, Session.RECONNECTED, Session.REESTABLISHED]
-        assert store.session_id != before
-        assert await store.get("/e/1") is None
-        assert await store.exists("/stays")
-        assert Event(Change.DELETED, "/e/1") in heard
-
-    on(body)
-
-
-def test_an_ephemeral_of_my_previous_session_is_not_mine(on: On) -> None:
-    async def body(engine: Engine, store: Expiring) -> None:
-        await store.put("/e", b"v", ephemeral=True)
-        await store.expire_session(server_side=False)
-        node = await store.get("/e")
-        assert node is not None
-        assert (node.stat.ephemeral, node.stat.mine) == (True, False)
-        await store.delete("/e", expected=node.stat.version)
-        assert (await store.put("/e", b"v", ephemeral=True, expected=ABSENT)).mine
-
-    on(body)
-
-
-def test_after_a_crash_everything_answered_is_there_and_no_ephemeral(on: On) -> None:
-    async def body(engine: Engine, store: Expiring) -> None:
-        stats = await asyncio.gather(*(store.put(f"/d/{n:03d}", b"%d" % n) for n in range(300)))
-        sequence = await store.put("/s/n-", b"", sequential=True)
-        await store.put("/e/1", b"", ephemeral=True)
-        await store.delete("/d/007")
-        before = store.session_id
-        store = await engine.crash(store)
-        assert store.session_id != before
-        kept = {name: node async for name, node in store.scan("/d")}
-        assert list(kept) == [f"{n:03d}" for n in range(300) if n != 7]
-        assert kept["100"] == Node(b"100", stats[100])
-        assert await store.get("/e/1") is None
-        assert await store.children("/") == ["d", "s"]
-        assert (await store.put("/d/100", b"x", expected=stats[100].version)).version > max(s.version for s in stats)
-        assert (await store.put("/s/n-", b"", sequential=True)).path > sequence.path
-        await store.close()
 
     on(body)
 
