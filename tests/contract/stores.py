@@ -83,6 +83,12 @@ def listen(store: MetadataStore, prefix: str) -> list[Event]:
     return heard
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Let others run until it holds; the suite's time limit ends what never does."""
+    while not condition():  # noqa: ASYNC110 - what is waited for has no event of its own
+        await asyncio.sleep(0)
+
+
 def run_on(engine: str, directory: Path, body: Body) -> None:
     """A fresh store of that engine, for one test."""
     runtime = RealRuntime()

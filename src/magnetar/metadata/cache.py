@@ -1,0 +1,155 @@
+"""Decoded records kept in memory, so that a policy or a partition count is not read and parsed for every client.
+
+Absence is remembered too. What is kept is dropped when the store tells of a change below the prefix, of a gap in its
+events, or of a change of session; a read that was under way meanwhile is answered but not kept. It writes only through
+`update`, by compare-and-set on what it has just read, never on what it kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from magnetar.base.errors import BadVersion, Conflict, Corrupt, MagnetarError, NotFound
+from magnetar.base.limits import METADATA_CACHE_ENTRIES_MAX, METADATA_UPDATE_TRIES_MAX
+from magnetar.metadata.checked import put_checked
+from magnetar.metadata.store import ABSENT, Change, Event, MetadataStore, Session
+
+T = TypeVar("T")
+
+
+class Cache(Generic[T]):
+    """`decode` and `encode` are pure; what `decode` cannot read is Corrupt, naming the path."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        prefix: str,
+        *,
+        decode: Callable[[bytes], T],
+        encode: Callable[[T], bytes],
+        entries_max: int = METADATA_CACHE_ENTRIES_MAX,
+    ) -> None:
+        self.hits = 0
+        self.misses = 0
+        self._store = store
+        self._decode = decode
+        self._encode = encode
+        self._entries_max = entries_max
+        self._kept: dict[str, T | None] = {}
+        self._reading: dict[str, asyncio.Future[T | None]] = {}
+        self._stops = [store.subscribe(prefix, self._heard), store.on_session(self._heard_session)]
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def peek(self, path: str) -> T | None:
+        """What is kept, without asking the store; None also when nothing is known."""
+        return self._kept.get(path)
+
+    async def get(self, path: str) -> T | None:
+        if path in self._kept:
+            self.hits += 1
+            return self._kept[path]
+        under_way = self._reading.get(path)
+        if under_way is not None:
+            return await asyncio.shield(under_way)
+        self.misses += 1
+        return await self._read(path)
+
+    async def update(self, path: str, change: Callable[[T | None], T]) -> T:
+        """Read, change, compare-and-set, again if somebody was faster. `change` may refuse by raising, and may run
+        several times."""
+        for _ in range(METADATA_UPDATE_TRIES_MAX):
+            node = await self._store.get(path)
+            before = None if node is None else self._read_value(path, node.value)
+            after = change(before)
+            if node is not None and after == before:
+                return after
+            version = ABSENT if node is None else node.stat.version
+            try:
+                await put_checked(self._store, path, self._encode(after), expected=version)
+            except BadVersion:
+                continue
+            self._drop(path)  # the event did that too, where the engine tells before it answers
+            return after
+        raise Conflict("too many others change this record at once: try again", path=path)
+
+    async def create(self, path: str, value: T) -> None:
+        """BadVersion if it is there."""
+        await put_checked(self._store, path, self._encode(value), expected=ABSENT)
+        self._drop(path)
+
+    async def delete(self, path: str) -> None:
+        """Nothing there is no error."""
+        try:
+            await self._store.delete(path)
+        except NotFound:
+            pass
+        self._drop(path)
+
+    def close(self) -> None:
+        for stop in self._stops:
+            stop()
+        self._forget()
+
+    async def _read(self, path: str) -> T | None:
+        answer: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
+        self._reading[path] = answer
+        try:
+            node = await self._store.get(path)
+            value = None if node is None else self._read_value(path, node.value)
+        except BaseException as error:
+            if self._reading.get(path) is answer:
+                del self._reading[path]
+            _fail(answer, error)
+            raise
+        if self._reading.get(path) is answer:  # else: told of a change meanwhile, what we read may be the old value
+            del self._reading[path]
+            self._keep(path, value)
+        if not answer.done():
+            answer.set_result(value)
+        return value
+
+    def _read_value(self, path: str, value: bytes) -> T:
+        try:
+            return self._decode(value)
+        except MagnetarError:
+            raise
+        except Exception as error:  # whatever a decoder of foreign bytes raises, the record is what is wrong
+            raise Corrupt(f"the record cannot be read: {error}", path=path) from error
+
+    def _keep(self, path: str, value: T | None) -> None:
+        while len(self._kept) >= self._entries_max:
+            del self._kept[next(iter(self._kept))]
+        self._kept[path] = value
+
+    def _drop(self, path: str) -> None:
+        self._kept.pop(path, None)
+        self._reading.pop(path, None)
+
+    def _forget(self) -> None:
+        self._kept.clear()
+        self._reading.clear()
+
+    def _heard(self, event: Event) -> None:
+        if event.change is Change.RESYNC:
+            self._forget()
+        elif event.change is not Change.CHILDREN_CHANGED:
+            self._drop(event.path)
+
+    def _heard_session(self, session: Session) -> None:
+        self._forget()
+
+
+def _fail(answer: asyncio.Future[T], error: BaseException) -> None:
+    """Give the error to those who wait beside us; there may be none, and then nobody needs to be told that it was not
+    heard."""
+    if answer.done():
+        return
+    if isinstance(error, MagnetarError):
+        answer.set_exception(error)
+        answer.exception()
+    else:
+        answer.cancel()

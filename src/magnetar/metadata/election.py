@@ -1,0 +1,148 @@
+"""Election of one leader among processes: an ephemeral record whose value names the leader.
+
+Whoever creates the record leads; the others follow and try again when it goes. The loss of a session alone changes
+nothing that is said here: the record is looked at when a session is back. A leader's acts are guarded by terms and
+compare-and-set, not by this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum, auto
+
+from magnetar.base.errors import BadVersion, Closed, MagnetarError, NotFound, TimedOut, Unknown
+from magnetar.base.limits import ELECTION_RETRY_S, LEADER_WAIT_S
+from magnetar.metadata.store import ABSENT, Change, Event, MetadataStore, Session
+from magnetar.runtime.runtime import Owner, Runtime
+
+
+class State(Enum):
+    NO_LEADER = auto()  # an election is open
+    LEADING = auto()
+    FOLLOWING = auto()
+
+
+class Election:
+    """`heard` is told each change of state. `leader_value` is the value of whoever leads, as far as is known here."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        runtime: Runtime,
+        path: str,
+        value: bytes,
+        heard: Callable[[State], None] | None = None,
+    ) -> None:
+        self.path = path
+        self.value = value
+        self.state = State.NO_LEADER
+        self.leader_value: bytes | None = None
+        self._version = ABSENT
+        self._store = store
+        self._runtime = runtime
+        self._heard_state = heard
+        self._owner = Owner(f"election {path}")
+        self._again = False
+        self._running = False
+        self._decided = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._stops = [store.subscribe(path, self._heard), store.on_session(self._heard_session)]
+
+    def start(self) -> None:
+        """Take part. `leader` tells when it is decided."""
+        self._elect_soon()
+
+    async def leader(self, wait_s: float = LEADER_WAIT_S) -> bytes:
+        """The value of the leader; waits while an election is open. TimedOut: still none."""
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._decided.wait()
+        except TimeoutError:
+            raise TimedOut("no leader was elected in time", path=self.path) from None
+        assert self.leader_value is not None
+        return self.leader_value
+
+    async def close(self) -> None:
+        """Step down if leading; take no further part."""
+        for stop in self._stops:
+            stop()
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._owner.close()
+        if self.state is State.LEADING:
+            try:
+                await self._store.delete(self.path, expected=self._version)
+            except (NotFound, BadVersion, Unknown, Closed):
+                pass  # gone, another's, or gone with the session
+        self._become(State.NO_LEADER, None)
+
+    def _elect_soon(self) -> None:
+        self._again = True
+        if self._running or self._owner.closed:
+            return
+        self._running = True
+        self._runtime.spawn(self._owner, self._elect())
+
+    async def _elect(self) -> None:
+        try:
+            while self._again:
+                self._again = False
+                try:
+                    await self._round()
+                except BadVersion:
+                    self._again = True  # somebody was faster: see who
+                except MagnetarError:
+                    self._retry_later()
+        finally:
+            self._running = False
+
+    async def _round(self) -> None:
+        await self._store.sync(self.path)
+        node = await self._store.get(self.path)
+        if node is not None and node.value == self.value and node.stat.mine:
+            self._version = node.stat.version
+            self._become(State.LEADING, self.value)
+            return
+        if node is not None and node.value != self.value and not node.stat.mine:
+            self._become(State.FOLLOWING, node.value)
+            return
+        if node is not None:  # mine from an older session, or left by this one with another value
+            try:
+                await self._store.delete(self.path, expected=node.stat.version)
+            except NotFound:
+                pass
+        self._version = (await self._store.put(self.path, self.value, expected=ABSENT, ephemeral=True)).version
+        self._become(State.LEADING, self.value)
+
+    def _become(self, state: State, value: bytes | None) -> None:
+        changed = state is not self.state
+        self.state, self.leader_value = state, value
+        if state is State.NO_LEADER:
+            self._decided.clear()
+        else:
+            self._decided.set()
+        if changed and self._heard_state is not None:
+            self._heard_state(state)
+
+    def _heard(self, event: Event) -> None:
+        if event.path != self.path and event.change is not Change.RESYNC:
+            return
+        if event.change is Change.DELETED and not self._running:
+            self._become(State.NO_LEADER, None)
+        if event.change is not Change.CHILDREN_CHANGED:
+            self._elect_soon()
+
+    def _heard_session(self, session: Session) -> None:
+        if session in (Session.RECONNECTED, Session.REESTABLISHED):
+            self._elect_soon()
+
+    def _retry_later(self) -> None:
+        if self._timer is not None or self._owner.closed:
+            return
+
+        def again() -> None:
+            self._timer = None
+            self._elect_soon()
+
+        self._timer = asyncio.get_running_loop().call_later(ELECTION_RETRY_S, again)

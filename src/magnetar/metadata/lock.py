@@ -1,0 +1,213 @@
+"""Locks: an ephemeral record whose value says who holds it. Ownership of a bundle and the registration of a broker are
+locks.
+
+A lock survives the loss of the session it was taken in: it is looked at again when a session is back, when its record
+disappears, and after a store that did not answer. Silence is not loss: until the store says that somebody else has it,
+the holder goes on (what it writes is safe by fencing, not by the lock). `on_lost` is called once, when it is certain.
+
+One at a time: whatever must be looked at again waits in one queue, worked off by one task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum, auto
+
+from magnetar.base.errors import BadVersion, Closed, Conflict, MagnetarError, NotFound, Unavailable, Unknown
+from magnetar.base.limits import METADATA_RETRY_S_MAX, METADATA_RETRY_S_MIN
+from magnetar.metadata.store import ABSENT, Change, Event, MetadataStore, Session, Unsubscribe
+from magnetar.runtime.runtime import Owner, Runtime
+
+
+class State(Enum):
+    INIT = auto()
+    VALID = auto()
+    RELEASING = auto()
+    RELEASED = auto()
+
+
+class Lock:
+    """Held while `state` is VALID. Made by `Locks.acquire` only."""
+
+    def __init__(self, path: str, value: bytes, on_lost: Callable[[Lock], None] | None) -> None:
+        self.path = path
+        self.value = value
+        self.version = ABSENT
+        self.state = State.INIT
+        self.doubtful = False  # the store did not answer when last asked: ask again when it is back
+        self.turn = asyncio.Lock()  # a release must not cross a look that would make the record again
+        self._on_lost = on_lost
+
+    def _lose(self) -> None:
+        self.state = State.RELEASED
+        if self._on_lost is not None:
+            self._on_lost(self)
+
+
+class Locks:
+    """All locks of one process on one store."""
+
+    def __init__(self, store: MetadataStore, runtime: Runtime, name: str = "locks") -> None:
+        self._store = store
+        self._runtime = runtime
+        self._owner = Owner(name)
+        self._held: dict[str, Lock] = {}
+        self._stops: dict[str, Unsubscribe] = {}
+        self._waiting: dict[str, None] = {}
+        self._working = False
+        self._retry_s = METADATA_RETRY_S_MIN
+        self._timer: asyncio.TimerHandle | None = None
+        self._session_stop = store.on_session(self._heard_session)
+
+    def held(self) -> list[Lock]:
+        return [lock for lock in self._held.values() if lock.state is State.VALID]
+
+    async def acquire(self, path: str, value: bytes, on_lost: Callable[[Lock], None] | None = None) -> Lock:
+        """Conflict: somebody else has it. Unknown, Unavailable: the store did not answer; nothing is held, ask
+        again."""
+        if self._owner.closed:
+            raise Closed("these locks are closed")
+        if path in self._held:
+            raise Conflict("this process already has that lock, or is about to", path=path)
+        lock = Lock(path, value, on_lost)
+        self._held[path] = lock
+        self._stops[path] = self._store.subscribe(path, self._heard)
+        try:
+            await self._take(lock)
+        except BaseException:
+            self._forget(lock)
+            raise
+        return lock
+
+    async def update(self, lock: Lock, value: bytes) -> None:
+        """Give a held lock another value. Conflict: it is not held any more, or somebody wrote to it."""
+        async with lock.turn:
+            if lock.state is not State.VALID:
+                raise Conflict("the lock is not held", path=lock.path)
+            try:
+                stat = await self._store.put(lock.path, value, expected=lock.version, ephemeral=True)
+            except BadVersion:
+                self._look_at(lock.path)
+                raise
+            lock.value, lock.version = value, stat.version
+
+    async def release(self, lock: Lock) -> None:
+        """A record that is already gone counts as released."""
+        async with lock.turn:
+            if lock.state is not State.VALID:
+                return
+            lock.state = State.RELEASING
+            try:
+                await self._store.delete(lock.path, expected=lock.version)
+            except (NotFound, BadVersion):
+                pass
+            finally:
+                lock.state = State.RELEASED
+                self._forget(lock)
+
+    async def close(self) -> None:
+        """Releases what is held; a store that does not answer keeps nobody from closing."""
+        self._session_stop()
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._owner.close()
+        for lock in self.held():
+            try:
+                await self.release(lock)
+            except (Unknown, Unavailable, Closed):
+                pass  # the session's end releases it
+
+    async def _create(self, lock: Lock) -> None:
+        stat = await self._store.put(lock.path, lock.value, expected=ABSENT, ephemeral=True)
+        lock.version, lock.state, lock.doubtful = stat.version, State.VALID, False
+
+    async def _take(self, lock: Lock) -> None:
+        try:
+            await self._create(lock)
+        except (BadVersion, Unknown):
+            try:
+                await self._revalidate(lock)
+            except BadVersion as error:
+                raise Conflict("somebody else has the lock", path=lock.path) from error
+
+    async def _revalidate(self, lock: Lock) -> None:
+        """Conflict or BadVersion: lost. Anything else that is raised: nobody knows."""
+        await self._store.sync(lock.path)
+        node = await self._store.get(lock.path)
+        if node is None:
+            await self._create(lock)
+            return
+        equal = node.value == lock.value
+        if not node.stat.ephemeral or not (equal or node.stat.mine):
+            raise Conflict("somebody else has the lock", path=lock.path)
+        if equal and node.stat.mine:
+            lock.version, lock.state, lock.doubtful = node.stat.version, State.VALID, False
+            return
+        # Ours from an older session (it would die with it), or of this session with another value: make it anew.
+        try:
+            await self._store.delete(lock.path, expected=node.stat.version)
+        except NotFound:
+            pass
+        await self._create(lock)
+
+    def _forget(self, lock: Lock) -> None:
+        if self._held.get(lock.path) is lock:
+            del self._held[lock.path]
+        stop = self._stops.pop(lock.path, None)
+        if stop is not None:
+            stop()
+
+    def _heard(self, event: Event) -> None:
+        lock = self._held.get(event.path)
+        if lock is not None and event.change in (Change.DELETED, Change.RESYNC) and lock.state is State.VALID:
+            self._look_at(event.path)
+
+    def _heard_session(self, session: Session) -> None:
+        if session is Session.REESTABLISHED:
+            self._look_at(*self._held)
+        elif session is Session.RECONNECTED:
+            self._look_at(*(path for path, lock in self._held.items() if lock.doubtful))
+
+    def _look_at(self, *paths: str) -> None:
+        self._waiting.update(dict.fromkeys(paths))
+        if self._waiting and not self._working and not self._owner.closed:
+            self._working = True
+            self._runtime.spawn(self._owner, self._work())
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                path = next(iter(self._waiting))
+                del self._waiting[path]
+                lock = self._held.get(path)
+                if lock is not None:
+                    await self._look_again(lock)
+        finally:
+            self._working = False
+
+    async def _look_again(self, lock: Lock) -> None:
+        async with lock.turn:
+            if lock.state is not State.VALID:
+                return
+            try:
+                await self._revalidate(lock)
+            except Conflict:
+                self._forget(lock)
+                lock._lose()
+            except MagnetarError:
+                lock.doubtful = True
+                self._retry_later()
+            else:
+                self._retry_s = METADATA_RETRY_S_MIN
+
+    def _retry_later(self) -> None:
+        if self._timer is not None or self._owner.closed:
+            return
+        wait_s, self._retry_s = self._retry_s, min(self._retry_s * 2, METADATA_RETRY_S_MAX)
+
+        def again() -> None:
+            self._timer = None
+            self._look_at(*(path for path, lock in self._held.items() if lock.doubtful))
+
+        self._timer = asyncio.get_running_loop().call_later(wait_s, again)

@@ -1,0 +1,141 @@
+"""A cache never answers with what it was told has changed, and never grows past its bound."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from magnetar.base.errors import BadVersion, Conflict, Corrupt
+from magnetar.metadata.cache import Cache
+from magnetar.metadata.store import MetadataStore
+from simulation.store import MemoryStore, lost
+from tests.contract.stores import Engine, Expiring, On
+
+
+def numbers(store: MetadataStore, entries_max: int = 100) -> Cache[int]:
+    return Cache(store, "/n", decode=int, encode=lambda number: b"%d" % number, entries_max=entries_max)
+
+
+def test_a_record_is_read_once_until_it_changes(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        cache = numbers(store)
+        assert await cache.get("/n/a") is None
+        assert await cache.get("/n/a") is None
+        assert (cache.hits, cache.misses) == (1, 1)
+        await store.put("/n/a", b"1")
+        assert await cache.get("/n/a") == 1
+        await store.put("/n/a", b"2")
+        assert await cache.get("/n/a") == 2
+        assert cache.peek("/n/a") == 2
+        await store.delete("/n/a")
+        assert await cache.get("/n/a") is None
+
+    on(body)
+
+
+def test_readers_at_the_same_time_share_one_read() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        await store.put("/n/a", b"1")
+        cache = numbers(store)
+        assert await asyncio.gather(*(cache.get("/n/a") for _ in range(10))) == [1] * 10
+        assert cache.misses == 1
+
+    asyncio.run(body())
+
+
+def test_a_change_during_a_read_is_not_hidden_by_its_result() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        await store.put("/n/a", b"1")
+        cache = numbers(store)
+        slow = asyncio.get_running_loop().create_task(cache.get("/n/a"))
+        await asyncio.sleep(0)
+        await store.put("/n/a", b"2")
+        assert await slow in (1, 2)
+        assert await cache.get("/n/a") == 2
+
+    asyncio.run(body())
+
+
+def test_a_lost_session_or_a_gap_in_events_forgets_everything(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        await store.put("/n/a", b"1")
+        cache = numbers(store)
+        await cache.get("/n/a")
+        await store.expire_session(server_side=True)
+        assert len(cache) == 0
+        await cache.get("/n/a")
+        if isinstance(store, MemoryStore):
+            store.resync("/n/a")
+            assert len(cache) == 0
+
+    on(body)
+
+
+def test_the_cache_stays_within_its_bound() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        cache = numbers(store, entries_max=3)
+        for n in range(10):
+            await cache.get(f"/n/{n}")
+        assert len(cache) == 3
+
+    asyncio.run(body())
+
+
+def test_a_record_that_cannot_be_read_is_corrupt_and_named() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        await store.put("/n/a", b"not a number")
+        cache = numbers(store)
+        with pytest.raises(Corrupt, match="/n/a"):
+            await cache.get("/n/a")
+        await store.put("/n/a", b"4")
+        assert await cache.get("/n/a") == 4
+
+    asyncio.run(body())
+
+
+def test_a_read_that_fails_is_not_kept() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        await store.put("/n/a", b"1")
+        cache = numbers(store)
+        store.faults.append(lost(happened=False))
+        results = await asyncio.gather(cache.get("/n/a"), cache.get("/n/a"), return_exceptions=True)
+        assert all(isinstance(one, Exception) for one in results)
+        assert await cache.get("/n/a") == 1
+
+    asyncio.run(body())
+
+
+def test_updates_that_race_are_all_counted(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        cache = numbers(store)
+        await asyncio.gather(*(cache.update("/n/a", lambda before: (before or 0) + 1) for _ in range(20)))
+        assert await cache.get("/n/a") == 20
+
+    on(body)
+
+
+def test_an_update_may_refuse_and_create_refuses_what_exists() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        cache = numbers(store)
+        await cache.create("/n/a", 1)
+        with pytest.raises(BadVersion):
+            await cache.create("/n/a", 2)
+
+        def refuse(before: int | None) -> int:
+            raise Conflict("no")
+
+        with pytest.raises(Conflict, match="no"):
+            await cache.update("/n/a", refuse)
+        await cache.delete("/n/a")
+        await cache.delete("/n/a")
+        assert await cache.get("/n/a") is None
+        cache.close()
+
+    asyncio.run(body())

@@ -1,0 +1,79 @@
+"""An answer that never came: put_checked finds out what happened, or says that it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from magnetar.base.errors import BadVersion, Unknown
+from magnetar.base.limits import METADATA_CHECKED_TRIES_MAX
+from magnetar.metadata.checked import put_checked
+from magnetar.metadata.store import ABSENT
+from simulation.store import MemoryStore, lost
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_a_lost_answer_ends_with_the_value_there_once(happened: bool) -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        store.faults.append(lost(happened=happened))
+        stat = await put_checked(store, "/a", b"mine", expected=ABSENT)
+        node = await store.get("/a")
+        assert node is not None
+        assert (node.value, node.stat) == (b"mine", stat)
+        assert stat.first_version
+
+    asyncio.run(body())
+
+
+def test_a_lost_answer_to_the_retry_is_found_too() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        old = await store.put("/a", b"old")
+        store.faults.extend([lost(happened=False), lost(happened=False), lost(happened=True)])
+        stat = await put_checked(store, "/a", b"mine", expected=old.version)
+        assert stat.version != old.version
+        node = await store.get("/a")
+        assert node is not None
+        assert node.value == b"mine"
+
+    asyncio.run(body())
+
+
+def test_a_rival_found_after_a_lost_answer_is_not_called_a_loss_or_a_win() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        rival = store.peer()
+        store.faults.append(lost(happened=True))
+        task = asyncio.get_running_loop().create_task(put_checked(store, "/a", b"mine", expected=ABSENT))
+        await asyncio.sleep(0)
+        await rival.put("/a", b"theirs")
+        with pytest.raises(Unknown):
+            await task
+        node = await rival.get("/a")
+        assert node is not None
+        assert node.value == b"theirs"
+
+    asyncio.run(body())
+
+
+def test_a_rival_that_was_there_before_is_a_plain_bad_version() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        await store.put("/a", b"theirs")
+        with pytest.raises(BadVersion):
+            await put_checked(store, "/a", b"mine", expected=ABSENT)
+
+    asyncio.run(body())
+
+
+def test_a_store_that_stays_silent_ends_as_unknown() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        store.faults.extend([lost(happened=False)] * (METADATA_CHECKED_TRIES_MAX * 3))
+        with pytest.raises(Unknown):
+            await put_checked(store, "/a", b"mine", expected=ABSENT)
+        assert store.puts == 0
+
+    asyncio.run(body())

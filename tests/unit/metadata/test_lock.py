@@ -1,0 +1,208 @@
+"""Locks across lost sessions, lost answers and rivals (stock-clients D2)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from magnetar.base.errors import Conflict, Unknown
+from magnetar.metadata.lock import Lock, Locks, State
+from magnetar.metadata.store import Change, Event, MetadataStore
+from magnetar.runtime.real import RealRuntime
+from simulation.store import MemoryStore, lost
+from tests.contract.stores import Engine, Expiring, On, listen, until
+
+
+async def settled(locks: Locks) -> None:
+    """Until everything that had to be looked at again has been."""
+    await until(lambda: not locks._working and not locks._waiting)
+
+
+async def value_of(store: MetadataStore, path: str) -> tuple[bytes, bool] | None:
+    node = await store.get(path)
+    return None if node is None else (node.value, node.stat.mine)
+
+
+def test_a_lock_is_taken_once_and_released(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        locks = Locks(store, RealRuntime())
+        lock = await locks.acquire("/l/a", b"me")
+        assert lock.state is State.VALID
+        with pytest.raises(Conflict):
+            await locks.acquire("/l/a", b"me")
+        await locks.release(lock)
+        await locks.release(lock)
+        assert lock.state is State.RELEASED
+        assert await store.get("/l/a") is None
+        assert (await locks.acquire("/l/a", b"me")).state is State.VALID
+        await locks.close()
+        assert await store.get("/l/a") is None
+
+    on(body)
+
+
+def test_a_session_that_expired_on_the_server_gets_its_locks_back_untold(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        told: list[Lock] = []
+        locks = Locks(store, RealRuntime())
+        held = [await locks.acquire(f"/l/{n}", b"me", told.append) for n in range(5)]
+        await store.expire_session(server_side=True)
+        await settled(locks)
+        assert told == []
+        assert all(lock.state is State.VALID for lock in held)
+        assert [await value_of(store, f"/l/{n}") for n in range(5)] == [(b"me", True)] * 5
+        await locks.close()
+
+    on(body)
+
+
+def test_my_own_record_of_an_older_session_is_made_anew(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        locks = Locks(store, RealRuntime())
+        lock = await locks.acquire("/l/a", b"me")
+        before = lock.version
+        await store.expire_session(server_side=False)
+        await settled(locks)
+        assert lock.state is State.VALID
+        assert lock.version != before
+        assert await value_of(store, "/l/a") == (b"me", True)
+        await locks.close()
+
+    on(body)
+
+
+def test_a_record_deleted_under_its_holder_is_made_again(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        locks = Locks(store, RealRuntime())
+        lock = await locks.acquire("/l/a", b"me")
+        heard = listen(store, "/l/a")
+        await store.delete("/l/a")
+        await until(lambda: Event(Change.CREATED, "/l/a") in heard)
+        await settled(locks)
+        assert lock.state is State.VALID
+        assert await value_of(store, "/l/a") == (b"me", True)
+        await locks.close()
+
+    on(body)
+
+
+def test_a_rival_that_took_it_meanwhile_wins_and_the_holder_is_told_once(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        if not isinstance(store, MemoryStore):
+            return
+        told: list[Lock] = []
+        locks = Locks(store, RealRuntime())
+        lock = await locks.acquire("/l/a", b"me", told.append)
+        rival = store.peer()
+        store.lose_session(server_side=True)
+        await rival.put("/l/a", b"rival", ephemeral=True)
+        store.regain_session()
+        await settled(locks)
+        assert told == [lock]
+        assert lock.state is State.RELEASED
+        assert locks.held() == []
+        store.reconnect()
+        await settled(locks)
+        assert told == [lock]
+        assert await value_of(rival, "/l/a") == (b"rival", True)
+        await locks.close()
+
+    on(body)
+
+
+def test_somebody_elses_record_is_busy(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        await store.put("/l/persistent", b"me")
+        await store.put("/l/other", b"them", ephemeral=True)
+        await store.expire_session(server_side=False)  # "/l/other" is now of a session that is not ours
+        locks = Locks(store, RealRuntime())
+        for path in ("/l/persistent", "/l/other"):
+            with pytest.raises(Conflict):
+                await locks.acquire(path, b"me")
+        assert locks.held() == []
+        await locks.close()
+
+    on(body)
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_a_lost_answer_while_acquiring_is_looked_up(happened: bool) -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        locks = Locks(store, RealRuntime())
+        store.faults.append(lost(happened=happened))
+        lock = await locks.acquire("/l/a", b"me")
+        assert lock.state is State.VALID
+        assert await value_of(store, "/l/a") == (b"me", True)
+        await locks.close()
+
+    asyncio.run(body())
+
+
+def test_a_store_that_stays_silent_while_acquiring_leaves_nothing_held() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        locks = Locks(store, RealRuntime())
+        store.faults.extend([lost(happened=False)] * 2)
+        with pytest.raises(Unknown):
+            await locks.acquire("/l/a", b"me")
+        assert locks.held() == []
+        assert (await locks.acquire("/l/a", b"me")).state is State.VALID
+        await locks.close()
+
+    asyncio.run(body())
+
+
+def test_silence_when_the_session_is_back_is_not_loss_and_is_asked_again_on_reconnect() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        told: list[Lock] = []
+        locks = Locks(store, RealRuntime())
+        lock = await locks.acquire("/l/a", b"me", told.append)
+        store.lose_session(server_side=True)
+        store.faults.append(lost(happened=False))
+        store.regain_session()
+        await settled(locks)
+        assert (lock.state, lock.doubtful, told) == (State.VALID, True, [])
+        store.reconnect()
+        await settled(locks)
+        assert (lock.state, lock.doubtful, told) == (State.VALID, False, [])
+        assert await value_of(store, "/l/a") == (b"me", True)
+        await locks.close()
+
+    asyncio.run(body())
+
+
+def test_a_release_that_meets_a_revalidation_leaves_no_record_behind() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        locks = Locks(store, RealRuntime())
+        for turns in range(8):
+            lock = await locks.acquire("/l/a", b"me")
+            await store.expire_session(server_side=True)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await locks.release(lock)
+            await settled(locks)
+            assert await store.get("/l/a") is None
+        await locks.close()
+
+    asyncio.run(body())
+
+
+def test_another_value_is_written_only_while_held(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        locks = Locks(store, RealRuntime())
+        lock = await locks.acquire("/l/a", b"1")
+        await locks.update(lock, b"2")
+        assert await value_of(store, "/l/a") == (b"2", True)
+        await store.expire_session(server_side=True)
+        await settled(locks)
+        assert await value_of(store, "/l/a") == (b"2", True)
+        await locks.release(lock)
+        with pytest.raises(Conflict):
+            await locks.update(lock, b"3")
+        await locks.close()
+
+    on(body)
