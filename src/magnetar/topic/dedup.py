@@ -1,0 +1,294 @@
+"""What a topic has stored already: the highest sequence id of each producer, by range of key hashes.
+
+Two marks for each: pushed (given to the ledger) and persisted (known to be stored). At or below persisted is a
+duplicate, to be answered with a receipt without position; between the two nobody knows yet; above both is new. A plain
+topic has one range, the whole; a topic that comes of a split or a merge has a map of ranges (hole E4), because after a
+merge the halves have different marks and the maximum would drop good messages. It stores nothing and has no clock:
+`snapshot` gives bytes, `load` and `replay` bring them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum, auto
+from itertools import islice, pairwise
+from operator import lt
+
+from magnetar.base.errors import Misuse
+from magnetar.base.ids import Position
+from magnetar.base.limits import DEDUP_PRODUCERS_MAX
+from magnetar.topic import dedupform
+
+FULL_RANGE = (0, 65535)  # ends included
+
+Mark = tuple[int, int, int]  # first hash, last hash, highest sequence id (-1: none)
+
+
+class Verdict(Enum):
+    NEW = auto()
+    DUPLICATE = auto()  # stored: receipt with ledger and entry -1
+    UNSURE = auto()  # may be stored, or partly is: PersistenceError, the client asks again
+
+
+class _Marks:
+    """Of one producer. Item i of `pushed` and `persisted` belongs to item i of `ranges`."""
+
+    __slots__ = ("persisted", "pushed", "ranges")
+
+    def __init__(self, ranges: list[tuple[int, int]], persisted: list[int]) -> None:
+        self.ranges = ranges
+        self.persisted = persisted
+        self.pushed = list(persisted)
+
+    def at(self, key_hash: int | None) -> int:
+        """The index of the range that a hash belongs to."""
+        if len(self.ranges) == 1:
+            return 0
+        if key_hash is None:
+            raise Misuse("deduplication over several hash ranges needs the hash of the key")
+        for index, (start, end) in enumerate(self.ranges):
+            if start <= key_hash <= end:
+                return index
+        raise Misuse("the hash of the key is outside the topic's range", key_hash=key_hash)
+
+    def marks(self) -> list[Mark]:
+        return [(start, end, mark) for (start, end), mark in zip(self.ranges, self.persisted, strict=True)]
+
+
+class Dedup:
+    """The map of one topic. Producers that never `detached` count as connected and are only forgotten to keep the
+    bound.
+    """
+
+    def __init__(self, hash_range: tuple[int, int] = FULL_RANGE, producers_max: int = DEDUP_PRODUCERS_MAX) -> None:
+        self.range = hash_range
+        self.evicted = 0  # producers forgotten to keep the bound: each may now repeat itself unnoticed
+        self._producers_max = producers_max
+        self._producers: dict[str, _Marks] = {}  # least recently used first
+        self._idle: dict[str, int] = {}  # detached producers -> since when, oldest first
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def highest(self, producer: str) -> int:
+        """The highest sequence id stored, over all ranges; -1 if nothing is known."""
+        marks = self._producers.get(producer)
+        return max(marks.persisted) if marks is not None else -1
+
+    def check(
+        self,
+        producer: str,
+        first_seq: int,
+        highest_seq: int,
+        is_last_chunk: bool = True,
+        *,
+        key_hash: int | None = None,
+    ) -> Verdict:
+        """The verdict on one entry whose messages have the ids `first_seq` to `highest_seq`. A chunk that is not the
+        last of its message is always new: only the last one's id counts.
+        """
+        marks = self._producers.get(producer)
+        if marks is None or not is_last_chunk:
+            return Verdict.NEW
+        index = marks.at(key_hash)
+        return _verdict(first_seq, highest_seq, marks.pushed[index], marks.persisted[index])
+
+    def check_run(
+        self,
+        producer: str,
+        sequence_ids: Sequence[int],
+        highest_ids: Sequence[int],
+        last_chunks: Sequence[bool] | None = None,
+        *,
+        key_hashes: Sequence[int] | None = None,
+    ) -> list[Verdict] | None:
+        """Verdicts on consecutive entries, each seeing those before it as pushed; None if all are new. `last_chunks`
+        is None if no entry is a chunk; else False stands for a chunk that is not the last of its message.
+        """
+        marks = self._producers.get(producer)
+        one = marks is None or len(marks.ranges) == 1
+        if (
+            last_chunks is None
+            and one
+            and _ascends(sequence_ids, highest_ids, marks.pushed[0] if marks is not None else -1)
+        ):
+            return None
+        if marks is None:
+            marks = _Marks([self.range], [-1])
+        pushed = list(marks.pushed)
+        verdicts: list[Verdict] = []
+        for i, first in enumerate(sequence_ids):
+            if last_chunks is not None and not last_chunks[i]:
+                verdicts.append(Verdict.NEW)
+                continue
+            at = marks.at(key_hashes[i] if key_hashes is not None else None)
+            verdict = _verdict(first, highest_ids[i], pushed[at], marks.persisted[at])
+            if verdict is Verdict.NEW:
+                pushed[at] = highest_ids[i]
+            verdicts.append(verdict)
+        return None if all(verdict is Verdict.NEW for verdict in verdicts) else verdicts
+
+    def pushed(self, producer: str, highest: int, *, key_hash: int | None = None) -> None:
+        """Given to the ledger, up to this id. A negative one (`recorded` of mere chunks) changes nothing."""
+        if highest < 0:
+            return
+        marks = self._producers.pop(producer, None) or self._new(producer)
+        self._producers[producer] = marks
+        index = marks.at(key_hash)
+        if highest > marks.pushed[index]:
+            marks.pushed[index] = highest
+
+    def persisted(self, producer: str, highest: int, *, key_hash: int | None = None) -> None:
+        """Stored, up to this id."""
+        if highest < 0:
+            return
+        marks = self._producers.get(producer)
+        if marks is None:  # forgotten while it was in flight
+            marks = self._producers[producer] = self._new(producer)
+        index = marks.at(key_hash)
+        if highest > marks.persisted[index]:
+            marks.persisted[index] = highest
+            if highest > marks.pushed[index]:
+                marks.pushed[index] = highest
+
+    def failed(self, producer: str) -> None:
+        """Nothing that is pushed will be stored any more: all of it may be sent again."""
+        marks = self._producers.get(producer)
+        if marks is not None:
+            marks.pushed = list(marks.persisted)
+
+    def replay(self, producer: str, sequence: int, *, key_hash: int | None = None) -> None:
+        """An entry found in the ledger behind the snapshot. Chunks that are not the last are not replayed."""
+        self.persisted(producer, sequence, key_hash=key_hash)
+
+    def attached(self, producer: str) -> None:
+        """It is connected: its marks are kept whatever the time."""
+        self._idle.pop(producer, None)
+
+    def detached(self, producer: str, now_ms: int) -> None:
+        if producer in self._producers:
+            self._idle.pop(producer, None)
+            self._idle[producer] = now_ms
+
+    def forget(self, inactive_before_ms: int) -> list[str]:
+        """Drop producers detached before then; their names."""
+        gone = [producer for producer, since in self._idle.items() if since < inactive_before_ms]
+        for producer in gone:
+            del self._idle[producer], self._producers[producer]
+        return gone
+
+    def restrict(self, hash_range: tuple[int, int]) -> Dedup:
+        """What a child with this range starts with."""
+        child = Dedup(hash_range, self._producers_max)
+        for producer, marks in self._producers.items():
+            child._put(producer, cut(marks.marks(), hash_range))
+        child._idle = {producer: since for producer, since in self._idle.items() if producer in child._producers}
+        return child
+
+    def unite(self, others: Iterable[Dedup]) -> Dedup:
+        """What a child of this and of `others` starts with: each range keeps its own mark. A producer is idle if it is
+        so in all.
+        """
+        parents = [self, *others]
+        hull = (min(p.range[0] for p in parents), max(p.range[1] for p in parents))
+        child = Dedup(hull, self._producers_max)
+        names = dict.fromkeys(name for parent in parents for name in parent._producers)
+        for name in names:
+            known = [parent for parent in parents if name in parent._producers]
+            child._put(name, overlay([m for parent in known for m in parent._producers[name].marks()], hull))
+            if name in child._producers and all(name in parent._idle for parent in known):
+                child._idle[name] = max(parent._idle[name] for parent in known)
+        child._idle = dict(sorted(child._idle.items(), key=lambda item: item[1]))
+        return child
+
+    def marks(self) -> dict[str, list[Mark]]:
+        """The seam's own form: what is stored, by producer and range."""
+        return {producer: marks.marks() for producer, marks in self._producers.items()}
+
+    def snapshot(self, position: Position) -> bytes:
+        """What is stored, for a reader that replays the entries behind `position`."""
+        idle = self._idle
+        rows = [(producer, idle.get(producer), marks.marks()) for producer, marks in self._producers.items()]
+        return dedupform.encode(position, self.range, rows)
+
+    def load(self, data: bytes, now_ms: int) -> Position:
+        """Take over a snapshot: where to replay from. Who was connected then is idle since now, until it comes back."""
+        position, self.range, rows = dedupform.decode(data)
+        self._producers.clear()
+        self._idle.clear()
+        for producer, since, marks in rows:
+            self._put(producer, marks)
+            self._idle[producer] = since if since is not None else now_ms
+        self._idle = dict(sorted(self._idle.items(), key=lambda item: item[1]))
+        self._shrink()
+        return position
+
+    def _put(self, producer: str, marks: list[Mark]) -> None:
+        if any(mark >= 0 for _, _, mark in marks):
+            self._producers[producer] = _Marks(
+                [(start, end) for start, end, _ in marks], [mark for _, _, mark in marks]
+            )
+
+    def _new(self, producer: str) -> _Marks:
+        while len(self._producers) >= self._producers_max:
+            self._evict()
+        return _Marks([self.range], [-1])
+
+    def _shrink(self) -> None:
+        while len(self._producers) > self._producers_max:
+            self._evict()
+
+    def _evict(self) -> None:
+        """The longest detached one, or if all are connected the one that has been silent longest."""
+        victim = next(iter(self._idle), None) or next(iter(self._producers))
+        self._idle.pop(victim, None)
+        del self._producers[victim]
+        self.evicted += 1
+
+
+def recorded(highest_ids: Sequence[int], last_chunks: Sequence[bool] | None = None) -> int:
+    """The id that storing these new entries makes known: the highest of those that are not chunks in the middle of a
+    message; -1 if none.
+    """
+    if last_chunks is None:
+        return highest_ids[-1]
+    return max((highest for highest, last in zip(highest_ids, last_chunks, strict=True) if last), default=-1)
+
+
+def cut(marks: Sequence[Mark], hash_range: tuple[int, int]) -> list[Mark]:
+    """The part of `marks` inside a range."""
+    first, last = hash_range
+    inside = [(max(s, first), min(e, last), m) for s, e, m in marks if s <= last and e >= first]
+    return overlay(inside, hash_range)
+
+
+def overlay(marks: Sequence[Mark], hash_range: tuple[int, int]) -> list[Mark]:
+    """Marks that tile the range exactly: the highest where several lie, -1 where none does, neighbours of one value
+    joined.
+    """
+    first, last = hash_range
+    edges = sorted({first, last + 1, *(s for s, _, _ in marks), *(e + 1 for _, e, _ in marks)})
+    tiled: list[Mark] = []
+    for start, after in pairwise(edges):
+        if start < first or after > last + 1:
+            continue
+        mark = max((m for s, e, m in marks if s <= start and e >= after - 1), default=-1)
+        if tiled and tiled[-1][2] == mark:
+            tiled[-1] = (tiled[-1][0], after - 1, mark)
+        else:
+            tiled.append((start, after - 1, mark))
+    return tiled
+
+
+def _verdict(first: int, highest: int, pushed: int, persisted: int) -> Verdict:
+    if first > pushed:
+        return Verdict.NEW
+    # A batch that is stored in part is neither new nor a duplicate: dropping it would lose its tail without a word.
+    return Verdict.DUPLICATE if highest <= persisted else Verdict.UNSURE
+
+
+def _ascends(sequence_ids: Sequence[int], highest_ids: Sequence[int], above: int) -> bool:
+    """Whether every entry lies wholly above the one before it, and the first above a mark."""
+    if not sequence_ids or sequence_ids[0] <= above:
+        return not sequence_ids
+    return len(sequence_ids) == 1 or all(map(lt, highest_ids, islice(sequence_ids, 1, None)))
