@@ -26,3 +26,30 @@ METADATA_CACHE_ENTRIES_MAX = 10_000  # decoded records one cache keeps
 METADATA_RETRY_S_MIN, METADATA_RETRY_S_MAX = 0.1, 60.0  # back-off of a lock whose store did not answer (stock-clients D)
 ELECTION_RETRY_S = 5.0  # as Pulsar: a failed election is tried again after this long
 LEADER_WAIT_S = 30.0  # reading the leader while an election is open waits at most this long
+
+# Deciders of a topic
+FAILOVER_RINGS_CACHED_MAX = 64  # by set of names: a pattern subscription asks for the same ring on every topic
+STICKY_RANGES_MAX = 65_536  # Key_Shared ranges of one subscription: one for each slot, more can only be nonsense
+DELAYED_TICK_MS = 100  # delayed messages are due in steps of this: late by at most one step, never early
+DELAYED_POSITIONS_MAX = 1_000_000  # delayed messages of one subscription in memory; then it stops reading ahead
+PRODUCER_WAITERS_MAX = 1_000  # WaitForExclusive producers queued on one topic: each holds a request open
+DEDUP_PRODUCERS_MAX = 10_000  # producers whose sequence ids a topic remembers, as Pulsar; the least recently used goes
+CHUNK_OWNERS_MAX = 1_000  # half-delivered chunked messages of a subscription: the oldest loses its fixed consumer
+SHARED_SHARE_ENTRIES_MAX = 20  # entries in a row to one Shared consumer before its neighbour's turn, as Pulsar
+
+# Managed ledgers and cursors
+LEDGER_ENTRIES_MAX = 50_000  # a ledger is rolled at this many entries once it is LEDGER_AGE_S_MIN old, as Pulsar
+LEDGER_BYTES_MAX = 2 * 1024 * 1024 * 1024  # or at this size: the unit in which retention returns space
+LEDGER_AGE_S_MIN, LEDGER_AGE_S_MAX = 600.0, 14_400.0  # never younger: a fast topic would roll every second; never older
+LEDGER_ROLL_RETRY_S = 10.0  # a roll that found the metadata store away is put off by this long; the full ledger goes on
+LEDGER_DEATHS_MAX = 3  # writers that died in a row without confirming anything, before the topic gives up
+LEDGER_READERS_MAX = 8  # open readers of one topic: backlog consumers read near each other
+TAIL_CACHE_BYTES_MAX = 64 * 1024 * 1024  # newest runs of all topics of a broker together: consumers at the tail read no files
+CURSOR_HOLES_WARN = 10_000  # gaps in one subscription before somebody is told; they are kept whatever their number
+CURSOR_FLUSH_S = 1.0  # acknowledgements lost in a crash are at most this old: redelivered, never skipped
+CURSOR_FLUSH_S_MAX = 30.0  # a large cursor is flushed less often, at least this often
+CURSOR_FLUSH_BYTES = 64 * 1024  # snapshot bytes a cursor may write per CURSOR_FLUSH_S
+CURSOR_FLUSHES_MAX = 64  # snapshots written at the same time by one flusher
+SNAPSHOT_ENTRY_BYTES_MAX = 1024 * 1024  # a larger snapshot is cut into several entries of one run
+SNAPSHOT_LEDGER_ENTRIES_MAX = 10_000  # then a snapshot ledger is rolled: bounds what recovery and deletion handle
+SNAPSHOT_LEDGER_BYTES_MAX = 16 * 1024 * 1024  # or at this size, or four snapshots where one is larger than a quarter of it
