@@ -86,9 +86,7 @@ def metadata_bounds(buffer: bytes, start: int = 0, end: int = -1) -> tuple[int, 
     """Where MessageMetadata begins and ends; the payload follows it."""
     if end < 0:
         end = len(buffer)
-    position = start
-    if position + 6 <= end and buffer[position] == 0x0E and buffer[position + 1] == 0x02:
-        position += 6 + _LENGTH.unpack_from(buffer, position + 2)[0]
+    position = _checksum_start(buffer, start, end)
     if position + 6 <= end and buffer[position] == 0x0E and buffer[position + 1] == 0x01:
         position += 6
     if position + 4 > end:
@@ -104,9 +102,8 @@ def verify(buffer: bytes, start: int = 0, end: int = -1) -> bool:
     """Does the checksum hold? An entry that carries none is taken as it is; the sizes must fit in any case."""
     if end < 0:
         end = len(buffer)
-    first, _ = metadata_bounds(buffer, start, end)
-    covered = first - 4
-    if covered - 6 < start or buffer[covered - 6] != 0x0E or buffer[covered - 5] != 0x01:
+    covered = metadata_bounds(buffer, start, end)[0] - 4
+    if covered == _checksum_start(buffer, start, end):
         return True
     checksum: int = _LENGTH.unpack_from(buffer, covered - 4)[0]
     return bool(_crc32c(buffer[covered:end]) == checksum)
@@ -209,6 +206,14 @@ def read(buffer: bytes, start: int = 0, end: int = -1) -> Metadata:
     """Everything at once, for whoever has several questions."""
     first, last = metadata_bounds(buffer, start, end)
     return _scan(buffer, first, last)
+
+
+def _checksum_start(buffer: bytes, start: int, end: int) -> int:
+    """Where the checksum block begins if there is one: after the broker block, if there is one."""
+    if start + 6 <= end and buffer[start] == 0x0E and buffer[start + 1] == 0x02:
+        size: int = _LENGTH.unpack_from(buffer, start + 2)[0]
+        return start + 6 + size
+    return start
 
 
 def _key_of(metadata: Metadata) -> bytes | None:
