@@ -53,3 +53,19 @@ CURSOR_FLUSHES_MAX = 64  # snapshots written at the same time by one flusher
 SNAPSHOT_ENTRY_BYTES_MAX = 1024 * 1024  # a larger snapshot is cut into several entries of one run
 SNAPSHOT_LEDGER_ENTRIES_MAX = 10_000  # then a snapshot ledger is rolled: bounds what recovery and deletion handle
 SNAPSHOT_LEDGER_BYTES_MAX = 16 * 1024 * 1024  # or at this size, or four snapshots where one is larger than a quarter of it
+
+# Local ledgers
+JOURNAL_AHEAD_BYTES = 1024 * 1024  # blocks made before they are written: a sync then has no metadata to write
+JOURNAL_AHEAD_BYTES_MAX = 16 * 1024 * 1024  # the same under load, so that allocation keeps up with large batches
+JOURNAL_SPARES_MAX = 2  # emptied segments kept for reuse: the next two rolls allocate nothing; more returns to the disk
+JOURNAL_FILES_OPEN_MAX = 64  # descriptors of segments: a backlog of terabytes must not run out of them
+JOURNAL_LIVE_PERCENT_MIN = 25  # a segment with less in use is copied away: the disk holds at most four times what lives
+JOURNAL_COPY_BYTES_MAX = 1024 * 1024  # copied at once: publishers wait behind at most this much
+JOURNAL_READ_BYTES_MAX = 4 * 1024 * 1024  # one pread: bounds the memory of a read over many neighbouring records
+JOURNAL_READ_GAP_BYTES = 32 * 1024  # other ledgers' bytes read along rather than split a read in two
+RUN_BYTES_MAX = 1024 * 1024 * 1024  # one run: offsets in a segment are 32 bit
+LEDGER_IDS_RESERVED = 100  # ids taken from the counter at once: a create costs one write, a crash skips at most these
+
+# Observing
+LOG_ONCE_KEYS_MAX = 1_000  # different things one log says once: what comes from clients must not fill memory
+METRIC_SAMPLES_PER_TURN = 1_000  # gathered before a scrape lets others run
