@@ -105,14 +105,12 @@ class Metrics:
         """The text in pieces, a family at a time; an empty piece now and then while samples are gathered lets a caller
         breathe."""
         lines: dict[str, list[str]] = {}
-        gathered = 0
-        for family, labels, value in self._samples():
+        for gathered, (family, labels, value) in enumerate(self._samples(), start=1):
             lines.setdefault(family, []).append(self._line(family, labels, value))
-            gathered += 1
             if gathered % METRIC_SAMPLES_PER_TURN == 0:
                 yield ""
         for family, body in lines.items():
-            yield f"# TYPE {family} {self._types.get(family, 'gauge')}\n{''.join(body)}"
+            yield f"# TYPE {self._shown(family)} {self._types.get(family, 'gauge')}\n{''.join(body)}"
 
     def text(self) -> str:
         return "".join(self.render())
@@ -127,9 +125,11 @@ class Metrics:
             yield from provider()
 
     def _line(self, family: str, labels: Labels, value: float) -> str:
-        name = f"{family}_total" if self._types.get(family) == "counter" else family
         inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in (("cluster", self.cluster), *labels))
-        return f"{name}{{{inside}}} {_number(value)}\n"
+        return f"{self._shown(family)}{{{inside}}} {_number(value)}\n"
+
+    def _shown(self, family: str) -> str:
+        return f"{family}_total" if self._types.get(family) == "counter" else family
 
     def _child(
         self, family: str, kind: str, labels: dict[str, str], make: Callable[[], Counter | Gauge]
