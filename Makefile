@@ -58,5 +58,8 @@ chaos: $(STAMP)  ## kill -9 under load, for long: KILLS=500
 bench: $(STAMP)  ## the broker beside its ceilings, ratios in one run; writes benchmarks/results/
 	$(PY) -m benchmarks.broker
 
+proto: $(STAMP)  ## the code protoc writes from src/magnetar/wire/pulsar.proto
+	$(PY) -m grpc_tools.protoc -Imagnetar/wire/generated=src/magnetar/wire --python_out=src --pyi_out=src magnetar/wire/generated/pulsar.proto
+
 clean:  ## forget what was built; data is left alone
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

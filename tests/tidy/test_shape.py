@@ -36,7 +36,6 @@ HOT = [
     "wire/frames.py",
     "wire/entry.py",
     "wire/templates.py",
-    "topic/run.py",
     "ledger/run.py",
     "ledger/local/records.py",
 ]
