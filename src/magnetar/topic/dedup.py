@@ -67,7 +67,9 @@ class Dedup:
         self._producers: dict[str, _Marks] = {}  # least recently used first
         self._idle: dict[str, int] = {}  # detached producers -> since when, oldest first
 
-    def __len__(self) -> int:
+    @property
+    def producers(self) -> int:
+        """How many are remembered."""
         return len(self._producers)
 
     def highest(self, producer: str) -> int:
@@ -240,7 +242,7 @@ class Dedup:
 
     def _evict(self) -> None:
         """The longest detached one, or if all are connected the one that has been silent longest."""
-        victim = next(iter(self._idle), None) or next(iter(self._producers))
+        victim = next(iter(self._idle or self._producers))
         self._idle.pop(victim, None)
         del self._producers[victim]
         self.evicted += 1

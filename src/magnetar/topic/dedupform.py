@@ -19,7 +19,7 @@ VERSION = 1
 CONNECTED = -1  # in place of the time since when a producer is idle
 
 _HEAD = struct.Struct(">4sHqqIII")  # magic, version, ledger, entry, first hash, last hash, rows
-_ROW = struct.Struct(">HqH")  # bytes of the name, idle since, ranges
+_ROW = struct.Struct(">IqI")  # bytes of the name, idle since, ranges
 _MARK = struct.Struct(">II9s")
 _CRC = struct.Struct(">I")
 
