@@ -1,8 +1,9 @@
 """The one tree of errors: what happened, whether it may have happened, and what the caller may do about it.
 
-Each class carries its outcome, its retry advice, its wire code (Pulsar's ServerError number) and its HTTP status, so that broker,
-REST and client agree from one table. Raise the class that is true; never invent a code at the place of raising unless a recorded
-exchange of the real Pulsar says so (`wire_code=` and `http_status=` override one instance).
+Each class carries its outcome, its retry advice, its wire code (Pulsar's ServerError number) and its HTTP status, so
+that broker, REST and client agree from one table. Raise the class that is true; never invent a code at the place of
+raising unless a recorded exchange of the real Pulsar says so (`wire_code=` and `http_status=` override one
+instance).
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class MagnetarError(Exception):
     wire: ClassVar[int] = 0
     http: ClassVar[int] = 500
 
-    def __init__(self, what: str = "", *, wire_code: int | None = None, http_status: int | None = None, **facts: Any) -> None:
+    def __init__(
+        self, what: str = "", *, wire_code: int | None = None, http_status: int | None = None, **facts: Any
+    ) -> None:
         self.what = what or type(self).__name__
         self.facts = facts
         self.wire_code: int = self.wire if wire_code is None else wire_code

@@ -1,6 +1,7 @@
 """Every bound of the system, with its unit in its name and its reason beside it.
 
-A queue, retry, cache or wait without a line here is a bug. Settings may lower or raise some of them; these are the defaults.
+A queue, retry, cache or wait without a line here is a bug. Settings may lower or raise some of them; these are the
+defaults.
 """
 
 # Frames and connections
@@ -10,20 +11,29 @@ HANDSHAKE_S = 30.0  # a peer that has not sent CONNECT by then is closed
 KEEPALIVE_S = 30.0  # PING when nothing was heard for this long; closed at the next tick without an answer
 
 # Journal
-JOURNAL_SEGMENT_BYTES = 64 * 1024 * 1024  # preallocated, recycled: large enough to make rolling rare, small enough to return space
+JOURNAL_SEGMENT_BYTES = (
+    64 * 1024 * 1024
+)  # preallocated, recycled: large enough to make rolling rare, small enough to return space
 JOURNAL_BATCH_BYTES_MAX = 8 * 1024 * 1024  # one write and one sync: bounds the memory of a batch and the wait behind it
 
 # Metadata
 METADATA_VALUE_BYTES_MAX = 1_000_000  # value plus path; ZooKeeper's limit is the narrowest
 METADATA_BATCH_OPS_MAX = 1_000  # operations in one transaction: bounds the wait of the first behind the last
-METADATA_QUEUE_OPS_MAX = 100_000  # operations waiting for the store; more is refused as Busy, a caller without a bound is a bug
-METADATA_PAGE_NODES_MAX = 1_000  # nodes a scan reads at once: a writer waits behind one page, never behind a whole listing
+METADATA_QUEUE_OPS_MAX = (
+    100_000  # operations waiting for the store; more is refused as Busy, a caller without a bound is a bug
+)
+METADATA_PAGE_NODES_MAX = (
+    1_000  # nodes a scan reads at once: a writer waits behind one page, never behind a whole listing
+)
 METADATA_PAGE_NAMES_MAX = 10_000  # names a listing reads at once; names are far smaller than nodes
 METADATA_PAGE_BYTES_MAX = 4 * 1024 * 1024  # values in one page, past the first: bounds memory whatever the values are
 METADATA_CHECKED_TRIES_MAX = 5  # rounds of put, re-read, compare before an unknown outcome is handed to the caller
 METADATA_UPDATE_TRIES_MAX = 100  # compare-and-set rounds of one update: more than that many rivals is a livelock
 METADATA_CACHE_ENTRIES_MAX = 10_000  # decoded records one cache keeps
-METADATA_RETRY_S_MIN, METADATA_RETRY_S_MAX = 0.1, 60.0  # back-off of a lock whose store did not answer (stock-clients D)
+METADATA_RETRY_S_MIN, METADATA_RETRY_S_MAX = (
+    0.1,
+    60.0,
+)  # back-off of a lock whose store did not answer (stock-clients D)
 ELECTION_RETRY_S = 5.0  # as Pulsar: a failed election is tried again after this long
 LEADER_WAIT_S = 30.0  # reading the leader while an election is open waits at most this long
 
@@ -44,7 +54,9 @@ LEDGER_AGE_S_MIN, LEDGER_AGE_S_MAX = 600.0, 14_400.0  # never younger: a fast to
 LEDGER_ROLL_RETRY_S = 10.0  # a roll that found the metadata store away is put off by this long; the full ledger goes on
 LEDGER_DEATHS_MAX = 3  # writers that died in a row without confirming anything, before the topic gives up
 LEDGER_READERS_MAX = 8  # open readers of one topic: backlog consumers read near each other
-TAIL_CACHE_BYTES_MAX = 64 * 1024 * 1024  # newest runs of all topics of a broker together: consumers at the tail read no files
+TAIL_CACHE_BYTES_MAX = (
+    64 * 1024 * 1024
+)  # newest runs of all topics of a broker together: consumers at the tail read no files
 CURSOR_HOLES_WARN = 10_000  # gaps in one subscription before somebody is told; they are kept whatever their number
 CURSOR_FLUSH_S = 1.0  # acknowledgements lost in a crash are at most this old: redelivered, never skipped
 CURSOR_FLUSH_S_MAX = 30.0  # a large cursor is flushed less often, at least this often
@@ -52,7 +64,9 @@ CURSOR_FLUSH_BYTES = 64 * 1024  # snapshot bytes a cursor may write per CURSOR_F
 CURSOR_FLUSHES_MAX = 64  # snapshots written at the same time by one flusher
 SNAPSHOT_ENTRY_BYTES_MAX = 1024 * 1024  # a larger snapshot is cut into several entries of one run
 SNAPSHOT_LEDGER_ENTRIES_MAX = 10_000  # then a snapshot ledger is rolled: bounds what recovery and deletion handle
-SNAPSHOT_LEDGER_BYTES_MAX = 16 * 1024 * 1024  # or at this size, or four snapshots where one is larger than a quarter of it
+SNAPSHOT_LEDGER_BYTES_MAX = (
+    16 * 1024 * 1024
+)  # or at this size, or four snapshots where one is larger than a quarter of it
 
 # Local ledgers
 JOURNAL_AHEAD_BYTES = 1024 * 1024  # blocks made before they are written: a sync then has no metadata to write
@@ -69,3 +83,32 @@ LEDGER_IDS_RESERVED = 100  # ids taken from the counter at once: a create costs 
 # Observing
 LOG_ONCE_KEYS_MAX = 1_000  # different things one log says once: what comes from clients must not fill memory
 METRIC_SAMPLES_PER_TURN = 1_000  # gathered before a scrape lets others run
+
+# Connections: what one peer can make the broker hold
+CONNECTION_PENDING_BYTES_MAX = 16 * 1024 * 1024  # published and not yet stored: then its socket is not read
+BROKER_PENDING_BYTES_MAX = 256 * 1024 * 1024  # the same over all connections
+CONNECTION_REQUESTS_MAX = 1_000  # requests being worked on: a pattern consumer asks for hundreds of topics at once
+CONNECTION_WRITE_BYTES_HIGH = 1024 * 1024  # unread by the peer: then nothing more is pushed to it
+CONNECTION_CLOSED_IDS_MAX = 1_000  # producers closed lately whose late sends are ignored
+ALIVE_WAIT_S = 5.0  # how long a rival may take to answer a PING before it counts as dead, as Pulsar
+
+# Dispatch
+DISPATCH_TURN_RUNS_MAX = 16  # runs a dispatcher pushes before others get the loop
+BACKLOG_READ_BYTES_MAX = (
+    1024 * 1024
+)  # one block of a backlog: large enough for hundreds of entries, small enough to hold per reader
+BACKLOG_READ_ENTRIES_MAX = 1_000
+REPLAY_TURN_ENTRIES_MAX = 200  # entries handed out again in one turn
+KEYED_LOOKAHEAD_ENTRIES_MAX = 5_000  # entries that may wait for their key's consumer while other keys flow past them
+DELAYED_DUE_MAX = 10_000  # delayed entries released at one ring of the alarm
+DELAY_ALARM_S_MAX = 3_600.0  # no timer runs longer: a wall clock may be set meanwhile
+READ_RETRY_S = 5.0  # a failed read of the backlog is tried again after this
+READER_KEPT_S = 60.0  # a reader whose seek disconnected it may come back to its cursor for this long
+TOPIC_IDLE_S = 60.0  # a topic nobody uses leaves memory after this; it is a row until somebody comes
+MAINTENANCE_S = 5.0  # how often trimming, idle topics and deduplication snapshots are looked at
+
+# Names
+TOPIC_NAME_CHARS_MAX = (
+    4096  # an encoded name is part of metadata paths and of cache keys: nothing larger is anybody's topic
+)
+NAMES_CACHED_MAX = 10_000  # parsed topic and namespace names: the working set of a busy broker, a few megabytes

@@ -1,0 +1,75 @@
+"""Hash ranges: parts of the 65,536 slots that a topic's keys fall into, both ends included.
+
+A range is a value; splitting and merging give new ones. What is not a range is `InvalidRange`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from magnetar.base.errors import InvalidRange
+
+SLOT_MAX = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HashRange:
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= SLOT_MAX:
+            raise InvalidRange("a hash range starts outside 0..65535", start=self.start)
+        if not 0 <= self.end <= SLOT_MAX:
+            raise InvalidRange("a hash range ends outside 0..65535", end=self.end)
+        if self.end < self.start:
+            raise InvalidRange("a hash range ends before it starts", start=self.start, end=self.end)
+
+    def __len__(self) -> int:
+        return self.end - self.start + 1
+
+    def __contains__(self, slot: int) -> bool:
+        return self.start <= slot <= self.end
+
+    def __str__(self) -> str:
+        return f"[{self.start:04x}, {self.end:04x}]"
+
+    @property
+    def hex(self) -> str:
+        return f"{self.start:04x}-{self.end:04x}"
+
+    def overlaps(self, other: HashRange) -> bool:
+        return self.start <= other.end and other.start <= self.end
+
+    def adjacent(self, other: HashRange) -> bool:
+        return self.end + 1 == other.start or other.end + 1 == self.start
+
+    def split(self) -> tuple[HashRange, HashRange]:
+        """Two halves; the lower one is larger by one where the size is odd."""
+        if self.start == self.end:
+            raise InvalidRange("a range of one slot cannot be split", range=self)
+        middle = (self.start + self.end) // 2
+        return HashRange(self.start, middle), HashRange(middle + 1, self.end)
+
+    def merge(self, other: HashRange) -> HashRange:
+        if not self.adjacent(other):
+            raise InvalidRange("only neighbours can be merged", range=self, other=other)
+        return HashRange(min(self.start, other.start), max(self.end, other.end))
+
+
+FULL = HashRange(0, SLOT_MAX)
+
+
+def range_from_hex(text: str) -> HashRange:
+    """The inverse of `HashRange.hex`; leading zeros may be missing."""
+    start, dash, end = text.partition("-")
+    if not dash:
+        raise InvalidRange("a hash range is written as two hexadecimal numbers with a dash", text=text)
+    return HashRange(slot_from_hex(start), slot_from_hex(end))
+
+
+def slot_from_hex(text: str) -> int:
+    digits = text.removeprefix("+")  # as Java reads numbers
+    if not digits or len(digits) > 16 or not set(digits) <= set("0123456789abcdefABCDEF"):
+        raise InvalidRange("not a hexadecimal slot", text=text[:40])
+    return int(digits, 16)

@@ -1,0 +1,147 @@
+"""Names are read as the released Java code reads them, case by case."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import InvalidName, InvalidRange
+from magnetar.base.hashes import java_string_hash
+from magnetar.base.limits import TOPIC_NAME_CHARS_MAX
+from magnetar.base.names import (
+    Domain,
+    decode,
+    encode,
+    full_name,
+    namespace_name,
+    segment_name,
+    topic_name,
+    topic_of_ledger,
+)
+from magnetar.base.ranges import HashRange
+from tests.golden import load
+
+VECTORS = load("names.json")
+VALID = [case for case in VECTORS["parse"] if case["valid"]]
+INVALID = [case for case in VECTORS["parse"] if not case["valid"]]
+
+
+def raises_or_equals(case: dict, key: str, compute) -> None:
+    if f"{key}_error" in case:
+        with pytest.raises(InvalidName):
+            compute()
+    elif key in case:
+        assert str(compute()) == case[key]
+
+
+@pytest.mark.parametrize("case", VALID, ids=lambda case: case["input"])
+def test_valid_names_have_every_derived_form(case):
+    name = topic_name(case["input"])
+    assert str(name) == case["name"]
+    assert name.domain == case["domain"]
+    assert (name.tenant, name.namespace.local_name) == (case["tenant"], case["namespace"])
+    assert (name.local_name, name.encoded_local_name) == (case["local_name"], case["encoded_local_name"])
+    assert name.partition_index == case["partition_index"]
+    assert name.partitioned_name == case["partitioned_topic_name"]
+    assert (name.is_persistent, name.is_scalable, name.is_segment) == (
+        case["persistent"],
+        case["scalable"],
+        case["segment"],
+    )
+    assert name.ledger_name == case["persistence_naming_encoding"]
+    assert name.rest_path == case["rest_path"] == case["lookup_name"]
+    assert java_string_hash(str(name)) == case["java_hash_code"]
+    raises_or_equals(case, "schema_name", lambda: name.schema_name)
+    raises_or_equals(case, "partition_3", lambda: name.partition(3))
+    raises_or_equals(case, "to_scalable_topic", lambda: name.scalable)
+    raises_or_equals(case, "from_persistence_naming_encoding", lambda: topic_of_ledger(name.ledger_name))
+    if case["segment"]:
+        assert str(name.segment) == case["segment_descriptor"]
+        assert (name.segment.id, name.segment.range) == (
+            case["segment_id"],
+            HashRange(case["hash_start"], case["hash_end"]),
+        )
+        assert str(name.parent) == case["parent"]
+
+
+@pytest.mark.parametrize("case", INVALID, ids=lambda case: case["input"])
+def test_invalid_names_are_refused(case):
+    with pytest.raises(InvalidName):
+        topic_name(case["input"])
+
+
+@pytest.mark.parametrize("case", VECTORS["parse"], ids=lambda case: case["input"])
+def test_names_are_completed(case):
+    raises_or_equals(case, "to_full_topic_name", lambda: full_name(case["input"]))
+
+
+@pytest.mark.parametrize("case", VECTORS["namespaces"], ids=lambda case: case["input"])
+def test_namespaces(case):
+    if not case["valid"]:
+        with pytest.raises(InvalidName):
+            namespace_name(case["input"])
+        return
+    name = namespace_name(case["input"])
+    assert (str(name), name.tenant, name.local_name) == (case["name"], case["tenant"], case["local_name"])
+
+
+@pytest.mark.parametrize("case", VECTORS["from_persistence_naming_encoding"], ids=lambda case: case["input"])
+def test_topic_of_a_managed_ledger(case):
+    if "error" in case:
+        with pytest.raises(InvalidName):
+            topic_of_ledger(case["input"])
+    else:
+        assert topic_of_ledger(case["input"]) == case["topic"]
+
+
+@pytest.mark.parametrize("case", VECTORS["codec"], ids=lambda case: ascii(case["raw"]))
+def test_form_encoding(case):
+    assert encode(case["raw"]) == case["encoded"]
+    if case["encoded"] != "%3F":  # a lone surrogate does not come back
+        assert decode(case["encoded"]) == case["raw"]
+
+
+@pytest.mark.parametrize("case", VECTORS["segment_from_parent"], ids=lambda case: str(case["segment_id"]))
+def test_segments_of_a_scalable_topic(case):
+    if "error" in case:
+        with pytest.raises((InvalidName, InvalidRange)):
+            segment_name(
+                topic_name(case["parent"]), HashRange(case["hash_start"], case["hash_end"]), case["segment_id"]
+            )
+        return
+    made = segment_name(topic_name(case["parent"]), HashRange(case["hash_start"], case["hash_end"]), case["segment_id"])
+    assert str(made) == case["segment"]
+    assert made.domain is Domain.SEGMENT
+
+
+def test_two_spellings_of_one_topic_are_equal():
+    assert topic_name("Persistent://t/n/x") == topic_name("persistent://t/n/x") == topic_name("t/n/x")
+    assert len({topic_name("PERSISTENT://t/n/x"), topic_name("t/n/x")}) == 1
+    assert topic_name("t/n/x") != topic_name("topic://t/n/x")
+
+
+def test_names_are_parsed_once():
+    assert topic_name("persistent://t/n/once") is topic_name("persistent://t/n/once")
+
+
+def test_names_longer_than_anybody_needs_are_refused():
+    assert topic_name("x" * (TOPIC_NAME_CHARS_MAX - 100))
+    for parse in (topic_name, namespace_name):
+        with pytest.raises(InvalidName):
+            parse("t/" * 1 + "x" * TOPIC_NAME_CHARS_MAX)
+
+
+@pytest.mark.parametrize("text", ["%", "a%2", "%g0", "a%%20"])
+def test_broken_escapes_are_refused(text):
+    with pytest.raises(InvalidName):
+        decode(text)
+
+
+def test_partition_of_a_partition_and_negative_partitions_are_refused():
+    name = topic_name("x-partition-1")
+    assert (name.is_partition, str(name.partitioned)) == (True, "persistent://public/default/x")
+    with pytest.raises(InvalidName):
+        name.partition(0)
+    with pytest.raises(InvalidName):
+        topic_name("x").partition(-1)
+    with pytest.raises(InvalidName):
+        topic_name("x").parent  # noqa: B018
