@@ -36,6 +36,9 @@ HOT = [
     "wire/frames.py",
     "wire/entry.py",
     "wire/templates.py",
+    "wire/sends.py",
+    "topic/dispatch/push.py",
+    "topic/publish.py",
     "ledger/run.py",
     "ledger/local/records.py",
 ]
