@@ -11,6 +11,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import socket
+import time
 from collections.abc import Sequence
 
 from magnetar.base.errors import Conflict, MagnetarError, NotFound, StorageFailed, StorageFull
@@ -183,7 +185,8 @@ class RealFiles:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(fd, 0)
-            os.pwrite(fd, holder.encode(), 0)
+            since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            os.pwrite(fd, f"{holder} (pid {os.getpid()} on {socket.gethostname()} since {since})".encode(), 0)
         except BlockingIOError as error:
             other = os.pread(fd, HOLDER_BYTES_MAX, 0).decode(errors="replace").strip() or "an unknown process"
             os.close(fd)

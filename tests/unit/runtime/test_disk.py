@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from magnetar.base.errors import Conflict, NotFound, StorageFailed, StorageFull
-from magnetar.runtime import disk
 from magnetar.runtime.disk import IOV_MAX, RealFiles
 
 
@@ -25,13 +24,15 @@ def test_more_buffers_than_one_call_takes_are_all_written(tmp_path, files):
     file.close()
 
 
-def test_a_short_write_is_continued(tmp_path, files, monkeypatch):
-    file = files.open(str(tmp_path / "f"), create=True)
-    real = os.pwritev
-    monkeypatch.setattr(disk.os, "pwritev", lambda fd, buffers, at: real(fd, [b"".join(buffers)[:4]], at))
-    assert file.pwritev([b"hello", memoryview(b" "), bytearray(b"world")], 0) == 11
-    assert file.pread(100, 0) == b"hello world"
-    file.close()
+def test_a_short_write_is_continued_until_the_system_refuses_the_rest(tmp_path):
+    code = (
+        "import resource, signal, sys; from magnetar.runtime.disk import RealFiles\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8))\n"
+        f"RealFiles().open({str(tmp_path / 'f')!r}, create=True).pwritev([b'hello', b' ', b'world'], 0)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "StorageFailed: cannot write" in ended.stderr
+    assert (tmp_path / "f").read_bytes() == b"hello wo"
 
 
 def test_pread_stops_at_the_end(tmp_path, files):
@@ -103,14 +104,14 @@ def test_a_second_process_is_told_who_holds_the_lock(tmp_path, files):
     path = str(tmp_path / "lock")
     code = (
         "import sys; from magnetar.runtime.disk import RealFiles\n"
-        f"lock = RealFiles().lock({path!r}, 'pid 77 on elsewhere')\n"
+        f"lock = RealFiles().lock({path!r}, 'another node')\n"
         "sys.stdout.write('held\\n'); sys.stdout.flush(); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(Conflict, match="pid 77 on elsewhere"):
+        with pytest.raises(Conflict, match=rf"another node \(pid {other.pid} on .+ since 20..-..-..T"):
             files.lock(path, "me")
         other.stdin.close()
         other.wait()

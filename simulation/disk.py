@@ -1,0 +1,323 @@
+"""A disk in memory that forgets: what a real one may do to files between a crash and the next start.
+
+Every file has what is durable and a list of changes since its last sync; every directory has its durable names and a
+list of creations, renames and removals since its last sync. `crash()` draws from the seed which of those happened: a
+change may be there, be missing, or be there in some of its 512-byte sectors only (with `flips`, with wrong bits in
+them); names may have changed or not, each for itself. What was synced is there, always. Directories themselves are
+durable once made.
+
+Faults are set on the object, counted in calls that change something (`calls`):
+
+    crash_at=k      the k-th call happens as a change that was not synced, then it and every later call raise Crashed
+    fail_sync_at=k  the k-th datasync raises StorageFailed, and what it should have made durable never will be by a
+                    later sync: the page cache thinks it is clean
+    full_after=n    files together may not grow past n bytes: StorageFull, with part of the write done
+
+Nothing here waits or starts a thread; one instance is used by one world.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from magnetar.base.errors import Conflict, NotFound, StorageFailed, StorageFull
+from magnetar.runtime.files import Buffer
+
+SECTOR_BYTES = 512  # the unit a disk writes whole
+ENDLESS = 1 << 50
+
+
+class Crashed(BaseException):
+    """The machine is gone: no code of ours may catch this and go on."""
+
+
+class Change:
+    """One unsynced change of a file: bytes at an offset, or a new length."""
+
+    __slots__ = ("data", "offset", "size")
+
+    def __init__(self, offset: int, data: bytes, size: int = -1) -> None:
+        self.offset = offset
+        self.data = data
+        self.size = size  # -1: a write
+
+    def apply(self, content: bytearray) -> None:
+        if self.size >= 0:
+            _resize(content, self.size)
+            return
+        _resize(content, max(len(content), self.offset))
+        content[self.offset : self.offset + len(self.data)] = self.data
+
+
+class Inode:
+    __slots__ = ("changes", "current", "durable", "lost")
+
+    def __init__(self, content: bytes = b"") -> None:
+        self.durable = bytearray(content)
+        self.current = bytearray(content)
+        self.changes: list[Change] = []
+        self.lost: list[Change] = []  # a failed sync dropped these: seen until the crash, durable by chance alone
+
+
+class Rename:
+    """One unsynced change of a directory: `old` None is a creation, `new` None a removal."""
+
+    __slots__ = ("inode", "new", "old")
+
+    def __init__(self, inode: Inode, old: str | None, new: str | None) -> None:
+        self.inode = inode
+        self.old = old
+        self.new = new
+
+    def apply(self, names: dict[str, Inode]) -> None:
+        if self.old is not None and names.get(self.old) is self.inode:
+            del names[self.old]
+        if self.new is not None:
+            names[self.new] = self.inode
+
+
+class ForgetfulFile:
+    def __init__(self, files: ForgetfulFiles, path: str, inode: Inode) -> None:
+        self.path = path
+        self._files = files
+        self._inode = inode
+
+    def size(self) -> int:
+        self._files.alive()
+        return len(self._inode.current)
+
+    def pwritev(self, buffers: Sequence[Buffer], offset: int) -> int:
+        data = b"".join(buffers)
+        room = self._files.room(self._inode, offset + len(data))
+        self._files.change(self._inode, Change(offset, data if room is None else data[: max(0, room - offset)]))
+        if room is not None:
+            raise StorageFull(f"cannot write {self.path}: no space left; free space on that file system")
+        return len(data)
+
+    def pread(self, size: int, offset: int) -> bytes:
+        self._files.alive()
+        return bytes(self._inode.current[offset : offset + size])
+
+    def datasync(self) -> None:
+        self._files.sync(self._inode, self.path)
+
+    def allocate(self, size: int) -> None:
+        if size > len(self._inode.current):
+            if self._files.room(self._inode, size) is not None:
+                raise StorageFull(f"cannot allocate {self.path}: no space left; free space on that file system")
+            self._files.change(self._inode, Change(0, b"", size))
+
+    def truncate(self, size: int) -> None:
+        self._files.change(self._inode, Change(0, b"", size))
+
+    def close(self) -> None:
+        pass
+
+
+class ForgetfulLock:
+    def __init__(self, held: dict[str, str], path: str) -> None:
+        self._held = held
+        self._path = path
+
+    def release(self) -> None:
+        self._held.pop(self._path, None)
+
+
+class ForgetfulFiles:
+    """The Files that forgets. See the module for what it does to whom."""
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        crash_at: int | None = None,
+        fail_sync_at: int | None = None,
+        full_after: int | None = None,
+        flips: bool = False,
+    ) -> None:
+        self.calls = 0  # that change or sync something: the places where a crash makes a difference
+        self.syncs = 0
+        self.crash_at = crash_at
+        self.fail_sync_at = fail_sync_at
+        self.full_after = full_after
+        self.flips = flips
+        self.crashed = False
+        self._seed = seed
+        self._names: dict[str, Inode] = {}
+        self._durable: dict[str, Inode] = {}
+        self._renames: list[Rename] = []
+        self._directories: set[str] = set()
+        self._held: dict[str, str] = {}
+
+    # What only tests do
+
+    def crash(self) -> ForgetfulFiles:
+        """The files as the next start may find them; this object is dead afterwards. Faults are not inherited."""
+        self.crashed = True
+        chance = random.Random(f"{self._seed}:{self.calls}")
+        names = dict(self._durable)
+        for rename in self._renames:
+            if chance.random() < 0.5:
+                rename.apply(names)
+        after = ForgetfulFiles(chance.getrandbits(32), flips=self.flips)
+        after._directories = set(self._directories)
+        contents = {inode: _survivors(inode, chance, self.flips) for inode in dict.fromkeys(names.values())}
+        for path, inode in names.items():
+            after._names[path] = after._durable[path] = contents[inode]
+        return after
+
+    def damage(self, path: str, offset: int, data: bytes) -> None:
+        """Overwrite durable bytes behind everybody's back, as a failing disk does."""
+        for content in (self._names[path].current, self._names[path].durable):
+            content[offset : offset + len(data)] = data
+
+    def content(self, path: str) -> bytes:
+        return bytes(self._names[path].current)
+
+    # The contract
+
+    def open(self, path: str, *, create: bool = False) -> ForgetfulFile:
+        self.alive()
+        inode = self._names.get(path)
+        if inode is None:
+            if not create:
+                raise NotFound(f"no such file: {path}", path=path)
+            inode = Inode()
+            self._rename(Rename(inode, None, path))
+        return ForgetfulFile(self, path, inode)
+
+    def exists(self, path: str) -> bool:
+        self.alive()
+        return path in self._names or path in self._directories
+
+    def rename(self, old: str, new: str) -> None:
+        self._rename(Rename(self._find(old), old, new))
+
+    def remove(self, path: str) -> None:
+        self._rename(Rename(self._find(path), path, None))
+
+    def mkdir(self, directory: str) -> None:
+        self.alive()
+        self._directories.add(directory)
+
+    def sync_dir(self, directory: str) -> None:
+        self._count()
+        left = []
+        for rename in self._renames:
+            if directory in (_parent(rename.old), _parent(rename.new)):
+                rename.apply(self._durable)
+            else:
+                left.append(rename)
+        self._renames = left
+
+    def free(self, directory: str) -> int:
+        self.alive()
+        return ENDLESS if self.full_after is None else max(0, self.full_after - self._used())
+
+    def lock(self, path: str, holder: str) -> ForgetfulLock:
+        self.alive()
+        other = self._held.get(path)
+        if other is not None:
+            raise Conflict(f"{path} is held by {other}: stop it or use another directory", holder=other)
+        self._held[path] = holder
+        return ForgetfulLock(self._held, path)
+
+    # Used by the files
+
+    def alive(self) -> None:
+        if self.crashed:
+            raise Crashed("the machine crashed")
+
+    def room(self, inode: Inode, size: int) -> int | None:
+        """None if the file may grow to this size, otherwise the size up to which it may."""
+        self.alive()
+        growth = max(0, size - len(inode.current))
+        if self.full_after is None or self._used() + growth <= self.full_after:
+            return None
+        return len(inode.current) + max(0, self.full_after - self._used())
+
+    def change(self, inode: Inode, change: Change) -> None:
+        change.apply(inode.current)
+        inode.changes.append(change)
+        self._count()
+
+    def sync(self, inode: Inode, path: str) -> None:
+        self._count()
+        self.syncs += 1
+        if self.syncs == self.fail_sync_at:
+            inode.lost += inode.changes
+            inode.changes.clear()
+            raise StorageFailed(f"cannot sync {path}: input/output error; check the disk", path=path)
+        for change in inode.changes:
+            change.apply(inode.durable)
+        inode.changes.clear()
+
+    def _rename(self, rename: Rename) -> None:
+        self.alive()
+        rename.apply(self._names)
+        self._renames.append(rename)
+        self._count()
+
+    def _count(self) -> None:
+        """One call that matters. It comes after a change was noted and before a sync: both then are as good as
+        undone.
+        """
+        self.alive()
+        self.calls += 1
+        if self.calls == self.crash_at:
+            self.crashed = True
+            raise Crashed(f"crashed at call {self.calls}")
+
+    def _find(self, path: str) -> Inode:
+        self.alive()
+        if path not in self._names:
+            raise NotFound(f"no such file: {path}", path=path)
+        return self._names[path]
+
+    def _used(self) -> int:
+        return sum(len(inode.current) for inode in self._names.values())
+
+    def list(self, directory: str) -> list[str]:
+        self.alive()
+        prefix = directory + "/"
+        return sorted(
+            path.removeprefix(prefix)
+            for path in self._names
+            if path.startswith(prefix) and "/" not in path.removeprefix(prefix)
+        )
+
+
+def _survivors(inode: Inode, chance: random.Random, flips: bool) -> Inode:
+    """What a crash leaves of a file. One draw says how bad this crash was to it, so that clean cases occur too."""
+    content = bytearray(inode.durable)
+    kept = chance.choice((0.0, 0.5, 0.9, 1.0))
+    for change in inode.lost:
+        if chance.random() < kept / 2:
+            change.apply(content)
+    for change in inode.changes:
+        if change.size >= 0:
+            if chance.random() < kept:
+                change.apply(content)
+            continue
+        end = change.offset + len(change.data)
+        for start in range(change.offset - change.offset % SECTOR_BYTES, end, SECTOR_BYTES):
+            if chance.random() >= kept:
+                continue
+            low, high = max(start, change.offset), min(start + SECTOR_BYTES, end)
+            data = bytearray(change.data[low - change.offset : high - change.offset])
+            if flips and chance.random() < 0.1:
+                data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+            Change(low, bytes(data)).apply(content)
+    return Inode(bytes(content))
+
+
+def _resize(content: bytearray, size: int) -> None:
+    if size < len(content):
+        del content[size:]
+    else:
+        content.extend(bytes(size - len(content)))
+
+
+def _parent(path: str | None) -> str | None:
+    return None if path is None else path.rpartition("/")[0]

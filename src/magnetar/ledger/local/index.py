@@ -1,0 +1,79 @@
+"""Where the entries of one ledger lie: five columns with one item for each record, searched by bisection.
+
+The columns hold what came before a record (entries, messages, bytes), so that any range of whole records is counted by
+two subtractions. It decides nothing about durability: what is added here is taken for durable. Entries that the journal
+lost to damage stand as a record in segment 0, which is no segment: reading there is Corrupt, not "no such entry".
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+
+LOST = 0  # the segment of entries whose record was destroyed
+
+
+class LedgerIndex:
+    __slots__ = (
+        "bytes_before",
+        "bytes_total",
+        "entries_total",
+        "firsts",
+        "messages_before",
+        "messages_total",
+        "offsets",
+        "segments",
+    )
+
+    def __init__(self) -> None:
+        self.firsts = array("Q")
+        self.segments = array("Q")
+        self.offsets = array("I")
+        self.messages_before = array("Q")
+        self.bytes_before = array("Q")
+        self.entries_total = 0
+        self.messages_total = 0
+        self.bytes_total = 0
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+    def add(self, entries: int, messages: int, body: int, segment: int, offset: int) -> None:
+        """The record that follows all others."""
+        self.firsts.append(self.entries_total)
+        self.segments.append(segment)
+        self.offsets.append(offset)
+        self.messages_before.append(self.messages_total)
+        self.bytes_before.append(self.bytes_total)
+        self.entries_total += entries
+        self.messages_total += messages
+        self.bytes_total += body
+
+    def find(self, entry: int) -> int:
+        """The item whose record holds this entry, which must be there."""
+        return bisect_right(self.firsts, entry) - 1
+
+    def entries(self, item: int) -> int:
+        after = self.firsts[item + 1] if item + 1 < len(self.firsts) else self.entries_total
+        return after - self.firsts[item]
+
+    def messages(self, item: int) -> int:
+        after = self.messages_before[item + 1] if item + 1 < len(self.firsts) else self.messages_total
+        return after - self.messages_before[item]
+
+    def body(self, item: int) -> int:
+        after = self.bytes_before[item + 1] if item + 1 < len(self.firsts) else self.bytes_total
+        return after - self.bytes_before[item]
+
+    def whole(self, start: int, stop: int) -> tuple[int, int]:
+        """(messages, bytes) of the records in items [start, stop)."""
+        if start >= stop:
+            return 0, 0
+        last = stop == len(self.firsts)
+        messages = self.messages_total if last else self.messages_before[stop]
+        size = self.bytes_total if last else self.bytes_before[stop]
+        return messages - self.messages_before[start], size - self.bytes_before[start]
+
+    def move(self, item: int, segment: int, offset: int) -> None:
+        self.segments[item] = segment
+        self.offsets[item] = offset

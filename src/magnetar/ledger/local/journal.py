@@ -1,0 +1,283 @@
+"""Group commit: runs of all ledgers queue here, and one batch at a time goes to the disk with one sync.
+
+All of it runs on the loop; the lane is given whole batches and answers once for each. A batch lies in one segment.
+While it is in flight the next one gathers; when it is durable the next one is sent off before the callbacks run, so
+that disk and loop work at the same time. A failed batch ends the journal for good: what it held may or may not be on
+the disk, and a sync that failed once must not be trusted again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any, TypeVar
+
+from magnetar.base.errors import MagnetarError, NoSuchLedger, StorageFailed, StorageFull
+from magnetar.base.limits import JOURNAL_AHEAD_BYTES, JOURNAL_AHEAD_BYTES_MAX, JOURNAL_BATCH_BYTES_MAX
+from magnetar.ledger.local.records import HEADER_BYTES, encode, size_of
+from magnetar.ledger.local.segment import START, Segment, SegmentRecords, stamp_of
+from magnetar.ledger.local.shelf import Shelf
+from magnetar.ledger.local.state import LedgerState
+from magnetar.ledger.run import Run
+from magnetar.ledger.store import Done
+from magnetar.runtime.files import Buffer
+from magnetar.runtime.runtime import Runtime
+
+T = TypeVar("T")
+LANE = "journal"
+Failed = Callable[[MagnetarError], None]
+
+
+class Pending:
+    """A run on its way to the disk. `moved` is the item of the index it is a copy of, -1 for a new run."""
+
+    __slots__ = ("done", "first", "moved", "offset", "run", "size", "state")
+
+    def __init__(self, state: LedgerState, run: Run, first: int, done: Done, moved: int = -1) -> None:
+        self.state = state
+        self.run = run
+        self.first = first
+        self.done = done
+        self.moved = moved
+        self.offset = 0
+        self.size = size_of(len(run.counts), run.offsets[-1] - run.offsets[0])
+
+
+class Batch:
+    """Items that go to the disk together, in one segment; `ended` is the segment to end before a new one begins."""
+
+    __slots__ = ("at", "buffers", "ended", "items", "new", "segment", "start")
+
+    def __init__(self, segment: Segment, ended: Segment | None, *, new: bool) -> None:
+        self.segment = segment
+        self.ended = ended
+        self.new = new
+        self.start = self.at = segment.end
+        self.items: list[Pending] = []
+        self.buffers: list[Buffer] = []
+
+
+class Journal:
+    def __init__(
+        self, runtime: Runtime, shelf: Shelf, segments: dict[int, Segment], *, sequence: int, segment_bytes: int
+    ) -> None:
+        self.segments = segments
+        self.failed: MagnetarError | None = None
+        self.on_failure: list[Failed] = []
+        self.on_ended: Callable[[Segment], None] = _nobody
+        self.pending_bytes = 0
+        # Metrics, read by whoever shows them.
+        self.batches = 0
+        self.syncs = 0
+        self.bytes_written = 0
+        self.entries_written = 0
+        self.sync_s = 0.0
+        self._runtime = runtime
+        self._shelf = shelf
+        self._chance: Random = runtime.rng("journal stamps")
+        self._sequence = sequence  # the highest in use
+        self._segment_bytes = segment_bytes
+        self._current: Segment | None = None
+        self._queue: deque[Pending] = deque()
+        self._busy = False
+        self._kicked = False
+        self._preparing = False
+        self._idle: list[asyncio.Future[None]] = []
+
+    @property
+    def current(self) -> Segment | None:
+        return self._current
+
+    def push(self, item: Pending) -> None:
+        """Take an item; its `done` is called later, never from here."""
+        item.state.pending += 1
+        self.pending_bytes += item.size
+        self._queue.append(item)
+        if not self._busy and not self._kicked:
+            # One turn later: what the other connections bring in this turn joins the same sync.
+            self._kicked = True
+            asyncio.get_running_loop().call_soon(self._kick)
+
+    def stop(self, error: MagnetarError) -> None:
+        """The disk cannot be trusted any more: refuse everything from now on. A batch in flight is still answered."""
+        if self.failed is not None:
+            return
+        self.failed = error
+        if not self._busy:
+            self._refuse(self._start())
+        for heard in self.on_failure:
+            heard(error)
+
+    def watch(self, future: asyncio.Future[T]) -> asyncio.Future[T]:
+        """Work on the files whose failure ends the journal like that of a batch."""
+        future.add_done_callback(self._watched)
+        return future
+
+    async def drained(self) -> None:
+        """Until nothing is queued or in flight."""
+        while self._busy or self._queue:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(future)
+            await future
+
+    def _kick(self) -> None:
+        self._kicked = False
+        if not self._busy:
+            self._refuse(self._start())
+            self._rest()
+
+    def _start(self) -> list[Pending]:
+        """Send the next batch off. The items that may not be written any more are returned, to be refused in turn."""
+        queue = self._queue
+        refused: list[Pending] = []
+        if self.failed is not None:
+            refused.extend(queue)
+            queue.clear()
+            return refused
+        batch: Batch | None = None
+        while queue:
+            item = queue[0]
+            state = item.state
+            if state.deleted or (state.refusal is not None and item.moved < 0):
+                refused.append(queue.popleft())
+                continue
+            if batch is None:
+                batch = self._open(item.size)
+            elif not self._fits(batch, item.size):
+                break
+            queue.popleft()
+            item.offset = batch.at
+            batch.items.append(item)
+            batch.buffers += encode(batch.segment.stamp, state.ledger, item.first, state.epoch, batch.start, item.run)
+            batch.at += item.size
+        if batch is not None:
+            self._busy = True
+            batch.segment.end = batch.at
+            write = partial(self._shelf.write, batch.segment, batch.start, batch.buffers, batch.ended, new=batch.new)
+            self._runtime.offload(write, LANE).add_done_callback(partial(self._written, batch))
+        return refused
+
+    def _open(self, size: int) -> Batch:
+        """A batch at the end of the current segment, or at the start of a new one if the first item does not fit."""
+        current = self._current
+        if current is not None and (current.end == START or current.end + size + HEADER_BYTES <= self._segment_bytes):
+            return Batch(current, None, new=False)
+        self._sequence += 1
+        segment = Segment(self._sequence, stamp_of(self._sequence, self._chance.getrandbits(32)))
+        segment.records = SegmentRecords()
+        self.segments[segment.sequence] = segment
+        self._current = segment
+        return Batch(segment, current, new=True)
+
+    def _fits(self, batch: Batch, size: int) -> bool:
+        after = batch.at + size
+        return after - batch.start <= JOURNAL_BATCH_BYTES_MAX and after + HEADER_BYTES <= self._segment_bytes
+
+    def _written(self, batch: Batch, future: asyncio.Future[float]) -> None:
+        self._busy = False
+        error = future.exception()
+        if error is not None:
+            failure = _as_failure(error)
+            for item in batch.items:
+                self._call(item, -1, failure)
+            self.stop(failure)
+            self._rest()
+            return
+        self.batches += 1
+        self.syncs += 1
+        self.sync_s += future.result()
+        self.bytes_written += batch.at - batch.start
+        refused = self._start()  # the disk works on while the callbacks run
+        self._answer(batch)
+        self._refuse(refused)
+        if batch.ended is not None:
+            self._end(batch.ended)
+        self._prepare(batch)
+        self._rest()
+
+    def _answer(self, batch: Batch) -> None:
+        segment = batch.segment
+        sequence = segment.sequence
+        records = segment.records
+        assert records is not None
+        for item in batch.items:
+            run, state = item.run, item.state
+            entries, body = len(run.counts), run.offsets[-1] - run.offsets[0]
+            records.add(state.ledger, item.first, run.messages, entries, body, item.offset)
+            if item.moved < 0:
+                state.index.add(entries, run.messages, body, sequence, item.offset)
+                segment.live += item.size
+                run.ledger, run.first = state.ledger, item.first
+                self.entries_written += entries
+            elif not state.deleted:
+                self.segments[state.index.segments[item.moved]].live -= item.size
+                state.index.move(item.moved, sequence, item.offset)
+                segment.live += item.size
+            self._call(item, item.first, None)
+
+    def _refuse(self, items: list[Pending]) -> None:
+        for item in items:
+            self._call(item, -1, self.failed or item.state.refusal or NoSuchLedger("deleted", ledger=item.state.ledger))
+
+    def _call(self, item: Pending, first: int, error: MagnetarError | None) -> None:
+        self.pending_bytes -= item.size
+        item.state.answered()
+        try:
+            item.done(first, error)
+        except Exception as raised:  # a caller's bug must not keep the others from their answers; the loop is told
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"the callback of an append to ledger {item.state.ledger} failed", "exception": raised}
+            )
+
+    def _end(self, segment: Segment) -> None:
+        """A segment was ended durably: write down what it holds, so that no start has to read it again."""
+        records, segment.records = segment.records, None
+        assert records is not None
+        segment.full = True
+        self.watch(self._runtime.offload(partial(self._shelf.write_sidecar, segment, records), LANE))
+        self.on_ended(segment)
+
+    def _prepare(self, batch: Batch) -> None:
+        """Make blocks ahead of the writes, more of them under load; a write that comes first just makes its own."""
+        segment = batch.segment
+        if self._preparing or segment is not self._current or self.failed is not None:
+            return
+        if segment.allocated - segment.end >= JOURNAL_AHEAD_BYTES or segment.allocated >= self._segment_bytes:
+            return
+        step = min(max(4 * (batch.at - batch.start), JOURNAL_AHEAD_BYTES), JOURNAL_AHEAD_BYTES_MAX)
+        size = min(max(segment.allocated, segment.end) + step, self._segment_bytes)
+        self._preparing = True
+        future = self.watch(self._runtime.offload(partial(self._shelf.prepare, segment.sequence, size), LANE))
+        future.add_done_callback(partial(self._prepared, segment))
+
+    def _prepared(self, segment: Segment, future: asyncio.Future[int]) -> None:
+        self._preparing = False
+        if future.exception() is None:
+            segment.allocated = future.result()
+
+    def _watched(self, future: asyncio.Future[Any]) -> None:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            self.stop(_as_failure(error))
+
+    def _rest(self) -> None:
+        if self._busy or self._queue:
+            return
+        idle, self._idle = self._idle, []
+        for future in idle:
+            if not future.done():
+                future.set_result(None)
+
+
+def _nobody(segment: Segment) -> None:
+    pass
+
+
+def _as_failure(error: BaseException) -> MagnetarError:
+    if isinstance(error, StorageFull | StorageFailed):
+        return error
+    failure = StorageFailed(f"the journal stopped: {error!r}")
+    failure.__cause__ = error
+    return failure
