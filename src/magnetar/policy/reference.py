@@ -1,0 +1,44 @@
+"""The reference page of the settings, docs/CONFIGURATION.md, rendered from the table: never edited by hand, and a test
+says so."""
+
+from __future__ import annotations
+
+from magnetar.policy.table import SECTIONS, Key, Value
+
+_HEAD = """# Configuration
+
+Keys of `broker.conf` and `standalone.conf` (Java properties: `key=value`), handed over with
+`magnetar standalone --conf FILE`. Defaults are those of Pulsar's standalone. A value of the wrong form is refused at
+start, with the key and the expected form; a key that is not here is kept, and warned of once.
+
+*Dynamic* keys can be changed while the broker runs (`POST /admin/v2/brokers/configuration/{key}/{value}`). Where a
+namespace or a topic has a policy of its own it wins: topic over namespace over dynamic over command line over file
+over default.
+*Not yet* means that the key is understood and does nothing so far.
+"""
+
+
+def page() -> str:
+    parts = [_HEAD]
+    for title, keys in SECTIONS.items():
+        rows = "".join(_row(key) for key in keys)
+        parts.append(
+            f"\n## {title}\n\n| key | form | default | meaning | overridden by |\n|---|---|---|---|---|\n{rows}"
+        )
+    return "".join(parts)
+
+
+def _row(key: Key) -> str:
+    meaning = key.doc if key.honoured else f"*Not yet.* {key.doc}"
+    if key.dynamic:
+        meaning += " *Dynamic.*"
+    over = ", ".join(f"`{field}`" for field in dict.fromkeys((key.namespace, key.topic)) if field)
+    return f"| `{key.name}` | {key.kind.name} | {_shown(key.default)} | {meaning} | {over} |\n"
+
+
+def _shown(value: Value) -> str:
+    if value is None or value in ("", []):
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{','.join(value)}`" if isinstance(value, list) else f"`{value}`"

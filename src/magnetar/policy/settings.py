@@ -1,0 +1,184 @@
+"""Settings in layers: what the table says, the file, the command line, the dynamic overrides, the namespace's policies,
+the topic's.
+
+`get` asks from the top down and `explain` says which layer won. The policies are handed in by the caller, who has them
+at hand; a field that is not set there falls through. A value of the wrong form is refused when it is loaded, naming
+key, value and expected form, so that `get` never fails for what a file or a person wrote. Unknown keys are kept and
+warned of once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from magnetar.base.errors import Misuse, NotFound, Refused
+from magnetar.observe import log as logs
+from magnetar.policy.policies import Policies
+from magnetar.policy.properties import parse
+from magnetar.policy.table import KEYS, Key, Value
+
+log = logs.get("policy")
+
+Changed = Callable[[frozenset[str]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """`layer` is the one that won; `said` lists every layer that has an opinion, the strongest first."""
+
+    key: str
+    value: Value
+    layer: str
+    said: list[tuple[str, Value]]
+
+
+class Settings:
+    """`file` and `given` (the command line) hold text by key, as people write it."""
+
+    def __init__(self, file: Mapping[str, str] | None = None, given: Mapping[str, str] | None = None) -> None:
+        self._layers: dict[str, dict[str, Value]] = {  # the strongest first
+            "dynamic": {},
+            "command line": _read("the command line", given or {}),
+            "file": _read("the file", file or {}),
+        }
+        self.unknown: dict[str, str] = {
+            key: text for layer in (file or {}, given or {}) for key, text in layer.items() if key not in KEYS
+        }
+        self._dynamic_text: dict[str, str] = {}
+        self._heard: list[Changed] = []
+
+    @classmethod
+    def load(cls, path: str, given: Mapping[str, str] | None = None) -> Settings:
+        """From a properties file. NotFound, Misuse: it cannot be read, and why."""
+        try:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+        except OSError as error:
+            raise NotFound(f"the configuration file cannot be read: {error.strerror}", path=path) from error
+        except UnicodeDecodeError as error:
+            raise Misuse("the configuration file is not UTF-8 text", path=path, byte=error.start) from error
+        return cls(parse(text), given)
+
+    def get(self, key: str, namespace: Policies | None = None, topic: Mapping[str, Any] | None = None) -> Any:
+        """`namespace` and `topic` are their policies. Typed by the table: use `flag`, `number` or `text` where that
+        helps."""
+        known = _known(key)
+        if topic is not None and known.topic and (value := _dig(topic, known.topic)) is not None:
+            return value
+        if namespace is not None and known.namespace and (value := namespace.field(known.namespace)) is not None:
+            return value
+        for layer in self._layers.values():
+            if key in layer:
+                return layer[key]
+        return known.default
+
+    def flag(self, key: str, namespace: Policies | None = None, topic: Mapping[str, Any] | None = None) -> bool:
+        value = self.get(key, namespace, topic)
+        assert isinstance(value, bool), key
+        return value
+
+    def number(self, key: str, namespace: Policies | None = None, topic: Mapping[str, Any] | None = None) -> int:
+        value = self.get(key, namespace, topic)
+        assert isinstance(value, int), key
+        return value
+
+    def text(self, key: str, namespace: Policies | None = None, topic: Mapping[str, Any] | None = None) -> str:
+        value = self.get(key, namespace, topic)
+        assert isinstance(value, str), key
+        return value
+
+    def explain(self, key: str, namespace: Policies | None = None, topic: Mapping[str, Any] | None = None) -> Explained:
+        known = _known(key)
+        said: list[tuple[str, Value]] = []
+        if topic is not None and known.topic and (value := _dig(topic, known.topic)) is not None:
+            said.append(("topic", value))
+        if namespace is not None and known.namespace and (value := namespace.field(known.namespace)) is not None:
+            said.append(("namespace", value))
+        said += [(name, layer[key]) for name, layer in self._layers.items() if key in layer]
+        said.append(("default", known.default))
+        return Explained(key, said[0][1], said[0][0], said)
+
+    # The dynamic layer
+
+    def dynamic_keys(self) -> list[str]:
+        return [key.name for key in KEYS.values() if key.dynamic]
+
+    def dynamic_values(self) -> dict[str, str]:
+        """As they were written."""
+        return dict(self._dynamic_text)
+
+    def check_dynamic(self, key: str, text: str) -> None:
+        """Refused: not dynamic (the words are Pulsar's). Misuse: of the wrong form."""
+        if key not in KEYS or not KEYS[key].dynamic:
+            raise Refused("Can't update non-dynamic configuration", http_status=412)
+        KEYS[key].read(text)
+
+    def replace_dynamic(self, values: Mapping[str, str]) -> None:
+        """What is stored for the whole cluster now. A value that this version cannot read is left out and logged."""
+        layer: dict[str, Value] = {}
+        for key, text in values.items():
+            try:
+                self.check_dynamic(key, text)
+            except (Misuse, Refused) as error:
+                log.once("setting ignored", key=key, value=text, why=error.what)
+            else:
+                layer[key] = KEYS[key].read(text)
+        before, self._layers["dynamic"] = self._layers["dynamic"], layer
+        self._dynamic_text = dict(values)
+        changed = frozenset(key for key in before.keys() | layer.keys() if before.get(key) != layer.get(key))
+        if changed:
+            log.info("settings changed", keys=", ".join(sorted(changed)))
+            for heard in list(self._heard):
+                heard(changed)
+
+    def on_change(self, heard: Changed) -> Callable[[], None]:
+        """Called with the keys whose dynamic value changed; returns how to stop that."""
+        self._heard.append(heard)
+        return lambda: self._heard.remove(heard)
+
+    def shown(self) -> dict[str, str]:
+        """Every known key and its value as text, for people: unknown ones are kept beside them."""
+        known = {key: _shown(self.get(key)) for key in KEYS}
+        return {**known, **self.unknown}
+
+
+def _read(where: str, texts: Mapping[str, str]) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for name, text in texts.items():
+        key = KEYS.get(name)
+        if key is None:
+            log.once("setting unknown", key=name, where=where)
+            continue
+        value = key.read(text)
+        if not key.honoured and value != key.default:
+            log.once("setting not honoured", key=name, value=text, where=where)
+        found[name] = value
+    return found
+
+
+def _known(key: str) -> Key:
+    found = KEYS.get(key)
+    if found is None:
+        raise Misuse("no such setting", key=key)
+    return found
+
+
+def _dig(document: Mapping[str, Any], path: str) -> Any:
+    value: Any = document
+    for part in path.split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(part)
+    return value
+
+
+def _shown(value: Value) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ",".join(value)
+    return str(value)

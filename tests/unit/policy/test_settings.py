@@ -1,0 +1,134 @@
+"""Which layer wins, and what a file may say."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from magnetar.base.errors import Misuse, NotFound, Refused
+from magnetar.observe.log import ROOT
+from magnetar.policy.policies import AutoTopicCreation, Policies, Retention
+from magnetar.policy.settings import Settings
+from magnetar.policy.table import KEYS
+
+
+def test_each_layer_wins_over_those_below_and_explain_says_so() -> None:
+    key = "activeConsumerFailoverConsistentHashing"
+    settings = Settings()
+    assert settings.explain(key).layer == "default"
+    settings = Settings(file={key: "false"})
+    assert settings.explain(key).layer == "file"
+    settings = Settings(file={key: "false"}, given={key: "true"})
+    assert settings.explain(key).layer == "command line"
+    settings.replace_dynamic({key: "false"})
+    assert (settings.get(key), settings.explain(key).layer) == (False, "dynamic")
+    policies = Policies(activeConsumerFailoverConsistentHashing=True)
+    assert settings.flag(key, policies)
+    explained = settings.explain(key, policies)
+    assert explained.layer == "namespace"
+    assert explained.said == [
+        ("namespace", True),
+        ("dynamic", False),
+        ("command line", True),
+        ("file", False),
+        ("default", False),
+    ]
+    assert not settings.flag(key, Policies())
+
+
+def test_a_topics_policy_wins_over_its_namespaces() -> None:
+    settings = Settings()
+    policies = Policies(retention_policies=Retention(60, 512), max_producers_per_topic=10)
+    topic = {"retentionPolicies": {"retentionTimeInMinutes": 5}, "maxProducerPerTopic": None}
+    assert settings.number("defaultRetentionTimeInMinutes", policies, topic) == 5
+    assert settings.number("defaultRetentionSizeInMB", policies, topic) == 512
+    assert settings.number("maxProducersPerTopic", policies, topic) == 10
+    assert settings.explain("defaultRetentionTimeInMinutes", policies, topic).layer == "topic"
+
+
+def test_a_part_of_a_policy_that_is_unset_falls_through() -> None:
+    settings = Settings(file={"defaultNumPartitions": "7"})
+    policies = Policies(autoTopicCreationOverride=AutoTopicCreation(True, "partitioned"))
+    assert settings.text("allowAutoTopicCreationType", policies) == "partitioned"
+    assert settings.number("defaultNumPartitions", policies) == 7
+
+
+def test_a_file_is_loaded_and_a_bad_value_refused(tmp_path: Path) -> None:
+    file = tmp_path / "standalone.conf"
+    file.write_text("# ours\nbrokerServicePort=7000\nmaxMessageSize=\n")
+    settings = Settings.load(str(file), given={"webServicePort": "0"})
+    assert settings.number("brokerServicePort") == 7000
+    assert settings.number("maxMessageSize") == 5242880
+    assert settings.number("webServicePort") == 0
+    file.write_text("brokerServicePort=many\n")
+    with pytest.raises(Misuse, match=r"brokerServicePort is not a port.*value=many"):
+        Settings.load(str(file))
+    with pytest.raises(NotFound):
+        Settings.load(str(tmp_path / "missing.conf"))
+    file.write_bytes(b"a=\xff\xfe")
+    with pytest.raises(Misuse, match="not UTF-8"):
+        Settings.load(str(file))
+
+
+def test_unknown_keys_are_kept_and_warned_of_once_as_are_those_not_honoured(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, logger=ROOT)
+    file = {"noSuchKeyOfAnyone": "1", "webSocketServiceEnabled": "true", "transactionCoordinatorEnabled": "false"}
+    for _ in range(2):
+        settings = Settings(file=file)
+    assert settings.unknown == {"noSuchKeyOfAnyone": "1"}
+    assert settings.shown()["noSuchKeyOfAnyone"] == "1"
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "setting unknown key=noSuchKeyOfAnyone where=the file",
+        "setting not honoured key=webSocketServiceEnabled value=true where=the file",
+    ]
+
+
+def test_a_dynamic_value_is_heard_of_once_and_a_wrong_one_is_refused() -> None:
+    settings = Settings()
+    heard: list[frozenset[str]] = []
+    stop = settings.on_change(heard.append)
+    settings.replace_dynamic({"maxTopicsPerNamespace": "5"})
+    settings.replace_dynamic({"maxTopicsPerNamespace": "5"})
+    settings.replace_dynamic({})
+    assert heard == [frozenset({"maxTopicsPerNamespace"})] * 2
+    stop()
+    settings.replace_dynamic({"maxTopicsPerNamespace": "6"})
+    assert len(heard) == 2
+    with pytest.raises(Refused, match="Can't update non-dynamic configuration"):
+        settings.check_dynamic("clusterName", "x")
+    with pytest.raises(Refused, match="Can't update non-dynamic configuration"):
+        settings.check_dynamic("nosuchkey", "x")
+    with pytest.raises(Misuse, match="whole number"):
+        settings.check_dynamic("maxTopicsPerNamespace", "many")
+
+
+def test_a_stored_override_that_cannot_be_read_is_left_out() -> None:
+    settings = Settings()
+    settings.replace_dynamic({"maxTopicsPerNamespace": "many", "clusterName": "x", "defaultNumPartitions": "3"})
+    assert settings.number("maxTopicsPerNamespace") == 0
+    assert settings.text("clusterName") == "standalone"
+    assert settings.number("defaultNumPartitions") == 3
+
+
+def test_every_key_can_be_got_shown_and_explained() -> None:
+    settings = Settings()
+    shown = settings.shown()
+    for key in KEYS:
+        assert settings.explain(key, Policies(), {}).value == settings.get(key, Policies(), {})
+        assert isinstance(shown[key], str)
+    assert shown["allowAutoTopicCreation"] == "true"
+    with pytest.raises(Misuse):
+        settings.get("nosuchkey")
+
+
+def test_activated_by_a_policy_document_as_it_is_stored() -> None:
+    document = {"deduplicationEnabled": True, "message_ttl_in_seconds": 9, "schema_compatibility_strategy": "UNDEFINED"}
+    policies = Policies.decode(msgspec.json.encode(document))
+    settings = Settings()
+    assert settings.flag("brokerDeduplicationEnabled", policies)
+    assert settings.number("ttlDurationDefaultInSeconds", policies) == 9
+    assert settings.explain("schemaCompatibilityStrategy", policies).layer == "default"

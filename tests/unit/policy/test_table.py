@@ -1,0 +1,65 @@
+"""Every row of the table holds together: its default is of its own form, its fields exist."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import Misuse
+from magnetar.policy.policies import AutoSubscriptionCreation as AutoSubscription
+from magnetar.policy.policies import AutoTopicCreation, DelayedDelivery, InactiveTopics, Policies, Retention
+from magnetar.policy.table import KEYS, SECTIONS, Key
+
+FULL = Policies(
+    autoTopicCreationOverride=AutoTopicCreation(False, "partitioned", 3),
+    autoSubscriptionCreationOverride=AutoSubscription(False),
+    retention_policies=Retention(),
+    delayed_delivery_policies=DelayedDelivery(),
+    inactive_topic_policies=InactiveTopics("delete_when_no_subscriptions", 1, True),
+)
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
+def test_a_default_is_of_the_keys_own_form(key: Key) -> None:
+    assert key.read("") == key.default
+    if key.default is not None and key.default != "":
+        text = ",".join(key.default) if isinstance(key.default, list) else str(key.default)
+        assert key.read(text) == key.default
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
+def test_a_key_has_a_sentence_and_no_row_breaks_the_page(key: Key) -> None:
+    assert key.doc.endswith(".")
+    assert "|" not in key.doc
+    assert "\n" not in key.doc
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS.values() if key.namespace], ids=lambda key: key.name)
+def test_the_overriding_field_exists_in_the_policies(key: Key) -> None:
+    value: object = FULL
+    for part in key.namespace.split("."):
+        assert hasattr(value, part), key.namespace
+        value = getattr(value, part)
+
+
+def test_no_key_stands_twice() -> None:
+    assert len(KEYS) == sum(len(keys) for keys in SECTIONS.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "form"),
+    [
+        ("brokerServicePort", "65536", "a port from 0 to 65535"),
+        ("brokerServicePort", "6650x", "a port from 0 to 65535"),
+        ("allowAutoTopicCreation", "yes", "true or false"),
+        ("maxMessageSize", "0", "a whole number from 1"),
+        ("maxMessageSize", "5_000", "a whole number from 1"),
+        ("maxMessageSize", "1.5", "a whole number from 1"),
+        ("defaultRetentionTimeInMinutes", "-2", "a whole number from -1"),
+        ("allowAutoTopicCreationType", "both", "one of non-partitioned, partitioned"),
+        ("managedLedgerDefaultMarkDeleteRateLimit", "nan", "a number from 0"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_key_value_and_form(name: str, text: str, form: str) -> None:
+    with pytest.raises(Misuse, match=form) as refused:
+        KEYS[name].read(text)
+    assert refused.value.facts == {"key": name, "value": text}
