@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-import mmh3
-
+from magnetar.base.hashes import masked, murmur3, utf8
 from magnetar.base.limits import FAILOVER_RINGS_CACHED_MAX
 
 POINTS_PER_CONSUMER = 100
@@ -41,12 +40,12 @@ class Ring:
         placed: dict[int, int] = {}
         for index, name in enumerate(names):
             for point in range(POINTS_PER_CONSUMER):
-                placed[murmur3_masked(f"{name}{point}")] = index  # on equal points the later name wins
+                placed[_point(f"{name}{point}")] = index  # on equal points the later name wins
         self._points = array("I", sorted(placed))
         self._owners = array("I", (placed[point] for point in self._points))
 
     def owner(self, topic: str) -> int:
-        at = bisect_left(self._points, murmur3_masked(topic))
+        at = bisect_left(self._points, _point(topic))
         return self._owners[at] if at < len(self._points) else self._owners[0]
 
 
@@ -74,11 +73,10 @@ def _rank(consumer: Candidate) -> tuple[int, bytes, int]:
     return consumer.priority, consumer.name.encode("utf-16-be", "surrogatepass"), consumer.joined
 
 
+def _point(text: str) -> int:
+    return masked(murmur3(utf8(text)))
+
+
 @lru_cache(maxsize=FAILOVER_RINGS_CACHED_MAX)
 def _ring(names: tuple[str, ...]) -> Ring:
     return Ring(names)
-
-
-def murmur3_masked(text: str) -> int:
-    """31 bits of the hash of the UTF-8 bytes, what cannot be encoded being "?" as in Java."""
-    return int(mmh3.hash(text.encode("utf-8", "replace"), 0, signed=False)) & 0x7FFFFFFF

@@ -104,19 +104,36 @@ class SharedChooser(Generic[R]):
         for level in self._levels:
             if at == total:
                 break
-            line = _line(level)
-            while line and at < total:
-                index, consumer, room = line.popleft()
-                level.next = (index + 1) % len(level.consumers)
-                start = at
-                end = min(at + self._share, total) if line else total  # alone, it needs no turns
-                while at < end and room > 0:
-                    room -= counts[at]
-                    at += 1
-                _append(out, consumer, start, at)
-                if room > 0:
-                    line.append((index, consumer, room))
+            at = self._assign_level(level, counts, at, out)
         return out
+
+    def _assign_level(
+        self, level: _Level[R], counts: Sequence[int], at: int, out: list[tuple[R | None, int, int]]
+    ) -> int:
+        """Where the level's consumers had to stop. The first round asks one after the other, only as far as it must."""
+        consumers, index, total = level.consumers, level.next, len(counts)
+        unasked = len(consumers)
+        again: deque[tuple[int, R, int]] = deque()
+        while at < total and (unasked or again):
+            if unasked:
+                turn, consumer = index, consumers[index]
+                index = (index + 1) % len(consumers)
+                unasked -= 1
+                if not consumer.ready:
+                    continue
+                room = _room(consumer)
+            else:
+                turn, consumer, room = again.popleft()
+            level.next = (turn + 1) % len(consumers)
+            start = at
+            end = min(at + self._share, total) if unasked or again else total  # alone, it needs no turns
+            while at < end and room > 0:
+                room -= counts[at]
+                at += 1
+            _append(out, consumer, start, at)
+            if room > 0:
+                again.append((turn, consumer, room))
+        return at
 
     def _assign_chunks(
         self, counts: Sequence[int], start: int, chunks: Sequence[Chunk | None]

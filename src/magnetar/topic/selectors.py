@@ -14,11 +14,8 @@ from collections.abc import Hashable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from magnetar.base.errors import ConsumerAssignError
+from magnetar.base.hashes import SLOTS, key_shared_slot, key_shared_slot_consistent, murmur3, utf8
 from magnetar.base.limits import STICKY_RANGES_MAX
-from magnetar.topic.active import murmur3_masked
-
-SLOTS = 65536
-MASK = 0x7FFFFFFF
 
 K = TypeVar("K", bound=Hashable)
 
@@ -73,7 +70,7 @@ class AutoSplit(Generic[K]):
         del self._owners[at]
 
     def slot(self, key_hash: int) -> int:
-        return (key_hash & MASK) % self._slots or 1
+        return key_shared_slot(key_hash)
 
     def select(self, slot: int) -> K | None:
         return self._owners[bisect_left(self._ends, slot)] if self._ends else None
@@ -131,7 +128,7 @@ class ConsistentRing(Generic[K]):
         self._settle()
 
     def slot(self, key_hash: int) -> int:
-        return (key_hash & MASK) % (SLOTS - 1) + 1
+        return key_shared_slot_consistent(key_hash)
 
     def select(self, slot: int) -> K | None:
         if not self._points:
@@ -152,7 +149,7 @@ class ConsistentRing(Generic[K]):
         return joined([(s, e, o) for s, e, o in zip(starts, ends, self._owners, strict=False) if s <= e])
 
     def _places(self, name: str, index: int) -> list[int]:
-        return [self.slot(murmur3_masked(f"{name}\0{index}\0{i}")) for i in range(self._points_per_consumer)]
+        return [self.slot(murmur3(utf8(f"{name}\0{index}\0{i}"))) for i in range(self._points_per_consumer)]
 
     def _settle(self) -> None:
         self._points = sorted(self._at)
@@ -177,7 +174,7 @@ class Sticky(Generic[K]):
         self._keep([r for r in self._ranges if r[2] != consumer])
 
     def slot(self, key_hash: int) -> int:
-        return (key_hash & MASK) % SLOTS or 1
+        return key_shared_slot(key_hash)
 
     def select(self, slot: int) -> K | None:
         at = bisect_right(self._starts, slot) - 1

@@ -32,6 +32,7 @@ class NoKeyAtTwoConsumers(RuleBasedStateMachine):
         self.selector = AutoSplit[int](slots=SLOTS)
         self.consumers: list[int] = []
         self.joined = 0
+        self.busy = 3
         self.read = 0  # next entry never read
         self.slot: dict[Position, int] = {}
         self.held: dict[Position, int] = {}
@@ -66,6 +67,7 @@ class NoKeyAtTwoConsumers(RuleBasedStateMachine):
         self.joined += 1
         self.consumers.append(self.joined)
         self.selector.add(self.joined)
+        self.order.moved()
 
     @precondition(lambda self: self.consumers)
     @rule(data=st.data())
@@ -89,19 +91,31 @@ class NoKeyAtTwoConsumers(RuleBasedStateMachine):
                 self.order.waits(slot, position)
                 self.waiting.add(position)
 
-    @rule(n=st.integers(1, 8))
-    def take_for_redelivery(self, n: int) -> None:
-        taken = self.order.take(self.selector.select, n)
+    def ready(self, consumer: int) -> bool:
+        return consumer % 3 != self.busy
+
+    def ready_owner(self, slot: int) -> int | None:
+        consumer = self.selector.select(slot)
+        return consumer if consumer is not None and self.ready(consumer) else None
+
+    @rule(n=st.integers(1, 8), busy=st.integers(0, 3), filed=st.booleans())
+    def take_for_redelivery(self, n: int, busy: int, filed: bool) -> None:
+        self.busy = busy
+        if filed:
+            taken = self.order.take(self.selector.select, n, self.ready)
+        else:
+            taken = self.order.take(self.ready_owner, n)
         assert taken == sorted(taken)
         assert len(set(taken)) == len(taken) <= n
         assert set(taken) <= self.waiting - set(self.taken)
         for position in taken:
-            consumer = self.selector.select(self.slot[position])
+            consumer = self.ready_owner(self.slot[position])
+            assert consumer is not None
             assert self.order.holder(self.slot[position]) in (None, consumer)
         if len(taken) < n:
             for position in self.waiting - set(self.taken) - set(taken):
                 slot = self.slot[position]
-                consumer = self.selector.select(slot)
+                consumer = self.ready_owner(slot)
                 assert consumer is None or self.order.holder(slot) not in (None, consumer), (
                     "nothing sendable was left behind"
                 )
@@ -160,6 +174,7 @@ class NoKeyAtTwoConsumers(RuleBasedStateMachine):
         assert self.order.held() == len(self.held)
         assert self.order.waiting() == len(self.waiting)
         assert self.order._taken <= self.waiting
+        assert self.order._slots == {p: self.slot[p] for p in self.waiting}
         assert all(self.order._waiting.values())
         assert all(self.order._held.values())
         moved = {self.slot[p] for p, c in self.held.items() if self.selector.select(self.slot[p]) != c}
@@ -210,6 +225,24 @@ def test_taken_entries_still_hold_back_newer_ones_until_they_are_sent() -> None:
     assert not order.may_send(7, "a", pos(2))
     order.put_back([pos(1)])
     assert order.take(lambda slot: "a", 10) == [pos(1)]
+
+
+def test_what_is_filed_and_then_acked_late_again_and_again_does_not_pile_up() -> None:
+    order = KeyOrder[str]()
+    for entry in range(5000):
+        order.waits(7, pos(entry))
+        order.take(lambda slot: "a", 0, lambda consumer: False)
+        order.acked(7, pos(entry))
+    assert order.waiting() == 0
+    assert sum(map(len, order._files.values())) <= 70
+
+
+def test_a_slot_nobody_owns_waits_until_somebody_joins() -> None:
+    order = KeyOrder[str]()
+    order.waits(7, pos(1))
+    assert order.take(lambda slot: None, 10, lambda consumer: True) == []
+    order.moved()
+    assert order.take(lambda slot: "a", 10, lambda consumer: True) == [pos(1)]
 
 
 def test_after_a_rewind_nothing_is_remembered() -> None:

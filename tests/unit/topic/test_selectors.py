@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from magnetar.base import limits
 from magnetar.base.errors import ConsumerAssignError
-from magnetar.topic.selectors import SLOTS, AutoSplit, ConsistentRing, Sticky
+from magnetar.base.hashes import SLOTS
+from magnetar.topic.selectors import AutoSplit, ConsistentRing, Sticky
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "key-shared.json").read_text())
 OPS = st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.sampled_from(["", "a", "b", "a1"])), max_size=30)
