@@ -10,13 +10,14 @@ import msgspec
 
 from magnetar.base.errors import Corrupt, MagnetarError, Refused
 from magnetar.metadata.cache import Cache
+from magnetar.metadata.paths import CONFIGURATION
 from magnetar.metadata.store import Change, Event, MetadataStore, Session
 from magnetar.observe import log as logs
 from magnetar.policy.settings import Settings
 from magnetar.policy.table import KEYS
 from magnetar.runtime.runtime import Owner, Runtime
 
-PATH = "/admin/configuration"
+PATH = CONFIGURATION
 
 log = logs.get("policy")
 

@@ -1,0 +1,169 @@
+"""The only place that builds metadata paths. The layout is Pulsar's, and PIP-157's buckets are in it from the first
+day.
+
+Names are encoded as Java's URLEncoder does, so a part never holds a slash, and never a `$`: bucket nodes (`$0`, `$1`,
+...) cannot be taken for topics. Nothing here looks whether anything exists.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from magnetar.base.errors import InvalidName, InvalidRange, Misuse
+from magnetar.base.hashes import topic_bucket
+from magnetar.base.names import Domain, NamespaceName, TopicName, decode, encode, topic_name
+
+MANAGED_LEDGERS = "/managed-ledgers"
+CLUSTERS = "/admin/clusters"
+POLICIES = "/admin/policies"
+LOCAL_POLICIES = "/admin/local-policies"
+PARTITIONED_TOPICS = "/admin/partitioned-topics"
+CONFIGURATION = "/admin/configuration"
+SCHEMAS = "/schemas"
+LEDGERS = "/ledgers"
+LEDGER_IDS = "/ledgers/idgen/ID-"
+PRODUCER_NAMES = "/counters/producer-name"
+SCALABLE_TOPICS = "/topics"
+OWNERSHIP = "/namespace"
+BROKERS = "/loadbalance/brokers"
+LEADER = "/loadbalance/leader"
+
+_BUCKET = "$"
+
+
+# Topics and their cursors
+
+
+def topic(name: TopicName, buckets: int) -> str:
+    """The record of a topic's ledgers. `buckets` is the namespace's policy; 1 is the flat layout. Segments share the
+    bucket of their topic's name."""
+    parent = bucket_parent(name.namespace, name.domain, bucket(name, buckets), buckets)
+    if name.segment is None:
+        return f"{parent}/{name.encoded_local_name}"
+    return f"{parent}/{name.encoded_local_name}/{name.segment}"
+
+
+def bucket(name: TopicName, buckets: int) -> int:
+    """Which of `buckets` a topic's record is in (PIP-157)."""
+    if buckets < 1:
+        raise InvalidRange("a namespace has at least one topic bucket", buckets=buckets)
+    return 0 if buckets == 1 else topic_bucket(name.local_name, buckets)
+
+
+def cursor(topic_path: str, name: str) -> str:
+    if not name:
+        raise InvalidName("a cursor has a name")
+    return f"{topic_path}/{encode(name)}"
+
+
+def domain_parent(namespace: NamespaceName, domain: Domain) -> str:
+    """What all records of one domain of a namespace are below."""
+    if domain is Domain.TOPIC:
+        raise Misuse("a scalable topic has no ledgers of its own: its segments have", namespace=str(namespace))
+    return f"{MANAGED_LEDGERS}/{namespace}/{domain}"
+
+
+def bucket_parent(namespace: NamespaceName, domain: Domain, number: int, buckets: int) -> str:
+    """The parent of the topics in one bucket."""
+    parent = domain_parent(namespace, domain)
+    return parent if buckets == 1 else f"{parent}/{_BUCKET}{number}"
+
+
+def bucket_parents(namespace: NamespaceName, domain: Domain, buckets: int) -> list[str]:
+    """Every place to look for topics of a namespace, in the order of listing."""
+    return [bucket_parent(namespace, domain, number, buckets) for number in range(buckets)]
+
+
+def namespace_ledgers(namespace: NamespaceName) -> str:
+    """Above every domain: what deleting a namespace removes."""
+    return f"{MANAGED_LEDGERS}/{namespace}"
+
+
+def topic_of(path: str, buckets: int) -> TopicName:
+    """The inverse of `topic`. InvalidName: not the path of a topic."""
+    parts = path.removeprefix(MANAGED_LEDGERS + "/").split("/")
+    if buckets > 1 and len(parts) > 3:
+        del parts[3]
+    if len(parts) < 4 or parts[2] not in (Domain.PERSISTENT, Domain.NON_PERSISTENT, Domain.SEGMENT):
+        raise InvalidName("not the path of a topic", path=path)
+    segment = f"/{parts[4]}" if parts[2] == Domain.SEGMENT and len(parts) == 5 else ""
+    if len(parts) != (5 if parts[2] == Domain.SEGMENT else 4):
+        raise InvalidName("not the path of a topic", path=path)
+    return topic_name(f"{parts[2]}://{parts[0]}/{parts[1]}/{decode(parts[3])}{segment}")
+
+
+def cursor_name(part: str) -> str:
+    """The cursor whose path ends in this part."""
+    return decode(part)
+
+
+# Tenants, namespaces, clusters
+
+
+def cluster(name: str) -> str:
+    return f"{CLUSTERS}/{name}"
+
+
+def tenant(name: str) -> str:
+    return f"{POLICIES}/{name}"
+
+
+def policies(namespace: NamespaceName) -> str:
+    return f"{POLICIES}/{namespace}"
+
+
+def local_policies(namespace: NamespaceName) -> str:
+    return f"{LOCAL_POLICIES}/{namespace}"
+
+
+def partitioned_parent(namespace: NamespaceName, domain: Domain) -> str:
+    return f"{PARTITIONED_TOPICS}/{namespace}/{domain}"
+
+
+def partitioned(name: TopicName) -> str:
+    """The partition count of a partitioned topic, by its base name."""
+    if name.is_partition:
+        raise Misuse("a partition has no partition count: ask by the base name", topic=str(name))
+    return f"{partitioned_parent(name.namespace, name.domain)}/{name.encoded_local_name}"
+
+
+def namespace_partitioned(namespace: NamespaceName) -> str:
+    return f"{PARTITIONED_TOPICS}/{namespace}"
+
+
+# The rest
+
+
+def schema(schema_id: str) -> str:
+    """`schema_id` is tenant/namespace/encoded name, as `TopicName.schema_name` gives it."""
+    return f"{SCHEMAS}/{schema_id}"
+
+
+def schema_version(schema_id: str, version: int) -> str:
+    """The body of one version: names sort as the versions do."""
+    return f"{schema(schema_id)}/{version:020d}"
+
+
+def ledger(ledger_id: int) -> str:
+    """BookKeeper's hierarchical layout: 2-4-4 digits below 2^31 - 1, 3-4-4-4-4 from there on."""
+    if ledger_id < 0:
+        raise InvalidRange("a ledger id is not negative", ledger=ledger_id)
+    digits, cuts = (f"{ledger_id:010d}", (2, 6)) if ledger_id < 2**31 - 1 else (f"{ledger_id:019d}", (3, 7, 11, 15))
+    edges = [0, *cuts, len(digits)]
+    parts = [digits[low:high] for low, high in pairwise(edges)]
+    return "/".join([LEDGERS, *parts[:-1], "L" + parts[-1]])
+
+
+def scalable(name: TopicName) -> str:
+    """The record of a scalable topic."""
+    if name.domain is not Domain.TOPIC:
+        raise Misuse("not a scalable topic", topic=str(name))
+    return f"{SCALABLE_TOPICS}/{name.ledger_name}"
+
+
+def ownership(namespace: NamespaceName, bundle: str) -> str:
+    return f"{OWNERSHIP}/{namespace}/{bundle}"
+
+
+def broker(broker_id: str) -> str:
+    return f"{BROKERS}/{broker_id}"
