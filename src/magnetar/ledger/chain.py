@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from magnetar.base.ids import BEFORE_ALL, Position
@@ -64,7 +65,7 @@ class Chain:
         self.links = list(links)
         self.floor = floor
         self._ids = [link.ledger for link in self.links]
-        assert all(low < high for low, high in zip(self._ids, self._ids[1:], strict=False)), "ledgers of a chain ascend"
+        assert all(low < high for low, high in pairwise(self._ids)), "ledgers of a chain ascend"
         self._before = []
         total = 0
         for link in self.links:

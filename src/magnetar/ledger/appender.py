@@ -1,0 +1,364 @@
+"""The writing side of a managed ledger: order, rolling, and what happens when a writer dies.
+
+Runs are confirmed in the order in which they were given. A ledger is opened with the first run, rolled between runs,
+and replaced when its writer dies: what was not confirmed is sent again, in order, into a ledger that is in the
+record before it takes a byte. The record cuts the dead ledger at what was confirmed, so that a run which reached the
+disk without an answer is not read twice. Another owner (a fence, a record changed under us) ends it: everything
+fails, and so does every later run. It has no queue bound of its own: whoever appends holds back by bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from magnetar.base.errors import Closed, Fenced, MagnetarError, Sealed, Unavailable
+from magnetar.base.ids import BEFORE_ALL, Position
+from magnetar.base.limits import (
+    LEDGER_AGE_S_MAX,
+    LEDGER_AGE_S_MIN,
+    LEDGER_BYTES_MAX,
+    LEDGER_DEATHS_MAX,
+    LEDGER_ENTRIES_MAX,
+    LEDGER_ROLL_RETRY_S,
+)
+from magnetar.ledger.book import Book, Change
+from magnetar.ledger.chain import Link
+from magnetar.ledger.run import Run
+from magnetar.ledger.store import LedgerStore, Writer
+from magnetar.ledger.tail import Tail, TailCache
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner, Runtime
+
+log = get("ledger")
+
+Appended = Callable[[Run, MagnetarError | None], None]
+
+
+def _no_time(entry: bytes) -> int:
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedConfig:
+    publish_time_of: Callable[[bytes], int] = _no_time  # milliseconds, out of an entry's bytes
+    tail: TailCache = field(default_factory=TailCache)  # one for the whole broker
+    entries_max: int = LEDGER_ENTRIES_MAX
+    bytes_max: int = LEDGER_BYTES_MAX
+    age_min_s: float = LEDGER_AGE_S_MIN
+    age_max_s: float = LEDGER_AGE_S_MAX
+
+
+class Pen:
+    """One writer, and the runs that it has not confirmed."""
+
+    __slots__ = ("_appender", "born", "bytes", "dead", "entries", "full", "in_flight", "kept_until", "writer")
+
+    def __init__(self, appender: Appender, writer: Writer, now: float) -> None:
+        self._appender = appender
+        self.writer = writer
+        self.born = now
+        self.entries = 0
+        self.bytes = 0
+        self.in_flight: deque[tuple[Run, Appended]] = deque()
+        self.full = False
+        self.dead = False
+        self.kept_until = now  # a roll that was put off is not tried before
+
+    def send(self, run: Run, done: Appended) -> None:
+        self.entries += len(run.counts)
+        self.bytes += run.offsets[-1] - run.offsets[0]
+        self.in_flight.append((run, done))
+        self.writer.append(run, self._answered)
+        self.full = self._appender.due(self)
+
+    def _answered(self, first: int, error: MagnetarError | None) -> None:
+        if self.dead:
+            return  # its runs have gone to another writer
+        if error is None:
+            run, done = self.in_flight.popleft()
+            assert run.first == first
+            self._appender.confirmed(self, run, done)
+        else:
+            self.dead = True
+            self._appender.died(self, error)
+
+
+class Appender:
+    def __init__(
+        self,
+        book: Book,
+        *,
+        ledgers: LedgerStore,
+        runtime: Runtime,
+        config: ManagedConfig,
+        custom: dict[str, str],
+        tail: Tail,
+    ) -> None:
+        self.refusal: MagnetarError | None = None  # what every later run is answered with
+        self._book = book
+        self._ledgers = ledgers
+        self._runtime = runtime
+        self._config = config
+        self._custom = custom
+        self._tail = tail
+        self._owner = Owner(f"managed ledger {book.path}")
+        self._pen: Pen | None = None
+        self._queue: deque[tuple[Run, Appended]] = deque()  # waiting for a writer
+        self._late: deque[tuple[Run, Appended]] = deque()  # came while terminating: sealed, or queued if that fails
+        self._gates = 0
+        self._deaths = 0
+        self._turning = False
+        self._lock = asyncio.Lock()
+        self._waiting: list[asyncio.Future[None]] = []
+        if book.terminated is not None:
+            self.refusal = _sealed(book)
+
+    @property
+    def pending(self) -> int:
+        return len(self._queue) + (len(self._pen.in_flight) if self._pen is not None else 0)
+
+    def append(self, run: Run, done: Appended) -> None:
+        pen = self._pen
+        if self.refusal is not None:
+            asyncio.get_running_loop().call_soon(done, run, self.refusal)
+        elif self._gates:
+            self._late.append((run, done))
+        elif pen is not None and not pen.full and not pen.dead and not self._queue:
+            pen.send(run, done)
+        else:
+            self._queue.append((run, done))
+            self._drive()
+
+    async def terminate(self, properties: Mapping[str, str] | None) -> Position:
+        """Nothing is appended after the position that this writes. Runs given before are confirmed first; those given
+        meanwhile wait for the outcome."""
+        self._gates += 1
+        try:
+            await self._quiet()
+            async with self._lock:
+                if self._book.terminated is None:
+                    self._check()
+                    await self._seal(properties)
+        finally:
+            self._gates -= 1
+            self._open_gate()
+        assert self._book.terminated is not None
+        return self._book.terminated
+
+    async def rotate(self) -> None:
+        """Close a ledger that is due although nobody appends, so that it can be trimmed."""
+        pen = self._pen
+        if pen is not None and not pen.in_flight and not self._turning and not self._gates and self.due(pen):
+            pen.full = True
+            self._turning = True
+            await self._turn()
+
+    async def close(self) -> None:
+        """Confirm what was given, close the ledger, refuse what comes. Never fails: the next owner recovers."""
+        self._gates += 1
+        try:
+            await self._quiet()
+            async with self._lock:
+                if self._pen is not None and self.refusal is None:
+                    self.refusal = Closed("the topic is closed", path=self._book.path)
+                    try:
+                        await self._retire(None)
+                    except MagnetarError as error:
+                        log.warning("left for recovery", path=self._book.path, error=str(error))
+        finally:
+            self.abandon(Closed("the topic is closed", path=self._book.path))
+            self._gates -= 1
+        await self._owner.close()
+
+    def abandon(self, error: MagnetarError) -> None:
+        """Fail what is pending and refuse what comes, with this error unless there is one already."""
+        if self.refusal is None:
+            self.refusal = error
+        failed = [*(self._pen.in_flight if self._pen is not None else ()), *self._queue, *self._late]
+        if self._pen is not None:
+            self._pen.dead = True
+            self._pen.in_flight.clear()
+        self._queue.clear()
+        self._late.clear()
+        for run, done in failed:
+            done(run, self.refusal)
+        self._wake()
+
+    # What a pen tells
+
+    def due(self, pen: Pen) -> bool:
+        now = self._runtime.monotonic()
+        age, config = now - pen.born, self._config
+        if now < pen.kept_until:
+            return False
+        if pen.entries >= config.entries_max and age >= config.age_min_s:
+            return True
+        return pen.bytes >= config.bytes_max or age >= config.age_max_s
+
+    def confirmed(self, pen: Pen, run: Run, done: Appended) -> None:
+        self._deaths = 0
+        self._book.chain.grow(len(run.counts), run.offsets[-1] - run.offsets[0], run.messages)
+        self._config.tail.put(self._tail, run)
+        done(run, None)
+        if pen.full:
+            self._drive()
+        if self._waiting:
+            self._wake()
+
+    def died(self, pen: Pen, error: MagnetarError) -> None:
+        self._queue.extendleft(reversed(pen.in_flight))
+        pen.in_flight.clear()
+        self._deaths += 1
+        if isinstance(error, Fenced) or self._deaths > LEDGER_DEATHS_MAX:
+            self.abandon(error)
+            return
+        log.warning("writer died", path=self._book.path, ledger=pen.writer.ledger, error=str(error))
+        self._drive()
+
+    # Turning to the next ledger
+
+    def _drive(self) -> None:
+        pen = self._pen
+        if self._turning or self.refusal is not None:
+            return
+        if pen is not None and not pen.dead and not pen.full:
+            self._send_queued(pen)
+            pen = self._pen
+        if pen is None or pen.dead:
+            needed = bool(self._queue)
+        else:
+            needed = pen.full and not pen.in_flight
+        if needed:
+            self._turning = True
+            self._runtime.spawn(self._owner, self._turn())
+
+    async def _turn(self) -> None:
+        try:
+            async with self._lock:
+                if self.refusal is None:
+                    await self._roll()
+        except MagnetarError as error:
+            log.error("topic failed", path=self._book.path, error=str(error))
+            self.abandon(error)
+        except BaseException:
+            self.abandon(Closed("the topic was closed while its ledger was rolled", path=self._book.path))
+            raise
+        finally:
+            self._turning = False
+        self._drive()
+
+    async def _roll(self) -> None:
+        old, writer = self._pen, None
+        try:
+            if self._queue:
+                writer = await self._ledgers.create(self._custom)
+            await self._retire(writer)
+        except Unavailable as error:
+            if writer is not None:
+                await self._delete(writer.ledger)  # nothing happened: it is in no record
+            if old is None or old.dead:
+                raise
+            log.warning("roll put off", path=self._book.path, error=str(error))
+            old.full = False
+            old.kept_until = self._runtime.monotonic() + LEDGER_ROLL_RETRY_S
+
+    async def _retire(self, writer: Writer | None) -> None:
+        """Close the ledger that is written, in the record first, and go on with this writer."""
+        old = self._pen
+        await self._book.commit(self._ended(old, writer))
+        self._pen = None if writer is None else Pen(self, writer, self._runtime.monotonic())
+        if self._pen is not None:
+            self._send_queued(self._pen)
+        if old is not None:
+            await self._put_down(old)
+
+    async def _seal(self, properties: Mapping[str, str] | None) -> None:
+        old, chain = self._pen, self._book.chain
+        end = chain.last if chain.entries else chain.floor or BEFORE_ALL
+        try:
+            await self._book.commit(
+                self._ended(old, None),
+                terminated=end,
+                properties=None if properties is None else {**self._book.properties, **properties},
+            )
+        except Unavailable:
+            raise  # nothing happened: the topic goes on
+        except BaseException as error:
+            # It may be durable: no run may be acknowledged behind it (H-A8).
+            self.abandon(error if isinstance(error, MagnetarError) else Closed("interrupted while terminating"))
+            raise
+        self._pen = None
+        self.refusal = _sealed(self._book)
+        if old is not None:
+            await self._put_down(old)
+
+    def _ended(self, old: Pen | None, writer: Writer | None) -> Change:
+        def change(links: list[Link]) -> list[Link]:
+            if old is not None:
+                last = links.pop()
+                assert last.ledger == old.writer.ledger
+                if last.entries:
+                    links.append(last.closed(self._runtime.wall()))
+            return links if writer is None else [*links, Link(writer.ledger)]
+
+        return change
+
+    async def _put_down(self, pen: Pen) -> None:
+        """The record says where this ledger ends; what is left to do can also be done by others."""
+        pen.dead = True
+        if self._book.chain.link(pen.writer.ledger) is None:
+            await self._delete(pen.writer.ledger)
+            return
+        try:
+            await pen.writer.close()
+        except MagnetarError as error:
+            log.warning("ledger left open", path=self._book.path, ledger=pen.writer.ledger, error=str(error))
+
+    async def _delete(self, ledger: int) -> None:
+        try:
+            await self._ledgers.delete(ledger)
+        except MagnetarError as error:
+            log.warning("ledger left behind", path=self._book.path, ledger=ledger, error=str(error))
+
+    def _send_queued(self, pen: Pen) -> None:
+        while self._queue and not pen.full and not pen.dead:
+            pen.send(*self._queue.popleft())
+
+    # Waiting
+
+    async def _quiet(self) -> None:
+        while self.pending and self.refusal is None:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
+
+    def _wake(self) -> None:
+        if self.pending and self.refusal is None:
+            return
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _open_gate(self) -> None:
+        if self._gates or not self._late:
+            return
+        if self.refusal is not None:
+            late, self._late = self._late, deque()
+            for run, done in late:
+                done(run, self.refusal)
+            return
+        self._queue.extend(self._late)
+        self._late.clear()
+        self._drive()
+
+    def _check(self) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+
+
+def _sealed(book: Book) -> Sealed:
+    return Sealed("the topic is terminated", path=book.path, end=book.terminated)

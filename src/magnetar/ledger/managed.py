@@ -1,0 +1,278 @@
+"""A managed ledger: ledgers chained into one endless list of entries, owned by one broker at a time.
+
+It opens by fencing whoever wrote before, reads across ledgers, finds by time, counts, terminates, trims and deletes.
+The arithmetic is in `chain.py`, the writing in `appender.py`, the record in `book.py`. It refuses to guess: bytes
+that are missing where the record promises them are an error, never a gap. It trusts the record's compare-and-set for
+ownership and the ledger store for durability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from magnetar.base.errors import Closed, Corrupt, Fenced, MagnetarError, NoSuchLedger, TopicNotFound
+from magnetar.base.ids import Position
+from magnetar.ledger.appender import Appended, Appender, ManagedConfig
+from magnetar.ledger.book import Book
+from magnetar.ledger.chain import Chain, Link
+from magnetar.ledger.orphans import data_custom, erase
+from magnetar.ledger.readers import Readers
+from magnetar.ledger.retention import Retention, droppable
+from magnetar.ledger.run import Run
+from magnetar.ledger.store import LedgerStore
+from magnetar.ledger.tail import Tail
+from magnetar.metadata.store import MetadataStore
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Runtime
+
+log = get("ledger")
+
+__all__ = ["ManagedConfig", "ManagedLedger"]
+
+
+class ManagedLedger:
+    """Made by `open`. Positions that do not exist are welcome as arguments: they are read as places between entries."""
+
+    def __init__(
+        self, book: Book, *, ledgers: LedgerStore, metadata: MetadataStore, runtime: Runtime, config: ManagedConfig
+    ) -> None:
+        self.path = book.path
+        self.ledgers = ledgers
+        self.metadata = metadata
+        self.runtime = runtime
+        self.config = config
+        self.chain: Chain = book.chain
+        self._book = book
+        self._tail = Tail()
+        self._readers = Readers(ledgers)
+        self._appender = Appender(
+            book, ledgers=ledgers, runtime=runtime, config=config, custom=data_custom(book.path), tail=self._tail
+        )
+
+    @classmethod
+    async def open(
+        cls,
+        path: str,
+        *,
+        ledgers: LedgerStore,
+        metadata: MetadataStore,
+        runtime: Runtime,
+        config: ManagedConfig,
+        create: bool = True,
+    ) -> ManagedLedger:
+        """Fence whoever wrote here before and fix where the list ends. Fenced: another opener was faster, or is at it.
+        TopicNotFound: there is no record and `create` is False. A deletion that was interrupted is finished first."""
+        token = f"{runtime.rng('managed ledger').getrandbits(64):016x}"
+        book = await Book.load(path, metadata, token, create=create)
+        if book.deleting:
+            await erase(path, [link.ledger for link in book.chain.links], ledgers=ledgers, metadata=metadata)
+            if not create:
+                raise TopicNotFound("there is no such topic", path=path)
+            book = await Book.load(path, metadata, token, create=True)
+        managed = cls(book, ledgers=ledgers, metadata=metadata, runtime=runtime, config=config)
+        await managed._recover()
+        return managed
+
+    # What there is
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self._book.properties
+
+    @property
+    def terminated(self) -> Position | None:
+        return self._book.terminated
+
+    @property
+    def failed(self) -> MagnetarError | None:
+        """Why no run is taken any more: Fenced, Sealed, Closed, or what the stores answered."""
+        return self._appender.refusal
+
+    @property
+    def last(self) -> Position:
+        """The last confirmed entry. Never moves back, not even when that entry is trimmed (`has` tells)."""
+        return self.chain.last
+
+    @property
+    def first(self) -> Position:
+        return self.chain.first
+
+    @property
+    def entries(self) -> int:
+        return self.chain.entries
+
+    @property
+    def bytes(self) -> int:
+        return self.chain.bytes
+
+    @property
+    def messages(self) -> int:
+        return self.chain.messages
+
+    def after(self, position: Position) -> Position:
+        return self.chain.after(position)
+
+    def before(self, position: Position) -> Position:
+        return self.chain.before(position)
+
+    def next_valid(self, position: Position) -> Position:
+        """The first retained entry at or after, or just past the last."""
+        return self.chain.clamp(position)
+
+    clamp = next_valid
+
+    def has(self, position: Position) -> bool:
+        return self.chain.has(position)
+
+    def entries_between(self, start: Position, end: Position) -> int:
+        """Entries in (start, end]."""
+        return self.chain.entries_between(start, end)
+
+    # Writing
+
+    def append(self, run: Run, done: Appended) -> None:
+        """`done(run, error)` on the loop, in the order of the calls, never inside this one."""
+        self._appender.append(run, done)
+
+    async def terminate(self, *, properties: Mapping[str, str] | None = None) -> Position:
+        """Durable when it returns, with these properties added in the same write; again is the same answer. An error
+        that is not Unavailable leaves the topic failed, because the end may be written."""
+        return await self._appender.terminate(properties)
+
+    async def set_properties(self, properties: Mapping[str, str]) -> None:
+        """These and no others."""
+        await self._book.commit(properties=properties)
+
+    # Reading
+
+    def cached(self, start: Position, bytes_max: int, entries_max: int) -> Run | None:
+        """Entries from exactly `start`, out of memory and at once; None when they are not there."""
+        return self._tail.read(start, bytes_max, entries_max)
+
+    async def read(self, start: Position, bytes_max: int, entries_max: int) -> Run | None:
+        """Entries from the first retained one at or after `start`, of one ledger; None when there is none yet."""
+        while True:
+            start = self.chain.clamp(start)
+            link = self.chain.link(start.ledger)
+            if link is None or start.entry >= link.entries:
+                return None
+            run = self._tail.read(start, bytes_max, entries_max)
+            if run is not None:
+                return run
+            last = min(start.entry + entries_max, link.entries) - 1
+            try:
+                reader = await self._readers.at(link, last)
+                return await reader.read(start.entry, last, bytes_max)
+            except NoSuchLedger:
+                self._readers.forget(start.ledger)
+                if self.chain.link(start.ledger) is not None:
+                    raise  # not trimmed meanwhile: it should be there
+
+    async def find(self, publish_time_ms: int) -> Position:
+        """The first entry published at or after this time, by halving; just past the last when there is none."""
+        snapshot = Chain(_frozen(self.chain.links), self.chain.floor)
+        low, high = 0, snapshot.entries
+        while low < high:
+            middle = (low + high) // 2
+            run = await self.read(snapshot.nth(middle), 1, 1)
+            if run is not None and self.config.publish_time_of(run.entry(0)) < publish_time_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return self.chain.clamp(snapshot.nth(low))
+
+    async def count(self, start: Position, end: Position) -> tuple[int, int]:
+        """(messages, bytes) of the entries in [start, end]: whole ledgers from the record, parts from the index."""
+        messages = size = 0
+        for link in list(self.chain.links):
+            low = max(start.entry, 0) if link.ledger == start.ledger else 0
+            high = min(end.entry, link.entries - 1) if link.ledger == end.ledger else link.entries - 1
+            if not start.ledger <= link.ledger <= end.ledger or low > high:
+                continue
+            if low == 0 and high == link.entries - 1:
+                some = link.messages, link.bytes
+            else:
+                some = await (await self._readers.at(link, high)).count(low, high)
+            messages += some[0]
+            size += some[1]
+        return messages, size
+
+    # Ending
+
+    async def trim(self, upto: Position, retention: Retention, now_ms: int) -> int:
+        """Drop ledgers that lie wholly at or before `upto` (the lowest mark of all cursors) and that retention lets go.
+        The record first, then the ledgers: what a crash leaves between is swept. Returns how many were dropped."""
+        await self._appender.rotate()
+        count = droppable(self.chain.links, upto, retention, now_ms)
+        if not count:
+            return 0
+        gone = self.chain.links[:count]
+        floor = Position(gone[-1].ledger, gone[-1].entries - 1)
+        names = {link.ledger for link in gone}
+        await self._book.commit(lambda links: [link for link in links if link.ledger not in names], floor=floor)
+        for link in gone:
+            self._readers.forget(link.ledger)
+            await self._drop(link.ledger)
+        return count
+
+    async def close(self) -> None:
+        """Confirm what was given, then let go; pending runs are answered before it returns."""
+        await self._appender.close()
+        self._let_go()
+
+    async def delete(self) -> None:
+        """The ledgers, the cursors and what they remember, the record. Marked in the record first: whoever opens it
+        after a crash finishes the work. Again is no error."""
+        self._appender.abandon(Closed("the topic is deleted", path=self.path))
+        await self._appender.close()
+        self._let_go()
+        if not self._book.deleting:
+            try:
+                await self._book.commit(deleting=True)
+            except Fenced:
+                if await self.metadata.get(self.path) is None:
+                    return  # somebody has deleted it already
+                raise
+        ledgers = [link.ledger for link in self.chain.links]
+        await erase(self.path, ledgers, ledgers=self.ledgers, metadata=self.metadata)
+
+    # Inside
+
+    async def _recover(self) -> None:
+        """Recovery fences earlier writers and the record's compare-and-set fences earlier owners: both are needed."""
+        ends: dict[int, Link] = {}
+        for link in self.chain.links:
+            if link.closed_ms:
+                continue
+            try:
+                reader = await self.ledgers.open(link.ledger, recover=True)
+            except NoSuchLedger as error:
+                raise Corrupt(
+                    "the record names a ledger that does not exist: restore it, or delete the topic",
+                    path=self.path,
+                    ledger=link.ledger,
+                ) from error
+            entries = reader.last_entry + 1
+            messages, size = await reader.count(0, entries - 1) if entries else (0, 0)
+            end = Link(link.ledger, entries, size, messages, extra=link.extra)
+            ends[link.ledger] = end.closed(self.runtime.wall())
+        if not ends:
+            return
+        await self._book.commit(lambda links: [end for link in links if (end := ends.get(link.ledger, link)).entries])
+        for ledger in sorted(ends):
+            if not ends[ledger].entries:
+                await self._drop(ledger)
+
+    async def _drop(self, ledger: int) -> None:
+        try:
+            await self.ledgers.delete(ledger)
+        except MagnetarError as error:
+            log.warning("ledger left behind", path=self.path, ledger=ledger, error=str(error))
+
+    def _let_go(self) -> None:
+        self._readers.clear()
+        self.config.tail.clear(self._tail)
+
+
+def _frozen(links: list[Link]) -> list[Link]:
+    return [Link(link.ledger, link.entries) for link in links]

@@ -1,0 +1,92 @@
+"""The newest runs of every topic, kept as they came, so that consumers at the tail never read files.
+
+One `TailCache` is shared by all topics of a broker and bounds them together: the oldest run of all goes first. A
+`Tail` is one topic's part. Nothing is copied: a run is held by reference and handed out whole, or as a slice over
+the same body. Pure; the owner puts only what is confirmed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+
+from magnetar.base.ids import Position
+from magnetar.base.limits import TAIL_CACHE_BYTES_MAX
+from magnetar.ledger.run import Run
+
+_ENTRY_BYTES = 80  # offsets and counts of an entry, beside its body
+_RUN_BYTES = 300
+_HEAD_MAX = 256
+
+
+class TailCache:
+    def __init__(self, bytes_max: int = TAIL_CACHE_BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
+        self.bytes = 0
+        self._order: deque[Tail] = deque()  # one item per run, oldest first
+        self._stale = 0  # items of tails that were cleared
+
+    def put(self, tail: Tail, run: Run) -> None:
+        self.bytes += tail.push(run)
+        self._order.append(tail)
+        while self.bytes > self.bytes_max and self._order:
+            self.bytes -= self._order.popleft().pop()
+
+    def clear(self, tail: Tail) -> None:
+        """The topic is closed: its runs go, and its items in the order as soon as they are many."""
+        self._stale += len(tail)
+        while len(tail):
+            self.bytes -= tail.pop()
+        tail.closed = True
+        if self._stale * 2 > len(self._order):
+            self._order = deque(other for other in self._order if not other.closed)
+            self._stale = 0
+
+
+class Tail:
+    __slots__ = ("_firsts", "_head", "_runs", "closed")
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+        self._firsts: list[Position] = []
+        self._head = 0
+        self.closed = False
+
+    def __len__(self) -> int:
+        return len(self._runs) - self._head
+
+    def push(self, run: Run) -> int:
+        self._runs.append(run)
+        self._firsts.append(Position(run.ledger, run.first))
+        return _cost(run)
+
+    def pop(self) -> int:
+        """Forget the oldest run; returns the bytes that this frees, 0 when there is none."""
+        if self._head == len(self._runs):
+            return 0
+        cost = _cost(self._runs[self._head])
+        self._head += 1
+        if self._head == len(self._runs) or (self._head > _HEAD_MAX and self._head * 2 > len(self._runs)):
+            del self._runs[: self._head]
+            del self._firsts[: self._head]
+            self._head = 0
+        return cost
+
+    def read(self, start: Position, bytes_max: int, entries_max: int) -> Run | None:
+        """Entries from exactly `start` on, at least one, out of one run; None when they are not here."""
+        at = bisect_right(self._firsts, start, self._head) - 1
+        if at < self._head:
+            return None
+        run = self._runs[at]
+        index = start[1] - run.first
+        if run.ledger != start[0] or index >= len(run):
+            return None
+        offsets = run.offsets
+        stop = min(len(run), index + entries_max)
+        if offsets[stop] - offsets[index] > bytes_max:
+            stop = max(index + 1, bisect_right(offsets, offsets[index] + bytes_max, index, stop + 1) - 1)
+        return run if index == 0 and stop == len(run) else run.slice(index, stop)
+
+
+def _cost(run: Run) -> int:
+    return len(run.body) + _ENTRY_BYTES * len(run.counts) + _RUN_BYTES

@@ -1,0 +1,424 @@
+"""Order, rolling and re-sending, with writers that die and owners that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from magnetar.base.errors import Closed, Fenced, NotEnoughNodes, NotReady, Sealed, StorageFailed, TimedOut, Unknown
+from magnetar.base.ids import BEFORE_ALL, Position
+from magnetar.base.limits import LEDGER_DEATHS_MAX
+from simulation.store import Fault, lost
+from tests.unit.ledger.world import Answers, World, a_config, a_run, contents, publish, settle
+
+
+def test_an_idle_topic_owns_no_ledger_and_the_first_run_makes_one():
+    async def body():
+        world = World()
+        managed = await world.open()
+        assert not world.ledgers.shelf.ledgers
+        assert await publish(managed, "1:a", "2:b") == [Position(1, 0), Position(1, 1)]
+        assert len(world.ledgers.shelf.ledgers) == 1
+
+    asyncio.run(body())
+
+
+def test_runs_given_while_the_first_ledger_is_made_keep_their_order():
+    async def body():
+        world = World()
+        managed = await world.open()
+        answers = Answers()
+        for index in range(20):
+            managed.append(a_run(f"{index}:x"), answers)
+            if index == 10:
+                await settle(2)
+        await settle()
+        assert answers.confirmed == [f"{index}:x".encode() for index in range(20)]
+        assert not answers.failed
+
+    asyncio.run(body())
+
+
+def test_done_is_never_called_inside_append():
+    async def body():
+        managed = await World().open()
+        answers = Answers()
+        managed.append(a_run("1:a"), answers)
+        assert not answers.all
+        await settle()
+        await managed.terminate()
+        managed.append(a_run("2:b"), answers)
+        assert len(answers.all) == 1
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("limit", [{"entries_max": 3}, {"bytes_max": 9}])
+def test_ledgers_are_rolled_between_runs_and_read_as_one(limit):
+    async def body():
+        world = World(config=a_config(cache_bytes=0, **limit))
+        managed = await world.open()
+        entries = [f"{index}:x".encode() for index in range(10)]
+        positions = await publish(managed, *entries)
+        assert [position.ledger for position in positions] == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4]
+        assert await contents(managed) == entries
+        assert world.ledgers.shelf.ledgers[1].sealed
+
+    asyncio.run(body())
+
+
+def test_a_run_larger_than_a_ledger_still_goes_into_one():
+    async def body():
+        managed = await World(config=a_config(entries_max=2)).open()
+        answers = Answers()
+        managed.append(a_run("1:a", "2:b", "3:c", "4:d"), answers)
+        managed.append(a_run("5:e"), answers)
+        await settle()
+        assert [answer for _, answer in answers.all] == [Position(1, 0), Position(2, 0)]
+
+    asyncio.run(body())
+
+
+def test_a_full_ledger_with_nothing_behind_it_is_closed_and_no_new_one_made():
+    async def body():
+        world = World(config=a_config(entries_max=1))
+        managed = await world.open()
+        await publish(managed, "1:a")
+        await settle()
+        assert [stored.sealed for stored in world.ledgers.shelf.ledgers.values()] == [True]
+        assert managed.chain.links[0].closed_ms
+
+    asyncio.run(body())
+
+
+def test_a_young_ledger_is_not_rolled_by_entries_and_an_old_one_is():
+    async def body():
+        managed = await World(config=a_config(entries_max=1, age_min_s=1000.0)).open()
+        assert [position.ledger for position in await publish(managed, "1:a", "2:b")] == [1, 1]
+        managed = await World(config=a_config(age_max_s=0.0)).open()
+        assert [position.ledger for position in await publish(managed, "1:a", "2:b")] == [1, 2]
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("landed", [False, True])
+def test_a_dead_writer_is_replaced_and_what_it_owed_is_sent_again_once_and_in_order(landed):
+    async def body():
+        world = World(config=a_config(cache_bytes=0))
+        managed = await world.open()
+        await publish(managed, "0:a")
+        answers = Answers()
+        world.ledgers.hold()
+        for index in range(1, 6):
+            managed.append(a_run(f"{index}:x"), answers)
+        world.ledgers.release(2)
+        await settle()
+        world.ledgers.fail_append(TimedOut("no answer"), landed=landed)
+        world.ledgers.release()
+        managed.append(a_run("6:x"), answers)
+        await settle()
+        expected = [b"0:a", *(f"{index}:x".encode() for index in range(1, 7))]
+        assert answers.confirmed == expected[1:]
+        assert await contents(managed) == expected
+        assert managed.entries == 7
+        again = await world.crash().open()
+        assert await contents(again) == expected  # what landed without an answer is cut off by the record
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("landed", [0, 1, 3])
+def test_a_crash_with_runs_in_flight_loses_nothing_confirmed_and_may_keep_the_rest(landed):
+    async def body():
+        world = World()
+        managed = await world.open()
+        await publish(managed, "0:a", "1:b")
+        world.ledgers.hold()
+        for index in range(2, 5):
+            managed.append(a_run(f"{index}:x"), Answers())
+        await settle()
+        again = await world.crash(landed=landed).open()
+        found = await contents(again)
+        assert found == [b"0:a", b"1:b", b"2:x", b"3:x", b"4:x"][: 2 + landed]
+        assert (again.entries, again.messages, again.bytes) == (len(found), len(found), 3 * len(found))
+
+    asyncio.run(body())
+
+
+def test_writers_that_die_again_and_again_end_the_topic_and_answer_everybody():
+    async def body():
+        world = World()
+        managed = await world.open()
+        answers = Answers()
+        for _ in range(LEDGER_DEATHS_MAX + 1):
+            world.ledgers.fail_append(TimedOut("no answer"))
+        managed.append(a_run("1:a"), answers)
+        managed.append(a_run("2:b"), answers)
+        await settle(200)
+        assert [type(error) for error in answers.failed] == [TimedOut, TimedOut]
+        with pytest.raises(TimedOut):
+            await publish(managed, "3:c")
+
+    asyncio.run(body())
+
+
+def test_when_no_ledger_can_be_made_everything_fails_and_so_does_what_comes_later():
+    async def body():
+        world = World()
+        managed = await world.open()
+        await publish(managed, "0:a")
+        world.ledgers.fail_append(StorageFailed("the disk is gone"))
+        world.ledgers.fail_create(StorageFailed("the disk is gone"))
+        answers = Answers()
+        for index in range(1, 4):
+            managed.append(a_run(f"{index}:x"), answers)
+        await settle()
+        assert len(answers.failed) == 3
+        managed.append(a_run("4:x"), answers)
+        await settle()
+        assert [type(error) for error in answers.failed] == [StorageFailed] * 4
+        assert isinstance(managed.failed, StorageFailed)
+
+    asyncio.run(body())
+
+
+def test_an_owner_that_was_fenced_acknowledges_nothing_more():
+    async def body():
+        world = World()
+        old = await world.open()
+        await publish(old, "0:a")
+        world.ledgers.hold()
+        answers = Answers()
+        old.append(a_run("1:x"), answers)
+        new = await world.rival().open()
+        world.ledgers.release()
+        old.append(a_run("2:x"), answers)
+        await settle()
+        assert [type(error) for error in answers.failed] == [Fenced, Fenced]
+        assert await publish(new, "3:x") == [Position(2, 0)]
+        assert await contents(new) == [b"0:a", b"3:x"]
+
+    asyncio.run(body())
+
+
+def test_two_owners_that_both_opened_an_idle_topic_cannot_both_append():
+    async def body():
+        world = World()
+        first = await world.open()
+        second = await world.rival().open()
+        await publish(second, "1:a")
+        with pytest.raises(Fenced):
+            await publish(first, "2:b")
+        assert len(world.ledgers.shelf.ledgers) == 2
+        assert await contents(second) == [b"1:a"]
+
+    asyncio.run(body())
+
+
+def test_a_roll_that_finds_the_metadata_away_is_put_off_and_nobody_notices():
+    async def body():
+        world = World(config=a_config(entries_max=2))
+        managed = await world.open()
+        await publish(managed, "0:a")
+        world.metadata.faults.append(Fault(NotReady("no quorum"), happened=False))
+        positions = await publish(managed, "1:b", "2:c", "3:d")
+        assert [position.ledger for position in positions] == [1, 1, 1]
+        assert len(world.ledgers.shelf.ledgers) == 1
+        assert await contents(managed) == [b"0:a", b"1:b", b"2:c", b"3:d"]
+
+    asyncio.run(body())
+
+
+def test_the_first_ledger_cannot_be_put_off():
+    async def body():
+        world = World()
+        managed = await world.open()
+        world.ledgers.fail_create(NotEnoughNodes("no bookies"))
+        with pytest.raises(NotEnoughNodes):
+            await publish(managed, "0:a")
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("happened", [False, True])
+def test_a_roll_whose_answer_is_lost_goes_on(happened):
+    async def body():
+        world = World(config=a_config(entries_max=1))
+        managed = await world.open()
+        await publish(managed, "0:a")
+        await settle()
+        world.metadata.faults.append(lost(happened=happened))
+        assert await publish(managed, "1:b") == [Position(2, 0)]
+        assert await contents(await world.crash().open()) == [b"0:a", b"1:b"]
+
+    asyncio.run(body())
+
+
+def test_terminate_confirms_what_came_before_and_seals_what_comes_after():
+    async def body():
+        world = World()
+        managed = await world.open()
+        world.ledgers.hold()
+        before, after = Answers(), Answers()
+        managed.append(a_run("1:a"), before)
+        managed.append(a_run("2:b"), before)
+        ending = asyncio.ensure_future(managed.terminate())
+        await settle()
+        managed.append(a_run("3:c"), after)
+        await settle()
+        assert not before.all
+        assert not after.all
+        world.ledgers.release()
+        assert await ending == Position(1, 1)
+        assert before.confirmed == [b"1:a", b"2:b"]
+        assert [type(error) for error in after.failed] == [Sealed]
+        assert managed.terminated == await managed.terminate() == Position(1, 1)
+        again = await world.crash().open()
+        assert again.terminated == await again.terminate() == Position(1, 1)
+        with pytest.raises(Sealed):
+            await publish(again, "4:d")
+        assert await contents(again) == [b"1:a", b"2:b"]
+
+    asyncio.run(body())
+
+
+def test_terminate_while_a_writer_dies_waits_for_the_runs_that_are_sent_again():
+    async def body():
+        world = World()
+        managed = await world.open()
+        answers = Answers()
+        world.ledgers.fail_append(TimedOut("no answer"), landed=True)
+        managed.append(a_run("1:a"), answers)
+        managed.append(a_run("2:b"), answers)
+        assert await managed.terminate() == Position(2, 1)
+        assert answers.confirmed == [b"1:a", b"2:b"]
+
+    asyncio.run(body())
+
+
+def test_terminate_of_an_empty_topic():
+    async def body():
+        world = World()
+        managed = await world.open()
+        assert await managed.terminate() == BEFORE_ALL
+        assert (await world.crash().open()).terminated == BEFORE_ALL
+
+    asyncio.run(body())
+
+
+def test_two_terminations_at_once_agree_and_the_first_properties_stay():
+    async def body():
+        world = World()
+        managed = await world.open()
+        await publish(managed, "1:a")
+        ends = await asyncio.gather(
+            managed.terminate(properties={"op": "7"}), managed.terminate(properties={"op": "8"})
+        )
+        assert ends == [Position(1, 0)] * 2
+        assert (await world.crash().open()).properties == {"op": "7"}
+
+    asyncio.run(body())
+
+
+def test_a_termination_that_did_not_happen_lets_the_waiting_runs_in():
+    async def body():
+        world = World()
+        managed = await world.open()
+        await publish(managed, "1:a")
+        world.metadata.faults.append(Fault(NotReady("no quorum"), happened=False))
+        ending = asyncio.ensure_future(managed.terminate())
+        answers = Answers()
+        await asyncio.sleep(0)
+        managed.append(a_run("2:b"), answers)
+        with pytest.raises(NotReady):
+            await ending
+        await settle()
+        assert answers.confirmed == [b"2:b"]
+        assert await managed.terminate() == Position(1, 1)
+
+    asyncio.run(body())
+
+
+def test_a_termination_that_may_have_happened_acknowledges_nothing_behind_it():
+    async def body():
+        world = World()
+        managed = await world.open()
+        await publish(managed, "1:a")
+        world.metadata.faults.extend([lost(happened=True), *[lost(happened=False)] * 40])
+        ending = asyncio.ensure_future(managed.terminate())
+        answers = Answers()
+        await asyncio.sleep(0)
+        managed.append(a_run("2:b"), answers)
+        with pytest.raises(Unknown):
+            await ending
+        await settle()
+        assert len(answers.failed) == 1
+        assert (await world.crash().open()).terminated == Position(1, 0)
+
+    asyncio.run(body())
+
+
+def test_a_termination_interrupted_while_it_is_written_acknowledges_nothing_behind_it():
+    async def body():
+        world = World()
+        managed = await world.open()
+        await publish(managed, "1:a")
+        ending = asyncio.ensure_future(managed.terminate())
+        await asyncio.sleep(0)
+        ending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await ending
+        with pytest.raises(Closed):
+            await publish(managed, "2:b")
+
+    asyncio.run(body())
+
+
+def test_terminate_by_an_owner_that_was_replaced_is_fenced():
+    async def body():
+        world = World()
+        old = await world.open()
+        await publish(old, "1:a")
+        new = await world.rival().open()
+        with pytest.raises(Fenced):
+            await old.terminate()
+        assert new.terminated is None
+
+    asyncio.run(body())
+
+
+def test_close_confirms_what_was_given_and_the_next_owner_recovers_nothing():
+    async def body():
+        world = World()
+        managed = await world.open()
+        world.ledgers.hold()
+        answers = Answers()
+        managed.append(a_run("1:a"), answers)
+        closing = asyncio.ensure_future(managed.close())
+        await settle()
+        managed.append(a_run("2:b"), answers)
+        world.ledgers.release()
+        await closing
+        assert answers.confirmed == [b"1:a"]
+        assert [type(error) for error in answers.failed] == [Closed]
+        assert world.ledgers.shelf.ledgers[1].sealed
+        writes = world.metadata.puts
+        again = await world.crash().open()
+        assert world.metadata.puts == writes
+        assert await contents(again) == [b"1:a"]
+
+    asyncio.run(body())
+
+
+def test_close_without_a_metadata_store_still_closes():
+    async def body():
+        world = World()
+        managed = await world.open()
+        await publish(managed, "1:a")
+        await world.metadata.close()
+        await managed.close()
+        with pytest.raises(Closed):
+            await publish(managed, "2:b")
+
+    asyncio.run(body())
