@@ -1,0 +1,169 @@
+"""Whole entries, built and taken apart: single messages, batches, chunks.
+
+For clients, for looking into a topic and for tests; a broker passes entries on unopened (`entry` reads what it
+needs). Encryption is somebody else's: it comes after compression and chunking, so a payload is decrypted before
+`inflate` and after `open_entry`. Sizes are a peer's word: all are checked, what would grow is bounded, lies are
+`Corrupt`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import cast
+
+from google.protobuf.message import DecodeError
+from google_crc32c import value as _crc32c
+
+from magnetar.base.errors import BadChecksum, Corrupt
+from magnetar.wire import codec, entry
+from magnetar.wire.proto import pb
+
+_LENGTH = Struct(">I")
+_CHECKSUM_BLOCK = Struct(">HI")
+_CHECKSUM_MAGIC = 0x0E01
+_BROKER_MAGIC = 0x0E02
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An entry taken apart; the payload still compressed and, maybe, encrypted."""
+
+    metadata: pb.MessageMetadata
+    payload: bytes
+    broker: pb.BrokerEntryMetadata | None = None
+
+    @property
+    def is_batch(self) -> bool:
+        return self.metadata.HasField("num_messages_in_batch")
+
+
+def close_entry(metadata: pb.MessageMetadata, payload: bytes) -> bytes:
+    """Metadata and a finished payload as they follow a SEND: checksum block, size, metadata, payload."""
+    encoded = metadata.SerializeToString()
+    covered = b"".join((_LENGTH.pack(len(encoded)), encoded, payload))
+    return _CHECKSUM_BLOCK.pack(_CHECKSUM_MAGIC, _crc32c(covered)) + covered
+
+
+def single(metadata: pb.MessageMetadata, payload: bytes, compression: int = codec.NONE) -> bytes:
+    """One message as an entry. The metadata is completed in place."""
+    return close_entry(metadata, _deflate(metadata, payload, compression))
+
+
+def batch(
+    metadata: pb.MessageMetadata,
+    messages: list[tuple[pb.SingleMessageMetadata, bytes]],
+    compression: int = codec.NONE,
+) -> bytes:
+    """Several messages as one entry. The metadata is completed in place; each message's payload_size is set."""
+    metadata.num_messages_in_batch = len(messages)
+    payload = join_batch(messages)
+    if compression == codec.NONE:
+        return close_entry(metadata, payload)  # an uncompressed batch carries no uncompressed_size
+    return close_entry(metadata, _deflate(metadata, payload, compression))
+
+
+def chunks(
+    metadata: pb.MessageMetadata, payload: bytes, chunk_bytes_max: int, compression: int = codec.NONE
+) -> list[bytes]:
+    """One large message as several entries: compressed as a whole, then cut."""
+    whole = _deflate(metadata, payload, compression)
+    metadata.uuid = f"{metadata.producer_name}-{metadata.sequence_id}"
+    metadata.num_chunks_from_msg = -(-len(whole) // chunk_bytes_max)
+    metadata.total_chunk_msg_size = len(whole)
+    entries = []
+    for place in range(metadata.num_chunks_from_msg):
+        metadata.chunk_id = place
+        entries.append(close_entry(metadata, whole[place * chunk_bytes_max : (place + 1) * chunk_bytes_max]))
+    return entries
+
+
+def with_broker_block(data: bytes, broker: pb.BrokerEntryMetadata) -> bytes:
+    """The entry with what the broker says of it in front, as clients that asked for it receive it."""
+    encoded = broker.SerializeToString()
+    return _CHECKSUM_BLOCK.pack(_BROKER_MAGIC, len(encoded)) + encoded + data
+
+
+def open_entry(data: bytes) -> Opened:
+    """Checksum verified, metadata decoded, payload as it is."""
+    if not entry.verify(data):
+        raise BadChecksum("an entry's checksum does not hold", bytes=len(data))
+    first, last = entry.metadata_bounds(data)
+    try:
+        metadata = pb.MessageMetadata.FromString(data[first:last])
+        broker = _broker_block(data)
+    except DecodeError:
+        raise Corrupt("an entry's metadata cannot be parsed", bytes=last - first) from None
+    if not metadata.IsInitialized():
+        raise Corrupt("an entry's metadata lacks required fields", bytes=last - first)
+    return Opened(metadata, data[last:], broker)
+
+
+def inflate(metadata: pb.MessageMetadata, payload: bytes, bytes_max: int) -> bytes:
+    """A decrypted payload (of a single message, a batch, or all chunks joined) before compression."""
+    return codec.decompress(metadata.compression, payload, metadata.uncompressed_size, bytes_max)
+
+
+def join_batch(messages: list[tuple[pb.SingleMessageMetadata, bytes]]) -> bytes:
+    parts: list[bytes] = []
+    for metadata, payload in messages:
+        metadata.payload_size = len(payload)
+        encoded = metadata.SerializeToString()
+        parts += (_LENGTH.pack(len(encoded)), encoded, payload)
+    return b"".join(parts)
+
+
+def split_batch(payload: bytes, count: int) -> list[tuple[pb.SingleMessageMetadata, bytes]]:
+    """The `count` messages of an inflated batch, which they must fill exactly."""
+    messages: list[tuple[pb.SingleMessageMetadata, bytes]] = []
+    position = 0
+    while len(messages) < count:
+        if position + 4 > len(payload):
+            raise Corrupt("a batch holds fewer messages than it claims", claimed=count, found=len(messages))
+        start = position + 4
+        middle: int = start + _LENGTH.unpack_from(payload, position)[0]
+        if middle > len(payload):
+            raise Corrupt("a message of a batch reaches beyond it", place=len(messages))
+        try:
+            metadata = pb.SingleMessageMetadata.FromString(payload[start:middle])
+        except DecodeError:
+            raise Corrupt("a message of a batch cannot be parsed", place=len(messages)) from None
+        position = middle + metadata.payload_size
+        if not metadata.IsInitialized() or metadata.payload_size < 0 or position > len(payload):
+            raise Corrupt("a message of a batch has no true size", place=len(messages))
+        messages.append((metadata, payload[middle:position]))
+    if position != len(payload):
+        raise Corrupt("a batch holds more than it claims", claimed=count, bytes=len(payload) - position)
+    return messages
+
+
+def join_chunks(parts: list[Opened], bytes_max: int) -> bytes:
+    """The decrypted chunks of one message, in order, as one payload that is still compressed."""
+    if not parts:
+        raise Corrupt("a message without chunks")
+    first = parts[0].metadata
+    total = first.total_chunk_msg_size
+    if total > bytes_max:
+        raise Corrupt("a chunked message claims to be too large", bytes=total, bytes_max=bytes_max)
+    for place, part in enumerate(parts):
+        if part.metadata.uuid != first.uuid or part.metadata.chunk_id != place:
+            raise Corrupt("a chunk is missing or stands in another's place", uuid=first.uuid, place=place)
+    if len(parts) != first.num_chunks_from_msg or sum(len(part.payload) for part in parts) != total:
+        raise Corrupt("chunks do not make up their message", uuid=first.uuid, chunks=len(parts))
+    return b"".join([part.payload for part in parts])
+
+
+def _deflate(metadata: pb.MessageMetadata, payload: bytes, compression: int) -> bytes:
+    metadata.uncompressed_size = len(payload)
+    if compression != codec.NONE:
+        metadata.compression = cast(pb.CompressionType, compression)
+    return codec.compress(compression, payload)
+
+
+def _broker_block(data: bytes) -> pb.BrokerEntryMetadata | None:
+    if len(data) < 6:
+        return None
+    magic, size = _CHECKSUM_BLOCK.unpack_from(data)
+    if magic != _BROKER_MAGIC:
+        return None
+    return pb.BrokerEntryMetadata.FromString(data[6 : 6 + size])

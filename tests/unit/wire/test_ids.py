@@ -1,0 +1,57 @@
+"""Message ids keep their bytes, their text and their order."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import Corrupt
+from magnetar.wire.ids import EARLIEST, LATEST, MessageId, from_bytes, to_bytes
+from tests.golden import load
+
+VECTORS = load("message-ids.json")
+
+
+def an_id(case: dict) -> MessageId:
+    chunk = case.get("first_chunk")
+    first = None if chunk is None else MessageId(*chunk)
+    return MessageId(
+        case["ledger"], case["entry"], case["partition"], case["batch_index"], case["batch_size"], first_chunk=first
+    )
+
+
+@pytest.mark.parametrize("case", VECTORS["classic"], ids=lambda case: f"{case['class']} {case['text']}")
+def test_classic_ids_to_bytes_and_back(case):
+    given = an_id(case)
+    assert to_bytes(given).hex() == case["bytes"]
+    back, expected = from_bytes(bytes.fromhex(case["bytes"])), an_id(case["from_bytes"])
+    assert (back, back.batch_size, back.first_chunk) == (expected, expected.batch_size, expected.first_chunk)
+    assert (back == given) == case["from_bytes_equals"]
+    if case["batch_index"] >= 0 or case["class"] != "BatchMessageIdImpl":
+        assert str(given) == case["text"]
+
+
+@pytest.mark.parametrize("case", VECTORS["from_bytes_with_topic"], ids=lambda case: case["bytes"])
+def test_id_read_beside_a_topic_is_the_same_id(case):
+    assert from_bytes(bytes.fromhex(case["bytes"])) == an_id(case["result"])
+
+
+@pytest.mark.parametrize("case", VECTORS["malformed"], ids=lambda case: case["bytes"])
+def test_malformed_ids_are_refused(case):
+    with pytest.raises(Corrupt):
+        from_bytes(bytes.fromhex(case["bytes"]))
+
+
+def test_order_and_equality():
+    """An id that remembers its topic compares by the topic's name first, which is not a matter of bytes."""
+    compare = VECTORS["compare"]
+    places = [place for place, case in enumerate(compare["ids"]) if case["class"] != "TopicMessageIdImpl"]
+    ids = {place: an_id(compare["ids"][place]) for place in places}
+    for one in places:
+        for other in places:
+            sign = (ids[one] > ids[other]) - (ids[one] < ids[other])
+            assert sign == compare["sign"][one][other], (one, other)
+            assert (ids[one] == ids[other]) == compare["equals"][one][other]
+
+
+def test_earliest_and_latest_enclose_all():
+    assert EARLIEST < MessageId(0, 0) < MessageId(0, 0, 0) < MessageId(0, 0, 0, 0) < LATEST
