@@ -112,3 +112,10 @@ TOPIC_NAME_CHARS_MAX = (
     4096  # an encoded name is part of metadata paths and of cache keys: nothing larger is anybody's topic
 )
 NAMES_CACHED_MAX = 10_000  # parsed topic and namespace names: the working set of a busy broker, a few megabytes
+
+# Schemas, tenants, namespaces
+SCHEMA_VERSIONS_MAX = 5_000  # of one topic: their index is one metadata record of about 100 bytes a version
+TOPIC_BUCKETS_MAX = 10_000  # of one namespace (PIP-157): every listing visits each of them
+BUNDLES_MAX = 65_536  # of one namespace: their boundaries are one metadata record
+PARTITIONS_MAX = 10_000  # made by one call, where the settings do not say less
+CREATIONS_AT_ONCE_MAX = 500  # partition records written together: enough to share a sync, few enough to let others in

@@ -29,6 +29,11 @@ BROKERS = "/loadbalance/brokers"
 LEADER = "/loadbalance/leader"
 
 _BUCKET = "$"
+_DEPTHS: dict[str, int] = {
+    Domain.PERSISTENT: 4,
+    Domain.NON_PERSISTENT: 4,
+    Domain.SEGMENT: 5,
+}  # parts, without the bucket
 
 
 # Topics and their cursors
@@ -79,16 +84,14 @@ def namespace_ledgers(namespace: NamespaceName) -> str:
     return f"{MANAGED_LEDGERS}/{namespace}"
 
 
-def topic_of(path: str, buckets: int) -> TopicName:
-    """The inverse of `topic`. InvalidName: not the path of a topic."""
+def topic_of(path: str) -> TopicName:
+    """The inverse of `topic`, for any number of buckets. InvalidName: not the path of a topic."""
     parts = path.removeprefix(MANAGED_LEDGERS + "/").split("/")
-    if buckets > 1 and len(parts) > 3:
+    if len(parts) > 3 and parts[3].startswith(_BUCKET):
         del parts[3]
-    if len(parts) < 4 or parts[2] not in (Domain.PERSISTENT, Domain.NON_PERSISTENT, Domain.SEGMENT):
+    if len(parts) < 4 or len(parts) != _DEPTHS.get(parts[2]):
         raise InvalidName("not the path of a topic", path=path)
-    segment = f"/{parts[4]}" if parts[2] == Domain.SEGMENT and len(parts) == 5 else ""
-    if len(parts) != (5 if parts[2] == Domain.SEGMENT else 4):
-        raise InvalidName("not the path of a topic", path=path)
+    segment = f"/{parts[4]}" if len(parts) == 5 else ""
     return topic_name(f"{parts[2]}://{parts[0]}/{parts[1]}/{decode(parts[3])}{segment}")
 
 
@@ -139,9 +142,13 @@ def schema(schema_id: str) -> str:
     return f"{SCHEMAS}/{schema_id}"
 
 
-def schema_version(schema_id: str, version: int) -> str:
-    """The body of one version: names sort as the versions do."""
-    return f"{schema(schema_id)}/{version:020d}"
+def schema_body(schema_id: str, digest: str) -> str:
+    """One body, named after its content: who writes it twice writes the same."""
+    return f"{schema(schema_id)}/{digest}"
+
+
+def namespace_schemas(namespace: NamespaceName) -> str:
+    return f"{SCHEMAS}/{namespace}"
 
 
 def ledger(ledger_id: int) -> str:

@@ -70,7 +70,7 @@ def test_segments_share_the_bucket_of_their_topics_name() -> None:
         segment = segment_name(parent, HashRange(low, high), number)
         path = paths.topic(segment, 3)
         assert path == f"/managed-ledgers/tenant/namespace/segment/$1/ptopic-partition-1/{segment.segment}"
-        assert paths.topic_of(path, 3) == segment
+        assert paths.topic_of(path) == segment
         assert paths.bucket(segment, 64) == paths.bucket(a_topic("ptopic-partition-1"), 64)
     assert paths.scalable(parent) == "/topics/tenant/namespace/ptopic-partition-1"
     with pytest.raises(Misuse):
@@ -84,7 +84,7 @@ def test_a_path_leads_back_to_its_topic(local_name: str, buckets: int) -> None:
     name = a_topic(local_name)
     path = paths.topic(name, buckets)
     check_path(path)
-    assert paths.topic_of(path, buckets) == name
+    assert paths.topic_of(path) == name
     parents = paths.bucket_parents(name.namespace, name.domain, buckets)
     assert path.rpartition("/")[0] == parents[paths.bucket(name, buckets)]
 
@@ -111,7 +111,7 @@ def test_a_cursors_path_is_one_part_below_its_topic(name: str) -> None:
 )
 def test_what_is_no_topics_path_is_refused(path: str) -> None:
     with pytest.raises(InvalidName):
-        paths.topic_of(path, 1)
+        paths.topic_of(path)
 
 
 @pytest.mark.parametrize(
