@@ -17,9 +17,8 @@ from operator import lt
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import Position
 from magnetar.base.limits import DEDUP_PRODUCERS_MAX
+from magnetar.base.ranges import FULL, HashRange
 from magnetar.topic import dedupform
-
-FULL_RANGE = (0, 65535)  # ends included
 
 Mark = tuple[int, int, int]  # first hash, last hash, highest sequence id (-1: none)
 
@@ -60,7 +59,7 @@ class Dedup:
     bound.
     """
 
-    def __init__(self, hash_range: tuple[int, int] = FULL_RANGE, producers_max: int = DEDUP_PRODUCERS_MAX) -> None:
+    def __init__(self, hash_range: HashRange = FULL, producers_max: int = DEDUP_PRODUCERS_MAX) -> None:
         self.range = hash_range
         self.evicted = 0  # producers forgotten to keep the bound: each may now repeat itself unnoticed
         self._producers_max = producers_max
@@ -116,7 +115,7 @@ class Dedup:
         ):
             return None
         if marks is None:
-            marks = _Marks([self.range], [-1])
+            marks = _Marks([(self.range.start, self.range.end)], [-1])
         pushed = list(marks.pushed)
         verdicts: list[Verdict] = []
         for i, first in enumerate(sequence_ids):
@@ -179,7 +178,7 @@ class Dedup:
             del self._idle[producer], self._producers[producer]
         return gone
 
-    def restrict(self, hash_range: tuple[int, int]) -> Dedup:
+    def restrict(self, hash_range: HashRange) -> Dedup:
         """What a child with this range starts with."""
         child = Dedup(hash_range, self._producers_max)
         for producer, marks in self._producers.items():
@@ -192,7 +191,7 @@ class Dedup:
         so in all.
         """
         parents = [self, *others]
-        hull = (min(p.range[0] for p in parents), max(p.range[1] for p in parents))
+        hull = HashRange(min(p.range.start for p in parents), max(p.range.end for p in parents))
         child = Dedup(hull, self._producers_max)
         names = dict.fromkeys(name for parent in parents for name in parent._producers)
         for name in names:
@@ -203,9 +202,12 @@ class Dedup:
         child._idle = dict(sorted(child._idle.items(), key=lambda item: item[1]))
         return child
 
-    def marks(self) -> dict[str, list[Mark]]:
+    def marks(self) -> dict[str, list[tuple[HashRange, int]]]:
         """The seam's own form: what is stored, by producer and range."""
-        return {producer: marks.marks() for producer, marks in self._producers.items()}
+        return {
+            producer: [(HashRange(start, end), mark) for start, end, mark in marks.marks()]
+            for producer, marks in self._producers.items()
+        }
 
     def snapshot(self, position: Position) -> bytes:
         """What is stored, for a reader that replays the entries behind `position`."""
@@ -234,7 +236,7 @@ class Dedup:
     def _new(self, producer: str) -> _Marks:
         while len(self._producers) >= self._producers_max:
             self._evict()
-        return _Marks([self.range], [-1])
+        return _Marks([(self.range.start, self.range.end)], [-1])
 
     def _shrink(self) -> None:
         while len(self._producers) > self._producers_max:
@@ -257,18 +259,18 @@ def recorded(highest_ids: Sequence[int], last_chunks: Sequence[bool] | None = No
     return max((highest for highest, last in zip(highest_ids, last_chunks, strict=True) if last), default=-1)
 
 
-def cut(marks: Sequence[Mark], hash_range: tuple[int, int]) -> list[Mark]:
+def cut(marks: Sequence[Mark], hash_range: HashRange) -> list[Mark]:
     """The part of `marks` inside a range."""
-    first, last = hash_range
+    first, last = hash_range.start, hash_range.end
     inside = [(max(s, first), min(e, last), m) for s, e, m in marks if s <= last and e >= first]
     return overlay(inside, hash_range)
 
 
-def overlay(marks: Sequence[Mark], hash_range: tuple[int, int]) -> list[Mark]:
+def overlay(marks: Sequence[Mark], hash_range: HashRange) -> list[Mark]:
     """Marks that tile the range exactly: the highest where several lie, -1 where none does, neighbours of one value
     joined.
     """
-    first, last = hash_range
+    first, last = hash_range.start, hash_range.end
     edges = sorted({first, last + 1, *(s for s, _, _ in marks), *(e + 1 for _, e, _ in marks)})
     tiled: list[Mark] = []
     for start, after in pairwise(edges):

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import google_crc32c
 
-from magnetar.base.errors import Corrupt
+from magnetar.base.errors import Corrupt, InvalidRange
 from magnetar.base.ids import Position
+from magnetar.base.ranges import HashRange
 
 MAGIC = b"MgDd"
 VERSION = 1
@@ -26,8 +27,8 @@ _CRC = struct.Struct(">I")
 Row = tuple[str, int | None, list[tuple[int, int, int]]]  # producer, idle since, marks
 
 
-def encode(position: Position, hash_range: tuple[int, int], rows: Sequence[Row]) -> bytes:
-    parts = [_HEAD.pack(MAGIC, VERSION, position.ledger, position.entry, *hash_range, len(rows))]
+def encode(position: Position, hash_range: HashRange, rows: Sequence[Row]) -> bytes:
+    parts = [_HEAD.pack(MAGIC, VERSION, position.ledger, position.entry, hash_range.start, hash_range.end, len(rows))]
     for producer, since, marks in rows:
         name = producer.encode("utf-8", "surrogatepass")
         parts.append(_ROW.pack(len(name), CONNECTED if since is None else since, len(marks)))
@@ -37,7 +38,7 @@ def encode(position: Position, hash_range: tuple[int, int], rows: Sequence[Row])
     return body + _CRC.pack(google_crc32c.value(body))
 
 
-def decode(data: bytes) -> tuple[Position, tuple[int, int], list[Row]]:
+def decode(data: bytes) -> tuple[Position, HashRange, list[Row]]:
     if len(data) < _HEAD.size + _CRC.size or data[:4] != MAGIC:
         raise Corrupt("not a deduplication snapshot", bytes=len(data))
     version = int.from_bytes(data[4:6], "big")
@@ -48,11 +49,11 @@ def decode(data: bytes) -> tuple[Position, tuple[int, int], list[Row]]:
         raise Corrupt("the deduplication snapshot has a wrong checksum", bytes=len(data))
     try:
         return _body(body)
-    except (struct.error, UnicodeDecodeError) as error:
+    except (struct.error, UnicodeDecodeError, InvalidRange) as error:
         raise Corrupt("the deduplication snapshot has a wrong shape", why=str(error)) from error
 
 
-def _body(body: bytes) -> tuple[Position, tuple[int, int], list[Row]]:
+def _body(body: bytes) -> tuple[Position, HashRange, list[Row]]:
     _, _, ledger, entry, first, last, count = _HEAD.unpack_from(body)
     at = _HEAD.size
     rows: list[Row] = []
@@ -69,4 +70,4 @@ def _body(body: bytes) -> tuple[Position, tuple[int, int], list[Row]]:
         rows.append((name, None if since == CONNECTED else since, marks))
     if at != len(body):
         raise Corrupt("the deduplication snapshot has bytes behind its end", bytes=len(body) - at)
-    return Position(ledger, entry), (first, last), rows
+    return Position(ledger, entry), HashRange(first, last), rows

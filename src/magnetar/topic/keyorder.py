@@ -105,17 +105,13 @@ class KeyOrder(Generic[K]):
         self._stale = 0
         self._fresh = [filed for filed in self._slots.items() if filed[0] not in self._taken]
 
-    def take(
-        self, select: Callable[[int], K | None], n: int, ready: Callable[[K], bool] | None = None
-    ) -> list[Position]:
+    def take(self, select: Callable[[int], K | None], n: int, ready: Callable[[K], bool]) -> list[Position]:
         """Up to `n` waiting positions, oldest first, whose slot's owner (by `select`) is ready and may have them; they
-        go on waiting until `sent`, `acked` or `put_back`, but are not taken twice. Send them in the order given.
-        With `ready`, the answers of `select` may change only with `consumer_left` and `moved`; without, at any time.
+        go on waiting until `sent`, `acked` or `put_back`, but are not taken twice. Send them in the order given. What
+        `select` answers may change only with `consumer_left` and `moved`, what `ready` answers at any time.
         """
-        if ready is None:
-            self.moved()
         self._file(select)
-        owners = [owner for owner in self._files if owner is not None and (ready is None or ready(owner))]
+        owners = [owner for owner in self._files if owner is not None and ready(owner)]
         heads = [(self._files[owner][0], index) for index, owner in enumerate(owners)]
         heapify(heads)
         out: list[Position] = []
@@ -171,6 +167,10 @@ class KeyOrder(Generic[K]):
 
     def waiting(self) -> int:
         return len(self._slots)
+
+    def slot_of(self, position: Position) -> int | None:
+        """The slot under which a position waits; None if it does not."""
+        return self._slots.get(position)
 
     def held(self) -> int:
         return sum(self._counts.values())

@@ -11,10 +11,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from magnetar.base.errors import Corrupt, Misuse
 from magnetar.base.ids import Position
-from magnetar.topic.dedup import FULL_RANGE, Dedup, Verdict, cut, overlay, recorded
+from magnetar.base.ranges import FULL, HashRange
+from magnetar.topic.dedup import Dedup, Verdict, cut, overlay, recorded
 
 NEW, DUPLICATE, UNSURE = Verdict
 HERE = Position(7, 42)
+LEFT, RIGHT = FULL.split()
 
 
 def stored(*sequences: int, producer: str = "p", dedup: Dedup | None = None) -> Dedup:
@@ -157,7 +159,7 @@ def test_a_snapshot_holds_what_is_stored_not_what_is_pushed_and_replay_adds_the_
     dedup.detached("a", 1000)
     heir = Dedup()
     assert heir.load(dedup.snapshot(HERE), 5000) == HERE
-    assert (heir.highest("a"), heir.highest("ü\ud800"), heir.range) == (5, 2**64 - 1, FULL_RANGE)
+    assert (heir.highest("a"), heir.highest("ü\ud800"), heir.range) == (5, 2**64 - 1, FULL)
     assert heir.check("a", 6, 6) is NEW
     heir.replay("a", 7)
     heir.replay("a", 6)
@@ -202,15 +204,15 @@ def test_a_newer_snapshot_is_refused_with_what_to_do() -> None:
 
 
 def test_after_a_merge_each_half_keeps_its_own_mark() -> None:
-    left, right = Dedup((0, 32767)), Dedup((32768, 65535))
+    left, right = Dedup(LEFT), Dedup(RIGHT)
     stored(10, dedup=left)
     stored(20, dedup=right)
     stored(3, producer="only-left", dedup=left)
     merged = left.unite([right])
-    assert merged.range == FULL_RANGE
+    assert merged.range == FULL
     assert merged.marks() == {
-        "p": [(0, 32767, 10), (32768, 65535, 20)],
-        "only-left": [(0, 32767, 3), (32768, 65535, -1)],
+        "p": [(LEFT, 10), (RIGHT, 20)],
+        "only-left": [(LEFT, 3), (RIGHT, -1)],
     }
     assert merged.check("p", 15, 15, key_hash=5) is NEW, "the maximum would have dropped it"
     assert merged.check("p", 15, 15, key_hash=40_000) is DUPLICATE
@@ -225,7 +227,7 @@ def test_after_a_merge_each_half_keeps_its_own_mark() -> None:
 
 
 def test_over_several_ranges_a_missing_or_foreign_hash_is_the_callers_bug() -> None:
-    merged = stored(1, dedup=Dedup((0, 9))).unite([stored(2, dedup=Dedup((10, 19)))])
+    merged = stored(1, dedup=Dedup(HashRange(0, 9))).unite([stored(2, dedup=Dedup(HashRange(10, 19)))])
     for key_hash in (None, 20):
         with pytest.raises(Misuse):
             merged.check("p", 5, 5, key_hash=key_hash)
@@ -233,8 +235,8 @@ def test_over_several_ranges_a_missing_or_foreign_hash_is_the_callers_bug() -> N
 
 def test_equal_halves_are_one_range_again_and_need_no_hash() -> None:
     whole = stored(5)
-    again = whole.restrict((0, 99)).unite([whole.restrict((100, 65535))])
-    assert again.marks() == whole.marks() == {"p": [(0, 65535, 5)]}
+    again = whole.restrict(HashRange(0, 99)).unite([whole.restrict(HashRange(100, 65535))])
+    assert again.marks() == whole.marks() == {"p": [(FULL, 5)]}
     assert again.check("p", 5, 5) is DUPLICATE
 
 
@@ -243,7 +245,7 @@ def test_a_split_hands_idleness_on_and_a_merge_only_if_idle_on_both_sides() -> N
     stored(5, producer="b", dedup=whole)
     whole.detached("a", 10)
     whole.detached("b", 20)
-    left, right = whole.restrict((0, 99)), whole.restrict((100, 65535))
+    left, right = whole.restrict(HashRange(0, 99)), whole.restrict(HashRange(100, 65535))
     right.attached("b")
     merged = left.unite([right])
     assert merged.forget(100) == ["a"]
@@ -257,7 +259,7 @@ MARKS = st.lists(st.tuples(EDGES, EDGES, st.integers(-1, 5)).filter(lambda m: m[
 def test_cutting_and_laying_over_keep_the_highest_mark_of_every_hash(
     marks: list[tuple[int, int, int]], first: int, width: int
 ) -> None:
-    for tiled in (overlay(marks, (0, 40)), cut(marks, (first, first + width))):
+    for tiled in (overlay(marks, HashRange(0, 40)), cut(marks, HashRange(first, first + width))):
         assert [s for s, _, _ in tiled[1:]] == [e + 1 for _, e, _ in tiled[:-1]]
         assert all(a[2] != b[2] for a, b in pairwise(tiled))
         for start, end, mark in tiled:

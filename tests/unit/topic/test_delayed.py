@@ -96,6 +96,14 @@ def test_ten_thousand_messages_of_one_second_share_a_few_arrays() -> None:
     assert delayed.due(61_000, 20_000) == [(1, entry) for entry in range(10_000)]
 
 
+def test_skipping_to_exactly_the_first_delayed_message_forgets_it() -> None:
+    delayed = Delayed(100)
+    delayed.add(1000, Position(1, 5))
+    assert delayed.discard_upto(Position(1, 4)) == 0
+    assert delayed.discard_upto(Position(1, 5)) == 1
+    assert delayed.due(5000, 10) == []
+
+
 def test_a_full_index_says_so_and_still_takes_what_was_read() -> None:
     delayed = Delayed(100, positions_max=2)
     assert not delayed.full

@@ -141,6 +141,14 @@ def test_more_sticky_ranges_than_slots_are_refused_whole() -> None:
     assert selector.ranges() == []
 
 
+def test_own_sticky_ranges_that_share_one_slot_are_refused() -> None:
+    selector = Sticky[str]()
+    with pytest.raises(ConsumerAssignError):
+        selector.add("a", [(5, 10), (0, 5)])
+    selector.add("a", [(6, 10), (0, 5)])
+    assert selector.ranges() == [(0, 10, "a")]
+
+
 @given(
     asked=st.lists(
         st.tuples(
