@@ -1,0 +1,93 @@
+"""Which bundle of its namespace a topic is in.
+
+Boundaries come from the namespace's local policies once there are some (a split writes them there), else from the
+policies it was created with. What a bundle is, and how one is cut, is in `base/bundles.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from magnetar.base.bundles import Bundle, Bundles, boundary_text, equal_bundles
+from magnetar.base.errors import InvalidRange, Misuse, NotFound
+from magnetar.base.limits import BUNDLES_MAX
+from magnetar.base.names import NamespaceName, TopicName
+from magnetar.metadata import paths
+from magnetar.metadata.cache import Cache
+from magnetar.metadata.store import MetadataStore
+from magnetar.policy.policies import Bundles as BundlesDocument
+from magnetar.policy.policies import Policies
+
+LocalPolicies = dict[str, Any]
+
+
+class NamespaceBundles:
+    def __init__(self, store: MetadataStore) -> None:
+        self._cache: Cache[LocalPolicies] = Cache(
+            store, paths.LOCAL_POLICIES, decode=_decode, encode=msgspec.json.encode
+        )
+
+    async def get(self, namespace: NamespaceName, policies: Policies | None) -> Bundles:
+        """NotFound: no such namespace."""
+        local = await self._cache.get(paths.local_policies(namespace))
+        document = None if local is None else local.get("bundles")
+        if document is not None:
+            return bundles_of(msgspec.convert(document, BundlesDocument))
+        if policies is None or policies.bundles is None:
+            raise NotFound("Namespace does not exist", namespace=str(namespace))
+        return bundles_of(policies.bundles)
+
+    async def find(self, name: TopicName, policies: Policies | None) -> Bundle:
+        return (await self.get(name.namespace, policies)).find(str(name))
+
+    async def put(self, namespace: NamespaceName, bundles: Bundles) -> None:
+        """New boundaries, after a split."""
+
+        def cut(before: LocalPolicies | None) -> LocalPolicies:
+            shown = msgspec.to_builtins(document_of(bundles))
+            empty = {"bookieAffinityGroup": None, "namespaceAntiAffinityGroup": None, "migrated": False}
+            return {**empty, **(before or {}), "bundles": shown}
+
+        await self._cache.update(paths.local_policies(namespace), cut)
+
+    def close(self) -> None:
+        self._cache.close()
+
+
+def bundles_of(document: BundlesDocument) -> Bundles:
+    """Boundaries as they are stored or given. Misuse: they are not boundaries, in Pulsar's words."""
+    try:
+        edges = sorted({int(text, 16) for text in document.boundaries})
+    except ValueError:
+        raise Misuse("Invalid boundaries in bundles", http_status=400) from None
+    if not edges or edges[0] != 0 or edges[-1] != 0xFFFFFFFF:
+        first, last = (boundary_text(edges[0]), boundary_text(edges[-1])) if edges else ("", "")
+        words = f"Input bundles do not cover the whole hash range. first:{first}, last:{last}"
+        raise Misuse(words, http_status=400)
+    return Bundles(tuple(edges))
+
+
+def wanted(document: BundlesDocument | None, default: int) -> BundlesDocument:
+    """What a new namespace gets: its boundaries, else its number of bundles, else `default` many."""
+    if document is not None and document.boundaries:
+        return document_of(bundles_of(document))
+    count = document.numBundles if document is not None and document.numBundles > 0 else default
+    if count > BUNDLES_MAX:
+        raise Misuse(
+            f"Invalid number of bundles. Number of bundles has to be in the range of (0, {BUNDLES_MAX}].",
+            http_status=400,
+        )
+    try:
+        return document_of(equal_bundles(count))
+    except InvalidRange as error:
+        raise Misuse(error.what, http_status=400) from error
+
+
+def document_of(bundles: Bundles) -> BundlesDocument:
+    return BundlesDocument([boundary_text(edge) for edge in bundles.boundaries], len(bundles))
+
+
+def _decode(data: bytes) -> LocalPolicies:
+    return msgspec.json.decode(data, type=dict[str, Any])

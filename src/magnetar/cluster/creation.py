@@ -1,0 +1,58 @@
+"""May a topic be made because a client uses it, and as what? A decision over values; nobody asks a store here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from magnetar.base.errors import MagnetarError, NotBuilt, Refused, TopicNotFound
+from magnetar.base.names import Domain, TopicName
+from magnetar.policy.policies import Policies
+from magnetar.policy.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """`partitions` 0: a plain topic."""
+
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    error: MagnetarError
+
+
+def decide(
+    name: TopicName, settings: Settings, policies: Policies | None, *, base_partitions: int = 0
+) -> Create | Refuse:
+    """For a topic that does not exist. `base_partitions`: how many its partitioned topic has, for the name of a
+    partition.
+
+    A partition that its topic has is made even where auto-creation is off: somebody created the topic. One that it has
+    not is refused. A name that merely looks like a partition is a plain topic's name, as in Pulsar.
+    """
+    if policies is None:
+        return Refuse(TopicNotFound(f"Namespace {name.namespace} does not exist: create it, or check the topic's name"))
+    refused = _domain_refused(name, settings)
+    if refused is not None:
+        return Refuse(refused)
+    if base_partitions:
+        if name.partition_index < base_partitions:
+            return Create(0)
+        words = f"Topic {name} does not exist: {name.partitioned_name} has {base_partitions} partitions"
+        return Refuse(TopicNotFound(words))
+    if not settings.flag("allowAutoTopicCreation", policies):
+        return Refuse(TopicNotFound(f"Topic {name} does not exist, and automatic creation of topics is off"))
+    partitioned = settings.text("allowAutoTopicCreationType", policies) == "partitioned"
+    if partitioned and not name.is_partition:
+        return Create(settings.number("defaultNumPartitions", policies))
+    return Create(0)
+
+
+def _domain_refused(name: TopicName, settings: Settings) -> MagnetarError | None:
+    if name.domain in (Domain.TOPIC, Domain.SEGMENT):
+        return NotBuilt("scalable topics are not built in this version of Magnetar: use a persistent topic")
+    key = "enablePersistentTopics" if name.domain is Domain.PERSISTENT else "enableNonPersistentTopics"
+    if not settings.flag(key):
+        return Refused(f"{name.domain} topics are switched off ({key})", http_status=405)
+    return None

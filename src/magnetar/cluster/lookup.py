@@ -1,0 +1,44 @@
+"""Where a client must connect for a topic: a decision over who owns it and which listener was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from magnetar.base.errors import MagnetarError, NotReady
+from magnetar.base.names import TopicName
+from magnetar.cluster.ownership import Broker
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    url: str
+    url_tls: str
+    http: str = ""
+    https: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Ask there again, with `authoritative` as it is here."""
+
+    url: str
+    url_tls: str
+    authoritative: bool
+    http: str = ""
+    https: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    error: MagnetarError
+
+
+def lookup(name: TopicName, listener: str, *, owner: Broker | None) -> Connect | Redirect | Failed:
+    """`listener` "" is the broker's own choice. The owner may be any broker: clients connect to it straight."""
+    if owner is None:
+        return Failed(NotReady(f"no broker owns the bundle of {name} yet: Failed to acquire ownership, try again"))
+    urls = owner.at(listener)
+    if urls is None or not (urls.broker or urls.broker_tls):
+        # Stock clients look for these words; with others they would ask until their timeout (stock-clients A3).
+        return Failed(NotReady(f"the broker do not have {listener} listener", broker=owner.id))
+    return Connect(urls.broker, urls.broker_tls, urls.http, urls.https)

@@ -1,0 +1,178 @@
+"""Namespaces: created, read, changed, deleted. A namespace exists while its policies do and are not marked as deleted.
+
+Deleting marks the policies first, so that no topic is made meanwhile, looks whether the namespace is empty (or empties
+it), then removes what is left and the policies last: interrupted anywhere, deleting again finishes it. The number of
+topic buckets is fixed at creation (PIP-157): any other is refused afterwards, because topics would be looked for where
+they are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import msgspec
+
+from magnetar.base.errors import AlreadyExists, BadVersion, Conflict, Misuse, NotAuthorized, NotFound, QuotaExceeded
+from magnetar.base.limits import TOPIC_BUCKETS_MAX
+from magnetar.base.names import Domain, NamespaceName, TopicName, namespace_name
+from magnetar.cluster import bundles
+from magnetar.cluster.tenants import Tenants
+from magnetar.metadata import paths
+from magnetar.metadata.cache import Cache
+from magnetar.metadata.store import Change, Event, MetadataStore
+from magnetar.policy.policies import Policies
+from magnetar.policy.settings import Settings
+
+Remove = Callable[[TopicName], Awaitable[None]]
+
+
+class Namespaces:
+    """`store` holds the policies (configuration), `local` the topics' records; one store by default."""
+
+    def __init__(
+        self, store: MetadataStore, tenants: Tenants, settings: Settings, *, local: MetadataStore | None = None
+    ) -> None:
+        self._store = store
+        self._local = store if local is None else local
+        self._tenants = tenants
+        self._settings = settings
+        self._cache: Cache[Policies] = Cache(
+            store, paths.POLICIES, decode=Policies.decode, encode=lambda policies: policies.encode()
+        )
+
+    async def exists(self, namespace: NamespaceName) -> bool:
+        return await self.policies(namespace) is not None
+
+    async def policies(self, namespace: NamespaceName) -> Policies | None:
+        """From memory when they are there. None: no such namespace, or it is being deleted."""
+        found = await self._cache.get(paths.policies(namespace))
+        return None if found is None or found.deleted else found
+
+    async def get(self, namespace: NamespaceName) -> Policies:
+        found = await self.policies(namespace)
+        if found is None:
+            raise NotFound("Namespace does not exist", namespace=str(namespace))
+        return found
+
+    async def names(self, tenant: str) -> list[str]:
+        """`tenant/namespace` of each, sorted."""
+        if await self._tenants.find(tenant) is None:
+            raise NotFound("Tenant not found", tenant=tenant)
+        return [f"{tenant}/{name}" for name in await self._store.children(paths.tenant(tenant))]
+
+    async def create(self, namespace: NamespaceName, policies: Policies | None = None) -> Policies:
+        tenant = await self._tenants.get(namespace.tenant)
+        given = policies or Policies()
+        clusters = given.replication_clusters or [self._settings.text("clusterName")]
+        for cluster in clusters:
+            if cluster not in (tenant.allowedClusters or []):
+                raise NotAuthorized(
+                    f"Cluster [{cluster}] is not in the list of allowed clusters list for tenant [{namespace.tenant}]"
+                )
+        _check_buckets(given.buckets)
+        default = self._settings.number("defaultNumberOfNamespaceBundles")
+        made = msgspec.structs.replace(
+            given, replication_clusters=clusters, bundles=bundles.wanted(given.bundles, default), deleted=False
+        )
+        await self._check_count(namespace)
+        try:
+            await self._cache.create(paths.policies(namespace), made)
+        except BadVersion:
+            if not await self.exists(namespace):
+                raise Conflict("Namespace is being deleted: delete it again to finish that") from None
+            raise AlreadyExists("Namespace already exists", namespace=str(namespace)) from None
+        return made
+
+    async def update(self, namespace: NamespaceName, change: Callable[[Policies], Policies]) -> Policies:
+        """`change` may run more than once. Refused: another number of topic buckets."""
+
+        def changed(before: Policies | None) -> Policies:
+            if before is None or before.deleted:
+                raise NotFound("Namespace does not exist", namespace=str(namespace))
+            after = change(before)
+            if after.buckets != before.buckets:
+                raise Conflict(
+                    f"numberOfTopicBuckets of {namespace} is {before.buckets} since its creation and cannot be "
+                    "changed: create another namespace with the number you need",
+                    http_status=412,
+                )
+            return after
+
+        return await self._cache.update(paths.policies(namespace), changed)
+
+    async def delete(self, namespace: NamespaceName, *, force: bool = False, remove: Remove | None = None) -> None:
+        """Conflict: it has topics and `force` is not set. `remove` deletes one topic with all it holds, for `force`."""
+        found = await self._cache.get(paths.policies(namespace))
+        if found is None:
+            raise NotFound(f"Namespace {namespace} does not exist.")
+        if force and not self._settings.flag("forceDeleteNamespaceAllowed"):
+            raise Misuse("Broker doesn't allow forced deletion of namespaces", http_status=405)
+        if not force and not await self._is_empty(namespace, found):
+            raise Conflict("Cannot delete non empty namespace", namespace=str(namespace))
+        await self._mark(namespace, deleted=True)
+        if force and remove is not None:
+            async for name in self._topics(namespace, found):
+                await remove(name)
+        if not await self._is_empty(namespace, found, partitioned=not force):
+            await self._mark(namespace, deleted=False)  # made while we looked: it is not ours to lose
+            raise Conflict("Cannot delete non empty namespace", namespace=str(namespace))
+        for path in (
+            paths.namespace_partitioned(namespace),
+            paths.namespace_schemas(namespace),
+            paths.local_policies(namespace),
+        ):
+            await self._store.delete_tree(path)
+        await self._local.delete_tree(paths.namespace_ledgers(namespace))
+        await self._cache.delete(paths.policies(namespace))
+
+    def check_force(self) -> None:
+        if not self._settings.flag("forceDeleteNamespaceAllowed"):
+            raise Misuse("Broker doesn't allow forced deletion of namespaces", http_status=405)
+
+    def on_change(self, heard: Callable[[NamespaceName], None]) -> Callable[[], None]:
+        """Called with a namespace whose policies were made, changed or removed."""
+
+        def changed(event: Event) -> None:
+            parts = event.path.removeprefix(paths.POLICIES + "/").split("/")
+            if event.change is not Change.CHILDREN_CHANGED and len(parts) == 2:
+                heard(namespace_name("/".join(parts)))
+
+        return self._store.subscribe(paths.POLICIES, changed)
+
+    def close(self) -> None:
+        self._cache.close()
+
+    async def _check_count(self, namespace: NamespaceName) -> None:
+        limit = self._settings.number("maxNamespacesPerTenant")
+        if limit and len(await self._store.children(paths.tenant(namespace.tenant))) >= limit:
+            raise QuotaExceeded(f"Exceed the maximum number of namespace in tenant :{namespace.tenant}")
+
+    async def _mark(self, namespace: NamespaceName, *, deleted: bool) -> None:
+        def marked(before: Policies | None) -> Policies:
+            if before is None:
+                raise NotFound(f"Namespace {namespace} does not exist.")
+            return msgspec.structs.replace(before, deleted=deleted)
+
+        await self._cache.update(paths.policies(namespace), marked)
+
+    async def _is_empty(self, namespace: NamespaceName, policies: Policies, *, partitioned: bool = True) -> bool:
+        """No topic in any bucket; the first one found is answer enough."""
+        async for _ in self._topics(namespace, policies):
+            return False
+        if not partitioned:
+            return True
+        for domain in (Domain.PERSISTENT, Domain.NON_PERSISTENT):
+            async for _ in self._store.scan(paths.partitioned_parent(namespace, domain), limit=1):
+                return False
+        return True
+
+    async def _topics(self, namespace: NamespaceName, policies: Policies) -> AsyncIterator[TopicName]:
+        for domain in (Domain.PERSISTENT, Domain.NON_PERSISTENT):
+            for parent in paths.bucket_parents(namespace, domain, policies.buckets):
+                async for name, _ in self._local.scan(parent):
+                    yield paths.topic_of(f"{parent}/{name}")
+
+
+def _check_buckets(buckets: int) -> None:
+    if not 1 <= buckets <= TOPIC_BUCKETS_MAX:
+        raise Misuse(f"numberOfTopicBuckets must be from 1 to {TOPIC_BUCKETS_MAX}", http_status=412, found=buckets)

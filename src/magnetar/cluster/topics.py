@@ -1,0 +1,332 @@
+"""The catalogue: which topics there are, in which order they are listed, and how they come to be.
+
+A persistent topic exists while it has a record, which its ledgers fill; a partitioned one is a record with a number,
+and a record for each partition. Listing goes bucket by bucket (PIP-157), inside a bucket by encoded name, and reads
+pages: memory is bounded by one page, whatever the namespace holds. `after` is the last name of the page before; its
+bucket is computed from it, so any client can go on from there, and each topic that exists throughout is listed exactly
+once.
+
+Non-persistent topics have no record; `loaded` asks the broker whether one is in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+
+import msgspec
+
+from magnetar.base.errors import (
+    AlreadyExists,
+    BadVersion,
+    InvalidName,
+    LimitExceeded,
+    Misuse,
+    NotFound,
+    QuotaExceeded,
+    TopicNotFound,
+)
+from magnetar.base.limits import CREATIONS_AT_ONCE_MAX
+from magnetar.base.names import Domain, NamespaceName, TopicName, decode, topic_name
+from magnetar.cluster.creation import Create, Refuse, decide
+from magnetar.cluster.namespaces import Namespaces
+from magnetar.cluster.partitions import PartitionedTopic, Partitions
+from magnetar.metadata import paths
+from magnetar.metadata.store import ABSENT, Change, Event, MetadataStore, Session
+from magnetar.policy.policies import Policies
+from magnetar.policy.settings import Settings
+
+Heard = Callable[[bool, str], None]  # (came, the topic's name); False: went
+
+
+class Catalogue:
+    """`store` holds the topics' records (local), `configuration` the partition counts; one store by default."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        namespaces: Namespaces,
+        settings: Settings,
+        *,
+        configuration: MetadataStore | None = None,
+        loaded: Callable[[TopicName], bool] = lambda name: False,
+    ) -> None:
+        self._store = store
+        self._namespaces = namespaces
+        self._settings = settings
+        self._loaded = loaded
+        self._partitioned = Partitions(store if configuration is None else configuration)
+
+    # Single topics
+
+    async def exists(self, name: TopicName) -> bool:
+        """A plain topic or a partition; a partitioned topic itself is asked for with `partitioned`."""
+        if name.domain is Domain.NON_PERSISTENT:
+            return self._loaded(name)
+        if name.domain is Domain.TOPIC:
+            return await self._store.exists(paths.scalable(name))
+        policies = await self._namespaces.policies(name.namespace)
+        return policies is not None and await self._store.exists(paths.topic(name, policies.buckets))
+
+    async def create(self, name: TopicName, properties: Mapping[str, str] | None = None) -> None:
+        """Somebody asked for a plain topic by its name. The words are Pulsar's."""
+        await self._policies(name.namespace)
+        if name.is_partition:
+            await self._check_partition(name)
+        if await self._partitioned.get(name) is not None or await self.exists(name):
+            raise AlreadyExists("This topic already exists", topic=str(name))
+        await self._make([name], properties)
+
+    async def admit(self, name: TopicName, *, create: bool) -> None:
+        """A client uses the topic: make sure that it exists. TopicNotFound: it does not, and may not be made."""
+        if await self.exists(name):
+            return
+        if not create:
+            if await self._namespaces.policies(name.namespace) is None:
+                raise TopicNotFound(f"Namespace {name.namespace} does not exist: create it, or check the topic's name")
+            raise TopicNotFound(f"Topic {name} does not exist")
+        verdict = await self._decide(name)
+        if isinstance(verdict, Refuse):
+            raise verdict.error
+        if name.domain is Domain.PERSISTENT:
+            await self._make([name], None, fresh=False)
+
+    async def deleted(self, name: TopicName) -> None:
+        """The topic's owner has deleted what it held: nothing of its record may stay."""
+        if name.domain is Domain.NON_PERSISTENT:
+            return
+        policies = await self._policies(name.namespace)
+        await self._store.delete_tree(paths.topic(name, policies.buckets))
+
+    # Partitioned topics
+
+    async def partitions(self, name: TopicName, *, create: bool) -> int:
+        """How many partitions a client must expect, 0 for none (stock-clients A4). `create`: make a partitioned topic
+        where auto-creation says so. TopicNotFound: there is none, and a producer could not make it either."""
+        if name.is_partition:
+            return 0
+        found = await self._partitioned.get(name)
+        if found is not None:
+            return found.partitions
+        if await self.exists(name):
+            return 0
+        if not create:
+            raise TopicNotFound(f"Topic {name} not found")
+        verdict = await self._decide(name)
+        if isinstance(verdict, Refuse):
+            raise verdict.error
+        if verdict.partitions == 0:
+            return 0
+        try:
+            await self.create_partitioned(name, verdict.partitions)
+        except AlreadyExists:
+            pass  # another client was faster
+        again = await self._partitioned.get(name)
+        return 0 if again is None else again.partitions
+
+    async def partitioned(self, name: TopicName) -> PartitionedTopic | None:
+        return None if name.is_partition else await self._partitioned.get(name)
+
+    async def create_partitioned(
+        self, name: TopicName, partitions: int, properties: Mapping[str, str] | None = None
+    ) -> None:
+        await self._policies(name.namespace)
+        if name.is_partition:
+            raise Misuse("Partitioned Topic Name should not contain '-partition-'")
+        self._check_count(partitions)
+        if await self._partitioned.get(name) is not None or await self.exists(name):
+            raise AlreadyExists("This topic already exists", topic=str(name))
+        await self._check_room(name.namespace, partitions)
+        await self._partitioned.create(
+            name, PartitionedTopic(partitions, False, dict(properties) if properties else None)
+        )
+        await self.create_missing_partitions(name)
+
+    async def grow(self, name: TopicName, partitions: int) -> None:
+        """More partitions; as many as before is no change."""
+        self._check_count(partitions)
+        found = await self.partitioned(name)
+        if found is None:
+            raise AlreadyExists(f"Topic {name} is not the partitioned topic.")
+        await self._check_room(name.namespace, partitions - found.partitions)
+        await self._partitioned.grow(name, partitions)
+        await self.create_missing_partitions(name)
+
+    async def create_missing_partitions(self, name: TopicName) -> None:
+        """A record for every partition that has none: finishes a creation that was interrupted."""
+        found = await self.partitioned(name)
+        if found is None:
+            raise NotFound(f"Topic {name} does not exist")
+        if name.domain is Domain.PERSISTENT:
+            await self._make((name.partition(index) for index in range(found.partitions)), None, fresh=False)
+
+    async def forget_partitioned(self, name: TopicName) -> None:
+        """The record alone; deleting the partitions, first, is the caller's."""
+        found = await self.partitioned(name)
+        if found is None:
+            if await self.exists(name):
+                words = f"{name} is a non-partitioned topic. Instead of calling delete-partitioned-topic please call delete."
+                raise AlreadyExists(words)
+            raise TopicNotFound(f"Topic {name} not found.")
+        await self._partitioned.delete(name)
+
+    async def update_properties(self, name: TopicName, properties: Mapping[str, str]) -> None:
+        """Of a partitioned topic: added to those it has."""
+        await self._partitioned.update_properties(name, properties)
+
+    async def partitioned_topics(self, namespace: NamespaceName, domain: Domain = Domain.PERSISTENT) -> list[str]:
+        await self._policies(namespace, words="Namespace does not exist")
+        return await self._partitioned.names(namespace, domain)
+
+    # Listing
+
+    async def topics(
+        self,
+        namespace: NamespaceName,
+        domain: Domain = Domain.PERSISTENT,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[str]:
+        """Full names, by bucket, then by encoded name. NotFound: no such namespace."""
+        policies = await self._policies(namespace, words="Namespace does not exist")
+        start, last = 0, None
+        if after is not None:
+            name = _in(namespace, domain, after)
+            start, last = paths.bucket(name, policies.buckets), name.encoded_local_name
+        left = limit
+        for number in range(start, policies.buckets):
+            parent = paths.bucket_parent(namespace, domain, number, policies.buckets)
+            async for child, _ in self._store.scan(parent, after=last, limit=left):
+                yield f"{domain}://{namespace}/{decode(child)}"
+                left = None if left is None else left - 1
+            if left == 0:
+                return
+            last = None
+
+    async def count(self, namespace: NamespaceName, *, stop_at: int | None = None) -> int:
+        """Persistent topics, partitions one by one, bucket by bucket; `stop_at`: as many are enough to know."""
+        policies = await self._policies(namespace, words="Namespace does not exist")
+        total = 0
+        for parent in paths.bucket_parents(namespace, Domain.PERSISTENT, policies.buckets):
+            total += len(await self._store.children(parent))
+            if stop_at is not None and total >= stop_at:
+                break
+        return total
+
+    def watch(
+        self, namespace: NamespaceName, heard: Heard, missed: Callable[[], None] | None = None
+    ) -> Callable[[], None]:
+        """Persistent topics that come and go. `missed`: some may have been missed, list again and compare."""
+
+        def changed(event: Event) -> None:
+            if event.change is Change.RESYNC and missed is not None:
+                missed()
+            if event.change in (Change.CREATED, Change.DELETED) and (name := _topic_at(event.path)) is not None:
+                heard(event.change is Change.CREATED, name)
+
+        def session(said: Session) -> None:
+            if said in (Session.RECONNECTED, Session.REESTABLISHED) and missed is not None:
+                missed()
+
+        stops = [
+            self._store.subscribe(paths.domain_parent(namespace, Domain.PERSISTENT), changed),
+            self._store.on_session(session),
+        ]
+        return lambda: [stop() for stop in stops] and None
+
+    def close(self) -> None:
+        self._partitioned.close()
+
+    # Inside
+
+    async def _policies(self, namespace: NamespaceName, *, words: str = "Namespace not found") -> Policies:
+        found = await self._namespaces.policies(namespace)
+        if found is None:
+            raise TopicNotFound(words, namespace=str(namespace))
+        return found
+
+    async def _decide(self, name: TopicName) -> Create | Refuse:
+        policies = await self._namespaces.policies(name.namespace)
+        base = await self._partitioned.get(name.partitioned) if name.is_partition else None
+        return decide(name, self._settings, policies, base_partitions=0 if base is None else base.partitions)
+
+    async def _make(
+        self, names: Iterable[TopicName], properties: Mapping[str, str] | None, *, fresh: bool = True
+    ) -> None:
+        """Write the records, many at once so that they share a sync. Not `fresh`: those that are there already stay as
+        they are."""
+        value = b"" if not properties else msgspec.json.encode({"v": 1, "properties": dict(properties)})
+        batch: list[TopicName] = []
+        waiting = iter(names)
+        while batch := [name for _, name in zip(range(CREATIONS_AT_ONCE_MAX), waiting, strict=False)]:
+            namespace = batch[0].namespace
+            await self._check_room(namespace, len(batch) if fresh else await self._missing(batch))
+            # Nothing is awaited between this look at the policies and the writes: a deletion that marks the namespace
+            # afterwards finds these records when it looks whether it is empty.
+            policies = await self._policies(namespace)
+            results = await asyncio.gather(
+                *(self._store.put(paths.topic(name, policies.buckets), value, expected=ABSENT) for name in batch),
+                return_exceptions=True,
+            )
+            for name, result in zip(batch, results, strict=True):
+                if isinstance(result, BadVersion) and not fresh:
+                    continue
+                if isinstance(result, BadVersion):
+                    raise AlreadyExists("This topic already exists", topic=str(name))
+                if isinstance(result, BaseException):
+                    raise result
+
+    async def _missing(self, names: list[TopicName]) -> int:
+        if not self._limit(await self._policies(names[0].namespace)):
+            return 0
+        return sum([not await self.exists(name) for name in names])
+
+    def _limit(self, policies: Policies) -> int:
+        return self._settings.number("maxTopicsPerNamespace", policies)
+
+    async def _check_room(self, namespace: NamespaceName, more: int) -> None:
+        limit = self._limit(await self._policies(namespace))
+        if limit and more > 0 and await self.count(namespace, stop_at=limit) + more > limit:
+            raise QuotaExceeded(
+                "Exceed maximum number of topics in namespace.",
+                wire_code=22,
+                namespace=str(namespace),
+                topics_max=limit,
+            )
+
+    def _check_count(self, partitions: int) -> None:
+        if partitions <= 0:
+            raise Misuse("Number of partitions should be more than 0", http_status=406)
+        limit = self._settings.number("maxNumPartitionsPerPartitionedTopic")
+        if limit and partitions > limit:
+            raise LimitExceeded(f"Number of partitions should be less than or equal to {limit}", http_status=406)
+
+    async def _check_partition(self, name: TopicName) -> None:
+        base = await self._partitioned.get(name.partitioned)
+        local, base_local = name.local_name, name.partitioned.local_name
+        if base is None:
+            raise Misuse(
+                f"Can't create topic {local} with \"-partition-\" followed by numeric value if there isn't a "
+                f"partitioned topic {base_local} created."
+            )
+        if name.partition_index >= base.partitions:
+            raise Misuse(
+                f'Can\'t create topic {local} with "-partition-" followed by a number smaller than number of '
+                f"partition of partitioned topic {base_local}"
+            )
+
+
+def _in(namespace: NamespaceName, domain: Domain, text: str) -> TopicName:
+    name = topic_name(text)
+    if name.namespace != namespace or name.domain is not domain:
+        raise Misuse("`after` is the last topic of the page before, of the same namespace", after=text)
+    return name
+
+
+def _topic_at(path: str) -> str | None:
+    """None: a cursor, or a parent."""
+    try:
+        return str(paths.topic_of(path))
+    except InvalidName:
+        return None
