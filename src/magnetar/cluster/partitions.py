@@ -42,29 +42,23 @@ class Partitions:
         return await self._cache.get(paths.partitioned(name))
 
     async def create(self, name: TopicName, topic: PartitionedTopic) -> None:
-        if topic.partitions > PARTITIONS_MAX:
-            raise LimitExceeded(
-                f"Number of partitions should be less than or equal to {PARTITIONS_MAX}", http_status=406
-            )
+        _check(topic.partitions)
         try:
             await self._cache.create(paths.partitioned(name), topic)
         except BadVersion:
             raise AlreadyExists("This topic already exists", topic=str(name)) from None
 
     async def grow(self, name: TopicName, partitions: int) -> None:
-        if partitions > PARTITIONS_MAX:
-            raise LimitExceeded(
-                f"Number of partitions should be less than or equal to {PARTITIONS_MAX}", http_status=406
-            )
+        _check(partitions)
 
         def more(before: PartitionedTopic | None) -> PartitionedTopic:
             if before is None:
-                raise AlreadyExists(f"Topic {name} is not the partitioned topic.")
+                raise Conflict(f"Topic {name} is not the partitioned topic.")
             if partitions < before.partitions:
-                words = (
-                    f"Desired partitions {partitions} can't be less than the current partitions {before.partitions}."
+                raise Conflict(
+                    f"Desired partitions {partitions} can't be less than the current partitions {before.partitions}.",
+                    http_status=422,
                 )
-                raise Conflict(words, http_status=422)
             return msgspec.structs.replace(before, partitions=partitions)
 
         await self._cache.update(paths.partitioned(name), more)
@@ -86,3 +80,8 @@ class Partitions:
 
     def close(self) -> None:
         self._cache.close()
+
+
+def _check(partitions: int) -> None:
+    if partitions > PARTITIONS_MAX:
+        raise LimitExceeded(f"Number of partitions should be less than or equal to {PARTITIONS_MAX}", http_status=406)

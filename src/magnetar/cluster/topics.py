@@ -19,6 +19,7 @@ import msgspec
 from magnetar.base.errors import (
     AlreadyExists,
     BadVersion,
+    Conflict,
     InvalidName,
     LimitExceeded,
     Misuse,
@@ -32,7 +33,7 @@ from magnetar.cluster.creation import Create, Refuse, decide
 from magnetar.cluster.namespaces import Namespaces
 from magnetar.cluster.partitions import PartitionedTopic, Partitions
 from magnetar.metadata import paths
-from magnetar.metadata.store import ABSENT, Change, Event, MetadataStore, Session
+from magnetar.metadata.store import ABSENT, Change, Event, MetadataStore, Session, Stat
 from magnetar.policy.policies import Policies
 from magnetar.policy.settings import Settings
 
@@ -137,9 +138,8 @@ class Catalogue:
         if await self._partitioned.get(name) is not None or await self.exists(name):
             raise AlreadyExists("This topic already exists", topic=str(name))
         await self._check_room(name.namespace, partitions)
-        await self._partitioned.create(
-            name, PartitionedTopic(partitions, False, dict(properties) if properties else None)
-        )
+        made = PartitionedTopic(partitions, properties=dict(properties) if properties else None)
+        await self._partitioned.create(name, made)
         await self.create_missing_partitions(name)
 
     async def grow(self, name: TopicName, partitions: int) -> None:
@@ -147,7 +147,7 @@ class Catalogue:
         self._check_count(partitions)
         found = await self.partitioned(name)
         if found is None:
-            raise AlreadyExists(f"Topic {name} is not the partitioned topic.")
+            raise Conflict(f"Topic {name} is not the partitioned topic.")
         await self._check_room(name.namespace, partitions - found.partitions)
         await self._partitioned.grow(name, partitions)
         await self.create_missing_partitions(name)
@@ -165,8 +165,10 @@ class Catalogue:
         found = await self.partitioned(name)
         if found is None:
             if await self.exists(name):
-                words = f"{name} is a non-partitioned topic. Instead of calling delete-partitioned-topic please call delete."
-                raise AlreadyExists(words)
+                raise Conflict(
+                    f"{name} is a non-partitioned topic. "
+                    "Instead of calling delete-partitioned-topic please call delete."
+                )
             raise TopicNotFound(f"Topic {name} not found.")
         await self._partitioned.delete(name)
 
@@ -233,7 +235,12 @@ class Catalogue:
             self._store.subscribe(paths.domain_parent(namespace, Domain.PERSISTENT), changed),
             self._store.on_session(session),
         ]
-        return lambda: [stop() for stop in stops] and None
+
+        def unsubscribe() -> None:
+            for stop in stops:
+                stop()
+
+        return unsubscribe
 
     def close(self) -> None:
         self._partitioned.close()
@@ -257,25 +264,29 @@ class Catalogue:
         """Write the records, many at once so that they share a sync. Not `fresh`: those that are there already stay as
         they are."""
         value = b"" if not properties else msgspec.json.encode({"v": 1, "properties": dict(properties)})
-        batch: list[TopicName] = []
         waiting = iter(names)
         while batch := [name for _, name in zip(range(CREATIONS_AT_ONCE_MAX), waiting, strict=False)]:
             namespace = batch[0].namespace
             await self._check_room(namespace, len(batch) if fresh else await self._missing(batch))
-            # Nothing is awaited between this look at the policies and the writes: a deletion that marks the namespace
-            # afterwards finds these records when it looks whether it is empty.
             policies = await self._policies(namespace)
             results = await asyncio.gather(
                 *(self._store.put(paths.topic(name, policies.buckets), value, expected=ABSENT) for name in batch),
                 return_exceptions=True,
             )
-            for name, result in zip(batch, results, strict=True):
-                if isinstance(result, BadVersion) and not fresh:
-                    continue
-                if isinstance(result, BadVersion):
-                    raise AlreadyExists("This topic already exists", topic=str(name))
-                if isinstance(result, BaseException):
-                    raise result
+            if await self._namespaces.policies(namespace) is None:
+                await self._take_back(batch, results)
+            _check_made(batch, results, fresh)
+
+    async def _take_back(self, batch: list[TopicName], results: list[Stat | BaseException]) -> None:
+        """The namespace was marked as deleted while we wrote: a deletion that did not see our records must not leave
+        them."""
+        for result in results:
+            if isinstance(result, Stat):
+                try:
+                    await self._store.delete(result.path, expected=result.version)
+                except (NotFound, BadVersion):
+                    pass  # the deletion saw it after all
+        raise TopicNotFound("Namespace not found", namespace=str(batch[0].namespace))
 
     async def _missing(self, names: list[TopicName]) -> int:
         if not self._limit(await self._policies(names[0].namespace)):
@@ -315,6 +326,16 @@ class Catalogue:
                 f'Can\'t create topic {local} with "-partition-" followed by a number smaller than number of '
                 f"partition of partitioned topic {base_local}"
             )
+
+
+def _check_made(batch: list[TopicName], results: list[Stat | BaseException], fresh: bool) -> None:
+    for name, result in zip(batch, results, strict=True):
+        if isinstance(result, BadVersion) and not fresh:
+            continue
+        if isinstance(result, BadVersion):
+            raise AlreadyExists("This topic already exists", topic=str(name))
+        if isinstance(result, BaseException):
+            raise result
 
 
 def _in(namespace: NamespaceName, domain: Domain, text: str) -> TopicName:
