@@ -157,22 +157,24 @@ class Acks:
         self._absorb()
         return True
 
-    def ack_bits(self, position: Position, words: Sequence[int], batch_size: int) -> bool:
-        """Messages of a batch: a cleared bit is acknowledged. Ask `is_acked` whether that completed the entry."""
+    def ack_bits(self, position: Position, words: Sequence[int], batch_size: int = 0) -> bool:
+        """Messages of a batch: a cleared bit is acknowledged, and so is an index past the words. A size of 0 is not
+        known. Ask `is_acked` whether that completed the entry."""
         if self.is_acked(position) or not self._chain.has(position):
             return False
         ledger, entry = position
         held = self._bits.get(ledger, {}).get(entry)
-        before, batch_size = held if held is not None else ((1 << max(1, batch_size)) - 1, max(1, batch_size))
-        after = before & _mask(words[: (batch_size + 63) // 64])
+        size = held[1] if held is not None else batch_size if batch_size > 0 else 64 * len(words)
+        before = held[0] if held is not None else (1 << size) - 1
+        after = before & _mask(words[: (size + 63) // 64])
         if not after:
             return self.ack(position)
         if after == before:
             return False
-        self._bits.setdefault(ledger, {})[entry] = (after, batch_size)
+        self._bits.setdefault(ledger, {})[entry] = (after, size)
         return True
 
-    def ack_to_bits(self, position: Position, words: Sequence[int], batch_size: int) -> bool:
+    def ack_to_bits(self, position: Position, words: Sequence[int], batch_size: int = 0) -> bool:
         """Everything before the position, and messages inside it."""
         changed = self.ack_to(self._chain.before(position))
         return self.ack_bits(position, words, batch_size) or changed

@@ -26,6 +26,7 @@ from magnetar.base.limits import (
 )
 from magnetar.ledger.book import Book, Change
 from magnetar.ledger.chain import Link
+from magnetar.ledger.orphans import data_custom
 from magnetar.ledger.run import Run
 from magnetar.ledger.store import LedgerStore, Writer
 from magnetar.ledger.tail import Tail, TailCache
@@ -94,7 +95,7 @@ class Appender:
         ledgers: LedgerStore,
         runtime: Runtime,
         config: ManagedConfig,
-        custom: dict[str, str],
+        owner: Owner,
         tail: Tail,
     ) -> None:
         self.refusal: MagnetarError | None = None  # what every later run is answered with
@@ -102,9 +103,9 @@ class Appender:
         self._ledgers = ledgers
         self._runtime = runtime
         self._config = config
-        self._custom = custom
+        self._custom = data_custom(book.path)
         self._tail = tail
-        self._owner = Owner(f"managed ledger {book.path}")
+        self._owner = owner
         self._pen: Pen | None = None
         self._queue: deque[tuple[Run, Appended]] = deque()  # waiting for a writer
         self._late: deque[tuple[Run, Appended]] = deque()  # came while terminating: sealed, or queued if that fails
@@ -171,7 +172,6 @@ class Appender:
         finally:
             self.abandon(Closed("the topic is closed", path=self._book.path))
             self._gates -= 1
-        await self._owner.close()
 
     def abandon(self, error: MagnetarError) -> None:
         """Fail what is pending and refuse what comes, with this error unless there is one already."""

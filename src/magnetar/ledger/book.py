@@ -9,7 +9,7 @@ alone and its caller to know which ledgers are real.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -65,18 +65,34 @@ class Book:
     ) -> None:
         """Write what `change` makes of the links (and whatever else is given), then make it true in memory."""
         async with self._lock:
-            links = list(self.chain.links) if change is None else change(list(self.chain.links))
-            floor = floor or self.chain.floor
-            terminated = terminated or self.terminated
-            named = dict(self.properties if properties is None else properties)
-            value = self._encode(links, floor, terminated, named, deleting)
-            try:
-                stat = await put_checked(self._metadata, self.path, value, expected=self._version)
-            except BadVersion as error:
-                raise Fenced("another owner has changed this topic's record", wire_code=6, path=self.path) from error
-            self._version = stat.version
-            self.chain.install(links, floor)
-            self.terminated, self.properties, self.deleting = terminated, named, deleting
+            await self._commit(change, floor, terminated, properties, deleting)
+
+    async def rename(self, properties: Mapping[str, str], remove: Iterable[str] = ()) -> None:
+        """Change some of the properties."""
+        async with self._lock:
+            kept = {key: value for key, value in self.properties.items() if key not in set(remove)}
+            await self._commit(None, None, None, {**kept, **properties}, False)
+
+    async def _commit(
+        self,
+        change: Change | None,
+        floor: Position | None,
+        terminated: Position | None,
+        properties: Mapping[str, str] | None,
+        deleting: bool,
+    ) -> None:
+        links = list(self.chain.links) if change is None else change(list(self.chain.links))
+        floor = floor or self.chain.floor
+        terminated = terminated or self.terminated
+        named = dict(self.properties if properties is None else properties)
+        value = self._encode(links, floor, terminated, named, deleting)
+        try:
+            stat = await put_checked(self._metadata, self.path, value, expected=self._version)
+        except BadVersion as error:
+            raise Fenced("another owner has changed this topic's record", wire_code=6, path=self.path) from error
+        self._version = stat.version
+        self.chain.install(links, floor)
+        self.terminated, self.properties, self.deleting = terminated, named, deleting
 
     def _encode(
         self,

@@ -8,14 +8,16 @@ ownership and the ledger store for durability.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
 
 from magnetar.base.errors import Closed, Corrupt, Fenced, MagnetarError, NoSuchLedger, TopicNotFound
 from magnetar.base.ids import Position
 from magnetar.ledger.appender import Appended, Appender, ManagedConfig
 from magnetar.ledger.book import Book
 from magnetar.ledger.chain import Chain, Link
-from magnetar.ledger.orphans import data_custom, erase
+from magnetar.ledger.orphans import erase
 from magnetar.ledger.readers import Readers
 from magnetar.ledger.retention import Retention, droppable
 from magnetar.ledger.run import Run
@@ -23,9 +25,10 @@ from magnetar.ledger.store import LedgerStore
 from magnetar.ledger.tail import Tail
 from magnetar.metadata.store import MetadataStore
 from magnetar.observe.log import get
-from magnetar.runtime.runtime import Runtime
+from magnetar.runtime.runtime import Owner, Runtime
 
 log = get("ledger")
+T = TypeVar("T")
 
 __all__ = ["ManagedConfig", "ManagedLedger"]
 
@@ -45,8 +48,9 @@ class ManagedLedger:
         self._book = book
         self._tail = Tail()
         self._readers = Readers(ledgers)
+        self._owner = Owner(f"managed ledger {book.path}", _ended)
         self._appender = Appender(
-            book, ledgers=ledgers, runtime=runtime, config=config, custom=data_custom(book.path), tail=self._tail
+            book, ledgers=ledgers, runtime=runtime, config=config, owner=self._owner, tail=self._tail
         )
 
     @classmethod
@@ -137,11 +141,31 @@ class ManagedLedger:
     async def terminate(self, *, properties: Mapping[str, str] | None = None) -> Position:
         """Durable when it returns, with these properties added in the same write; again is the same answer. An error
         that is not Unavailable leaves the topic failed, because the end may be written."""
-        return await self._appender.terminate(properties)
+        return await self.finish(self._appender.terminate(properties))
 
-    async def set_properties(self, properties: Mapping[str, str]) -> None:
-        """These and no others."""
-        await self._book.commit(properties=properties)
+    async def set_properties(self, properties: Mapping[str, str], *, remove: Iterable[str] = ()) -> None:
+        """Add or replace these, and take away those named in `remove`; the others stay."""
+        await self.finish(self._book.rename(properties, remove))
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for work that is carried to its end even if whoever waits gives up: half of a compare-and-set would
+        leave memory behind its record, and the next one would take us for fenced.
+        """
+        return await self.wait(self.start(work))
+
+    async def wait(self, task: asyncio.Task[T]) -> T:
+        """For work started here, by any number of callers: one of them giving up does not stop it."""
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if task.cancelled() and caller is not None and not caller.cancelling():
+                raise Closed("the topic was closed before this was done", path=self.path) from None
+            raise
+
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Work that belongs to this topic and ends with it."""
+        return self.runtime.spawn(self._owner, work)
 
     # Reading
 
@@ -202,6 +226,9 @@ class ManagedLedger:
     async def trim(self, upto: Position, retention: Retention, now_ms: int) -> int:
         """Drop ledgers that lie wholly at or before `upto` (the lowest mark of all cursors) and that retention lets go.
         The record first, then the ledgers: what a crash leaves between is swept. Returns how many were dropped."""
+        return await self.finish(self._trim(upto, retention, now_ms))
+
+    async def _trim(self, upto: Position, retention: Retention, now_ms: int) -> int:
         await self._appender.rotate()
         count = droppable(self.chain.links, upto, retention, now_ms)
         if not count:
@@ -218,14 +245,13 @@ class ManagedLedger:
     async def close(self) -> None:
         """Confirm what was given, then let go; pending runs are answered before it returns."""
         await self._appender.close()
-        self._let_go()
+        await self._let_go()
 
     async def delete(self) -> None:
         """The ledgers, the cursors and what they remember, the record. Marked in the record first: whoever opens it
         after a crash finishes the work. Again is no error."""
         self._appender.abandon(Closed("the topic is deleted", path=self.path))
-        await self._appender.close()
-        self._let_go()
+        await self._let_go()
         if not self._book.deleting:
             try:
                 await self._book.commit(deleting=True)
@@ -269,9 +295,15 @@ class ManagedLedger:
         except MagnetarError as error:
             log.warning("ledger left behind", path=self.path, ledger=ledger, error=str(error))
 
-    def _let_go(self) -> None:
+    async def _let_go(self) -> None:
+        await self._owner.close()
         self._readers.clear()
         self.config.tail.clear(self._tail)
+
+
+def _ended(owner: str, error: BaseException) -> None:
+    if not isinstance(error, MagnetarError):  # those have gone to whoever asked
+        log.crashed("task failed", error, owner=owner)
 
 
 def _frozen(links: list[Link]) -> list[Link]:

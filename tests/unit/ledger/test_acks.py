@@ -168,6 +168,15 @@ def test_an_empty_set_of_bits_is_the_whole_entry():
     assert acks.mark == Position(2, 0)
 
 
+def test_a_batch_whose_size_nobody_told_is_taken_as_large_as_the_words_say():
+    acks = Acks(a_chain(1), BEFORE_ALL)
+    acks.ack_bits(Position(2, 0), [0b11101, 1])
+    acks.ack_bits(Position(2, 0), [0b01111])  # trailing words of zeros are left out on the wire
+    assert acks.unacked_bits(Position(2, 0)) == [0b01101, 0]
+    acks.ack_bits(Position(2, 0), [])
+    assert acks.is_acked(Position(2, 0))
+
+
 def test_words_come_out_signed_as_the_wire_has_them():
     acks = Acks(a_chain(1), BEFORE_ALL)
     acks.ack_bits(Position(2, 0), [-1, 0b01], 66)

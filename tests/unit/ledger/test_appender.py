@@ -329,7 +329,7 @@ def test_a_termination_that_did_not_happen_lets_the_waiting_runs_in():
         world.metadata.faults.append(Fault(NotReady("no quorum"), happened=False))
         ending = asyncio.ensure_future(managed.terminate())
         answers = Answers()
-        await asyncio.sleep(0)
+        await settle(2)
         managed.append(a_run("2:b"), answers)
         with pytest.raises(NotReady):
             await ending
@@ -348,7 +348,7 @@ def test_a_termination_that_may_have_happened_acknowledges_nothing_behind_it():
         world.metadata.faults.extend([lost(happened=True), *[lost(happened=False)] * 40])
         ending = asyncio.ensure_future(managed.terminate())
         answers = Answers()
-        await asyncio.sleep(0)
+        await settle(2)
         managed.append(a_run("2:b"), answers)
         with pytest.raises(Unknown):
             await ending
@@ -359,15 +359,32 @@ def test_a_termination_that_may_have_happened_acknowledges_nothing_behind_it():
     asyncio.run(body())
 
 
-def test_a_termination_interrupted_while_it_is_written_acknowledges_nothing_behind_it():
+def test_a_termination_whose_caller_gives_up_is_carried_to_its_end():
     async def body():
         world = World()
         managed = await world.open()
         await publish(managed, "1:a")
         ending = asyncio.ensure_future(managed.terminate())
-        await asyncio.sleep(0)
+        await settle(2)
         ending.cancel()
         with pytest.raises(asyncio.CancelledError):
+            await ending
+        with pytest.raises(Sealed):
+            await publish(managed, "2:b")
+        assert managed.terminated == Position(1, 0)
+
+    asyncio.run(body())
+
+
+def test_a_topic_let_go_while_its_end_is_written_acknowledges_nothing_behind_it():
+    async def body():
+        world = World()
+        managed = await world.open()
+        await publish(managed, "1:a")
+        ending = asyncio.ensure_future(managed.terminate())
+        await settle(2)
+        await managed._owner.close()
+        with pytest.raises(Closed):
             await ending
         with pytest.raises(Closed):
             await publish(managed, "2:b")

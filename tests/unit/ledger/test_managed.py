@@ -188,7 +188,8 @@ def test_properties_survive_with_fields_of_another_version():
         record = await world.metadata.get(PATH)
         assert b'"tomorrow":[1]' in record.value
         assert b'"offloaded":"s3"' in record.value
-        assert (await world.crash().open()).properties == {"color": "blue"}
+        await again.set_properties({"size": "xl"}, remove=["color"])
+        assert (await world.crash().open()).properties == {"size": "xl"}
 
     asyncio.run(body())
 
