@@ -9,8 +9,8 @@ durable once made.
 Faults are set on the object, counted in calls that change something (`calls`):
 
     crash_at=k      the k-th call happens as a change that was not synced, then it and every later call raise Crashed
-    fail_sync_at=k  the k-th datasync raises StorageFailed, and what it should have made durable never will be by a
-                    later sync: the page cache thinks it is clean
+    fail_sync_at=k  the k-th datasync raises StorageFailed; by chance some of what it should have made durable is, and
+                    no later sync will help the rest, though it can still be read: the page cache thinks it is clean
     full_after=n    files together may not grow past n bytes: StorageFull, with part of the write done
 
 Nothing here waits or starts a thread; one instance is used by one world.
@@ -51,13 +51,12 @@ class Change:
 
 
 class Inode:
-    __slots__ = ("changes", "current", "durable", "lost")
+    __slots__ = ("changes", "current", "durable")
 
     def __init__(self, content: bytes = b"") -> None:
         self.durable = bytearray(content)
         self.current = bytearray(content)
         self.changes: list[Change] = []
-        self.lost: list[Change] = []  # a failed sync dropped these: seen until the crash, durable by chance alone
 
 
 class Rename:
@@ -246,7 +245,7 @@ class ForgetfulFiles:
         self._count()
         self.syncs += 1
         if self.syncs == self.fail_sync_at:
-            inode.lost += inode.changes
+            inode.durable = _survivors(inode, random.Random(f"{self._seed}:{self.calls}"), self.flips).durable
             inode.changes.clear()
             raise StorageFailed(f"cannot sync {path}: input/output error; check the disk", path=path)
         for change in inode.changes:
@@ -292,9 +291,6 @@ def _survivors(inode: Inode, chance: random.Random, flips: bool) -> Inode:
     """What a crash leaves of a file. One draw says how bad this crash was to it, so that clean cases occur too."""
     content = bytearray(inode.durable)
     kept = chance.choice((0.0, 0.5, 0.9, 1.0))
-    for change in inode.lost:
-        if chance.random() < kept / 2:
-            change.apply(content)
     for change in inode.changes:
         if change.size >= 0:
             if chance.random() < kept:

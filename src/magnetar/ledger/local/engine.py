@@ -150,6 +150,8 @@ class LocalLedgers:
 
     async def create(self, custom: dict[str, str]) -> LocalWriter:
         self._check()
+        if self.journal.failed is not None:
+            raise self.journal.failed
         state = LedgerState(await self._next_id(), dict(custom))
         value = state.opened(state.epoch)
         stat = await put_checked(self._metadata, path_of(state.ledger), value, expected=ABSENT)

@@ -103,13 +103,14 @@ class Journal:
 
     def stop(self, error: MagnetarError) -> None:
         """The disk cannot be trusted any more: refuse everything from now on. A batch in flight is still answered."""
-        if self.failed is not None:
-            return
-        self.failed = error
+        first = self.failed is None
+        if first:
+            self.failed = error
         if not self._busy:
             self._refuse(self._start())
-        for heard in self.on_failure:
-            heard(error)
+        if first:
+            for heard in self.on_failure:
+                heard(error)
 
     def watch(self, future: asyncio.Future[T]) -> asyncio.Future[T]:
         """Work on the files whose failure ends the journal like that of a batch."""

@@ -93,8 +93,8 @@ class Shelf:
         found = scan(file, sequence, stamp, last=last)
         segment = Segment(sequence, stamp, found.end)
         segment.full = True
-        if last and not found.ended:
-            self._finish_torn(file, segment, found)
+        if last:
+            self._settle(file, segment, found)
         if not found.damage:  # a sidecar would make the next start forget the damage
             self.write_sidecar(segment, found.records)
         return Loaded(segment, found.records, found.damage)
@@ -118,9 +118,10 @@ class Shelf:
             file.close()
         return Loaded(segment, records, []) if (segment.sequence, segment.stamp) == (sequence, stamp) else None
 
-    def _finish_torn(self, file: File, segment: Segment, found: Scanned) -> None:
-        """End a segment that a crash left open. What no later record vouches for is written again first: it may stand
-        only in the page cache, and after a failed sync not even a new sync would bring it to the disk."""
+    def _settle(self, file: File, segment: Segment, found: Scanned) -> None:
+        """End the newest segment where its records end. What no later record vouches for, the end included, is written
+        again: it may stand only in the page cache, and after a failed sync not even a new one would bring it to the
+        disk."""
         if found.durable < found.end:
             file.pwritev([file.pread(found.end - found.durable, found.durable)], found.durable)
             file.datasync()
