@@ -119,3 +119,17 @@ TOPIC_BUCKETS_MAX = 10_000  # of one namespace (PIP-157): every listing visits e
 BUNDLES_MAX = 65_536  # of one namespace: their boundaries are one metadata record
 PARTITIONS_MAX = 10_000  # made by one call, where the settings do not say less
 CREATIONS_AT_ONCE_MAX = 500  # partition records written together: enough to share a sync, few enough to let others in
+
+# REST
+HTTP_BODY_BYTES_MAX = 1024 * 1024  # policies and schemas are the largest bodies, and a metadata record is smaller
+HTTP_BODY_S = 30.0  # a body that trickles in holds memory and a place
+HTTP_PATH_CHARS_MAX = 16 * 1024  # a topic's name of the largest size, every character of it escaped
+HTTP_HEADER_BYTES_MAX = 64 * 1024  # start line and headers: the longest path, twice
+HTTP_REQUESTS_MAX = 1_000  # requests and connections at once; more are answered 503
+HTTP_GZIP_BYTES_MIN = 1_400  # what fits one packet gains nothing
+HTTP_PIECE_BYTES = 32 * 1024  # of a streamed list: neither a name at a time nor all at once
+HTTP_STOP_S = 5.0  # how long stopping waits for requests in flight
+RATE_INTERVAL_S = 10.0  # rates are told over at least this long: shorter ones only show the noise of a batch
+TOPICS_PAGE_MAX = 1_000  # topics in one page of a listing where `after` is given without a `limit`
+ORPHAN_SUSPECT_S = 60.0  # a ledger without a record is looked at again after this: longer than any roll takes
+ORPHAN_SWEEP_S = 3_600.0  # how often orphans are looked for when none is suspected

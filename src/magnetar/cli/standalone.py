@@ -1,7 +1,7 @@
 """`magnetar standalone`: a whole broker in this process, its data in one folder.
 
 Checks what can be checked before anything heavy is loaded, chooses the event loop (nobody else does), and runs until
-SIGTERM or SIGINT. It knows nothing about what a broker is made of.
+SIGTERM or SIGINT. It puts the node and its REST skin together and knows nothing about what they are made of.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Port = Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535))]
 def standalone(
     *,
     data: Annotated[Path, Parameter(validator=validators.Path(file_okay=False))] = Path("data"),
-    port: Port = 6650,
-    http_port: Port = 8080,
+    port: Port | None = None,
+    http_port: Port | None = None,
     conf: Annotated[Path | None, Parameter(validator=validators.Path(exists=True, dir_okay=False))] = None,
 ) -> int:
     """Run a broker in this process. It stops, with everything on disk, on SIGTERM or Ctrl-C.
@@ -28,17 +28,19 @@ def standalone(
     data
         Folder for journal, ledgers and metadata; made if it is missing, held by one broker at a time.
     port
-        Where clients connect, as pulsar://localhost:PORT. 0 takes a free one.
+        Where clients connect, as pulsar://localhost:PORT; 0 takes a free one. Default: what CONF says, else 6650.
     http_port
-        Where the REST interface and the metrics are. 0 takes a free one.
+        Where the REST interface and the metrics are; 0 takes a free one. Default: what CONF says, else 8080.
     conf
         A standalone.conf or broker.conf in Pulsar's own form.
     """
+    from magnetar.base.errors import MagnetarError
     from magnetar.cli.exits import Exit, tell
 
     try:
         import uvloop
 
+        from magnetar.admin.server import WebServer
         from magnetar.broker.standalone import run
     except ModuleNotFoundError as error:
         tell(
@@ -47,5 +49,14 @@ def standalone(
             run="pip install 'magnetar[broker]'",
         )
         return Exit.FAILURE
-    uvloop.run(run(str(data), port, http_port, None if conf is None else str(conf)))
+    given = {"brokerServicePort": port, "webServicePort": http_port}
+    settings = {key: str(value) for key, value in given.items() if value is not None}
+    try:
+        failure = uvloop.run(run(str(data), settings, None if conf is None else str(conf), WebServer, print))
+    except MagnetarError as error:
+        tell(f"the broker cannot start: {error}", why=type(error).__name__, run="magnetar standalone --help")
+        return Exit.FAILURE
+    if failure is not None:
+        tell(f"the broker stopped: {failure}", why="the disk did not take what it was given", run="magnetar standalone")
+        return Exit.FAILURE
     return Exit.OK

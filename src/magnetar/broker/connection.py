@@ -1,0 +1,246 @@
+"""One client's connection: bytes in, frames split, commands to their handlers, bytes out in order.
+
+A read of the socket is one pass: every whole frame in it is taken, consecutive sends of one producer as one run.
+Reading pauses while too many published bytes wait for the disk or too many requests wait for an answer, and pushing
+pauses while the peer does not read, so a connection holds a bounded amount of memory whatever the peer does. A frame
+that lies closes the connection, with a reason in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, cast
+
+from magnetar.base.errors import BadFrame, MagnetarError
+from magnetar.base.limits import (
+    ALIVE_WAIT_S,
+    BROKER_PENDING_BYTES_MAX,
+    CONNECTION_CLOSED_IDS_MAX,
+    CONNECTION_PENDING_BYTES_MAX,
+    CONNECTION_REQUESTS_MAX,
+    CONNECTION_WRITE_BYTES_HIGH,
+)
+from magnetar.broker.handlers import COMMANDS
+from magnetar.broker.handlers.consume import take_ack, take_flow
+from magnetar.broker.handlers.produce import take_sends
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+from magnetar.wire import commands, frames
+from magnetar.wire.proto import pb
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+    from magnetar.topic.consumer import Consumer
+    from magnetar.topic.producer import Producer
+
+log = get("connection")
+
+
+class Connection(asyncio.Protocol):
+    """Keeps the `Outlet` contract of topics. Everything here runs on the loop; only `alive` waits."""
+
+    def __init__(self, node: Node, generation: int) -> None:
+        self.node = node
+        self.generation = generation
+        self.peer = "?"
+        self.client_version = ""
+        self.protocol_version = 0
+        self.features: Any = None
+        self.principal: str | None = None
+        self.connected = False  # CONNECT was answered
+        self.congested = False
+        self.closed = False
+        self.producers: dict[int, Producer | None] = {}  # None: being made
+        self.consumers: dict[int, Consumer | None] = {}
+        self.watchers: dict[int, Any] = {}
+        self.closed_producers: deque[int] = deque(maxlen=CONNECTION_CLOSED_IDS_MAX)
+        self.owner = Owner(f"connection {generation}", node.task_failed)
+        self._transport: asyncio.Transport | None = None
+        self._parts: list[bytes] = []  # of a frame that is not whole yet
+        self._have = 0
+        self._need = 0
+        self._pending_bytes = 0
+        self._requests = 0
+        self._reading_paused = False
+        self._heard = 0  # reads since the connection was made: any growth is a sign of life
+        self._heard_at_tick = -1
+        self._probes: list[asyncio.Future[bool]] = []
+        self._frame_bytes_max = node.frame_bytes_max
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=CONNECTION_WRITE_BYTES_HIGH)
+        name = transport.get_extra_info("peername")
+        self.peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) and len(name) >= 2 else str(name)
+        self.node.connection_opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard += 1
+        if self._probes:
+            self._answer_probes(True)
+        if self._have:
+            self._parts.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return
+            data = b"".join(self._parts)
+            self._parts.clear()
+            self._have = 0
+        try:
+            self._take(data)
+        except MagnetarError as error:
+            self.abort(str(error))
+
+    def pause_writing(self) -> None:
+        self.congested = True
+
+    def resume_writing(self) -> None:
+        self.congested = False
+        for consumer in list(self.consumers.values()):
+            if consumer is not None and consumer.subscription is not None:
+                consumer.subscription.dispatcher.pump()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self._parts.clear()
+        self._answer_probes(False)
+        self.node.connection_closed(self)
+
+    # Outlet
+
+    def write(self, data: bytes) -> None:
+        if not self.closed and self._transport is not None:
+            self._transport.write(data)
+
+    def released(self, size: int) -> None:
+        self._pending_bytes -= size
+        self.node.pending_bytes -= size
+        if self._reading_paused:
+            self._resume_if_light()
+
+    async def alive(self) -> bool:
+        if self.closed:
+            return False
+        probe: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._probes.append(probe)
+        self.write(commands.PING)
+        try:
+            async with asyncio.timeout(ALIVE_WAIT_S):
+                return await probe
+        except TimeoutError:
+            self.abort("no answer to PING while another client waits for what it holds")
+            return False
+
+    # For handlers and the node
+
+    def held(self, size: int) -> None:
+        """Bytes of a publish are held until `released`."""
+        self._pending_bytes += size
+        self.node.pending_bytes += size
+        if self._pending_bytes > CONNECTION_PENDING_BYTES_MAX or self.node.pending_bytes > BROKER_PENDING_BYTES_MAX:
+            self._pause()
+
+    def request_started(self) -> None:
+        self._requests += 1
+        if self._requests >= CONNECTION_REQUESTS_MAX:
+            self._pause()
+
+    def request_ended(self) -> None:
+        self._requests -= 1
+        if self._reading_paused:
+            self._resume_if_light()
+
+    def remember_closed(self, producer_id: int) -> None:
+        self.closed_producers.append(producer_id)
+
+    def close(self) -> None:
+        """After what was written has gone out."""
+        if not self.closed and self._transport is not None:
+            self._transport.close()
+
+    def abort(self, reason: str) -> None:
+        if self.closed or self._transport is None:
+            return
+        log.warning("connection closed", peer=self.peer, client=self.client_version, reason=reason)
+        self.node.metrics.connections_aborted.value += 1
+        self.closed = True
+        self._transport.close()
+
+    def tick(self) -> None:
+        """Once per keep-alive interval: a peer that was silent since the last one is gone; else ask it."""
+        if not self.connected and self._heard_at_tick >= 0:
+            self.abort("no CONNECT in time")
+        elif self.connected and self._heard == self._heard_at_tick:
+            self.abort("nothing heard since the last keep-alive")
+        else:
+            self._heard_at_tick = self._heard
+            if self.connected:
+                self.write(commands.PING)
+
+    def resume_if_light(self) -> None:
+        if self._reading_paused:
+            self._resume_if_light()
+
+    # Frames
+
+    def _take(self, data: bytes) -> None:
+        found, consumed = frames.split(data, 0, self._frame_bytes_max)
+        count = len(found)
+        index = 0
+        while index < count and not self.closed:
+            start, end, _ = found[index]
+            kind = frames.command_type(data, start, end)
+            if kind == frames.SEND and self.connected:
+                index = take_sends(self, data, found, index)
+                continue
+            index += 1
+            if kind == frames.ACK and self.connected:
+                take_ack(self, frames.read_ack(data, start, end))
+            elif kind == frames.FLOW and self.connected:
+                take_flow(self, *frames.read_flow(data, start, end))
+            else:
+                self._command(data, start, end)
+        if consumed < len(data) and not self.closed:
+            self._parts.append(data[consumed:])
+            self._have = len(data) - consumed
+            self._need = frames.frame_size(data, consumed)
+
+    def _command(self, data: bytes, start: int, end: int) -> None:
+        command = frames.decode_command(data, start, end)
+        if command is None:
+            self.node.unknown_command(self)
+            return
+        if not self.connected and command.type != pb.BaseCommand.CONNECT:
+            raise BadFrame(f"{pb.BaseCommand.Type.Name(command.type)} before CONNECT")
+        handler = COMMANDS.get(command.type)
+        if handler is None:
+            raise BadFrame(f"{pb.BaseCommand.Type.Name(command.type)} is a broker's answer, not a client's request")
+        handler(self, command)
+
+    # Back-pressure
+
+    def _pause(self) -> None:
+        if not self._reading_paused and not self.closed and self._transport is not None:
+            self._reading_paused = True
+            self.node.paused[self] = None
+            self._transport.pause_reading()
+
+    def _resume_if_light(self) -> None:
+        if (
+            self._pending_bytes <= CONNECTION_PENDING_BYTES_MAX // 2
+            and self.node.pending_bytes <= BROKER_PENDING_BYTES_MAX
+            and self._requests < CONNECTION_REQUESTS_MAX
+        ):
+            self._reading_paused = False
+            self.node.paused.pop(self, None)
+            if not self.closed and self._transport is not None:
+                self._transport.resume_reading()
+
+    def _answer_probes(self, alive: bool) -> None:
+        probes, self._probes = self._probes, []
+        for probe in probes:
+            if not probe.done():
+                probe.set_result(alive)

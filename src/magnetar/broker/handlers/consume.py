@@ -1,0 +1,240 @@
+"""SUBSCRIBE and what follows it: flow, acknowledgements, redelivery, seek, the last message, unsubscribe, close."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import BadFrame, ConsumerNotFound, MagnetarError, Misuse, NotBuilt, ProducerBusy
+from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
+from magnetar.base.names import topic_name
+from magnetar.broker.handlers.request import error_reply, start, success
+from magnetar.topic.consumer import Consumer, KeyShared
+from magnetar.topic.subscribe import Subscribe
+from magnetar.wire.frames import AckParts, encode_command
+from magnetar.wire.proto import pb
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection import Connection
+
+CUMULATIVE = int(pb.CommandAck.Cumulative)
+
+
+def subscribe(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.subscribe
+    known = connection.consumers.get(asked.consumer_id, ...)
+    if known is None:
+        return  # the same request again while the first is being worked on: one answer ends both
+    if known is not ...:
+        connection.write(success(asked.request_id))
+        return
+    connection.consumers[asked.consumer_id] = None
+    start(connection, _subscribe(connection, asked), error_reply(asked.request_id))
+
+
+async def _subscribe(connection: Connection, asked: pb.CommandSubscribe) -> bytes | None:
+    node = connection.node
+    try:
+        if not asked.subscription:
+            # Upstream's code for an empty name; it makes the stock client raise InvalidConfiguration.
+            raise ProducerBusy("the subscription's name is empty: give it one")
+        name = topic_name(asked.topic)
+        node.allow(connection.principal, "consume", str(name))
+        if asked.read_compacted and asked.subType not in (pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Failover):
+            raise Misuse("read_compacted needs an Exclusive or Failover subscription")
+        topic = await node.topics.get(name, create=asked.force_topic_creation)
+        request = _request(asked, node.consumer_name(asked.consumer_name))
+        if asked.HasField("schema"):
+            await node.schemas.consumer_schema(topic, asked.schema)
+        consumer = await topic.subscribe(request, connection)
+    except BaseException:
+        if connection.consumers.get(asked.consumer_id, ...) is None:
+            del connection.consumers[asked.consumer_id]
+        raise
+    if connection.closed or asked.consumer_id not in connection.consumers:
+        topic.remove_consumer(consumer)  # gone, or closed by its client, while it was being made
+        return None
+    connection.consumers[asked.consumer_id] = consumer
+    connection.write(success(asked.request_id))
+    topic.activate(consumer)
+    return None
+
+
+def _request(asked: pb.CommandSubscribe, consumer_name: str) -> Subscribe:
+    key_shared = None
+    if asked.HasField("keySharedMeta"):
+        meta = asked.keySharedMeta
+        key_shared = KeyShared(
+            sticky=meta.keySharedMode == pb.STICKY,
+            ranges=[(item.start, item.end) for item in meta.hashRanges],
+            out_of_order=meta.allowOutOfOrderDelivery,
+        )
+    start_position = None
+    if asked.HasField("start_message_id"):
+        start_position = position_of(asked.start_message_id.ledgerId, asked.start_message_id.entryId)
+    return Subscribe(
+        subscription=asked.subscription,
+        kind=int(asked.subType),
+        consumer_id=asked.consumer_id,
+        consumer_name=consumer_name,
+        priority=asked.priority_level,
+        durable=asked.durable,
+        earliest=asked.initialPosition == pb.CommandSubscribe.Earliest,
+        start=start_position,
+        rollback_s=asked.start_message_rollback_duration_sec,
+        key_shared=key_shared,
+        metadata={item.key: item.value for item in asked.metadata},
+        properties={item.key: item.value for item in asked.subscription_properties},
+        epoch=asked.consumer_epoch if asked.HasField("consumer_epoch") else -1,
+    )
+
+
+def position_of(ledger: int, entry: int) -> Position:
+    """Ids are unsigned on the wire; -1 and the largest long are Pulsar's earliest and latest."""
+    if ledger >= 2**63:
+        return BEFORE_ALL
+    if ledger == AFTER_ALL.ledger:
+        return AFTER_ALL
+    return Position(ledger, entry if entry < 2**63 else -1)
+
+
+def _consumer(connection: Connection, consumer_id: int) -> Consumer:
+    consumer = connection.consumers.get(consumer_id)
+    if consumer is None or consumer.subscription is None:
+        raise ConsumerNotFound(f"consumer {consumer_id} is not attached on this connection: subscribe first")
+    return consumer
+
+
+def take_flow(connection: Connection, consumer_id: int, permits: int) -> None:
+    """Permits for a consumer that is gone are late news, not an error."""
+    consumer = connection.consumers.get(consumer_id)
+    if consumer is not None:
+        consumer.flow(permits)
+
+
+def take_ack(connection: Connection, parts: AckParts) -> None:
+    consumer_id, kind, ids, _validation_error, request_id, least, most, _properties = parts
+    consumer = connection.consumers.get(consumer_id)
+    error: MagnetarError | None = None
+    if least >= 0 or most >= 0:
+        error = NotBuilt("acknowledging inside a transaction is not built in this version of Magnetar")
+    elif consumer is None or consumer.subscription is None:
+        error = ConsumerNotFound(f"consumer {consumer_id} is not attached on this connection")
+    elif kind == CUMULATIVE:
+        if len(ids) != 1:
+            raise BadFrame(f"a cumulative acknowledgement names one message id, this one has {len(ids)}")
+        consumer.subscription.ack_to(consumer, Position(ids[0][0], ids[0][1]), ids[0][2])
+    else:
+        consumer.subscription.ack(consumer, [(Position(item[0], item[1]), item[2]) for item in ids])
+    if request_id >= 0:
+        answer = pb.BaseCommand(type=pb.BaseCommand.ACK_RESPONSE)
+        answer.ackResponse.consumer_id = consumer_id
+        answer.ackResponse.request_id = request_id
+        if error is not None:
+            answer.ackResponse.error = error.wire_code  # type: ignore[assignment]
+            answer.ackResponse.message = error.what
+        connection.write(encode_command(answer))
+
+
+def redeliver(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.redeliverUnacknowledgedMessages
+    consumer = connection.consumers.get(asked.consumer_id)
+    if consumer is None or consumer.subscription is None:
+        return
+    if asked.HasField("consumer_epoch") and consumer.epoch >= 0:
+        consumer.epoch = max(consumer.epoch, asked.consumer_epoch)
+    positions = [Position(item.ledgerId, item.entryId) for item in asked.message_ids]
+    consumer.subscription.redeliver(consumer, positions or None)
+
+
+def unsubscribe(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.unsubscribe
+    start(connection, _unsubscribe(connection, asked), error_reply(asked.request_id))
+
+
+async def _unsubscribe(connection: Connection, asked: pb.CommandUnsubscribe) -> bytes:
+    consumer = _consumer(connection, asked.consumer_id)
+    assert consumer.subscription is not None
+    topic = consumer.subscription.topic
+    await topic.unsubscribe(consumer, force=asked.force)
+    connection.consumers.pop(asked.consumer_id, None)
+    return success(asked.request_id)
+
+
+def close_consumer(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.close_consumer
+    consumer = connection.consumers.pop(asked.consumer_id, None)
+    if consumer is None or consumer.subscription is None:
+        connection.write(success(asked.request_id))  # unknown ids are closed already
+        return
+    start(connection, _close(consumer, asked.request_id), error_reply(asked.request_id))
+
+
+async def _close(consumer: Consumer, request_id: int) -> bytes:
+    assert consumer.subscription is not None
+    await consumer.subscription.topic.leave(consumer)
+    return success(request_id)
+
+
+def seek(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.seek
+    start(connection, _seek(connection, asked), error_reply(asked.request_id))
+
+
+async def _seek(connection: Connection, asked: pb.CommandSeek) -> bytes:
+    consumer = _consumer(connection, asked.consumer_id)
+    subscription = consumer.subscription
+    assert subscription is not None
+    if asked.HasField("message_id"):
+        position = position_of(asked.message_id.ledgerId, asked.message_id.entryId)
+    elif asked.HasField("message_publish_time"):
+        position = await subscription.topic.managed.find(asked.message_publish_time)
+    else:
+        raise Misuse("SEEK names neither a message id nor a publish time")
+    await subscription.seek(position)
+    return success(asked.request_id)
+
+
+def get_last_message_id(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.getLastMessageId
+    start(connection, _last_message_id(connection, asked), error_reply(asked.request_id))
+
+
+async def _last_message_id(connection: Connection, asked: pb.CommandGetLastMessageId) -> bytes:
+    consumer = _consumer(connection, asked.consumer_id)
+    subscription = consumer.subscription
+    assert subscription is not None
+    topic = subscription.topic
+    last, batch_index = await topic.last_message()
+    answer = pb.BaseCommand(type=pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE)
+    response = answer.getLastMessageIdResponse
+    response.request_id = asked.request_id
+    _fill(response.last_message_id, last, topic.partition)
+    response.last_message_id.batch_index = batch_index
+    _fill(response.consumer_mark_delete_position, subscription.cursor.mark, topic.partition)
+    return encode_command(answer)
+
+
+def _fill(data: pb.MessageIdData, position: Position, partition: int) -> None:
+    data.ledgerId = position.ledger % 2**64
+    data.entryId = position.entry % 2**64
+    data.partition = partition
+
+
+def consumer_stats(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.consumerStats
+    answer = pb.BaseCommand(type=pb.BaseCommand.CONSUMER_STATS_RESPONSE)
+    response = answer.consumerStatsResponse
+    response.request_id = asked.request_id
+    consumer = connection.consumers.get(asked.consumer_id)
+    if consumer is None or consumer.subscription is None:
+        response.error_code = pb.ConsumerNotFound
+        response.error_message = f"consumer {asked.consumer_id} is not attached on this connection"
+    else:
+        response.consumerName = consumer.name
+        response.availablePermits = max(0, consumer.permits)
+        response.unackedMessages = consumer.pending.messages
+        response.blockedConsumerOnUnackedMsgs = consumer.blocked
+        response.address = consumer.address
+        response.type = pb.CommandSubscribe.SubType.Name(consumer.subscription.type or 0)
+        response.msgBacklog = consumer.subscription.cursor.backlog
+    connection.write(encode_command(answer))

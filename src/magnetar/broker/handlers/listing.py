@@ -1,0 +1,83 @@
+"""GET_TOPICS_OF_NAMESPACE and the topic-list watcher: which topics are there, now and from now on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.hashes import topics_hash
+from magnetar.base.names import namespace_name
+from magnetar.broker.handlers.request import error_reply, start, success
+from magnetar.broker.watcher import Watcher, matching
+from magnetar.wire.frames import encode_command
+from magnetar.wire.proto import pb
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection import Connection
+
+_MODES = {
+    pb.CommandGetTopicsOfNamespace.PERSISTENT: ("persistent",),
+    pb.CommandGetTopicsOfNamespace.NON_PERSISTENT: ("non-persistent",),
+    pb.CommandGetTopicsOfNamespace.ALL: ("persistent", "non-persistent"),
+}
+
+
+def topics_of_namespace(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.getTopicsOfNamespace
+    start(connection, _topics(connection, asked), error_reply(asked.request_id))
+
+
+async def _topics(connection: Connection, asked: pb.CommandGetTopicsOfNamespace) -> bytes:
+    node = connection.node
+    namespace = namespace_name(asked.namespace)
+    node.allow(connection.principal, "list", str(namespace))
+    topics = await node.topics.names(namespace, _MODES[asked.mode])
+    answer = pb.BaseCommand(type=pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE)
+    response = answer.getTopicsOfNamespaceResponse
+    response.request_id = asked.request_id
+    if asked.topics_pattern:
+        topics = matching(node.pattern(asked.topics_pattern), topics)
+        response.filtered = True
+    response.topics_hash = topics_hash(topics)
+    response.changed = not asked.topics_hash or asked.topics_hash != response.topics_hash
+    if response.changed:
+        response.topics.extend(topics)
+    return encode_command(answer)
+
+
+def watch(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.watchTopicList
+    start(connection, _watch(connection, asked), error_reply(asked.request_id))
+
+
+async def _watch(connection: Connection, asked: pb.CommandWatchTopicList) -> bytes | None:
+    node = connection.node
+    namespace = namespace_name(asked.namespace)
+    node.allow(connection.principal, "list", str(namespace))
+    pattern = node.pattern(asked.topics_pattern)
+    old = connection.watchers.pop(asked.watcher_id, None)
+    if old is not None:
+        old.close()
+    watcher = Watcher(asked.watcher_id, namespace, pattern, connection.write)
+    connection.watchers[asked.watcher_id] = watcher
+    await watcher.open(node.topics)
+    if connection.closed or connection.watchers.get(asked.watcher_id) is not watcher:
+        watcher.close()
+        return None
+    answer = pb.BaseCommand(type=pb.BaseCommand.WATCH_TOPIC_LIST_SUCCESS)
+    response = answer.watchTopicListSuccess
+    response.request_id = asked.request_id
+    response.watcher_id = asked.watcher_id
+    response.topics_hash = watcher.hash
+    if asked.topics_hash != watcher.hash:
+        response.topic.extend(watcher.topics)
+    connection.write(encode_command(answer))
+    watcher.start()
+    return None
+
+
+def unwatch(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.watchTopicListClose
+    watcher = connection.watchers.pop(asked.watcher_id, None)
+    if watcher is not None:
+        watcher.close()
+    connection.write(success(asked.request_id))

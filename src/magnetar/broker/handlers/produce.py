@@ -1,0 +1,136 @@
+"""PRODUCER, SEND and CLOSE_PRODUCER: who publishes, and the way in for what is published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import BadFrame
+from magnetar.base.names import topic_name
+from magnetar.broker.handlers.request import error_reply, start, success
+from magnetar.topic.access import Mode
+from magnetar.topic.producer import Producer
+from magnetar.wire import commands
+from magnetar.wire.frames import Frame, encode_command, read_send
+from magnetar.wire.proto import pb
+from magnetar.wire.sends import gather_sends
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection import Connection
+
+_NOT_PLAIN = (
+    "this send belongs to a transaction, is a marker, or comes from another cluster: "
+    "none of that is built in this version of Magnetar"
+)
+
+
+def producer(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.producer
+    known = connection.producers.get(asked.producer_id, ...)
+    if known is None:
+        return  # the same request again while the first is being worked on
+    if isinstance(known, Producer) and not known.closed and known.epoch >= asked.epoch:
+        connection.write(_success(asked.request_id, known, known.topic.highest_sequence(known.name)))
+        return
+    if not isinstance(known, Producer) or known.closed:
+        connection.producers[asked.producer_id] = None
+    start(connection, _producer(connection, asked), error_reply(asked.request_id))
+
+
+async def _producer(connection: Connection, asked: pb.CommandProducer) -> bytes | None:
+    node = connection.node
+    try:
+        name = topic_name(asked.topic)
+        node.allow(connection.principal, "produce", str(name))
+        topic = await node.topics.get(name, create=True)
+        topic.admission.produce(asked.producer_name)
+        made = Producer(
+            asked.producer_id,
+            asked.producer_name or node.producer_name(),
+            connection,
+            topic,
+            epoch=asked.epoch,
+            user_named=asked.user_provided_producer_name,
+            access_mode=Mode(int(asked.producer_access_mode)),
+        )
+        made.metadata = {item.key: item.value for item in asked.metadata}
+        made.encrypted = asked.encrypted
+        made.connected_ms = node.runtime.wall()
+        if asked.HasField("schema"):
+            made.schema_version = await node.schemas.producer_schema(topic, asked.schema)
+        if asked.initial_subscription_name:
+            await topic.ensure_subscription(asked.initial_subscription_name)
+        epoch = asked.topic_epoch if asked.HasField("topic_epoch") else None
+        await topic.producers.join(made, epoch, lambda: connection.write(_queued(asked.request_id, made)))
+    except BaseException:
+        if connection.producers.get(asked.producer_id, ...) is None:
+            del connection.producers[asked.producer_id]
+        raise
+    if connection.closed or asked.producer_id not in connection.producers:
+        topic.producers.leave(made)  # gone, or closed by its client, while it was being made
+        return None
+    connection.producers[asked.producer_id] = made
+    return _success(asked.request_id, made, topic.highest_sequence(made.name))
+
+
+def _success(request_id: int, made: Producer, last_sequence_id: int) -> bytes:
+    answer = pb.BaseCommand(type=pb.BaseCommand.PRODUCER_SUCCESS)
+    response = answer.producer_success
+    response.request_id = request_id
+    response.producer_name = made.name
+    response.last_sequence_id = last_sequence_id
+    response.producer_ready = True
+    if made.schema_version:
+        response.schema_version = made.schema_version
+    if made.topic_epoch is not None:
+        response.topic_epoch = made.topic_epoch
+    return encode_command(answer)
+
+
+def _queued(request_id: int, made: Producer) -> bytes:
+    """It waits for exclusivity; a second PRODUCER_SUCCESS with the same request id follows."""
+    answer = pb.BaseCommand(type=pb.BaseCommand.PRODUCER_SUCCESS)
+    answer.producer_success.request_id = request_id
+    answer.producer_success.producer_name = made.name
+    answer.producer_success.producer_ready = False
+    return encode_command(answer)
+
+
+def take_sends(connection: Connection, data: bytes, found: list[Frame], index: int) -> int:
+    """All consecutive sends of one producer from frame `index` on; returns the first frame not taken."""
+    sends = gather_sends(data, found, index)
+    made = connection.producers.get(sends.producer_id)
+    if made is None:
+        # Upstream drops the connection for a producer it never knew, and ignores sends behind a close.
+        if sends.producer_id not in connection.producers and sends.producer_id not in connection.closed_producers:
+            raise BadFrame(f"SEND for producer {sends.producer_id}, which was never created on this connection")
+        return max(sends.stop, index + 1)
+    if len(sends):
+        connection.held(len(sends.body))
+        made.topic.publish(made, sends)
+    if sends.bad >= 0:
+        made.answer(
+            commands.send_error(
+                made.id, sends.bad_sequence_id, pb.ChecksumError, "the checksum does not match: send it again"
+            )
+        )
+        return sends.stop + 1
+    if sends.stop == index:
+        parts = read_send(data, found[index][0], found[index][1])
+        made.answer(commands.send_error(made.id, parts[1], pb.NotAllowedError, _NOT_PLAIN))
+        return index + 1
+    return sends.stop
+
+
+def close_producer(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.close_producer
+    made = connection.producers.pop(asked.producer_id, None)
+    connection.remember_closed(asked.producer_id)
+    if made is None:
+        connection.write(success(asked.request_id))  # unknown ids are closed already
+        return
+
+    def idle() -> None:
+        made.topic.producers.leave(made)
+        connection.write(success(asked.request_id))
+
+    made.when_idle(idle)

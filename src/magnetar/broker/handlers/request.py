@@ -1,0 +1,69 @@
+"""One request that waits: its task, its answer, and the answer when it fails.
+
+Every handler that must await something goes through `start`: the task is owned by the connection, the number in flight
+is bounded, an error of the tree becomes the reply that ends this kind of request, and anything else ends in
+UnknownError for the client and a full trace in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import Closed, MagnetarError
+from magnetar.observe.log import get
+from magnetar.wire.frames import encode_command
+from magnetar.wire.proto import pb
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection import Connection
+
+log = get("request")
+
+Fail = Callable[[int, str], bytes]  # (wire code, sentence) -> the frame that ends the request
+
+
+def start(connection: Connection, work: Coroutine[object, object, bytes | None], fail: Fail) -> None:
+    """Run `work` and write what it returns; `fail` makes the frame for an error."""
+    if connection.owner.closed:
+        work.close()
+        return
+    connection.request_started()
+    connection.node.runtime.spawn(connection.owner, _run(connection, work, fail))
+
+
+async def _run(connection: Connection, work: Coroutine[object, object, bytes | None], fail: Fail) -> None:
+    try:
+        answer = await work
+    except Closed as error:
+        answer = fail(error.wire_code, error.what)
+    except MagnetarError as error:
+        log.info("request refused", peer=connection.peer, error=type(error).__name__, why=str(error))
+        answer = fail(error.wire_code, error.what)
+    except Exception as error:
+        log.crashed("request failed", error, peer=connection.peer)
+        connection.node.metrics.request_failures.value += 1
+        answer = fail(0, f"an error inside the broker: {type(error).__name__}; its log has the trace")
+    finally:
+        connection.request_ended()
+    if answer is not None:
+        connection.write(answer)
+
+
+def error_reply(request_id: int) -> Fail:
+    """The plain ERROR: for every request whose client accepts it (stock-clients A3)."""
+
+    def fail(code: int, text: str) -> bytes:
+        command = pb.BaseCommand(type=pb.BaseCommand.ERROR)
+        command.error.request_id = request_id
+        command.error.error = code  # type: ignore[assignment]
+        command.error.message = text
+        return encode_command(command)
+
+    return fail
+
+
+def success(request_id: int) -> bytes:
+    command = pb.BaseCommand(type=pb.BaseCommand.SUCCESS)
+    command.success.request_id = request_id
+    return encode_command(command)

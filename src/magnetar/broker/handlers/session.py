@@ -1,0 +1,55 @@
+"""CONNECT, PING, PONG and AUTH_RESPONSE: who is there, and is it still there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar import __version__
+from magnetar.base.errors import BadFrame
+from magnetar.observe.log import get
+from magnetar.wire import commands
+from magnetar.wire.frames import encode_command
+from magnetar.wire.proto import pb
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection import Connection
+
+log = get("session")
+
+PROTOCOL_VERSION = 21  # Pulsar's current number; what both sides know is the smaller of the two
+EXTENSIONS_VERSION = 1  # of our own commands and fields, told only to peers that told theirs
+
+
+def connect(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.connect
+    if connection.connected:
+        raise BadFrame("a second CONNECT on one connection")
+    if asked.proxy_to_broker_url:
+        log.info("proxied connect", peer=connection.peer, to=asked.proxy_to_broker_url)
+    connection.client_version = asked.client_version
+    connection.protocol_version = min(PROTOCOL_VERSION, asked.protocol_version)
+    connection.features = asked.feature_flags
+    connection.principal = connection.node.access.authenticate(asked.auth_method_name, asked.auth_data)
+    answer = pb.BaseCommand(type=pb.BaseCommand.CONNECTED)
+    answer.connected.server_version = f"Magnetar-{__version__}"
+    answer.connected.protocol_version = connection.protocol_version
+    answer.connected.max_message_size = connection.node.message_bytes_max
+    flags = answer.connected.feature_flags
+    flags.supports_topic_watchers = True
+    flags.supports_get_partitioned_metadata_without_auto_creation = True
+    if asked.feature_flags.magnetar_extensions:
+        flags.magnetar_extensions = min(EXTENSIONS_VERSION, asked.feature_flags.magnetar_extensions)
+    connection.connected = True
+    connection.write(encode_command(answer))
+
+
+def ping(connection: Connection, command: pb.BaseCommand) -> None:
+    connection.write(commands.PONG)
+
+
+def pong(connection: Connection, command: pb.BaseCommand) -> None:
+    """Hearing anything at all is the point; the connection has noted it."""
+
+
+def auth_response(connection: Connection, command: pb.BaseCommand) -> None:
+    """Nobody was challenged: authentication is not built yet, and an answer nobody asked for changes nothing."""

@@ -1,0 +1,309 @@
+"""The node: everything a broker is made of, started and stopped in order.
+
+Start: metadata, ledgers, cluster, topics, listener; a client that gets in finds everything behind it ready. Stop is the
+reverse: no new connections, topics unloaded with everything durable, then the engines. A storage failure stops the node
+with a sentence that says what to do: what was acknowledged is safe, and nothing more is acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from magnetar.base.errors import Conflict, MagnetarError, Misuse, NotAuthorized, StorageFull, TopicNotFound
+from magnetar.base.limits import FRAME_PADDING_BYTES, KEEPALIVE_S, MAINTENANCE_S, ORPHAN_SUSPECT_S, ORPHAN_SWEEP_S
+from magnetar.base.names import NamespaceName, TopicName
+from magnetar.broker.connection import Connection
+from magnetar.broker.counters import Counters
+from magnetar.broker.schemas import Schemas
+from magnetar.broker.topics import Topics
+from magnetar.cluster.bootstrap import bootstrap
+from magnetar.cluster.bundles import NamespaceBundles
+from magnetar.cluster.clusters import Clusters
+from magnetar.cluster.lookup import Connect, Failed, Redirect, lookup
+from magnetar.cluster.namespaces import Namespaces
+from magnetar.cluster.ownership import Alone, Broker, Ownership, Urls, advertised
+from magnetar.cluster.tenants import Tenants
+from magnetar.cluster.topics import Catalogue
+from magnetar.ledger.flusher import CursorFlusher
+from magnetar.ledger.managed import ManagedConfig
+from magnetar.ledger.orphans import sweep
+from magnetar.ledger.store import LedgerStore
+from magnetar.ledger.tail import TailCache
+from magnetar.metadata import paths
+from magnetar.metadata.store import MetadataStore
+from magnetar.observe.log import get
+from magnetar.observe.metrics import Metrics
+from magnetar.policy.dynamic import Dynamic
+from magnetar.policy.settings import Settings
+from magnetar.runtime.runtime import Owner, Runtime
+from magnetar.schema.registry import Registry
+from magnetar.security.access import Access, Open
+from magnetar.wire import entry
+
+log = get("node")
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    host: str
+    port: int
+    http_port: int
+
+    @property
+    def url(self) -> str:
+        return f"pulsar://{self.host}:{self.port}"
+
+    @property
+    def http_url(self) -> str:
+        return f"http://{self.host}:{self.http_port}"
+
+
+class Node:
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        metadata: MetadataStore,
+        ledgers: LedgerStore,
+        settings: Settings,
+        access: Access | None = None,
+    ) -> None:
+        self.runtime = runtime
+        self.metadata = metadata
+        self.ledgers = ledgers
+        self.settings = settings
+        self.access: Access = access or Open()
+        self.owner = Owner("node", self.task_failed)
+        self.registry = Metrics(settings.text("clusterName"))
+        self.metrics = Counters(self.registry)
+        self.clusters = Clusters(metadata)
+        self.tenants = Tenants(metadata, self.clusters, settings)
+        self.namespaces = Namespaces(metadata, self.tenants, settings)
+        self.bundles = NamespaceBundles(metadata)
+        self.catalogue = Catalogue(metadata, self.namespaces, settings, loaded=self._is_loaded)
+        self.dynamic = Dynamic(metadata, settings, runtime)
+        self.schema_registry = Registry(metadata, runtime)
+        self.schemas = Schemas(self.schema_registry)
+        self.flusher = CursorFlusher(runtime)
+        self.topics = Topics(self)
+        self.message_bytes_max = settings.number("maxMessageSize")
+        self.frame_bytes_max = self.message_bytes_max + FRAME_PADDING_BYTES
+        self.managed_config = ManagedConfig(
+            publish_time_of=_publish_time,
+            tail=TailCache(),
+            entries_max=settings.number("managedLedgerMaxEntriesPerLedger"),
+            bytes_max=settings.number("managedLedgerMaxSizePerLedgerMbytes") * 1024 * 1024,
+            age_min_s=settings.number("managedLedgerMinLedgerRolloverTimeMinutes") * 60,
+            age_max_s=settings.number("managedLedgerMaxLedgerRolloverTimeMinutes") * 60,
+        )
+        self.addresses = Addresses("localhost", 0, 0)
+        self.ownership: Ownership = Alone(self._broker())
+        self.ready = False
+        self.failure: MagnetarError | None = None
+        self.stopping = asyncio.Event()
+        self.pending_bytes = 0
+        self.paused: dict[Connection, None] = {}
+        self.connections: dict[Connection, None] = {}
+        self._server: asyncio.Server | None = None
+        self._stops: list[Callable[[], None]] = []
+        self._suspects: frozenset[int] = frozenset()
+        self._sweep_at = 0.0
+        self._generations = 0
+        self._names = 0
+        self._life = ""
+        self._patterns_max = settings.number("subscriptionPatternMaxLength")
+
+    # Life
+
+    async def start(self, host: str, port: int, *, host_shown: str) -> None:
+        self._life = await self._begin_life()
+        await self.dynamic.start()
+        self._stops += [
+            self.settings.on_change(self._settings_changed),
+            self.namespaces.on_change(self._policies_changed),
+        ]
+        self.runtime.spawn(self.owner, self._keep_alive())
+        self.runtime.spawn(self.owner, self._maintain())
+        self.flusher.start(self.owner)
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(self._accept, host, port)
+        except OSError as error:
+            raise Conflict(
+                f"the broker cannot listen on {host}:{port}: {error.strerror}; choose another brokerServicePort"
+            ) from error
+        bound = self._server.sockets[0].getsockname()[1]
+        self.addresses = Addresses(host_shown, bound, self.addresses.http_port)
+        self.ownership = Alone(self._broker())
+        log.info("serving", url=self.addresses.url)
+
+    async def serves_http(self, port: int) -> None:
+        """The REST skin listens: now it is known how the cluster is reached, and everything is there."""
+        self.addresses = Addresses(self.addresses.host, self.addresses.port, port)
+        self.ownership = Alone(self._broker())
+        urls = {"serviceUrl": self.addresses.http_url, "brokerServiceUrl": self.addresses.url}
+        cluster = self.settings.text("clusterName")
+        await bootstrap(self.clusters, self.tenants, self.namespaces, cluster=cluster, data=urls)
+        self.ready = True
+
+    async def _begin_life(self) -> str:
+        """A name no earlier start of a broker on this store had: generated producer names begin with it."""
+        stat = await self.metadata.put(paths.PRODUCER_NAMES + "/life-", b"", sequential=True)
+        return f"{self.settings.text('clusterName')}-{int(stat.path.rsplit('-', 1)[1])}"
+
+    def _broker(self) -> Broker:
+        here = self.addresses
+        urls = Urls(broker=here.url, http=here.http_url)
+        listeners = advertised(self.settings.text("advertisedListeners"))
+        return Broker(f"{here.host}:{here.http_port}", urls, listeners)
+
+    def _is_loaded(self, name: TopicName) -> bool:
+        return name.canonical in self.topics.loaded
+
+    async def stop(self) -> None:
+        """Drain: clients are sent away, what is in flight is answered, everything is durable."""
+        self.ready = False
+        if self._server is not None:
+            self._server.close()
+        await self.topics.close()
+        for connection in list(self.connections):
+            connection.close()
+        await self.owner.close()
+        await self.flusher.close()
+        for stop in self._stops:
+            stop()
+        await self.dynamic.close()
+        for room in (self.catalogue, self.bundles, self.namespaces, self.tenants, self.clusters, self.schema_registry):
+            room.close()
+        await self.ledgers.close()
+        await self.metadata.close()
+        log.info("stopped")
+
+    def fail(self, error: MagnetarError) -> None:
+        """The disk does not take what it is given: stop cleanly, and say what to do."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        self.ready = False
+        what = "make room on the disk" if isinstance(error, StorageFull) else "check the disk and its file system"
+        log.error(
+            "storage failed", error=str(error), do=f"{what}, then start the broker again: what it acknowledged is safe"
+        )
+        self.stopping.set()
+
+    def task_failed(self, owner: str, error: BaseException) -> None:
+        log.crashed("task failed", error, owner=owner)
+        self.metrics.task_failures.value += 1
+
+    # Connections
+
+    def _accept(self) -> Connection:
+        self._generations += 1
+        return Connection(self, self._generations)
+
+    def connection_opened(self, connection: Connection) -> None:
+        self.connections[connection] = None
+        self.metrics.connections_opened.value += 1
+
+    def connection_closed(self, connection: Connection) -> None:
+        self.connections.pop(connection, None)
+        self.paused.pop(connection, None)
+        self.metrics.connections_closed.value += 1
+        for producer in list(connection.producers.values()):
+            if producer is not None:
+                producer.topic.producers.leave(producer)
+        for consumer in list(connection.consumers.values()):
+            if consumer is not None and consumer.subscription is not None:
+                consumer.subscription.topic.remove_consumer(consumer)
+        for watcher in connection.watchers.values():
+            watcher.close()
+        connection.producers.clear()
+        connection.consumers.clear()
+        connection.watchers.clear()
+        if not self.owner.closed:
+            self.runtime.spawn(self.owner, connection.owner.close())
+
+    def unknown_command(self, connection: Connection) -> None:
+        """Ignored and counted: a newer client may say more than this broker understands."""
+        self.metrics.unknown_commands.value += 1
+        log.once("unknown command", client=connection.client_version)
+
+    async def _keep_alive(self) -> None:
+        while True:
+            await asyncio.sleep(KEEPALIVE_S)
+            for connection in list(self.connections):
+                connection.tick()
+
+    async def _maintain(self) -> None:
+        while True:
+            await asyncio.sleep(MAINTENANCE_S)
+            await self.topics.maintain()
+            await self._sweep_now_and_then()
+            for connection in list(self.paused):
+                connection.resume_if_light()
+
+    async def _sweep_now_and_then(self) -> None:
+        """Ledgers that a crash left without a record: looked for after the start, and once in a while."""
+        now = self.runtime.monotonic()
+        if now < self._sweep_at:
+            return
+        try:
+            self._suspects = await sweep(self.ledgers, self.metadata, self._suspects)
+            self._sweep_at = now + (ORPHAN_SUSPECT_S if self._suspects else ORPHAN_SWEEP_S)
+        except MagnetarError as error:
+            log.warning("sweep failed", error=str(error))
+            self._sweep_at = now + ORPHAN_SUSPECT_S
+
+    # What handlers ask
+
+    def allow(self, principal: str | None, action: str, resource: str) -> None:
+        if not self.access.allowed(principal, action, resource):
+            raise NotAuthorized(f"{principal or 'anonymous'} may not {action} {resource}")
+
+    def producer_name(self) -> str:
+        """Unique over all lives of this broker."""
+        self._names += 1
+        return f"{self._life}-{self._names}"
+
+    def consumer_name(self, asked: str) -> str:
+        """Stock pattern and list consumers send no name: without one they would share all points of the ring
+        (stock-clients C4).
+        """
+        if asked:
+            return asked
+        return f"{self.runtime.rng('consumer-names').getrandbits(40):010x}"
+
+    async def lookup(self, name: TopicName, listener: str) -> Connect | Redirect | Failed:
+        policies = await self.namespaces.policies(name.namespace)
+        if policies is None:
+            raise TopicNotFound(f"Namespace {name.namespace} does not exist: create it, or check the topic's name")
+        bundle = await self.bundles.find(name, policies)
+        return lookup(name, listener, owner=await self.ownership.owner(name.namespace, bundle))
+
+    def pattern(self, text: str) -> re.Pattern[str]:
+        """A subscription's pattern, on names without domain; NotAllowed where it is too long or no pattern."""
+        if len(text) > self._patterns_max:
+            raise Misuse(
+                f"the pattern has {len(text)} characters, {self._patterns_max} are allowed "
+                "(subscriptionPatternMaxLength)"
+            )
+        bare = text.split("://", 1)[1] if "://" in text else text
+        try:
+            return re.compile(bare, re.ASCII)
+        except re.error as error:
+            raise Misuse(f"the pattern cannot be read: {error}", pattern=text) from error
+
+    def _settings_changed(self, keys: frozenset[str]) -> None:
+        if not self.owner.closed:
+            self.runtime.spawn(self.owner, self.topics.configure())
+
+    def _policies_changed(self, namespace: NamespaceName) -> None:
+        if not self.owner.closed:
+            self.runtime.spawn(self.owner, self.topics.configure(namespace))
+
+
+def _publish_time(data: bytes) -> int:
+    return entry.publish_time(data)

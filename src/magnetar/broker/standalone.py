@@ -1,0 +1,113 @@
+"""A whole broker in one process on one directory: the embedded engines, one node, and a REST skin given by the caller.
+
+Runs until SIGTERM or SIGINT, or until the disk fails, and then stops in order. One line of JSON on standard output says
+that it is ready and where, for scripts that start it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from magnetar import __version__
+from magnetar.base.errors import Conflict, MagnetarError
+from magnetar.broker.node import Node
+from magnetar.ledger.local.engine import LocalLedgers
+from magnetar.metadata.embedded import EmbeddedStore
+from magnetar.observe import log as logs
+from magnetar.policy.settings import Settings
+from magnetar.runtime.files import Lock
+from magnetar.runtime.real import RealRuntime
+
+log = logs.get("standalone")
+
+
+class Web(Protocol):
+    """The REST skin: the only thing here that is not the broker's own."""
+
+    def __init__(self, node: Node) -> None: ...
+
+    async def start(self, host: str, port: int) -> int: ...
+
+    async def stop(self) -> None: ...
+
+
+async def run(
+    data: str,
+    given: Mapping[str, str],
+    conf: str | None,
+    web: type[Web] | Callable[[Node], Web],
+    say: Callable[[str], None],
+) -> MagnetarError | None:
+    """Returns after a clean stop: None, or the storage failure that made it stop."""
+    settings = Settings.load(conf, given) if conf is not None else Settings(None, given)
+    logs.configure(
+        json=os.environ.get("MAGNETAR_LOG", "text") == "json", level=os.environ.get("MAGNETAR_LOG_LEVEL", "info")
+    )
+    runtime = RealRuntime()
+    try:
+        node, lock = await open_node(data, settings, runtime)
+        try:
+            failure = await _serve(node, settings, web, say)
+        finally:
+            lock.release()
+    finally:
+        runtime.close()
+    return failure
+
+
+async def open_node(data: str, settings: Settings, runtime: RealRuntime) -> tuple[Node, Lock]:
+    """The engines on this directory and a node on them, not serving yet. Conflict names who holds the directory."""
+    files = runtime.files
+    holder = f"magnetar {__version__}, process {os.getpid()}"
+
+    def prepare() -> Lock:
+        files.mkdir(data)
+        return files.lock(os.path.join(data, "lock"), holder)
+
+    try:
+        lock = await runtime.offload(prepare, "journal")
+    except Conflict as error:
+        raise Conflict(f"{data} is in use: {error.what}; stop that broker, or choose another directory") from error
+    try:
+        metadata = await EmbeddedStore.open(os.path.join(data, "metadata.db"), runtime)
+        try:
+            ledgers = await LocalLedgers.start(os.path.join(data, "ledgers"), runtime, metadata, holder=holder)
+        except BaseException:
+            await metadata.close()
+            raise
+    except BaseException:
+        lock.release()
+        raise
+    node = Node(runtime=runtime, metadata=metadata, ledgers=ledgers, settings=settings)
+    ledgers.journal.on_failure.append(node.fail)
+    return node, lock
+
+
+async def _serve(
+    node: Node, settings: Settings, web: type[Web] | Callable[[Node], Web], say: Callable[[str], None]
+) -> MagnetarError | None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, node.stopping.set)
+    host = settings.text("bindAddress")
+    skin = web(node)
+    try:
+        await node.start(host, settings.number("brokerServicePort"), host_shown=settings.text("advertisedAddress"))
+        await node.serves_http(await skin.start(host, settings.number("webServicePort")))
+        say(
+            msgspec.json.encode(
+                {"ready": True, "url": node.addresses.url, "http": node.addresses.http_url, "pid": os.getpid()}
+            ).decode()
+        )
+        await node.stopping.wait()
+        log.info("stopping", why="asked to" if node.failure is None else "storage failed")
+    finally:
+        await skin.stop()
+        await node.stop()
+    return node.failure

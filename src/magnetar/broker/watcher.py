@@ -1,0 +1,77 @@
+"""One topic-list watch of a client: the names that match its pattern, and what came and went since it was last told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from magnetar.base.hashes import topics_hash
+from magnetar.base.names import NamespaceName, topic_name
+from magnetar.wire.frames import encode_command
+from magnetar.wire.proto import pb
+
+if TYPE_CHECKING:
+    from magnetar.broker.topics import Topics
+
+
+def matching(pattern: re.Pattern[str], topics: Iterable[str]) -> list[str]:
+    """Full match on the name without domain and partition."""
+    return [topic for topic in topics if pattern.fullmatch(_plain(topic)) is not None]
+
+
+def _plain(topic: str) -> str:
+    return topic_name(topic).partitioned_name.split("://", 1)[1]
+
+
+class Watcher:
+    def __init__(
+        self, watcher_id: int, namespace: NamespaceName, pattern: re.Pattern[str], write: Callable[[bytes], None]
+    ) -> None:
+        self.id = watcher_id
+        self.namespace = namespace
+        self.pattern = pattern
+        self.topics: list[str] = []
+        self._write = write
+        self._started = False
+        self._changes: list[tuple[bool, str]] = []  # heard before the first answer went out
+        self._unsubscribe: Callable[[], None] | None = None
+
+    @property
+    def hash(self) -> str:
+        return topics_hash(self.topics)
+
+    async def open(self, topics: Topics) -> None:
+        """Listen first, then list: what changes in between is heard, and applied to the list when it is there."""
+        self._unsubscribe = topics.watch(self.namespace, self._heard)
+        self.topics = matching(self.pattern, await topics.names(self.namespace, ("persistent",)))
+
+    def start(self) -> None:
+        self._started = True
+        changes, self._changes = self._changes, []
+        for added, topic in changes:
+            self._apply(added, topic)
+
+    def close(self) -> None:
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+
+    def _heard(self, added: bool, topic: str) -> None:
+        if self._started:
+            self._apply(added, topic)
+        else:
+            self._changes.append((added, topic))
+
+    def _apply(self, added: bool, topic: str) -> None:
+        if added == (topic in self.topics) or not matching(self.pattern, [topic]):
+            return
+        if added:
+            self.topics.append(topic)
+        else:
+            self.topics.remove(topic)
+        update = pb.BaseCommand(type=pb.BaseCommand.WATCH_TOPIC_UPDATE)
+        update.watchTopicUpdate.watcher_id = self.id
+        (update.watchTopicUpdate.new_topics if added else update.watchTopicUpdate.deleted_topics).append(topic)
+        update.watchTopicUpdate.topics_hash = self.hash
+        self._write(encode_command(update))

@@ -1,0 +1,87 @@
+"""A consumer attached to a subscription: its permits, what it holds unacknowledged, and its way out.
+
+Permits count messages, not entries; a batch goes out whole while permits are positive, so they can turn negative
+(stock-clients A6).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.topic.outlet import Outlet
+from magnetar.topic.redelivery import Pending
+
+if TYPE_CHECKING:
+    from magnetar.topic.subscription import Subscription
+
+
+class Consumer:
+    __slots__ = (
+        "address",
+        "bytes_out",
+        "closed",
+        "connected_ms",
+        "epoch",
+        "id",
+        "key_shared",
+        "messages_acked",
+        "messages_out",
+        "metadata",
+        "name",
+        "order",
+        "outlet",
+        "pending",
+        "permits",
+        "priority",
+        "reached_end",
+        "redelivered",
+        "subscription",
+        "unacked_max",
+    )
+
+    def __init__(self, consumer_id: int, name: str, outlet: Outlet, *, priority: int = 0, order: int = 0) -> None:
+        self.id = consumer_id
+        self.name = name
+        self.outlet = outlet
+        self.priority = priority
+        self.order = order  # of joining, within the topic: the tie-break where names are equal
+        self.permits = 0
+        self.pending = Pending()  # used by Shared and Key_Shared only: a single active consumer needs no map
+        self.epoch = -1  # of the client's own counting; -1: it does not count
+        self.key_shared: KeyShared | None = None
+        self.metadata: dict[str, str] = {}
+        self.subscription: Subscription | None = None
+        self.unacked_max = 0  # 0: no cap
+        self.connected_ms = 0
+        self.address = outlet.peer
+        self.closed = False
+        self.reached_end = False
+        self.messages_out = 0
+        self.bytes_out = 0
+        self.messages_acked = 0
+        self.redelivered = 0
+
+    @property
+    def blocked(self) -> bool:
+        """Too much unacknowledged: nothing more until some of it is."""
+        return self.unacked_max > 0 and self.pending.messages >= self.unacked_max
+
+    @property
+    def ready(self) -> bool:
+        return self.permits > 0 and not self.closed and not self.outlet.congested and not self.blocked
+
+    def flow(self, messages: int) -> None:
+        self.permits += messages
+        if self.subscription is not None:
+            self.subscription.dispatcher.pump()
+
+
+class KeyShared:
+    """What a Key_Shared consumer asked for: sticky ranges (inclusive) or none, and whether order may be broken."""
+
+    __slots__ = ("out_of_order", "ranges", "sticky")
+
+    def __init__(self, *, sticky: bool, ranges: list[tuple[int, int]], out_of_order: bool) -> None:
+        self.sticky = sticky
+        self.ranges = ranges
+        self.out_of_order = out_of_order

@@ -1,0 +1,251 @@
+"""Many consumers, each key at one of them: Key_Shared.
+
+A selector says which consumer a key belongs to now; the guard (`topic/keyorder.py`) says whether it may have this entry
+now, which it may not while an older message of that key is unacknowledged elsewhere or waits. What may not go yet waits
+in the guard, in order, and a bounded number of entries is read past it so that other keys keep flowing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import ConsumerBusy, Corrupt
+from magnetar.base.ids import Position
+from magnetar.base.limits import DISPATCH_TURN_RUNS_MAX, KEYED_LOOKAHEAD_ENTRIES_MAX, REPLAY_TURN_ENTRIES_MAX
+from magnetar.ledger.run import Run
+from magnetar.topic.consumer import Consumer, KeyShared
+from magnetar.topic.dispatch.delay import Delay
+from magnetar.topic.dispatch.push import frame_of
+from magnetar.topic.dispatch.source import Source
+from magnetar.topic.keyorder import KeyOrder
+from magnetar.topic.selectors import AutoSplit, ConsistentRing, Sticky
+from magnetar.wire import entry
+
+if TYPE_CHECKING:
+    from magnetar.topic.subscription import Subscription
+
+
+class Keyed:
+    def __init__(self, subscription: Subscription, asked: KeyShared | None) -> None:
+        self.subscription = subscription
+        self.topic = subscription.topic
+        self.cursor = subscription.cursor
+        self.consumers: list[Consumer] = []
+        self.sticky = asked is not None and asked.sticky
+        self.out_of_order = asked is not None and asked.out_of_order
+        settings = self.topic.settings
+        self.selector: AutoSplit[Consumer] | ConsistentRing[Consumer] | Sticky[Consumer]
+        if self.sticky:
+            self.selector = Sticky()
+        elif settings.key_shared_ring:
+            self.selector = ConsistentRing(settings.key_shared_points)
+        else:
+            self.selector = AutoSplit()
+        self.guard: KeyOrder[Consumer] = KeyOrder()
+        self.delay = Delay(self.topic, self._ripe)
+        self.source = Source(self.topic, self.pump)
+        self.read_position: Position = subscription.start()
+        self._delayed: dict[Position, int] = {}  # slots of what waits for its time
+        self._pumping = False
+
+    def join(self, consumer: Consumer) -> None:
+        asked = consumer.key_shared
+        sticky = asked is not None and asked.sticky
+        if sticky != self.sticky or (asked is not None and asked.out_of_order) != self.out_of_order:
+            raise ConsumerBusy(
+                f"subscription {self.subscription.name} has Key_Shared consumers of another mode: "
+                "all of them use AUTO_SPLIT or all use STICKY, with the same choice about order",
+                topic=str(self.topic.name),
+            )
+        if isinstance(self.selector, Sticky):
+            assert asked is not None
+            self.selector.add(consumer, asked.ranges)
+        else:
+            self.selector.add(consumer, consumer.name)
+        self.guard.moved()
+        self.consumers.append(consumer)
+        self.guard.moved()
+
+    def leave(self, consumer: Consumer) -> None:
+        self.consumers.remove(consumer)
+        self.selector.remove(consumer)
+        if not self.consumers:
+            self.cursor.redelivered([position for position, _, _ in consumer.pending.remove_all()])
+            self.rewind()
+            return
+        self.guard.consumer_left(consumer)
+        self.cursor.redelivered([position for position, _, _ in consumer.pending.remove_all()])
+        self.pump()
+
+    def appended(self, run: Run) -> None:
+        self.pump()
+
+    def acked(self, consumer: Consumer | None, positions: list[Position]) -> None:
+        freed = any(item.blocked for item in self.consumers) or self._full()
+        for position in positions:
+            slot = self._forget(consumer, position)
+            if slot is not None:
+                freed = self.guard.acked(slot, position) or freed
+        if freed:
+            self.pump()
+
+    def _forget(self, consumer: Consumer | None, position: Position) -> int | None:
+        if consumer is not None:
+            held = consumer.pending.remove(position)
+            if held is not None:
+                return held[1]
+        for item in self.consumers:
+            held = item.pending.remove(position)
+            if held is not None:
+                return held[1]
+        return self.guard.slot_of(position)
+
+    def acked_to(self, position: Position) -> None:
+        """Clearing a backlog; consumers of this type do not acknowledge cumulatively."""
+        for consumer in self.consumers:
+            consumer.pending.remove_upto(position)
+        self.guard.discard_upto(position)
+        self._delayed = {item: slot for item, slot in self._delayed.items() if item > position}
+        self.delay.index.discard_upto(position)
+        if position >= self.read_position:
+            self.source.reset()
+            self.read_position = self.subscription.start()
+        self.pump()
+
+    def redeliver(self, consumer: Consumer, positions: list[Position] | None) -> None:
+        given: list[Position] = []
+        for position in consumer.pending.positions() if positions is None else positions:
+            held = consumer.pending.remove(position)
+            if held is not None:
+                given.append(position)
+                self.guard.waits(held[1], position)
+        if given:
+            self.cursor.redelivered(given)
+            self.pump()
+
+    def rewind(self) -> None:
+        self.source.reset()
+        self.guard.clear()
+        self._delayed.clear()
+        self.delay.clear()
+        self.read_position = self.subscription.start()
+
+    def close(self) -> None:
+        self.source.reset()
+        self.delay.clear()
+
+    def reconsider(self) -> None:
+        self.pump()
+
+    def _full(self) -> bool:
+        limit = self.topic.settings.unacked_per_subscription_max
+        return limit > 0 and sum(consumer.pending.messages for consumer in self.consumers) >= limit
+
+    def _ripe(self, positions: list[Position]) -> None:
+        """Delayed entries whose time has come join the lines of their keys."""
+        for position in positions:
+            slot = self._delayed.pop(position)
+            if not self.cursor.is_acked(position):
+                self.guard.waits(slot, position)
+        self.pump()
+
+    # Handing out
+
+    def pump(self) -> None:
+        if self._pumping or not self.consumers or self.topic.closed:
+            return
+        self._pumping = True
+        try:
+            for _ in range(DISPATCH_TURN_RUNS_MAX):
+                if self._full() or not any(consumer.ready for consumer in self.consumers):
+                    return
+                if not self._hand_out_waiting() or not self._hand_out_new():
+                    return
+        finally:
+            self._pumping = False
+        asyncio.get_running_loop().call_soon(self.pump)
+
+    def _ready_owner(self, slot: int) -> Consumer | None:
+        consumer = self.selector.select(slot)
+        return consumer if consumer is not None and consumer.ready else None
+
+    def _hand_out_waiting(self) -> bool:
+        """False while a read for one of them is under way: what is behind it must not overtake."""
+        if not self.guard.waiting():
+            return True
+        positions = self.guard.take(self.selector.select, REPLAY_TURN_ENTRIES_MAX, _is_ready)
+        out: dict[Consumer, list[bytes]] = {}
+        for place, position in enumerate(positions):
+            slot = self.guard.slot_of(position)
+            if slot is None:
+                continue
+            taken = self.source.take(position)
+            if taken is None and self.topic.managed.has(position):
+                self.guard.put_back(positions[place:])
+                _flush(out)
+                return False
+            if taken is None or taken[0].position(taken[1]) != position or self.cursor.is_acked(position):
+                self.guard.acked(slot, position)  # trimmed, or acknowledged, meanwhile
+                continue
+            consumer = self._ready_owner(slot)
+            if consumer is None or not self.guard.may_send(slot, consumer, position):
+                self.guard.put_back([position])
+                continue
+            self._send(consumer, taken[0], taken[1], slot, out)
+        _flush(out)
+        return True
+
+    def _hand_out_new(self) -> bool:
+        if self.guard.waiting() >= KEYED_LOOKAHEAD_ENTRIES_MAX or self.delay.index.full:
+            return False
+        taken = self.source.take(self.read_position)
+        if taken is None:
+            self.subscription.caught_up(self.read_position)
+            return False
+        run, index = taken
+        contiguous = self.cursor.contiguous
+        out: dict[Consumer, list[bytes]] = {}
+        while index < len(run) and self.guard.waiting() < KEYED_LOOKAHEAD_ENTRIES_MAX:
+            position = run.position(index)
+            if contiguous or not self.cursor.is_acked(position):
+                self._place(run, index, position, out)
+            index += 1
+        self.read_position = Position(run.ledger, run.first + index)
+        _flush(out)
+        return True
+
+    def _place(self, run: Run, index: int, position: Position, out: dict[Consumer, list[bytes]]) -> None:
+        """One new entry: out to the owner of its key, or into the line of those that wait."""
+        try:
+            slot = self.selector.slot(entry.key_hash(run.body, run.offsets[index], run.offsets[index + 1]))
+        except Corrupt:
+            slot = 0  # unreadable metadata: any one consumer may refuse it
+        if self.delay.holds(run, index):
+            self._delayed[position] = slot
+            return
+        consumer = self._ready_owner(slot)
+        if consumer is not None and self.guard.may_send(slot, consumer, position):
+            self._send(consumer, run, index, slot, out)
+        else:
+            self.guard.waits(slot, position)
+
+    def _send(self, consumer: Consumer, run: Run, index: int, slot: int, out: dict[Consumer, list[bytes]]) -> None:
+        frame, count = frame_of(consumer, run, index, self.cursor, self.topic.partition)
+        position = run.position(index)
+        consumer.pending.add(position, count, slot)
+        self.guard.sent(slot, consumer, position)
+        out.setdefault(consumer, []).append(frame)
+
+
+def _ready(consumer: Consumer) -> bool:
+    return consumer.ready
+
+
+def _flush(out: dict[Consumer, list[bytes]]) -> None:
+    for consumer, frames in out.items():
+        consumer.outlet.write(b"".join(frames))
+
+
+def _is_ready(consumer: Consumer) -> bool:
+    return consumer.ready

@@ -1,0 +1,62 @@
+"""Entries of a run out to one consumer: frames from templates, permits paid, counters kept.
+
+The straight case (nothing acknowledged inside, nothing redelivered) makes a whole stretch with one call; the careful
+case goes entry by entry and says which messages of a batch are still open and how often the entry was delivered before.
+"""
+
+from __future__ import annotations
+
+from magnetar.ledger.cursor import Cursor
+from magnetar.ledger.run import Run
+from magnetar.topic.consumer import Consumer
+from magnetar.wire import templates
+
+_WORD = 0xFFFF_FFFF_FFFF_FFFF
+
+
+def push_stretch(consumer: Consumer, run: Run, start: int, stop: int, partition: int) -> None:
+    """Entries [start, stop), whole and never delivered before: written at once."""
+    messages = run.messages if stop - start == len(run.counts) else sum(run.counts[start:stop])
+    consumer.outlet.write(
+        templates.messages(
+            consumer.id,
+            run.body,
+            run.offsets,
+            start,
+            stop,
+            ledger=run.ledger,
+            first_entry=run.first,
+            partition=partition,
+            epoch=consumer.epoch,
+        )
+    )
+    consumer.permits -= messages
+    consumer.messages_out += messages
+    consumer.bytes_out += run.offsets[stop] - run.offsets[start]
+
+
+def frame_of(consumer: Consumer, run: Run, index: int, cursor: Cursor, partition: int) -> tuple[bytes, int]:
+    """The frame of one entry, with its redelivery count and what of its batch is open, and the messages it takes."""
+    position = run.position(index)
+    count = run.counts[index]
+    words = cursor.bits(position)
+    if words is not None:
+        count = max(1, sum((word & _WORD).bit_count() for word in words))
+    redelivery = cursor.redelivery(position)
+    body = run.entry(index)
+    consumer.permits -= count
+    consumer.messages_out += count
+    consumer.bytes_out += len(body)
+    if redelivery:
+        consumer.redelivered += count
+    frame = templates.message(
+        consumer.id,
+        run.ledger,
+        run.first + index,
+        body,
+        partition=partition,
+        redelivery_count=redelivery,
+        ack_set=words,
+        epoch=consumer.epoch,
+    )
+    return frame, count

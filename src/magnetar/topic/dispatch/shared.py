@@ -1,0 +1,236 @@
+"""Many consumers share the entries, each entry to one of them: Shared.
+
+What was sent and not acknowledged is remembered per consumer; what a consumer gave back, or left behind, goes out again
+before anything new. Whose turn it is, and that the chunks of one message stay together, is decided in
+`topic/permits.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import Corrupt
+from magnetar.base.ids import Position
+from magnetar.base.limits import DISPATCH_TURN_RUNS_MAX, REPLAY_TURN_ENTRIES_MAX
+from magnetar.ledger.run import Run
+from magnetar.topic.consumer import Consumer
+from magnetar.topic.dispatch.delay import Delay
+from magnetar.topic.dispatch.push import frame_of, push_stretch
+from magnetar.topic.dispatch.source import Source
+from magnetar.topic.permits import Chunk, SharedChooser
+from magnetar.topic.redelivery import Replay
+from magnetar.wire import entry
+
+if TYPE_CHECKING:
+    from magnetar.topic.subscription import Subscription
+
+
+class Shared:
+    def __init__(self, subscription: Subscription) -> None:
+        self.subscription = subscription
+        self.topic = subscription.topic
+        self.cursor = subscription.cursor
+        self.consumers: list[Consumer] = []
+        self.replay = Replay()
+        self.delay = Delay(self.topic, self._ripe)
+        self.source = Source(self.topic, self.pump)
+        self.read_position: Position = subscription.start()
+        self._chooser: SharedChooser[Consumer] = SharedChooser()
+        self._pumping = False
+
+    def join(self, consumer: Consumer) -> None:
+        self.consumers.append(consumer)
+        self._chooser.add(consumer)
+
+    def leave(self, consumer: Consumer) -> None:
+        self.consumers.remove(consumer)
+        self._chooser.remove(consumer)
+        self._give_back([position for position, _, _ in consumer.pending.remove_all()])
+        if not self.consumers:
+            self.rewind()  # nobody to hand out to: forget, and read anew from the cursor when somebody comes
+        self.pump()
+
+    def appended(self, run: Run) -> None:
+        self.pump()
+
+    def acked(self, consumer: Consumer | None, positions: list[Position]) -> None:
+        blocked = any(item.blocked for item in self.consumers) or self._full()
+        for position in positions:
+            if consumer is None or consumer.pending.remove(position) is None:
+                self._forget(position)
+        if blocked:
+            self.pump()
+
+    def _forget(self, position: Position) -> None:
+        for item in self.consumers:
+            if item.pending.remove(position) is not None:
+                return
+        self.replay.discard(position)
+
+    def acked_to(self, position: Position) -> None:
+        """Cumulative acknowledgements do not exist here; clearing a backlog does."""
+        for consumer in self.consumers:
+            consumer.pending.remove_upto(position)
+        self.replay.discard_upto(position)
+        self.delay.index.discard_upto(position)
+        if position >= self.read_position:
+            self.source.reset()
+            self.read_position = self.subscription.start()
+        self.pump()
+
+    def redeliver(self, consumer: Consumer, positions: list[Position] | None) -> None:
+        if positions is None:
+            given = [position for position, _, _ in consumer.pending.remove_all()]
+        else:
+            given = [position for position in positions if consumer.pending.remove(position) is not None]
+        self._give_back(given)
+        self.pump()
+
+    def rewind(self) -> None:
+        self.source.reset()
+        self.replay.clear()
+        self.delay.clear()
+        self.read_position = self.subscription.start()
+
+    def close(self) -> None:
+        self.source.reset()
+        self.delay.clear()
+
+    def reconsider(self) -> None:
+        self.pump()
+
+    def _give_back(self, positions: list[Position]) -> None:
+        if positions:
+            self.cursor.redelivered(positions)
+            self.replay.add(positions)
+
+    def _ripe(self, positions: list[Position]) -> None:
+        self.replay.add([position for position in positions if not self.cursor.is_acked(position)])
+        self.pump()
+
+    def _full(self) -> bool:
+        limit = self.topic.settings.unacked_per_subscription_max
+        return limit > 0 and sum(consumer.pending.messages for consumer in self.consumers) >= limit
+
+    # Handing out
+
+    def pump(self) -> None:
+        if self._pumping or not self.consumers or self.topic.closed:
+            return
+        self._pumping = True
+        try:
+            for _ in range(DISPATCH_TURN_RUNS_MAX):
+                room = self._room()
+                if room <= 0:
+                    return
+                # Chunks whose consumer has no permits stay in line; they must not hold up everybody else.
+                stuck = bool(self.replay) and not self._hand_out_replay(room)
+                if stuck and self.source.reading:
+                    return
+                if (stuck or not self.replay) and not self._hand_out_new(self._room()):
+                    return
+        finally:
+            self._pumping = False
+        asyncio.get_running_loop().call_soon(self.pump)
+
+    def _room(self) -> int:
+        """Messages that can be taken now, by all consumers together."""
+        if self._full():
+            return 0
+        return sum(consumer.permits for consumer in self.consumers if consumer.ready)
+
+    def _hand_out_new(self, room: int) -> bool:
+        if self.delay.index.full:
+            return False
+        taken = self.source.take(self.read_position)
+        if taken is None:
+            self.subscription.caught_up(self.read_position)
+            return False
+        run, start = taken
+        stop = start
+        messages = 0
+        chunks: list[Chunk | None] | None = None
+        picked: list[int] = []
+        contiguous = self.cursor.contiguous
+        counts = run.counts
+        while stop < len(counts) and messages < room:
+            if (contiguous or not self.cursor.is_acked(run.position(stop))) and not self.delay.holds(run, stop):
+                chunk = _chunk(run, stop)
+                if chunk is not None:
+                    chunks = chunks or [None] * len(picked)
+                if chunks is not None:
+                    chunks.append(chunk)
+                picked.append(stop)
+                messages += counts[stop]
+            stop += 1
+        self.read_position = Position(run.ledger, run.first + stop)
+        if len(picked) == stop - start and contiguous:
+            self._assign_stretch(run, start, stop, chunks)
+        elif picked:
+            self._assign_entries([(run, index) for index in picked], chunks)
+        return True
+
+    def _hand_out_replay(self, room: int) -> bool:
+        """Whether any of them could go out; not while one is being read from a file."""
+        ready: list[tuple[Run, int]] = []
+        chunks: list[Chunk | None] | None = None
+        positions = self.replay.pop_first(min(REPLAY_TURN_ENTRIES_MAX, room))
+        for place, position in enumerate(positions):
+            if self.cursor.is_acked(position):
+                continue
+            taken = self.source.take(position)
+            if taken is None and self.topic.managed.has(position):
+                self.replay.add(positions[place:])
+                break
+            if taken is None or taken[0].position(taken[1]) != position or self.delay.holds(*taken):
+                continue  # trimmed meanwhile, or for later
+            chunk = _chunk(*taken)
+            if chunk is not None:
+                chunks = chunks or [None] * len(ready)
+            if chunks is not None:
+                chunks.append(chunk)
+            ready.append(taken)
+        return bool(ready) and self._assign_entries(ready, chunks)
+
+    def _assign_stretch(self, run: Run, start: int, stop: int, chunks: list[Chunk | None] | None) -> None:
+        """Consecutive entries, each whole and new."""
+        counts = run.counts[start:stop]
+        done = 0
+        for consumer, low, high in self._chooser.assign(counts, 0, chunks):
+            if consumer is None:
+                self.replay.add([run.position(start + index) for index in range(low, high)])
+            else:
+                push_stretch(consumer, run, start + low, start + high, self.topic.partition)
+                consumer.pending.add_run(run.ledger, run.first + start + low, counts[low:high])
+            done = high
+        if done < len(counts):
+            self.replay.add([run.position(start + index) for index in range(done, len(counts))])
+
+    def _assign_entries(self, entries: list[tuple[Run, int]], chunks: list[Chunk | None] | None) -> bool:
+        """Single entries, some delivered before or acknowledged in part. Whether any of them could go out."""
+        done = 0
+        sent = False
+        for consumer, low, high in self._chooser.assign([run.counts[index] for run, index in entries], 0, chunks):
+            done = high
+            if consumer is None:
+                self.replay.add([run.position(index) for run, index in entries[low:high]])
+                continue
+            frames = []
+            for run, index in entries[low:high]:
+                frame, count = frame_of(consumer, run, index, self.cursor, self.topic.partition)
+                consumer.pending.add(run.position(index), count)
+                frames.append(frame)
+            consumer.outlet.write(b"".join(frames))
+            sent = True
+        if done < len(entries):
+            self.replay.add([run.position(index) for run, index in entries[done:]])
+        return sent
+
+
+def _chunk(run: Run, index: int) -> Chunk | None:
+    try:
+        found = entry.chunk(run.body, run.offsets[index], run.offsets[index + 1])
+    except Corrupt:
+        return None  # a client's broken metadata is for its reader to refuse
+    return None if found is None else Chunk(found[0], found[1] == found[2] - 1)

@@ -1,0 +1,159 @@
+"""From gathered sends to stored run to receipts: the way in.
+
+One call takes everything one producer sent in one read. Deduplication may cut it into several runs; each run is one
+append, one callback, one write of receipts. No object per message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import Corrupt, MagnetarError
+from magnetar.ledger.run import Run
+from magnetar.topic.dedup import Verdict, recorded
+from magnetar.topic.producer import Producer
+from magnetar.wire import commands, entry, templates
+from magnetar.wire.sends import Sends
+from magnetar.wire.templates import DUPLICATE
+
+if TYPE_CHECKING:
+    from magnetar.topic.topic import Topic
+
+PERSISTENCE_ERROR = 2
+
+
+class Publication:
+    """One run in flight: remembers whom to answer, and what else must go out behind that answer."""
+
+    __slots__ = ("after", "highest_ids", "known", "producer", "sequence_ids", "topic")
+
+    def __init__(
+        self, topic: Topic, producer: Producer, sequence_ids: list[int], highest_ids: list[int], known: int
+    ) -> None:
+        self.topic = topic
+        self.producer = producer
+        self.sequence_ids = sequence_ids
+        self.highest_ids = highest_ids
+        self.known = known  # what deduplication will remember of it; -1: nothing
+        self.after: list[bytes] = []
+
+    def done(self, run: Run, error: MagnetarError | None) -> None:
+        producer = self.producer
+        topic = self.topic
+        topic.in_flight -= 1
+        size = run.offsets[-1] - run.offsets[0]
+        producer.outlet.released(size)
+        if error is None:
+            if topic.dedup is not None:
+                topic.dedup.persisted(producer.name, self.known)
+            # No receipt after CLOSE_PRODUCER (seam `Topic.seal`): a closed producer's client will ask again.
+            if not producer.closed:
+                highest_ids = None if self.highest_ids is self.sequence_ids else self.highest_ids
+                producer.outlet.write(
+                    templates.receipts(producer.id, self.sequence_ids, highest_ids, run.ledger, run.first)
+                )
+            producer.messages_in += run.messages
+            producer.bytes_in += size
+        else:
+            if topic.dedup is not None:
+                topic.dedup.failed(producer.name)
+            if not producer.closed:
+                refuse(producer, self.sequence_ids, error, now=True)
+        for frames in self.after:
+            producer.outlet.write(frames)
+        producer.settled(self)
+        if error is None:
+            topic.appended(run, size)
+        else:
+            topic.append_failed(error)
+
+
+def publish(topic: Topic, producer: Producer, sends: Sends) -> None:
+    """Store what was sent, or answer why not. The bytes count as pending until `Outlet.released`."""
+    if producer.closed:
+        producer.outlet.released(len(sends.body))
+        return  # sends behind a CLOSE_PRODUCER: the client sends them again after it has asked anew
+    refusal = topic.refusal
+    if refusal is not None:
+        producer.outlet.released(len(sends.body))
+        refuse(producer, sends.sequence_ids, refusal)
+        return
+    run = Run(sends.body, sends.offsets, sends.counts, sends.messages)
+    if topic.dedup is None:
+        # Remembered all the same: deduplication may be switched on before this is confirmed.
+        _append(topic, producer, run, sends.sequence_ids, sends.highest_ids, sends.highest_ids[-1])
+        return
+    last_chunks = None if sends.chunks is None else _last_chunks(run, sends.chunks)
+    verdicts = topic.dedup.check_run(producer.name, sends.sequence_ids, sends.highest_ids, last_chunks)
+    if verdicts is None:
+        known = recorded(sends.highest_ids, last_chunks)
+        _append(topic, producer, run, sends.sequence_ids, sends.highest_ids, known)
+        return
+    _publish_parts(topic, producer, sends, run, verdicts, last_chunks)
+
+
+def _last_chunks(run: Run, chunks: list[bool]) -> list[bool]:
+    """False for a chunk in the middle of its message: only the last one's sequence id is checked and remembered."""
+    return [not chunk or _is_last_chunk(run, index) for index, chunk in enumerate(chunks)]
+
+
+def _is_last_chunk(run: Run, index: int) -> bool:
+    try:
+        found = entry.chunk(run.body, run.offsets[index], run.offsets[index + 1])
+    except Corrupt:
+        return True
+    return found is None or found[1] == found[2] - 1
+
+
+def _publish_parts(
+    topic: Topic,
+    producer: Producer,
+    sends: Sends,
+    run: Run,
+    verdicts: list[Verdict],
+    last_chunks: list[bool] | None,
+) -> None:
+    """Some of the run is known already: append the new stretches, answer the rest in its place."""
+    start = 0
+    while start < len(verdicts):
+        stop = start + 1
+        while stop < len(verdicts) and verdicts[stop] is verdicts[start]:
+            stop += 1
+        sequence_ids = sends.sequence_ids[start:stop]
+        if verdicts[start] is Verdict.NEW:
+            highest_ids = sends.highest_ids[start:stop]
+            known = recorded(highest_ids, None if last_chunks is None else last_chunks[start:stop])
+            _append(topic, producer, run.slice(start, stop), sequence_ids, highest_ids, known)
+        else:
+            producer.outlet.released(run.offsets[stop] - run.offsets[start])
+            if verdicts[start] is Verdict.DUPLICATE:
+                for index in range(start, stop):
+                    sequence, highest = sends.sequence_ids[index], sends.highest_ids[index]
+                    producer.answer(templates.receipt(producer.id, sequence, highest, DUPLICATE, DUPLICATE))
+            else:
+                for sequence_id in sequence_ids:
+                    text = "the same sequence id is being stored right now: its outcome is not known yet, send it again"
+                    producer.answer(commands.send_error(producer.id, sequence_id, PERSISTENCE_ERROR, text))
+        start = stop
+
+
+def _append(
+    topic: Topic, producer: Producer, run: Run, sequence_ids: list[int], highest_ids: list[int], known: int
+) -> None:
+    publication = Publication(topic, producer, sequence_ids, highest_ids, known)
+    producer.in_flight += 1
+    producer.last = publication
+    topic.in_flight += 1
+    if topic.dedup is not None:
+        topic.dedup.pushed(producer.name, known)
+    topic.managed.append(run, publication.done)
+
+
+def refuse(producer: Producer, sequence_ids: list[int], error: MagnetarError, *, now: bool = False) -> None:
+    """SEND_ERROR for each: in order behind what is in flight, or now if this is what was in flight."""
+    for sequence_id in sequence_ids:
+        frame = commands.send_error(producer.id, sequence_id, error.wire_code or PERSISTENCE_ERROR, error.what)
+        if now:
+            producer.outlet.write(frame)
+        else:
+            producer.answer(frame)

@@ -1,0 +1,28 @@
+"""What a topic must know of the settings and policies that apply to it, as one value, replaced when they change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from magnetar.ledger.retention import Retention
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    failover_consistent_hashing: bool = False  # PIP-392: the ring for partitions too
+    failover_delay_ms: int = 1000
+    key_shared_ring: bool = True
+    key_shared_points: int = 100
+    deduplication: bool = False
+    dedup_snapshot_entries: int = 1000
+    dedup_snapshot_s: int = 120
+    dedup_inactivity_ms: int = 6 * 60 * 60 * 1000
+    delayed_delivery: bool = True
+    unacked_per_consumer_max: int = 50_000  # 0: no cap, as with all of these
+    unacked_per_subscription_max: int = 200_000
+    producers_max: int = 0
+    consumers_max: int = 0
+    consumers_per_subscription_max: int = 0
+    subscriptions_max: int = 0
+    auto_subscription: bool = True
+    retention: Retention = field(default_factory=Retention)

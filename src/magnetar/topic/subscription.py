@@ -1,0 +1,190 @@
+"""A subscription of a topic: a cursor, the dispatcher of its type, and the consumers attached.
+
+The type is the type of whoever is attached; with nobody attached another type may come. Acknowledgements go to the
+cursor first and to the dispatcher's memory of what is out second. Seeking closes the attached consumers, who come back
+with fresh permits (stock-clients A6, Seek).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from magnetar.base.errors import ConsumerBusy, Refused
+from magnetar.base.ids import Position
+from magnetar.ledger.cursor import Cursor
+from magnetar.ledger.run import Run
+from magnetar.observe.log import get
+from magnetar.topic.consumer import Consumer
+from magnetar.topic.dispatch.keyed import Keyed
+from magnetar.topic.dispatch.shared import Shared
+from magnetar.topic.dispatch.single import SingleActive
+from magnetar.wire import commands
+from magnetar.wire.proto import pb
+
+if TYPE_CHECKING:
+    from magnetar.topic.topic import Topic
+
+log = get("subscription")
+
+EXCLUSIVE = int(pb.CommandSubscribe.Exclusive)
+SHARED = int(pb.CommandSubscribe.Shared)
+FAILOVER = int(pb.CommandSubscribe.Failover)
+KEY_SHARED = int(pb.CommandSubscribe.Key_Shared)
+TYPE_NAMES = {EXCLUSIVE: "Exclusive", SHARED: "Shared", FAILOVER: "Failover", KEY_SHARED: "Key_Shared"}
+
+
+class Dispatcher(Protocol):
+    """What every way of handing out offers to its subscription."""
+
+    consumers: list[Consumer]
+    read_position: Position
+
+    def join(self, consumer: Consumer) -> None: ...
+    def leave(self, consumer: Consumer) -> None: ...
+    def appended(self, run: Run) -> None: ...
+    def acked(self, consumer: Consumer | None, positions: list[Position]) -> None: ...
+    def acked_to(self, position: Position) -> None: ...
+    def redeliver(self, consumer: Consumer, positions: list[Position] | None) -> None: ...
+    def rewind(self) -> None: ...
+    def reconsider(self) -> None: ...
+    def pump(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Subscription:
+    def __init__(self, topic: Topic, name: str, cursor: Cursor) -> None:
+        self.topic = topic
+        self.name = name
+        self.cursor = cursor
+        self.type: int | None = None  # nobody has attached yet
+        self.dispatcher: Dispatcher = SingleActive(self, failover=False)
+        self.kept_for_seek = False  # a reader's cursor outlives the disconnection that its own seek caused
+        self.messages_acked = 0
+
+    @property
+    def durable(self) -> bool:
+        return self.cursor.durable
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        return self.dispatcher.consumers
+
+    def start(self) -> Position:
+        """The first entry that is not acknowledged."""
+        return self.cursor.next_unacked(self.topic.managed.after(self.cursor.mark))
+
+    # Consumers
+
+    def attach(self, consumer: Consumer, kind: int) -> None:
+        """Refuses with ConsumerBusy or ConsumerAssignError, and then nothing has changed."""
+        if self.consumers and self.type is not None:
+            if kind != self.type:
+                raise ConsumerBusy(
+                    f"subscription {self.name} is {TYPE_NAMES[self.type]} while consumers are attached: "
+                    f"a {TYPE_NAMES[kind]} consumer must wait until they are gone, or use another subscription",
+                    topic=str(self.topic.name),
+                )
+            if kind == EXCLUSIVE:
+                holder = self.consumers[0]
+                raise ConsumerBusy(
+                    "Exclusive consumer is already connected", subscription=self.name, holder=holder.name
+                )
+        if kind != self.type or (kind == KEY_SHARED and not self.consumers):
+            self.dispatcher.close()
+            self.dispatcher = self._dispatcher(kind, consumer)
+            self.type = kind
+        consumer.subscription = self
+        self.kept_for_seek = False
+        try:
+            self.dispatcher.join(consumer)
+        except Refused:
+            consumer.subscription = None
+            raise
+
+    def detach(self, consumer: Consumer) -> None:
+        consumer.closed = True
+        if consumer in self.consumers:
+            self.dispatcher.leave(consumer)
+        consumer.subscription = None
+
+    def disconnect_all(self) -> None:
+        """Ask every consumer to come back: it looks the topic up again and subscribes anew."""
+        for consumer in list(self.consumers):
+            self.topic.subscriptions.close_consumer(consumer)
+
+    def _dispatcher(self, kind: int, first: Consumer) -> Dispatcher:
+        if kind == SHARED:
+            return Shared(self)
+        if kind == KEY_SHARED:
+            return Keyed(self, first.key_shared)
+        return SingleActive(self, failover=kind == FAILOVER)
+
+    # Acknowledgements
+
+    def ack(self, consumer: Consumer | None, acks: list[tuple[Position, list[int] | None]]) -> None:
+        """Single entries, or with words: messages of a batch (set bits stay unacknowledged).
+
+        A batch is taken to be as long as its words: a client that says nothing, or less, about its size loses nothing
+        by it.
+        """
+        last = self.topic.managed.last
+        whole: list[Position] = []
+        for position, words in acks:
+            if position > last:
+                continue  # nothing there yet: an acknowledgement from another life, or a lie
+            if words is None or self.cursor.ack_bits(position, words, 64 * len(words)):
+                whole.append(position)
+        if not whole:
+            return
+        self.cursor.ack(whole)
+        self.messages_acked += len(whole)
+        self.dispatcher.acked(consumer, whole)
+        self.topic.acked(self)
+
+    def ack_to(self, consumer: Consumer | None, position: Position, words: list[int] | None) -> None:
+        """Everything up to and with this entry; with words only part of the entry itself."""
+        if self.type in (SHARED, KEY_SHARED):
+            log.warning(
+                "cumulative ack ignored", subscription=self.name, type=TYPE_NAMES[self.type], topic=str(self.topic.name)
+            )
+            return
+        managed = self.topic.managed
+        if position > managed.last:
+            position = managed.last
+            words = None
+        if words is not None and not self.cursor.ack_bits(position, words, 64 * len(words)):
+            position = managed.before(position)
+        self.cursor.ack_to(position)
+        self.dispatcher.acked_to(position)
+        self.topic.acked(self)
+
+    def redeliver(self, consumer: Consumer, positions: list[Position] | None) -> None:
+        self.dispatcher.redeliver(consumer, positions)
+
+    async def seek(self, position: Position) -> None:
+        """The next delivered entry is this one, or the first existing one behind it. Durable when it returns."""
+        managed = self.topic.managed
+        target = managed.next_valid(max(position, managed.first))
+        self.kept_for_seek = True
+        self.disconnect_all()
+        self.dispatcher.close()
+        self.cursor.reset(managed.before(target))
+        self.dispatcher.rewind()
+        await self.cursor.flush()
+
+    # From the topic
+
+    def appended(self, run: Run) -> None:
+        self.dispatcher.appended(run)
+
+    def caught_up(self, position: Position) -> None:
+        """Everything readable went out: on a terminated topic, say so once all of it is acknowledged."""
+        terminated = self.topic.managed.terminated
+        if terminated is None or self.cursor.mark < terminated:
+            return
+        for consumer in self.consumers:
+            # The stock C++ client drops its connection at this command (stock-clients A3).
+            told = consumer.reached_end or consumer.outlet.client_version.startswith("Pulsar-CPP")
+            if not told and consumer.outlet.protocol_version >= 9:
+                consumer.reached_end = True
+                consumer.outlet.write(commands.reached_end_of_topic(consumer.id))

@@ -1,0 +1,237 @@
+"""The subscriptions of a topic: loaded with it, made by whoever attaches first or by an administrator, deleted,
+forgotten.
+
+Durable ones are cursors with a record; a reader's lives as long as its consumer, and a little longer when it was its
+own seek that disconnected it. What is being made is made once: others who ask for the same name meanwhile wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import AlreadyExists, Conflict, ConsumerBusy, NotReady, SubscriptionNotFound
+from magnetar.base.ids import AFTER_ALL, Position
+from magnetar.base.limits import READER_KEPT_S
+from magnetar.ledger.cursor import Cursor
+from magnetar.ledger.flusher import CursorFlusher
+from magnetar.topic.consumer import Consumer
+from magnetar.topic.outlet import Outlet
+from magnetar.topic.subscribe import Subscribe
+from magnetar.topic.subscription import KEY_SHARED, SHARED, Subscription
+from magnetar.wire import commands
+
+if TYPE_CHECKING:
+    from magnetar.topic.topic import Topic
+
+
+class Subscriptions:
+    def __init__(self, topic: Topic, flusher: CursorFlusher) -> None:
+        self._topic = topic
+        self._flusher = flusher
+        self._by_name: dict[str, Subscription] = {}
+        self._opening: dict[str, asyncio.Future[Subscription]] = {}
+        self._orders = 0
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __iter__(self) -> Iterator[Subscription]:
+        return iter(list(self._by_name.values()))
+
+    def get(self, name: str) -> Subscription | None:
+        return self._by_name.get(name)
+
+    async def recover(self) -> None:
+        """All durable ones, as they were."""
+        for name in await Cursor.names(self._topic.managed):
+            self._adopt(name, await Cursor.open(self._topic.managed, name, durable=True, initial=None))
+
+    async def close(self) -> None:
+        """What was acknowledged is durable when this returns."""
+        for subscription in self:
+            self._flusher.discard(subscription.cursor)
+            await subscription.cursor.close()
+
+    def _adopt(self, name: str, cursor: Cursor) -> Subscription:
+        subscription = Subscription(self._topic, name, cursor)
+        self._by_name[name] = subscription
+        if cursor.durable:
+            self._flusher.add(cursor)
+        return subscription
+
+    # Consumers come and go
+
+    async def attach(self, asked: Subscribe, outlet: Outlet) -> Consumer:
+        """Attach a consumer, making its subscription if that is new."""
+        topic = self._topic
+        subscription = await self._find_or_make(asked)
+        consumer = Consumer(asked.consumer_id, asked.consumer_name, outlet, priority=asked.priority, order=self._orders)
+        self._orders += 1
+        consumer.key_shared = asked.key_shared
+        consumer.metadata = asked.metadata
+        consumer.epoch = asked.epoch
+        consumer.connected_ms = topic.runtime.wall()
+        if asked.kind in (SHARED, KEY_SHARED):
+            consumer.unacked_max = topic.settings.unacked_per_consumer_max
+        self._check_room(subscription)
+        if topic.closed:
+            raise NotReady("the topic is being unloaded: look it up again")
+        try:
+            subscription.attach(consumer, asked.kind)
+        except ConsumerBusy:
+            if not await self._evict_dead(subscription):
+                raise
+            subscription.attach(consumer, asked.kind)
+        return consumer
+
+    def remove(self, consumer: Consumer) -> None:
+        """Its connection is gone, or its client closed it."""
+        subscription = consumer.subscription
+        if subscription is None:
+            return
+        subscription.detach(consumer)
+        if not subscription.durable and not subscription.consumers:
+            if subscription.kept_for_seek:
+                self._topic.later(READER_KEPT_S, self._drop_reader, subscription)
+            else:
+                self._drop_reader(subscription)
+
+    async def leave(self, consumer: Consumer) -> None:
+        """Closed by its client: what it acknowledged is durable when this returns."""
+        subscription = consumer.subscription
+        self.remove(consumer)
+        if subscription is not None and subscription.durable and subscription.cursor.dirty:
+            await subscription.cursor.flush()
+
+    def close_consumer(self, consumer: Consumer) -> None:
+        """Ask its client to come back."""
+        if not consumer.closed:
+            consumer.outlet.write(commands.close_consumer(consumer.id))
+        self.remove(consumer)
+
+    def _drop_reader(self, subscription: Subscription) -> None:
+        if not subscription.consumers and self._by_name.get(subscription.name) is subscription:
+            subscription.dispatcher.close()
+            del self._by_name[subscription.name]
+            self._topic.trim_wanted = True
+
+    def _check_room(self, subscription: Subscription) -> None:
+        settings = self._topic.settings
+        limit = settings.consumers_max
+        if limit and sum(len(item.consumers) for item in self) >= limit:
+            raise ConsumerBusy(f"the topic has its maximum of {limit} consumers", topic=str(self._topic.name))
+        limit = settings.consumers_per_subscription_max
+        if limit and len(subscription.consumers) >= limit:
+            raise ConsumerBusy(f"subscription {subscription.name} has its maximum of {limit} consumers")
+
+    async def _evict_dead(self, subscription: Subscription) -> bool:
+        """Ask those in the way whether they are still there; detach the dead."""
+        evicted = False
+        for consumer in list(subscription.consumers):
+            if not await consumer.outlet.alive():
+                self.remove(consumer)
+                evicted = True
+        return evicted
+
+    # Subscriptions come and go
+
+    async def _find_or_make(self, asked: Subscribe) -> Subscription:
+        name = asked.subscription
+        found = self._by_name.get(name)
+        if found is not None:
+            return self._found(found, asked)
+        opening = self._opening.get(name)
+        if opening is not None:
+            return await asyncio.shield(opening)
+        limit = self._topic.settings.subscriptions_max
+        if limit and len(self) >= limit:
+            raise ConsumerBusy(f"the topic has its maximum of {limit} subscriptions", wire_code=22)
+        if asked.durable:
+            self._topic.admission.durable_cursor(name)
+            if not self._topic.settings.auto_subscription:
+                raise SubscriptionNotFound(f"subscription {name} does not exist and is not created automatically here")
+        return await self._make(asked)
+
+    def _found(self, found: Subscription, asked: Subscribe) -> Subscription:
+        if not found.durable and asked.durable:
+            raise ConsumerBusy(f"{found.name} is a reader's cursor: choose another name for the subscription")
+        if not found.durable and asked.start is not None and not found.consumers:
+            found.cursor.reset(self._reader_start(asked.start))
+            found.dispatcher.rewind()
+        return found
+
+    async def _make(self, asked: Subscribe) -> Subscription:
+        name = asked.subscription
+        future: asyncio.Future[Subscription] = asyncio.get_running_loop().create_future()
+        self._opening[name] = future
+        try:
+            initial = await self._initial(asked)
+            cursor = await Cursor.open(
+                self._topic.managed, name, durable=asked.durable, initial=initial, properties=asked.properties
+            )
+            subscription = self._adopt(name, cursor)
+            future.set_result(subscription)
+            return subscription
+        except BaseException as error:
+            future.set_exception(error if isinstance(error, Exception) else NotReady("the client went away"))
+            future.exception()  # whoever waits gets it; nobody waiting is fine too
+            raise
+        finally:
+            del self._opening[name]
+
+    async def _initial(self, asked: Subscribe) -> Position:
+        """The mark-delete position a new cursor starts from."""
+        managed = self._topic.managed
+        if asked.durable:
+            return managed.before(managed.first) if asked.earliest else managed.last
+        if asked.rollback_s:
+            return managed.before(await managed.find(self._topic.runtime.wall() - asked.rollback_s * 1000))
+        return managed.last if asked.start is None else self._reader_start(asked.start)
+
+    def _reader_start(self, start: Position) -> Position:
+        """Readers start AT the entry they name; behind the end means latest."""
+        managed = self._topic.managed
+        if start == AFTER_ALL or start > managed.last:
+            return managed.last
+        return managed.before(managed.next_valid(max(start, managed.first)))
+
+    async def ensure(self, name: str) -> None:
+        """A producer of a dead-letter topic names a subscription that must not miss its first message."""
+        if name not in self._by_name:
+            await self._find_or_make(Subscribe(name, SHARED, 0, "", earliest=True))
+
+    async def create(self, name: str, position: Position, properties: Mapping[str, str] | None = None) -> Subscription:
+        """By an administrator: the first message delivered will be the one after `position`."""
+        if name in self._by_name or name in self._opening:
+            raise AlreadyExists(f"Subscription already exists for topic {self._topic.name}")
+        self._topic.admission.durable_cursor(name)
+        cursor = await Cursor.open(
+            self._topic.managed, name, durable=True, initial=position, properties=dict(properties or {})
+        )
+        return self._adopt(name, cursor)
+
+    async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
+        """By a consumer, who must be the only one unless it insists."""
+        subscription = consumer.subscription
+        if subscription is None:
+            raise SubscriptionNotFound("the consumer is not attached any more")
+        others = [item for item in subscription.consumers if item is not consumer]
+        if others and not force:
+            raise Conflict(f"subscription {subscription.name} has {len(others)} other consumers: close them, or force")
+        subscription.detach(consumer)
+        await self.delete(subscription.name, force=True)
+
+    async def delete(self, name: str, *, force: bool) -> None:
+        subscription = self._by_name.get(name)
+        if subscription is None:
+            raise SubscriptionNotFound(f"Subscription {name} not found on topic {self._topic.name}")
+        if subscription.consumers and not force:
+            raise Conflict("Subscription has active connected consumers", http_status=412)
+        subscription.disconnect_all()
+        subscription.dispatcher.close()
+        self._by_name.pop(name, None)
+        self._flusher.discard(subscription.cursor)
+        await subscription.cursor.delete()
+        self._topic.trim_wanted = True
