@@ -105,14 +105,15 @@ class Namespaces:
         found = await self._cache.get(paths.policies(namespace))
         if found is None:
             raise NotFound(f"Namespace {namespace} does not exist.")
-        if force and not self._settings.flag("forceDeleteNamespaceAllowed"):
-            raise Misuse("Broker doesn't allow forced deletion of namespaces", http_status=405)
-        if not force and not await self._is_empty(namespace, found):
+        if force:
+            self.check_force()
+            await self._mark(namespace, deleted=False)  # one that stopped half way: its topics must open to go
+            if remove is not None:
+                async for name in self._topics(namespace, found):
+                    await remove(name)
+        elif not await self._is_empty(namespace, found):
             raise Conflict("Cannot delete non empty namespace", namespace=str(namespace))
         await self._mark(namespace, deleted=True)
-        if force and remove is not None:
-            async for name in self._topics(namespace, found):
-                await remove(name)
         if not await self._is_empty(namespace, found, partitioned=not force):
             await self._mark(namespace, deleted=False)  # made while we looked: it is not ours to lose
             raise Conflict("Cannot delete non empty namespace", namespace=str(namespace))

@@ -1,0 +1,50 @@
+"""A cluster of one broker without the broker: the records of a standalone, on a store in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from magnetar.cluster.bootstrap import bootstrap
+from magnetar.cluster.clusters import Clusters
+from magnetar.cluster.namespaces import Namespaces
+from magnetar.cluster.tenants import Tenants
+from magnetar.cluster.topics import Catalogue
+from magnetar.metadata.store import MetadataStore
+from magnetar.policy.settings import Settings
+from simulation.store import MemoryStore
+
+DATA = {"serviceUrl": "http://localhost:8080", "brokerServiceUrl": "pulsar://localhost:6650"}
+
+
+@dataclass(frozen=True)
+class World:
+    store: MetadataStore
+    settings: Settings
+    clusters: Clusters
+    tenants: Tenants
+    namespaces: Namespaces
+    catalogue: Catalogue
+
+    @property
+    def memory(self) -> MemoryStore:
+        assert isinstance(self.store, MemoryStore)
+        return self.store
+
+
+async def a_world(store: MetadataStore, **file: str) -> World:
+    settings = Settings(file=file)
+    clusters = Clusters(store)
+    tenants = Tenants(store, clusters, settings)
+    namespaces = Namespaces(store, tenants, settings)
+    world = World(store, settings, clusters, tenants, namespaces, Catalogue(store, namespaces, settings))
+    await bootstrap(clusters, tenants, namespaces, cluster="standalone", data=DATA)
+    return world
+
+
+def run(body: Callable[[World], Awaitable[None]], **file: str) -> None:
+    async def main() -> None:
+        await body(await a_world(MemoryStore(), **file))
+
+    asyncio.run(main())
