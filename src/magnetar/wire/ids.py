@@ -61,7 +61,7 @@ def from_data(data: pb.MessageIdData) -> MessageId:
     return MessageId(
         ledger=_signed(data.ledgerId),
         entry=_signed(data.entryId),
-        partition=data.partition,
+        partition=max(data.partition, -1),
         batch_index=data.batch_index if batch else -1,
         batch_size=data.batch_size if batch else 0,
         first_chunk=from_data(data.first_chunk_message_id) if data.HasField("first_chunk_message_id") else None,
