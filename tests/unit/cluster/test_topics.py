@@ -274,30 +274,29 @@ def test_any_names_in_any_buckets_are_paged_exactly_once(names: set[str], bucket
     run(body)
 
 
-def test_who_watches_hears_of_topics_and_not_of_their_cursors() -> None:
+@pytest.mark.parametrize("buckets", [1, 4])
+def test_who_watches_hears_of_topics_and_not_of_their_cursors(buckets: int) -> None:
     async def body(world: World) -> None:
-        for buckets in (1, 4):
-            namespace = namespace_name(f"public/watched{buckets}")
-            await world.namespaces.create(namespace, Policies(numberOfTopicBuckets=buckets))
-            heard: list[tuple[bool, str]] = []
-            missed: list[str] = []
-            stop = world.catalogue.watch(
-                namespace, lambda came, name: heard.append((came, name)), lambda: missed.append("some")
-            )
-            name = a_topic("t", namespace)
-            await world.catalogue.create(name)
-            await world.store.put(paths.cursor(paths.topic(name, buckets), "s"), b"")
-            await world.store.put(paths.topic(name, buckets), b"changed")
-            await world.catalogue.create(a_topic("elsewhere"))
-            await world.catalogue.deleted(a_topic("elsewhere"))
-            await world.catalogue.deleted(name)
-            assert heard == [(True, str(name)), (False, str(name))]
-            world.memory.reconnect()
-            world.memory.resync()
-            assert len(missed) == 2
-            stop()
-            await world.catalogue.create(name)
-            assert len(heard) == 2
+        namespace = namespace_name("public/watched")
+        await world.namespaces.create(namespace, Policies(numberOfTopicBuckets=buckets))
+        heard: list[tuple[bool, str]] = []
+        missed: list[str] = []
+        stop = world.catalogue.watch(
+            namespace, lambda came, name: heard.append((came, name)), lambda: missed.append("some")
+        )
+        name = a_topic("t", namespace)
+        await world.catalogue.create(name)
+        await world.store.put(paths.cursor(paths.topic(name, buckets), "s"), b"")
+        await world.store.put(paths.topic(name, buckets), b"changed")
+        await world.catalogue.create(a_topic("elsewhere"))
+        await world.catalogue.deleted(name)
+        assert heard == [(True, str(name)), (False, str(name))]
+        world.memory.reconnect()
+        world.memory.resync()
+        assert len(missed) == 2
+        stop()
+        await world.catalogue.create(name)
+        assert len(heard) == 2
 
     run(body)
 
