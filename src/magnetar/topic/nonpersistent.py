@@ -151,6 +151,8 @@ class LooseSubscription:
         self.type: int | None = None
         self.consumers: list[Consumer] = []
         self.dispatcher = self  # what a consumer pumps when permits arrive
+        self.messages_out = 0  # to consumers that have left; those attached count for themselves
+        self.bytes_out = 0
         self._chooser: SharedChooser[Consumer] = SharedChooser()
         self._selector: AutoSplit[Consumer] | ConsistentRing[Consumer] | Sticky[Consumer] = AutoSplit()
 
@@ -186,6 +188,8 @@ class LooseSubscription:
         consumer.closed = True
         consumer.subscription = None
         self.consumers.remove(consumer)
+        self.messages_out += consumer.messages_out
+        self.bytes_out += consumer.bytes_out
         if self.type == KEY_SHARED:
             self._selector.remove(consumer)
         elif self.type == SHARED:

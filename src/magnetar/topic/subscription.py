@@ -60,6 +60,8 @@ class Subscription:
         self.dispatcher: Dispatcher = SingleActive(self, failover=False)
         self.kept_for_seek = False  # a reader's cursor outlives the disconnection that its own seek caused
         self.messages_acked = 0
+        self.messages_out = 0  # to consumers that have left; those attached count for themselves
+        self.bytes_out = 0
 
     @property
     def durable(self) -> bool:
@@ -104,6 +106,8 @@ class Subscription:
     def detach(self, consumer: Consumer) -> None:
         consumer.closed = True
         if consumer in self.consumers:
+            self.messages_out += consumer.messages_out
+            self.bytes_out += consumer.bytes_out
             self.dispatcher.leave(consumer)
         consumer.subscription = None
 

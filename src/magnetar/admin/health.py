@@ -1,0 +1,66 @@
+"""Probes: is the process alive, may clients come, does the broker work. Three questions, three answers.
+
+`/livez` is true while the process serves requests and its storage has not failed; `/readyz` while it takes clients;
+`/admin/v2/brokers/health` also reads through the metadata store. None of them restarts a broker for being busy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.admin.request import JSON, Request, Response, text
+from magnetar.admin.route import OPEN, get
+from magnetar.base.errors import NotFound, NotReady
+from magnetar.metadata import paths
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+
+def broker_id(node: Node) -> str:
+    return f"{node.addresses.host}:{node.addresses.http_port}"
+
+
+def check_broker(node: Node, asked: str) -> None:
+    if asked != broker_id(node):
+        raise NotFound(f"Broker id '{asked}' not found in available brokers.")
+
+
+async def live(node: Node, request: Request) -> Response:
+    if node.failure is not None:
+        raise NotReady(f"the storage failed, the broker is stopping: {node.failure.what}")
+    return text("ok")
+
+
+async def ready(node: Node, request: Request) -> Response:
+    _check_ready(node)
+    return text("ok")
+
+
+async def broker_ready(node: Node, request: Request) -> Response:
+    _check_ready(node)
+    return text("ok", kind=JSON)
+
+
+async def broker_health(node: Node, request: Request) -> Response:
+    if "brokerId" in request.query:
+        check_broker(node, request.query["brokerId"])
+    _check_ready(node)
+    await node.metadata.exists(paths.POLICIES)
+    return text("ok", kind=JSON)
+
+
+def _check_ready(node: Node) -> None:
+    if node.failure is not None:
+        raise NotReady(f"the storage failed, the broker is stopping: {node.failure.what}")
+    if not node.ready:
+        raise NotReady("the broker is starting or stopping")
+
+
+ROUTES = [
+    get("/livez", live, "Whether the process is alive", str, OPEN),
+    get("/readyz", ready, "Whether clients may come", str, OPEN),
+    get("/status.html", ready, "Whether clients may come, under the name load balancers know", str, OPEN),
+    get("/admin/v2/brokers/ready", broker_ready, "Whether the broker is ready", str, OPEN),
+    get("/admin/v2/brokers/health", broker_health, "Whether the broker works", str),
+]

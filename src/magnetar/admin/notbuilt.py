@@ -1,0 +1,135 @@
+"""Routes that Pulsar has and this version has not: 501 with what is missing, so that nobody takes it for a typo.
+
+Kept apart from everything built, as one list: a feature that arrives takes its rows away.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.admin.request import Request, Response
+from magnetar.admin.route import Handler, Route, delete, get, post, put
+from magnetar.base.errors import NotBuilt
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+_TOPIC = "/admin/v2/{domain}/{{tenant}}/{{namespace}}/{{topic}}"
+_NAMESPACE = "/admin/v2/namespaces/{tenant}/{namespace}"
+
+# Above these every path, up to `_DEPTH` parts deep, is the feature's.
+FEATURES = {
+    "functions": ["/admin/v2/functions", "/admin/v3/functions", "/admin/v2/worker", "/admin/v2/worker-stats"],
+    "connectors (sources)": ["/admin/v3/sources"],
+    "connectors (sinks)": ["/admin/v3/sinks"],
+    "packages": ["/admin/v3/packages"],
+    "transactions": ["/admin/v3/transactions"],
+    "scalable topics": ["/admin/v2/scalable", "/admin/v2/segments"],
+    "resource groups": ["/admin/v2/resourcegroups"],
+    "resource quotas": ["/admin/v2/resource-quotas"],
+    "bookies": ["/admin/v2/bookies"],
+    "broker statistics (use /metrics)": ["/admin/v2/broker-stats"],
+    "REST produce and consume": ["/topics"],
+}
+_DEPTH = 8
+
+OF_TOPICS = {
+    "compaction": "compaction",
+    "offload": "offloading",
+    "permissions": "authorization",
+    "truncate": "truncation",
+    "getMessageIdByIndex": "broker entry metadata",
+    "internal-info": "the internal form of ledgers (use internalStats)",
+    "backlog": "offline backlog statistics (use stats)",
+    "policies": "topic policies",
+}
+# Policies of single topics: none of them is obeyed yet.
+TOPIC_POLICIES = [
+    "autoSubscriptionCreation",
+    "backlogQuota",
+    "backlogQuotaMap",
+    "compactionThreshold",
+    "deduplicationEnabled",
+    "deduplicationSnapshotInterval",
+    "delayedDelivery",
+    "dispatchRate",
+    "dispatcherPauseOnAckStatePersistent",
+    "entryFilters",
+    "inactiveTopicPolicies",
+    "maxConsumers",
+    "maxConsumersPerSubscription",
+    "maxMessageSize",
+    "maxProducers",
+    "maxSubscriptionsPerTopic",
+    "maxUnackedMessagesOnConsumer",
+    "maxUnackedMessagesOnSubscription",
+    "messageTTL",
+    "offloadPolicies",
+    "persistence",
+    "publishRate",
+    "replication",
+    "replicatorDispatchRate",
+    "retention",
+    "schemaCompatibilityStrategy",
+    "schemaValidationEnforced",
+    "shadowTopics",
+    "subscribeRate",
+    "subscriptionDispatchRate",
+    "subscriptionTypesEnabled",
+]
+OF_NAMESPACES = {
+    "antiAffinity": "anti-affinity groups",
+    "clearBacklog": "clearing the backlog of a whole namespace",
+    "dispatcherPauseOnAckStatePersistent": "pausing on persistent acknowledgements",
+    "entryFilters": "entry filters",
+    "offloadDeletionLagMs": "offloading",
+    "offloadPolicies": "offloading",
+    "permissions": "authorization",
+    "resourcegroup": "resource groups",
+    "scalableTopicAutoScalePolicy": "scalable topics",
+    "schemaAutoUpdateCompatibilityStrategy": "schema compatibility checks",
+    "allowedTopicPropertyKeysForMetrics": "topic properties in metrics",
+}
+OF_CLUSTERS = {
+    "peers": "replication between clusters",
+    "migrate": "migration between clusters",
+    "failureDomains": "failure domains",
+    "namespaceIsolationPolicies": "isolation policies",
+}
+
+
+def _refuse(what: str) -> Handler:
+    async def refuse(node: Node, request: Request) -> Response:
+        raise NotBuilt(f"{what}: not built in this version of Magnetar")
+
+    return refuse
+
+
+def _every(path: str, what: str) -> list[Route]:
+    return [make(path, _refuse(what), f"Not built: {what}") for make in (get, put, post, delete)]
+
+
+def _routes() -> list[Route]:
+    routes: list[Route] = []
+    for what, roots in FEATURES.items():
+        for root in roots:
+            tail = ""
+            for depth in range(_DEPTH):
+                routes += _every(root + tail, what)
+                tail += f"/{{part{depth}}}"
+    for domain in ("persistent", "non-persistent"):
+        topic = _TOPIC.format(domain=domain)
+        for name, what in OF_TOPICS.items():
+            routes += _every(f"{topic}/{name}", what)
+        for name in TOPIC_POLICIES:
+            routes += _every(f"{topic}/{name}", f"the topic policy {name}")
+    for name, what in OF_NAMESPACES.items():
+        routes += _every(f"{_NAMESPACE}/{name}", what)
+        routes += _every(f"{_NAMESPACE}/{name}/{{part0}}", what)
+    for name, what in OF_CLUSTERS.items():
+        routes += _every(f"/admin/v2/clusters/{{cluster}}/{name}", what)
+        routes += _every(f"/admin/v2/clusters/{{cluster}}/{name}/{{part0}}", what)
+    return routes
+
+
+ROUTES = _routes()

@@ -1,0 +1,149 @@
+"""A request and its answer as values, and how parameters and bodies are read from them.
+
+No web framework here: `path` is as it came, percent-encoded, so that an encoded slash stays inside its part; header
+names are lower case. A parameter that is no number where one is needed is 404 and a body that is no JSON is 400 text,
+both as Pulsar answers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from magnetar.base.errors import Misuse, NotFound
+from magnetar.base.names import Domain, NamespaceName, TopicName, namespace_name, topic_name
+
+JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+
+T = TypeVar("T")
+
+
+class BadBody(Misuse):
+    """Not the JSON that was asked for. Told as plain text: clients of Pulsar know it so."""
+
+    http = 400
+
+
+class UnsupportedBody(Misuse):
+    """A body that does not say that it is JSON."""
+
+    http = 415
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    parts: Mapping[str, str] = field(default_factory=dict)  # of the path, by their names in the route, decoded
+    principal: str | None = None
+
+    def read(self, kind: type[T] | Any) -> T | None:
+        """The body as this type; None where there is none or it is null."""
+        if not self.body.strip():
+            return None
+        written = self.headers.get("content-type", "").split(";")[0].strip().lower()
+        if written != JSON and not written.endswith("+json"):
+            raise UnsupportedBody(f"the body must be JSON: send it with Content-Type: {JSON}")
+        try:
+            found: T | None = msgspec.json.decode(self.body, type=kind | None, strict=True)
+        except msgspec.DecodeError as error:
+            raise BadBody(str(error)) from error
+        return found
+
+    def need(self, kind: type[T]) -> T:
+        """The body, which must be there."""
+        found: T | None = self.read(kind)
+        if found is None:
+            raise BadBody("The request entity cannot be empty.")
+        return found
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """A query parameter; whatever is not `true` is false, as Pulsar reads it."""
+        text = self.query.get(name)
+        return default if text is None else text.lower() == "true"
+
+    def number(self, name: str, default: int | None = None) -> int:
+        """A number of the path or the query."""
+        text = self.parts.get(name, self.query.get(name))
+        if text is None and default is not None:
+            return default
+        try:
+            number = int(text or "")
+        except ValueError:
+            raise NotFound(f"{name} is not a number: {text}") from None
+        if not -(2**63) <= number < 2**63 or "_" in (text or ""):
+            raise NotFound(f"{name} is not a number: {text}")
+        return number
+
+    # What a path names
+
+    @property
+    def tenant(self) -> str:
+        return self.parts["tenant"]
+
+    @property
+    def namespace(self) -> NamespaceName:
+        try:
+            return namespace_name(f"{self.parts['tenant']}/{self.parts['namespace']}")
+        except Misuse as error:
+            raise Misuse("Namespace name is not valid", why=error.what) from error
+
+    @property
+    def domain(self) -> Domain:
+        """Of a topic's route: a part of its own in lookups, the third one in /admin/v2/persistent/..."""
+        text = self.parts.get("domain") or self.path.split("/")[3]
+        try:
+            return Domain(text)
+        except ValueError:
+            raise Misuse(f"{text} is no topic domain: use persistent or non-persistent") from None
+
+    @property
+    def topic(self) -> TopicName:
+        tenant, namespace, topic = (self.parts[part] for part in ("tenant", "namespace", "topic"))
+        domain = self.domain
+        try:
+            if "/" in topic:
+                raise Misuse("a topic's name holds no slash")
+            return topic_name(f"{domain}://{tenant}/{namespace}/{topic}")
+        except Misuse as error:
+            raise Misuse("Topic name is not valid", why=error.what) from error
+
+
+Body = bytes | AsyncIterator[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    status: int = 204
+    body: Body = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+DONE = Response(204)  # a success without a value
+EMPTY = Response(200)  # an unset policy, and some successes: 200, nothing in it
+
+
+def shown(document: Any, status: int = 200) -> Response:
+    return Response(status, msgspec.json.encode(document), {"content-type": JSON})
+
+
+def text(words: str, status: int = 200, kind: str = TEXT) -> Response:
+    return Response(status, words.encode(), {"content-type": kind})
+
+
+def refused(status: int, reason: str, **headers: str) -> Response:
+    return Response(status, msgspec.json.encode({"reason": reason}), {"content-type": JSON, **headers})
+
+
+async def whole(response: Response) -> bytes:
+    """The body in one piece, for whoever does not stream."""
+    if isinstance(response.body, bytes):
+        return response.body
+    return b"".join([piece async for piece in response.body])

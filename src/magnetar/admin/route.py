@@ -1,0 +1,52 @@
+"""One route: method and path template, its handler, the documents it takes and gives, who may call it.
+
+The table of all routes is the source of dispatch and of the published OpenAPI description alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from magnetar.admin.request import Request, Response
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+Handler = Callable[["Node", Request], Awaitable[Response]]
+
+OPEN = ""  # nobody is asked: probes must work when nothing else does
+READ = "read"
+WRITE = "administer"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    method: str
+    path: str  # `/admin/v2/tenants/{tenant}`: a part in braces matches exactly one part of a path
+    handler: Handler
+    summary: str
+    takes: Any = None  # the body's type
+    gives: Any = None  # the answer's type; None: no body
+    action: str = READ
+
+    @property
+    def parts(self) -> list[str]:
+        return self.path.strip("/").split("/")
+
+
+def get(path: str, handler: Handler, summary: str, gives: Any = None, action: str = READ) -> Route:
+    return Route("GET", path, handler, summary, gives=gives, action=action)
+
+
+def put(path: str, handler: Handler, summary: str, takes: Any = None, gives: Any = None) -> Route:
+    return Route("PUT", path, handler, summary, takes, gives, WRITE)
+
+
+def post(path: str, handler: Handler, summary: str, takes: Any = None, gives: Any = None) -> Route:
+    return Route("POST", path, handler, summary, takes, gives, WRITE)
+
+
+def delete(path: str, handler: Handler, summary: str, gives: Any = None) -> Route:
+    return Route("DELETE", path, handler, summary, gives=gives, action=WRITE)

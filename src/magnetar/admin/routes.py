@@ -1,0 +1,180 @@
+"""The table of all routes, and the one way through it: a request in, a response out, whatever happens.
+
+Literal parts win over parameters, and a path that matches several routes is served by the one that has the method. An
+error of the tree is `{"reason": ...}` with its own status; an unknown path is 404, a wrong method 405 with `Allow`;
+anything unexpected is a 500 that says only so, with the trace in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from magnetar.admin import (
+    brokers,
+    clusters,
+    health,
+    lookup,
+    messages,
+    metrics,
+    namespaces,
+    notbuilt,
+    openapi,
+    partitions,
+    policies,
+    schemas,
+    stats,
+    subscriptions,
+    tenants,
+    topics,
+)
+from magnetar.admin.request import TEXT, BadBody, Request, Response, refused, text, whole
+from magnetar.admin.route import OPEN, Route
+from magnetar.base.errors import LimitExceeded, MagnetarError, NotBuilt
+from magnetar.base.limits import HTTP_BODY_BYTES_MAX, HTTP_PATH_CHARS_MAX
+from magnetar.observe.log import get
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+log = get("admin")
+
+
+class Table:
+    """Routes by the parts of their paths."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes = list(routes)
+        self._root = _Part()
+        for route in self.routes:
+            self._root.add(route, route.parts)
+
+    def match(self, path: str) -> list[tuple[dict[str, Route], dict[str, str]]]:
+        """Every template that fits, the most literal first: its routes by method, and what the parts are."""
+        parts = [unquote(part, errors="strict") for part in path.removeprefix("/").removesuffix("/").split("/")]
+        return list(self._root.find(parts, 0, ()))
+
+
+class _Part:
+    """What may follow one prefix of templates."""
+
+    def __init__(self) -> None:
+        self.literal: dict[str, _Part] = {}
+        self.any: _Part | None = None
+        self.routes: dict[str, Route] = {}
+        self.names: list[str] = []
+
+    def add(self, route: Route, parts: list[str]) -> None:
+        place = self
+        for part in parts:
+            if part.startswith("{"):
+                place.any = place.any or _Part()
+                place = place.any
+            else:
+                place = place.literal.setdefault(part, _Part())
+        assert route.method not in place.routes, f"two routes for {route.method} {route.path}"
+        place.routes[route.method] = route
+        place.names = [part[1:-1] for part in parts if part.startswith("{")]
+
+    def find(
+        self, parts: list[str], index: int, taken: tuple[str, ...]
+    ) -> Iterator[tuple[dict[str, Route], dict[str, str]]]:
+        if index == len(parts):
+            if self.routes:
+                yield self.routes, dict(zip(self.names, taken, strict=True))
+            return
+        part = parts[index]
+        if part in self.literal:
+            yield from self.literal[part].find(parts, index + 1, taken)
+        if self.any is not None and part:
+            yield from self.any.find(parts, index + 1, (*taken, part))
+
+
+@cache
+def table() -> Table:
+    rooms = (
+        brokers,
+        clusters,
+        health,
+        lookup,
+        messages,
+        metrics,
+        namespaces,
+        openapi,
+        partitions,
+        policies,
+        schemas,
+        stats,
+        subscriptions,
+        tenants,
+        topics,
+        notbuilt,
+    )
+    return Table(route for room in rooms for route in room.ROUTES)
+
+
+async def handle(node: Node, request: Request) -> Response:
+    try:
+        return await _handle(node, request)
+    except BadBody as error:
+        return text(error.what, error.http_status, TEXT)
+    except MagnetarError as error:
+        if error.http_status >= 500 and not isinstance(error, NotBuilt):
+            log.warning("request failed", method=request.method, path=request.path, error=str(error))
+        return refused(error.http_status, error.what)
+    except Exception as error:
+        log.crashed("request crashed", error, method=request.method, path=request.path)
+        node.metrics.request_failures.value += 1
+        return refused(500, "an error inside the broker: its log has the trace")
+
+
+async def _handle(node: Node, request: Request) -> Response:
+    if len(request.body) > HTTP_BODY_BYTES_MAX:
+        raise LimitExceeded(f"the body is larger than {HTTP_BODY_BYTES_MAX} bytes", http_status=413)
+    if len(request.path) > HTTP_PATH_CHARS_MAX:
+        raise LimitExceeded(f"the path is longer than {HTTP_PATH_CHARS_MAX} characters", http_status=414)
+    try:
+        found = table().match(request.path)
+    except UnicodeDecodeError:
+        return refused(400, "the path is not UTF-8")
+    if not found:
+        return refused(404, f"there is no such path: {request.path}")
+    allowed = sorted({method for routes, _ in found for method in routes} | {"OPTIONS"})
+    if request.method == "OPTIONS":
+        return Response(200, b"", {"allow": ",".join(allowed)})
+    method = "GET" if request.method == "HEAD" else request.method
+    for routes, parts in found:
+        route = routes.get(method)
+        if route is not None:
+            response = await _call(node, route, replace(request, parts=parts))
+            return response if request.method != "HEAD" else await _head(response)
+    return refused(405, f"{request.method} is not allowed here", allow=",".join(allowed))
+
+
+async def _call(node: Node, route: Route, request: Request) -> Response:
+    if route.action != OPEN:
+        principal = _principal(node, request.headers)
+        node.allow(principal, route.action, _resource(request.parts))
+        request = replace(request, principal=principal)
+    return await route.handler(node, request)
+
+
+async def _head(response: Response) -> Response:
+    size = len(await whole(response))
+    return Response(response.status, b"", {**response.headers, "content-length": str(size)})
+
+
+def _principal(node: Node, headers: Mapping[str, str]) -> str | None:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and token:
+        return node.access.authenticate("token", token.strip().encode())
+    return node.access.authenticate("none", b"")
+
+
+def _resource(parts: Mapping[str, str]) -> str:
+    """The most precise thing a path names."""
+    words = [parts[name] for name in ("tenant", "namespace", "topic") if name in parts]
+    return "/".join(words) if words else "cluster"

@@ -1,0 +1,156 @@
+"""The skin: Starlette's requests and responses and uvicorn's HTTP parser on the broker's own loop. Nobody else knows
+them.
+
+The listening socket is made by the running loop and signals stay with whoever owns the process. Bodies are read up to a
+bound and within a time, requests in flight are bounded, and stopping waits for what is being answered, but not for
+ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+from urllib.parse import unquote_plus
+
+import uvicorn
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as WebRequest
+from starlette.responses import Response as WebResponse
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from magnetar.admin.rates import observe
+from magnetar.admin.request import Request, Response, refused
+from magnetar.admin.routes import handle
+from magnetar.base.errors import Conflict
+from magnetar.base.limits import (
+    HTTP_BODY_BYTES_MAX,
+    HTTP_BODY_S,
+    HTTP_GZIP_BYTES_MIN,
+    HTTP_HEADER_BYTES_MAX,
+    HTTP_REQUESTS_MAX,
+    HTTP_STOP_S,
+)
+from magnetar.observe.log import get
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+log = get("web")
+
+
+class WebServer:
+    """`start` binds and serves; `stop` answers what is open and lets go of the port."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._state = ServerState()
+        self._server: asyncio.Server | None = None
+        self._config = uvicorn.Config(
+            GZipMiddleware(self._serve, minimum_size=HTTP_GZIP_BYTES_MIN),
+            http="h11",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            limit_concurrency=HTTP_REQUESTS_MAX,
+            h11_max_incomplete_event_size=HTTP_HEADER_BYTES_MAX,
+        )
+
+    async def start(self, host: str, port: int) -> int:
+        """The port it listens on. Conflict: the address cannot be had, and why."""
+        self._config.load()
+        observe(self._node)
+        try:
+            self._server = await asyncio.get_running_loop().create_server(self._protocol, host, port)
+        except OSError as error:
+            raise Conflict(
+                f"the REST server cannot listen on {host}:{port}: {error.strerror}; choose another webServicePort"
+            ) from error
+        bound: int = self._server.sockets[0].getsockname()[1]
+        log.info("serving", port=bound)
+        return bound
+
+    async def stop(self) -> None:
+        if self._server is None:
+            return
+        self._server.close()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        tasks = list(self._state.tasks)
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=HTTP_STOP_S)
+            for task in late:
+                task.cancel()
+        await asyncio.sleep(0)  # transports that were told to close do so in the next turn
+        self._server = None
+
+    def _protocol(self) -> asyncio.Protocol:
+        return self._config.http_protocol_class(  # type: ignore[call-arg]
+            config=self._config, server_state=self._state, app_state={}
+        )
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        web = WebRequest(scope, receive)
+        try:
+            response = await self._answer(web)
+        except ClientDisconnect:
+            return
+        headers = {
+            "server": "magnetar",
+            "date": formatdate(self._node.runtime.wall() / 1000, usegmt=True),
+            "vary": "Accept-Encoding",
+            **response.headers,
+        }
+        if isinstance(response.body, bytes):
+            answer = WebResponse(response.body, response.status, headers)
+        else:
+            answer = StreamingResponse(response.body, response.status, headers)
+        await answer(scope, receive, send)
+
+    async def _answer(self, web: WebRequest) -> Response:
+        try:
+            async with asyncio.timeout(HTTP_BODY_S):
+                body = await _body(web)
+        except TimeoutError:
+            return refused(408, f"the body did not arrive within {HTTP_BODY_S:.0f} s", connection="close")
+        if body is None:
+            return refused(413, f"the body is larger than {HTTP_BODY_BYTES_MAX} bytes", connection="close")
+        raw: bytes = web.scope.get("raw_path") or web.scope["path"].encode()
+        request = Request(
+            method=web.method,
+            path=raw.split(b"?")[0].decode("latin-1"),
+            query=_query(web.scope["query_string"]),
+            headers={name.lower(): value for name, value in web.headers.items()},
+            body=body,
+        )
+        return await handle(self._node, request)
+
+
+async def _body(web: WebRequest) -> bytes | None:
+    """None: too large; no more than the bound is ever held."""
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in web.stream():
+        size += len(piece)
+        if size > HTTP_BODY_BYTES_MAX:
+            return None
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _query(raw: bytes) -> dict[str, str]:
+    """By name, the first value of each; broken escapes stay as they are."""
+    found: dict[str, str] = {}
+    for pair in raw.decode("latin-1").split("&"):
+        name, _, value = pair.partition("=")
+        if name:
+            found.setdefault(unquote_plus(name), unquote_plus(value))
+    return found

@@ -1,0 +1,48 @@
+"""Topics as REST shows them: partitions, message ids, positions to seek to."""
+
+from __future__ import annotations
+
+import msgspec
+
+EARLIEST = (-1, -1)
+LATEST = (2**63 - 1, 2**63 - 1)
+
+
+class PartitionedTopicMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
+    partitions: int
+    deleted: bool | None = None
+    properties: dict[str, str] | None = None
+
+
+class MessageId(msgspec.Struct, frozen=True):
+    ledgerId: int
+    entryId: int
+    partitionIndex: int = -1
+    batchIndex: int = -1
+    batchSize: int = 0
+
+
+class ResetCursor(msgspec.Struct, frozen=True):
+    """Where a subscription starts or goes to. `excluded`: behind that message rather than at it."""
+
+    ledgerId: int = -1
+    entryId: int = -1
+    partitionIndex: int = -1
+    batchIndex: int = -1
+    excluded: bool = False
+    properties: dict[str, str] | None = None
+
+
+class BacklogAnalysis(msgspec.Struct, frozen=True):
+    entries: int
+    messages: int
+    markerMessages: int = 0
+    filterRejectedEntries: int = 0
+    filterAcceptedEntries: int = 0
+    filterRescheduledEntries: int = 0
+    filterRejectedMessages: int = 0
+    filterAcceptedMessages: int = 0
+    filterRescheduledMessages: int = 0
+    aborted: bool = False
+    firstMessageId: str | None = None
+    lastMessageId: str | None = None
