@@ -2,8 +2,7 @@
 
 `crash()` is what a process finds afterwards: the same ledgers without their handles, and of the runs still in flight
 as many as the test lets land. `fail_append` kills the writer at its next run, `hold` keeps completions back until
-`release`, `peer()` is another process on the same ledgers. Readers of a ledger that is still written see its end as
-it was when they were opened: the least that the contract promises.
+`release`, `peer()` is another process on the same ledgers.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from magnetar.base.errors import Closed, Fenced, MagnetarError, NoSuchEntry, NoSuchLedger
+from magnetar.base.errors import Closed, Fenced, MagnetarError, Misuse, NoSuchEntry, NoSuchLedger
 from magnetar.ledger.run import Run
 from magnetar.ledger.store import Done, LedgerInfo
 from simulation.power import Power
@@ -41,6 +40,11 @@ class Stored:
         self.sealed = True
 
     @property
+    def last_entry(self) -> int:
+        """The last one acknowledged, as far as anybody knows."""
+        return len(self.entries) - 1 if self.sealed or self.writer is None else self.writer.lac
+
+    @property
     def bytes(self) -> int:
         return sum(map(len, self.entries))
 
@@ -62,6 +66,7 @@ class MemoryLedgers:
         self.recovery_keeps = (
             0  # of the runs in flight, how many a recovery finds: they were not acknowledged, any number is right
         )
+        self.readers_lag = False  # a reader knows the end as it was when it was opened: less than the contract promises
         self.held = False
         self.reads = 0
         self._writers: list[MemoryWriter] = []
@@ -130,10 +135,7 @@ class MemoryLedgers:
                     stored.land(run)
                 writer.die(Fenced("another owner recovered this ledger", ledger=ledger))
             stored.seal()
-        last = len(stored.entries) - 1
-        if not stored.sealed and stored.writer is not None:
-            last = stored.writer.lac
-        return MemoryReader(self, stored, last)
+        return MemoryReader(self, stored)
 
     async def delete(self, ledger: int) -> None:
         await self._turn()
@@ -146,8 +148,7 @@ class MemoryLedgers:
     async def info(self, ledger: int) -> LedgerInfo:
         await self._turn()
         stored = self._find(ledger)
-        last = len(stored.entries) - 1 if stored.sealed or stored.writer is None else stored.writer.lac
-        return LedgerInfo(ledger, stored.sealed, last, stored.bytes, dict(stored.custom))
+        return LedgerInfo(ledger, stored.sealed, stored.last_entry, stored.bytes, dict(stored.custom))
 
     async def list(self, custom: dict[str, str]) -> list[int]:
         await self._turn()
@@ -192,6 +193,8 @@ class MemoryWriter:
         return self._length
 
     def append(self, run: Run, done: Done) -> None:
+        if not len(run):
+            raise Misuse("a run holds at least one entry", ledger=self.ledger)
         if self.store.power.spent():
             return
         loop = asyncio.get_running_loop()
@@ -237,29 +240,29 @@ class MemoryWriter:
 
 
 class MemoryReader:
-    def __init__(self, store: MemoryLedgers, stored: Stored, last_entry: int) -> None:
+    def __init__(self, store: MemoryLedgers, stored: Stored) -> None:
         self.ledger = stored.ledger
         self._store = store
         self._stored = stored
-        self._last = last_entry
+        self._known = stored.last_entry if store.readers_lag else None
 
     @property
     def last_entry(self) -> int:
-        return self._last
+        return self._stored.last_entry if self._known is None else self._known
 
     @property
     def length(self) -> int:
-        return sum(map(len, self._stored.entries[: self._last + 1]))
+        return sum(map(len, self._stored.entries[: self.last_entry + 1]))
 
     @property
     def sealed(self) -> bool:
         return self._stored.sealed
 
     async def read(self, first: int, last: int, bytes_max: int) -> Run:
-        await self._check(first)
+        await self._check(first, last)
         self._store.reads += 1
         stop, size = first, 0
-        while stop <= min(last, self._last):
+        while stop <= min(last, self.last_entry):
             size += len(self._stored.entries[stop])
             if size > bytes_max and stop > first:
                 break
@@ -272,13 +275,15 @@ class MemoryReader:
         return Run(b"".join(body), offsets, counts, sum(counts), self.ledger, first)
 
     async def count(self, first: int, last: int) -> tuple[int, int]:
-        await self._check(first)
+        await self._check(first, last)
         stored = self._stored
         return sum(stored.counts[first : last + 1]), sum(map(len, stored.entries[first : last + 1]))
 
-    async def _check(self, first: int) -> None:
+    async def _check(self, first: int, last: int) -> None:
+        if not 0 <= first <= last:
+            raise Misuse("a read goes from an entry to one that is not before it", first=first, last=last)
         await asyncio.sleep(0)
         if self.ledger not in self._store.shelf.ledgers:
             raise NoSuchLedger("the ledger was deleted", ledger=self.ledger)
-        if not 0 <= first <= self._last:
-            raise NoSuchEntry("the ledger ends before this entry", ledger=self.ledger, entry=first, last=self._last)
+        if first > self.last_entry:
+            raise NoSuchEntry("the ledger ends before this entry", ledger=self.ledger, entry=first)

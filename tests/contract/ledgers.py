@@ -16,6 +16,7 @@ from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.runtime.real import RealRuntime
 from simulation.disk import ForgetfulFiles
 from simulation.inline import InlineRuntime
+from simulation.ledgers import MemoryLedgers
 from simulation.store import MemoryStore
 
 SEGMENT_BYTES = 8192  # small, so that every test of some length rolls
@@ -103,7 +104,24 @@ class LocalForgetful:
         pass
 
 
-WORLDS: dict[str, type[World]] = {"local": LocalOnDisk, "local-forgetful": LocalForgetful}
+class InMemory:
+    """The engine that other rooms' tests stand on."""
+
+    def __init__(self, directory: Path) -> None:
+        self.ledgers = MemoryLedgers()
+
+    async def start(self) -> MemoryLedgers:
+        self.ledgers = self.ledgers.crash()
+        return self.ledgers
+
+    async def crash(self) -> MemoryLedgers:
+        return await self.start()
+
+    async def end(self) -> None:
+        pass
+
+
+WORLDS: dict[str, type[World]] = {"local": LocalOnDisk, "local-forgetful": LocalForgetful, "memory": InMemory}
 
 Body = Callable[[World, LedgerStore], Awaitable[None]]
 On = Callable[[Body], None]

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from magnetar.base.errors import Closed, Fenced, MagnetarError, Sealed, Unavailable
+from magnetar.base.errors import Closed, Fenced, MagnetarError, Misuse, Sealed, Unavailable
 from magnetar.base.ids import BEFORE_ALL, Position
 from magnetar.base.limits import (
     LEDGER_AGE_S_MAX,
@@ -122,6 +122,8 @@ class Appender:
         return len(self._queue) + (len(self._pen.in_flight) if self._pen is not None else 0)
 
     def append(self, run: Run, done: Appended) -> None:
+        if not run.counts:
+            raise Misuse("a run holds at least one entry", path=self._book.path)
         pen = self._pen
         if self.refusal is not None:
             asyncio.get_running_loop().call_soon(done, run, self.refusal)

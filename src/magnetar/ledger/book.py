@@ -122,7 +122,7 @@ class Book:
             self.terminated = _decode_position(record.pop("terminated", None))
             self.properties = {str(key): str(item) for key, item in record.pop("properties", {}).items()}
             self.deleting = bool(record.pop("deleting", False))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise Corrupt("the record of a topic cannot be read", path=self.path) from error
         if any(low.ledger >= high.ledger for low, high in pairwise(links)):
             raise Corrupt("the record of a topic names its ledgers out of order", path=self.path)
@@ -134,7 +134,7 @@ def decode_record(path: str, value: bytes, version: int) -> dict[str, Any]:
     """The fields of a versioned record, without `v` and `by`; nothing at all is an empty record."""
     try:
         record = msgspec.json.decode(value) if value else {}
-    except msgspec.DecodeError as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Corrupt("a record cannot be read", path=path) from error
     if not isinstance(record, dict):
         raise Corrupt("a record is not an object", path=path)

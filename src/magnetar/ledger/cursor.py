@@ -272,5 +272,5 @@ def _mark(fields: Mapping[str, Any]) -> Position:
     try:
         ledger, entry = fields["mark"]
         return Position(int(ledger), int(entry))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise Corrupt("the record of a cursor has no mark") from error

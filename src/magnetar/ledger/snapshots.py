@@ -172,7 +172,7 @@ class SnapshotLog:
             pointer = record.get("snapshot")
             self._ledger = None if pointer is None else int(pointer["ledger"])
             kind = record.get("kind", self.kind)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise Corrupt("the record of a snapshot ledger cannot be read", path=self.path) from error
         if kind != self.kind:
             raise Refused(f"the record holds {kind}, not {self.kind}", path=self.path)

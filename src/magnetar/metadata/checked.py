@@ -6,7 +6,7 @@ token into the value: equal bytes are taken for one's own.
 
 from __future__ import annotations
 
-from magnetar.base.errors import BadVersion, Unknown
+from magnetar.base.errors import BadVersion, MagnetarError, Unknown
 from magnetar.base.limits import METADATA_CHECKED_TRIES_MAX
 from magnetar.metadata.store import ABSENT, MetadataStore, Node, Stat
 
@@ -26,12 +26,18 @@ async def put_checked(store: MetadataStore, path: str, value: bytes, *, expected
                 raise  # every try of ours was answered: nothing of ours happened
         except Unknown as error:
             silent = error
+        except MagnetarError as error:
+            if silent is None:
+                raise
+            raise silent from error  # an earlier try may have happened: a plain refusal now does not undo it
         try:
             await store.sync(path)
             node = await store.get(path)
         except Unknown as error:
             silent = error
             continue
+        except MagnetarError as error:
+            raise silent from error
         if node is not None and node.value == value and node.stat.version != expected:
             return node.stat
         if not _stands(node, expected):

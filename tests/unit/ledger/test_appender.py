@@ -6,7 +6,17 @@ import asyncio
 
 import pytest
 
-from magnetar.base.errors import Closed, Fenced, NotEnoughNodes, NotReady, Sealed, StorageFailed, TimedOut, Unknown
+from magnetar.base.errors import (
+    Closed,
+    Fenced,
+    Misuse,
+    NotEnoughNodes,
+    NotReady,
+    Sealed,
+    StorageFailed,
+    TimedOut,
+    Unknown,
+)
 from magnetar.base.ids import BEFORE_ALL, Position
 from magnetar.base.limits import LEDGER_DEATHS_MAX
 from simulation.store import Fault, lost
@@ -36,6 +46,16 @@ def test_runs_given_while_the_first_ledger_is_made_keep_their_order():
         await settle()
         assert answers.confirmed == [f"{index}:x".encode() for index in range(20)]
         assert not answers.failed
+
+    asyncio.run(body())
+
+
+def test_an_empty_run_is_the_callers_mistake():
+    async def body():
+        managed = await World().open()
+        with pytest.raises(Misuse):
+            managed.append(a_run(), Answers())
+        assert await publish(managed, "1:a") == [Position(1, 0)]
 
     asyncio.run(body())
 

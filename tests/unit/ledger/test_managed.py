@@ -110,7 +110,9 @@ def test_a_read_is_bounded_by_entries_and_bytes_and_never_spans_ledgers():
 
 def test_a_backlog_read_of_the_ledger_that_is_written_sees_what_was_confirmed_since_it_was_opened():
     async def body():
-        managed = await World(config=a_config(cache_bytes=0)).open()
+        world = World(config=a_config(cache_bytes=0))
+        world.ledgers.readers_lag = True
+        managed = await world.open()
         await publish(managed, "1:a")
         assert await contents(managed) == [b"1:a"]
         await publish(managed, "2:b")

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from magnetar.ledger.orphans import data_custom, named_ledgers, snapshot_custom, sweep
 from tests.unit.ledger.world import PATH, World, publish
 
@@ -35,8 +37,21 @@ def test_a_ledger_that_gets_its_record_between_two_sweeps_stays():
     asyncio.run(body())
 
 
-def test_records_of_others_name_no_ledgers():
-    assert named_ledgers(b"") == set()
-    assert named_ledgers(b"\x08\x01protobuf") == set()
-    assert named_ledgers(b"[1]") == set()
-    assert named_ledgers(b'{"ledgers":[{"id":4},{"id":9}],"snapshot":{"ledger":7}}') == {4, 7, 9}
+@pytest.mark.parametrize(
+    "value", [b'{"v":2}', b"\x08\x01protobuf", b"[1]", b'{"v":1,"ledgers":[7]}', b'{"v":1,"snapshot":7}']
+)
+def test_a_record_that_cannot_be_read_keeps_all_its_ledgers(value):
+    async def body():
+        world = World()
+        await world.ledgers.create(data_custom(PATH))
+        await world.metadata.put(PATH, value)
+        suspects = await sweep(world.ledgers, world.metadata)
+        await sweep(world.ledgers, world.metadata, suspects | {1})
+        assert list(world.ledgers.shelf.ledgers) == [1]
+
+    asyncio.run(body())
+
+
+def test_a_record_names_its_chain_and_its_snapshots():
+    assert named_ledgers(PATH, b"") == set()
+    assert named_ledgers(PATH, b'{"ledgers":[{"id":4},{"id":9}],"snapshot":{"ledger":7}}') == {4, 7, 9}

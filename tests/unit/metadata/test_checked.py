@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from magnetar.base.errors import BadVersion, Unknown
+from magnetar.base.errors import BadVersion, NotReady, Unknown
 from magnetar.base.limits import METADATA_CHECKED_TRIES_MAX
 from magnetar.metadata.checked import put_checked
 from magnetar.metadata.store import ABSENT
-from simulation.store import MemoryStore, lost
+from simulation.store import Fault, MemoryStore, lost
 
 
 @pytest.mark.parametrize("happened", [True, False])
@@ -75,5 +75,19 @@ def test_a_store_that_stays_silent_ends_as_unknown() -> None:
         with pytest.raises(Unknown):
             await put_checked(store, "/a", b"mine", expected=ABSENT)
         assert store.puts == 0
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("answered", [0, 2])
+def test_a_refusal_after_a_lost_answer_is_not_called_definite(answered: int) -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        refusal = Fault(NotReady("no quorum"), happened=False)
+        store.faults.extend([lost(happened=True), *[lost(happened=False)] * answered, refusal])
+        with pytest.raises(Unknown):
+            await put_checked(store, "/a", b"mine", expected=ABSENT)
+        store.faults.clear()
+        assert await store.get("/a") is not None
 
     asyncio.run(body())
