@@ -24,7 +24,7 @@ def subscribe(connection: Connection, command: pb.BaseCommand) -> None:
     known = connection.consumers.get(asked.consumer_id, ...)
     if known is None:
         return  # the same request again while the first is being worked on: one answer ends both
-    if known is not ...:
+    if isinstance(known, Consumer) and not known.closed:
         connection.write(success(asked.request_id))
         return
     connection.consumers[asked.consumer_id] = None
