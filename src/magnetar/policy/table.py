@@ -94,7 +94,9 @@ _LISTENING = [
     _key("bindAddress", TEXT, "0.0.0.0", "Address the broker and the REST server listen on."),
     _key("advertisedAddress", TEXT, "localhost", "Host that lookups answer; clients must be able to reach it."),
     _key("advertisedListeners", TEXT, "", "Further listeners, `name:pulsar://host:port` with commas between them."),
-    _key("internalListenerName", TEXT, "internal", "Listener that is answered when a lookup names none."),
+    _key(
+        "internalListenerName", TEXT, "internal", "Listener that is answered when a lookup names none.", honoured=False
+    ),
     _key("brokerServicePort", PORT, 6650, "Port of the binary protocol; 0 lets the system choose."),
     _key("webServicePort", PORT, 8080, "Port of REST; 0 lets the system choose."),
     _key("brokerServicePortTls", PORT, None, "TLS port of the binary protocol.", honoured=False),
@@ -104,6 +106,7 @@ _LISTENING = [
         POSITIVE,
         30,
         "A silent connection is pinged after this long and closed after twice that.",
+        honoured=False,
     ),
     _key(
         "maxMessageSize",
@@ -111,20 +114,22 @@ _LISTENING = [
         5242880,
         "Largest message in bytes; announced to clients. Frames may be 10 KiB larger.",
     ),
-    _key("brokerMaxConnections", COUNT, 0, "Connections at once; 0 is no limit."),
-    _key("brokerMaxConnectionsPerIp", COUNT, 0, "Connections of one address at once; 0 is no limit."),
+    _key("brokerMaxConnections", COUNT, 0, "Connections at once; 0 is no limit.", honoured=False),
+    _key("brokerMaxConnectionsPerIp", COUNT, 0, "Connections of one address at once; 0 is no limit.", honoured=False),
     _key(
         "maxConcurrentLookupRequest",
         POSITIVE,
         50000,
         "Lookups at once; more are answered TooManyRequests.",
         dynamic=True,
+        honoured=False,
     ),
     _key(
         "maxPendingPublishRequestsPerConnection",
         POSITIVE,
         1000,
         "Entries of one connection that wait for the disk before its socket is no longer read.",
+        honoured=False,
     ),
     _key(
         "maxMessagePublishBufferSizeInMB",
@@ -132,8 +137,16 @@ _LISTENING = [
         512,
         "Payload of all connections that waits for the disk before sockets are no longer read; -1 is no limit.",
         dynamic=True,
+        honoured=False,
     ),
-    _key("brokerShutdownTimeoutMs", COUNT, 60000, "How long a stopping broker waits for its topics.", dynamic=True),
+    _key(
+        "brokerShutdownTimeoutMs",
+        COUNT,
+        60000,
+        "How long a stopping broker waits for its topics.",
+        dynamic=True,
+        honoured=False,
+    ),
     _key(
         "exposingBrokerEntryMetadataToClientEnabled",
         BOOL,
@@ -207,6 +220,7 @@ _TOPICS = [
         dynamic=True,
         namespace="inactive_topic_policies.deleteWhileInactive",
         topic="inactiveTopicPolicies.deleteWhileInactive",
+        honoured=False,
     ),
     _key(
         "brokerDeleteInactiveTopicsFrequencySeconds",
@@ -214,6 +228,7 @@ _TOPICS = [
         60,
         "How often unused topics are looked for.",
         dynamic=True,
+        honoured=False,
     ),
     _key(
         "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds",
@@ -223,6 +238,7 @@ _TOPICS = [
         dynamic=True,
         namespace="inactive_topic_policies.maxInactiveDurationSeconds",
         topic="inactiveTopicPolicies.maxInactiveDurationSeconds",
+        honoured=False,
     ),
     _key(
         "brokerDeleteInactiveTopicsMode",
@@ -232,6 +248,7 @@ _TOPICS = [
         dynamic=True,
         namespace="inactive_topic_policies.inactiveTopicDeleteMode",
         topic="inactiveTopicPolicies.inactiveTopicDeleteMode",
+        honoured=False,
     ),
     _key(
         "brokerDeleteInactivePartitionedTopicMetadataEnabled",
@@ -239,6 +256,7 @@ _TOPICS = [
         False,
         "Forget a partitioned topic whose partitions were all deleted as unused.",
         dynamic=True,
+        honoured=False,
     ),
     _key("subscriptionPatternMaxLength", POSITIVE, 50, "Longest pattern of a topic-list watch, in characters."),
     _key(
@@ -246,13 +264,18 @@ _TOPICS = [
         BOOL,
         True,
         "Evaluate patterns here and push changes of topic lists.",
+        honoured=False,
     ),
-    _key("enableBrokerTopicListWatcher", BOOL, True, "Serve topic-list watches."),
+    _key("enableBrokerTopicListWatcher", BOOL, True, "Serve topic-list watches.", honoured=False),
 ]
 
 _CONSUMING = [
     _key(
-        "acknowledgmentAtBatchIndexLevelEnabled", BOOL, True, "Keep acknowledgements of single messages inside a batch."
+        "acknowledgmentAtBatchIndexLevelEnabled",
+        BOOL,
+        True,
+        "Keep acknowledgements of single messages inside a batch.",
+        honoured=False,
     ),
     _key(
         "subscriptionTypesEnabled",
@@ -262,6 +285,7 @@ _CONSUMING = [
         dynamic=True,
         namespace="subscription_types_enabled",
         topic="subscriptionTypesEnabled",
+        honoured=False,
     ),
     _key(
         "subscriptionKeySharedUseConsistentHashing",
@@ -350,6 +374,7 @@ _CONSUMING = [
         "How exactly in time.",
         namespace="delayed_delivery_policies.tickTime",
         topic="delayedDeliveryTickTimeMillis",
+        honoured=False,
     ),
     _key(
         "delayedDeliveryMaxDelayInMillis",
@@ -358,10 +383,23 @@ _CONSUMING = [
         "Longest delay; 0 is no limit.",
         namespace="delayed_delivery_policies.maxDeliveryDelayInMillis",
         topic="delayedDeliveryMaxDelayInMillis",
+        honoured=False,
     ),
-    _key("dispatcherMaxReadBatchSize", POSITIVE, 100, "Entries one read of a backlog asks for at most.", dynamic=True),
     _key(
-        "dispatcherMaxReadSizeBytes", POSITIVE, 5242880, "Bytes one read of a backlog asks for at most.", dynamic=True
+        "dispatcherMaxReadBatchSize",
+        POSITIVE,
+        100,
+        "Entries one read of a backlog asks for at most.",
+        dynamic=True,
+        honoured=False,
+    ),
+    _key(
+        "dispatcherMaxReadSizeBytes",
+        POSITIVE,
+        5242880,
+        "Bytes one read of a backlog asks for at most.",
+        dynamic=True,
+        honoured=False,
     ),
     _key(
         "dispatcherMaxRoundRobinBatchSize",
@@ -369,6 +407,7 @@ _CONSUMING = [
         20,
         "Entries a Shared consumer gets before it is the next one's turn.",
         dynamic=True,
+        honoured=False,
     ),
     _key(
         "subscriptionExpirationTimeMinutes",
@@ -411,14 +450,26 @@ _STORING = [
         namespace="deduplicationSnapshotIntervalSeconds",
         topic="deduplicationSnapshotIntervalSeconds",
     ),
-    _key("brokerDeduplicationSnapshotFrequencyInSeconds", COUNT, 120, "How often it is looked whether one is due."),
+    _key(
+        "brokerDeduplicationSnapshotFrequencyInSeconds",
+        COUNT,
+        120,
+        "How often it is looked whether one is due.",
+        honoured=False,
+    ),
     _key(
         "brokerDeduplicationProducerInactivityTimeoutMinutes",
         POSITIVE,
         360,
         "A producer's sequence is forgotten after this long.",
     ),
-    _key("brokerDeduplicationMaxNumberOfProducers", POSITIVE, 10000, "Producers remembered for one topic."),
+    _key(
+        "brokerDeduplicationMaxNumberOfProducers",
+        POSITIVE,
+        10000,
+        "Producers remembered for one topic.",
+        honoured=False,
+    ),
     _key(
         "defaultRetentionTimeInMinutes",
         NUMBER,
@@ -435,7 +486,7 @@ _STORING = [
         namespace="retention_policies.retentionSizeInMB",
         topic="retentionPolicies.retentionSizeInMB",
     ),
-    _key("retentionCheckIntervalInSeconds", POSITIVE, 120, "How often it is looked what may go."),
+    _key("retentionCheckIntervalInSeconds", POSITIVE, 120, "How often it is looked what may go.", honoured=False),
     _key(
         "ttlDurationDefaultInSeconds",
         COUNT,
@@ -443,8 +494,9 @@ _STORING = [
         "Messages older than this count as acknowledged; 0 is never.",
         namespace="message_ttl_in_seconds",
         topic="messageTTLInSeconds",
+        honoured=False,
     ),
-    _key("messageExpiryCheckIntervalInMinutes", POSITIVE, 5, "How often messages are expired."),
+    _key("messageExpiryCheckIntervalInMinutes", POSITIVE, 5, "How often messages are expired.", honoured=False),
     _key("managedLedgerMaxEntriesPerLedger", POSITIVE, 50000, "A ledger is closed after this many entries."),
     _key("managedLedgerMinLedgerRolloverTimeMinutes", COUNT, 10, "But not before this long."),
     _key("managedLedgerMaxLedgerRolloverTimeMinutes", POSITIVE, 240, "A ledger is closed after this long."),
@@ -454,6 +506,7 @@ _STORING = [
         POSITIVE,
         200000,
         "Holes in a cursor from which on it is warned; none is ever dropped.",
+        honoured=False,
     ),
     _key(
         "managedLedgerCursorMaxEntriesPerLedger",

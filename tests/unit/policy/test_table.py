@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from magnetar.base.errors import Misuse
@@ -63,3 +66,16 @@ def test_a_wrong_value_is_refused_with_key_value_and_form(name: str, text: str, 
     with pytest.raises(Misuse, match=form) as refused:
         KEYS[name].read(text)
     assert refused.value.facts == {"key": name, "value": text}
+
+
+def test_a_key_is_honoured_exactly_if_somebody_asks_for_it() -> None:
+    """The page promises what the code does: wiring a key up, or taking it out, changes its row too."""
+    product = Path(__file__).parents[3] / "src" / "magnetar"
+    code = "".join(path.read_text() for path in sorted(product.rglob("*.py")) if path.name != "table.py")
+    asked = set(re.findall(r"\.(?:flag|number|text|get)\(\s*[\"'](\w+)[\"']", code)) | {
+        "enablePersistentTopics",  # chosen by domain, then asked for
+        "enableNonPersistentTopics",
+    }
+    assert sorted(name for name, key in KEYS.items() if key.honoured and name not in asked) == []
+    shown = {"metadataStoreUrl"}  # shown to people, and nothing follows from it
+    assert sorted(name for name, key in KEYS.items() if not key.honoured and name in asked - shown) == []
