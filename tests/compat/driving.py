@@ -36,7 +36,9 @@ def take(consumer: pulsar.Consumer, count: int, *, ack: bool = True, timeout_ms:
         try:
             message = consumer.receive(timeout_millis=timeout_ms)
         except pulsar.Timeout:
-            raise AssertionError(f"{number} of {count} messages came: {texts(taken)[-10:]}") from None
+            raise AssertionError(
+                f"{number} of {count} messages came: {[one.data()[:40] for one in taken[-10:]]}"
+            ) from None
         taken.append(message)
         if ack:
             consumer.acknowledge(message)
