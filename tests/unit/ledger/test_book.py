@@ -1,3 +1,5 @@
+"""The record of a managed ledger: what is read back, what is refused, and that memory follows it."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Cursors are flushed at the tick, a bounded number at a time, large ones less often."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Ledgers that a crash left behind are found by their marks and deleted at the second look."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Numbers and sections come back as they went in, and bytes that lie are corrupt."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Intervals against a set that holds every entry by itself."""
+
 from __future__ import annotations
 
 import pytest

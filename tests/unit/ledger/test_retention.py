@@ -1,3 +1,5 @@
+"""Which ledgers may go, by what is consumed, by age and by size."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""The newest runs of all topics under one bound, handed out without a copy."""
+
 from __future__ import annotations
 
 from magnetar.base.ids import Position
