@@ -11,6 +11,7 @@ import pytest
 
 from magnetar.base.errors import Corrupt
 from magnetar.wire import entry
+from magnetar.wire.metadata import by_protobuf
 from magnetar.wire.proto import pb
 from tests.golden import sent_frames
 
@@ -54,7 +55,7 @@ def test_recorded_entries_are_read_as_protobuf_reads_them(frame):
         assert entry.chunk(data) is None
     stamped = (message.entry_hash_min, message.entry_hash_max) if message.HasField("entry_hash_min") else None
     assert entry.stamps(data) == stamped
-    scanned, parsed = entry.read(data), entry._by_protobuf(data, first, last)
+    scanned, parsed = entry.read(data), by_protobuf(data, first, last)
     assert [getattr(scanned, name) for name in scanned.__slots__] == [
         getattr(parsed, name) for name in parsed.__slots__
     ]

@@ -1,0 +1,286 @@
+"""MessageMetadata scanned where it lies: the fields a broker looks at, the rest skipped.
+
+What the scan does not expect (groups, overlong numbers, values wider than their field) is left to protobuf, so that
+both read the same; what protobuf cannot parse is `Corrupt`. Fields a broker never looks at are skipped unread, so
+that garbage inside them passes. Hot: plain functions, so that mypyc compiles the file as it is. Bounds are trusted
+to come from `entry.metadata_bounds`.
+"""
+
+from __future__ import annotations
+
+from binascii import Error as Base64Error
+from binascii import a2b_base64
+
+from google.protobuf.message import DecodeError
+
+from magnetar.base.errors import Corrupt
+from magnetar.wire.proto import pb
+
+NO_MARKER = -1
+
+_INT32_LIMIT = 1 << 31
+
+
+class Metadata:
+    """The fields of MessageMetadata that a broker looks at. -1 and None stand for absent, protobuf's default
+    otherwise.
+    """
+
+    __slots__ = (
+        "chunk_id",
+        "chunks",
+        "compression",
+        "deliver_at",
+        "encrypted",
+        "hash_max",
+        "hash_min",
+        "highest_sequence_id",
+        "key",
+        "key_is_base64",
+        "marker",
+        "messages",
+        "null_value",
+        "ordering_key",
+        "producer",
+        "publish_time",
+        "sequence_id",
+        "txn_least",
+        "txn_most",
+        "uncompressed_size",
+        "uuid",
+    )
+
+    def __init__(self) -> None:
+        self.producer: bytes | None = None
+        self.sequence_id = -1
+        self.highest_sequence_id = -1
+        self.publish_time = 0
+        self.key: bytes | None = None
+        self.key_is_base64 = False
+        self.ordering_key: bytes | None = None
+        self.messages = -1  # num_messages_in_batch; -1: not a batch
+        self.deliver_at = 0
+        self.marker = NO_MARKER
+        self.compression = 0
+        self.uncompressed_size = 0
+        self.encrypted = False
+        self.null_value = False
+        self.uuid: bytes | None = None
+        self.chunks = 0
+        self.chunk_id = -1
+        self.txn_least = -1
+        self.txn_most = -1
+        self.hash_min = -1
+        self.hash_max = -1
+
+
+def scan(buffer: bytes, position: int, end: int) -> Metadata:
+    metadata = Metadata()
+    begin = position
+    while position < end:
+        tag = buffer[position]
+        position += 1
+        if tag >= 128:
+            if position >= end or buffer[position] >= 128:
+                return by_protobuf(buffer, begin, end)
+            tag = tag & 127 | buffer[position] << 7
+            position += 1
+        kind = tag & 7
+        if (kind != 0 and kind != 2) or tag < 8:
+            return by_protobuf(buffer, begin, end)
+        if position >= end:
+            raise Corrupt("an entry's metadata is cut off")
+        value = buffer[position]
+        position += 1
+        if value >= 128:
+            value &= 127
+            shift = 7
+            while True:
+                if position >= end:
+                    raise Corrupt("an entry's metadata is cut off")
+                byte = buffer[position]
+                position += 1
+                value |= (byte & 127) << shift
+                if byte < 128:
+                    break
+                shift += 7
+                if shift > 56:  # ten bytes: negative or overlong
+                    return by_protobuf(buffer, begin, end)
+        if kind == 2:
+            last = position + value
+            if last > end:
+                raise Corrupt("a field of an entry's metadata is longer than the metadata")
+            if tag == 0x0A:
+                metadata.producer = buffer[position:last]
+            elif tag == 0x32:
+                metadata.key = buffer[position:last]
+            elif tag == 0x92:
+                metadata.ordering_key = buffer[position:last]
+            elif tag == 0xD2:
+                metadata.uuid = buffer[position:last]
+            elif tag == 0x6A:
+                metadata.encrypted = True
+            position = last
+        elif not _number(metadata, tag, value):
+            return by_protobuf(buffer, begin, end)
+    return metadata
+
+
+def scan_key(buffer: bytes, position: int, end: int) -> bytes | None:
+    """The sticky key alone, at a good part less than a scan: a Key_Shared dispatcher asks for it entry by entry."""
+    begin = position
+    producer_start = key_start = ordering_start = sequence = -1
+    producer_end = key_end = ordering_end = 0
+    base64 = False
+    while position < end:
+        tag = buffer[position]
+        position += 1
+        if tag >= 128:
+            if position >= end or buffer[position] >= 128:
+                return _key_of(by_protobuf(buffer, begin, end))
+            tag = tag & 127 | buffer[position] << 7
+            position += 1
+        kind = tag & 7
+        if (kind != 0 and kind != 2) or tag < 8:
+            return _key_of(by_protobuf(buffer, begin, end))
+        start = position
+        while position < end and buffer[position] >= 128:
+            position += 1
+        if position >= end:
+            raise Corrupt("an entry's metadata is cut off")
+        position += 1
+        if position - start > 9:
+            return _key_of(by_protobuf(buffer, begin, end))
+        if kind == 2:
+            size = buffer[start] if position - start == 1 else _number_at(buffer, start, position)
+            start = position
+            position += size
+            if position > end:
+                raise Corrupt("a field of an entry's metadata is longer than the metadata")
+            if tag == 0x0A:
+                producer_start = start
+                producer_end = position
+            elif tag == 0x32:
+                key_start = start
+                key_end = position
+            elif tag == 0x92:
+                ordering_start = start
+                ordering_end = position
+        elif tag == 0x10:
+            sequence = start
+        elif tag == 0x88:
+            base64 = _number_at(buffer, start, position) != 0
+    if ordering_start >= 0:
+        return buffer[ordering_start:ordering_end]
+    if key_start >= 0:
+        key = buffer[key_start:key_end]
+        return _unbase64(key) if base64 else key
+    if producer_start < 0 or sequence < 0:
+        return None
+    return b"%b-%d" % (buffer[producer_start:producer_end], _number_at(buffer, sequence, end))
+
+
+def by_protobuf(buffer: bytes, start: int, end: int) -> Metadata:
+    try:
+        message = pb.MessageMetadata.FromString(buffer[start:end])
+    except DecodeError:
+        raise Corrupt("an entry's metadata cannot be parsed", bytes=end - start) from None
+    metadata = Metadata()
+    metadata.producer = _raw(message.producer_name) if message.HasField("producer_name") else None
+    metadata.sequence_id = message.sequence_id if message.HasField("sequence_id") else -1
+    metadata.highest_sequence_id = message.highest_sequence_id if message.HasField("highest_sequence_id") else -1
+    metadata.publish_time = message.publish_time
+    metadata.key = _raw(message.partition_key) if message.HasField("partition_key") else None
+    metadata.key_is_base64 = message.partition_key_b64_encoded
+    metadata.ordering_key = message.ordering_key if message.HasField("ordering_key") else None
+    metadata.messages = message.num_messages_in_batch if message.HasField("num_messages_in_batch") else -1
+    metadata.deliver_at = message.deliver_at_time
+    metadata.marker = message.marker_type if message.HasField("marker_type") else NO_MARKER
+    metadata.compression = message.compression
+    metadata.uncompressed_size = message.uncompressed_size
+    metadata.encrypted = len(message.encryption_keys) > 0
+    metadata.null_value = message.null_value
+    metadata.uuid = _raw(message.uuid) if message.HasField("uuid") else None
+    metadata.chunks = message.num_chunks_from_msg
+    metadata.chunk_id = message.chunk_id if message.HasField("chunk_id") else -1
+    metadata.txn_least = message.txnid_least_bits if message.HasField("txnid_least_bits") else -1
+    metadata.txn_most = message.txnid_most_bits if message.HasField("txnid_most_bits") else -1
+    metadata.hash_min = message.entry_hash_min if message.HasField("entry_hash_min") else -1
+    metadata.hash_max = message.entry_hash_max if message.HasField("entry_hash_max") else -1
+    return metadata
+
+
+def _key_of(metadata: Metadata) -> bytes | None:
+    if metadata.ordering_key is not None:
+        return metadata.ordering_key
+    if metadata.key is not None:
+        return _unbase64(metadata.key) if metadata.key_is_base64 else metadata.key
+    if metadata.producer is None or metadata.sequence_id < 0:
+        return None
+    return b"%b-%d" % (metadata.producer, metadata.sequence_id)
+
+
+def _number_at(buffer: bytes, position: int, end: int) -> int:
+    """A varint that is known to end before `end`."""
+    value = shift = 0
+    while position < end:
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            break
+        shift += 7
+    return value
+
+
+def _unbase64(key: bytes) -> bytes:
+    try:
+        return a2b_base64(key, strict_mode=True)
+    except Base64Error:
+        return key  # a client's slip must not stop the others' messages: any stable key will do
+
+
+def _number(metadata: Metadata, tag: int, value: int) -> bool:
+    """Keep one number; False where it exceeds its field's width, whose cutting is protobuf's business."""
+    if tag == 0x10:
+        metadata.sequence_id = value
+    elif tag == 0x18:
+        metadata.publish_time = value
+    elif tag == 0x98:
+        metadata.deliver_at = value
+    elif tag == 0xC0:
+        metadata.highest_sequence_id = value
+    elif tag == 0x88:
+        metadata.key_is_base64 = value != 0
+    elif tag == 0xC8:
+        metadata.null_value = value != 0
+    elif tag == 0xB0:
+        metadata.txn_least = value
+    elif tag == 0xB8:
+        metadata.txn_most = value
+    elif value >= _INT32_LIMIT:
+        return False
+    elif tag == 0x48:
+        metadata.uncompressed_size = value
+    elif tag == 0x58:
+        metadata.messages = value
+    elif tag == 0x40:
+        if value > 4:
+            return False
+        metadata.compression = value
+    elif tag == 0xA0:
+        metadata.marker = value
+    elif tag == 0xD8:
+        metadata.chunks = value
+    elif tag == 0xE8:
+        metadata.chunk_id = value
+    elif tag == 0x108:
+        metadata.hash_min = value
+    elif tag == 0x110:
+        metadata.hash_max = value
+    return True
+
+
+def _raw(value: str | bytes) -> bytes:
+    """Protobuf gives text as str, or as bytes where it is not UTF-8."""
+    return value if isinstance(value, bytes) else value.encode()
