@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 
 from magnetar.base.errors import BadVersion, Closed, ConnectionLost, MagnetarError, Misuse, NotEmpty, NotFound
-from magnetar.metadata.keys import ROOT, check_path, check_prefix, check_size
+from magnetar.metadata.keys import ROOT, ancestors, check_path, check_prefix, check_size
 from magnetar.metadata.listeners import Listeners
 from magnetar.metadata.store import ABSENT, Change, Event, Node, Session, Stat, Unsubscribe
 from magnetar.runtime.runtime import Runtime
@@ -75,7 +75,7 @@ class MemoryStore:
     def reopen(self) -> MemoryStore:
         """This process crashed; here is the next one."""
         self._die()
-        _reap(self.content, self.session_id)
+        self.forget_sessions()
         return MemoryStore(self._runtime, content=self.content)
 
     def peer(self) -> MemoryStore:
@@ -129,8 +129,11 @@ class MemoryStore:
         fault = await self._turn()
         self.puts += 1
         if sequential:
-            path = self._next_in_sequence(path)
-        stat = self._put(path, bytes(value), expected, ephemeral)
+            number, prefix = self._next_in_sequence(path), path
+            stat = self._put(f"{prefix}{number:010d}", bytes(value), ABSENT, ephemeral)
+            self.content.sequences[prefix] = number + 1
+        else:
+            stat = self._put(path, bytes(value), expected, ephemeral)
         if fault is not None and fault.error is not None:
             raise fault.error
         return stat
@@ -185,6 +188,7 @@ class MemoryStore:
         self._listeners.tell_session(Session.LOST)
         if server_side:
             _reap(self.content, self.session_id)
+            self.forget_sessions()
 
     def regain_session(self) -> None:
         self.session_id = self._new_session()
@@ -206,7 +210,7 @@ class MemoryStore:
         if self._closed:
             return
         self._die()
-        _reap(self.content, self.session_id)
+        self.forget_sessions()
 
     def _die(self) -> None:
         self._closed = True
@@ -240,14 +244,11 @@ class MemoryStore:
         self.content.sessions += 1
         return str(self.content.sessions)
 
-    def _next_in_sequence(self, prefix: str) -> str:
-        content = self.content
-        while True:
-            number = content.sequences.get(prefix, 0)
-            content.sequences[prefix] = number + 1
-            path = f"{prefix}{number:010d}"
-            if path not in content.records and path not in content.below:
-                return path
+    def _next_in_sequence(self, prefix: str) -> int:
+        number = self.content.sequences.get(prefix, 0)
+        while f"{prefix}{number:010d}" in self.content.records or f"{prefix}{number:010d}" in self.content.below:
+            number += 1
+        return number
 
     def _put(self, path: str, value: bytes, expected: int | None, ephemeral: bool) -> Stat:
         content = self.content
@@ -257,9 +258,9 @@ class MemoryStore:
             raise BadVersion("the record is not as expected", path=path, expected=expected, found=found)
         if record is None and ephemeral and path in content.below:
             raise Misuse("a record with children cannot be ephemeral", path=path)
-        above = content.records.get(_parent(path))
-        if above is not None and above.session is not None:
-            raise Misuse("an ephemeral record has no children", path=path)
+        for above in ancestors(path)[1:]:
+            if above in content.records and content.records[above].session is not None:
+                raise Misuse("an ephemeral record has no children", path=path)
         now = 0 if self._runtime is None else self._runtime.wall()
         content.version += 1
         if record is not None:
