@@ -101,7 +101,7 @@ class ForgetfulFile:
     def datasync(self) -> None:
         self._files.sync(self._inode, self.path)
 
-    def allocate(self, size: int) -> None:
+    def allocate(self, size: int, *, written: bool = True) -> None:
         if size > len(self._inode.current):
             if self._files.room(self._inode, size) is not None:
                 raise StorageFull(f"cannot allocate {self.path}: no space left; free space on that file system")

@@ -71,6 +71,7 @@ SNAPSHOT_LEDGER_BYTES_MAX = (
 # Local ledgers
 JOURNAL_AHEAD_BYTES = 1024 * 1024  # blocks made before they are written: a sync then has no metadata to write
 JOURNAL_AHEAD_BYTES_MAX = 16 * 1024 * 1024  # the same under load, so that allocation keeps up with large batches
+JOURNAL_ZEROS_BATCH_BYTES_MAX = 128 * 1024  # batches below it find zeros already on the disk; larger ones only blocks
 JOURNAL_SPARES_MAX = 2  # emptied segments kept for reuse: the next two rolls allocate nothing; more returns to the disk
 JOURNAL_FILES_OPEN_MAX = 64  # descriptors of segments: a backlog of terabytes must not run out of them
 JOURNAL_LIVE_PERCENT_MIN = 25  # a segment with less in use is copied away: the disk holds at most four times what lives

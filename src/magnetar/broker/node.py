@@ -130,7 +130,7 @@ class Node:
         self.flusher.start(self.owner)
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(self._accept, host, port)
+            self._server = await loop.create_server(self._accept, host, port, start_serving=False)
         except OSError as error:
             raise Conflict(
                 f"the broker cannot listen on {host}:{port}: {error.strerror}; choose another brokerServicePort"
@@ -138,16 +138,20 @@ class Node:
         bound = self._server.sockets[0].getsockname()[1]
         self.addresses = Addresses(host_shown, bound, self.addresses.http_port)
         self.ownership = Alone(self._broker())
-        log.info("serving", url=self.addresses.url)
 
-    async def serves_http(self, port: int) -> None:
-        """The REST skin listens: now it is known how the cluster is reached, and everything is there."""
-        self.addresses = Addresses(self.addresses.host, self.addresses.port, port)
+    async def serve(self, http_port: int) -> None:
+        """The REST skin listens, so it is known how the cluster is reached: put in place what is missing, and let
+        clients in.
+        """
+        assert self._server is not None
+        self.addresses = Addresses(self.addresses.host, self.addresses.port, http_port)
         self.ownership = Alone(self._broker())
         urls = {"serviceUrl": self.addresses.http_url, "brokerServiceUrl": self.addresses.url}
         cluster = self.settings.text("clusterName")
         await bootstrap(self.clusters, self.tenants, self.namespaces, cluster=cluster, data=urls)
+        await self._server.start_serving()
         self.ready = True
+        log.info("serving", url=self.addresses.url)
 
     async def _begin_life(self) -> str:
         """A name no earlier start of a broker on this store had: generated producer names begin with it."""

@@ -99,7 +99,7 @@ async def _serve(
     skin = web(node)
     try:
         await node.start(host, settings.number("brokerServicePort"), host_shown=settings.text("advertisedAddress"))
-        await node.serves_http(await skin.start(host, settings.number("webServicePort")))
+        await node.serve(await skin.start(host, settings.number("webServicePort")))
         say(
             msgspec.json.encode(
                 {"ready": True, "url": node.addresses.url, "http": node.addresses.http_url, "pid": os.getpid()}

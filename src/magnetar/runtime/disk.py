@@ -89,9 +89,12 @@ class RealFile:
         except OSError as error:
             raise _error("sync", self.path, error) from error
 
-    def allocate(self, size: int) -> None:
+    def allocate(self, size: int, *, written: bool = True) -> None:
         at = self.size()
         try:
+            if not written and at < size:
+                os.posix_fallocate(self._fd, at, size - at)
+                return
             while at < size:
                 at += os.pwrite(self._fd, ZEROS[: size - at], at)
         except OSError as error:

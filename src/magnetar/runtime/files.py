@@ -30,8 +30,10 @@ class File(Protocol):
 
     def datasync(self) -> None: ...
 
-    def allocate(self, size: int) -> None:
-        """Make the file at least this long, filled with zeros whose blocks exist (a later datasync need not allocate)."""
+    def allocate(self, size: int, *, written: bool = True) -> None:
+        """Make the file at least this long, filled with zeros whose blocks exist. `written`: the zeros are on the disk,
+        so that a later datasync has no metadata to write; without, the blocks are only set aside, which costs nothing.
+        """
         ...
 
     def truncate(self, size: int) -> None: ...

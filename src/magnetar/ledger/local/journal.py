@@ -16,7 +16,12 @@ from random import Random
 from typing import Any, TypeVar
 
 from magnetar.base.errors import MagnetarError, NoSuchLedger, StorageFailed, StorageFull
-from magnetar.base.limits import JOURNAL_AHEAD_BYTES, JOURNAL_AHEAD_BYTES_MAX, JOURNAL_BATCH_BYTES_MAX
+from magnetar.base.limits import (
+    JOURNAL_AHEAD_BYTES,
+    JOURNAL_AHEAD_BYTES_MAX,
+    JOURNAL_BATCH_BYTES_MAX,
+    JOURNAL_ZEROS_BATCH_BYTES_MAX,
+)
 from magnetar.ledger.local.records import HEADER_BYTES, encode, size_of
 from magnetar.ledger.local.segment import START, Segment, SegmentRecords, stamp_of
 from magnetar.ledger.local.shelf import Shelf
@@ -248,10 +253,13 @@ class Journal:
             return
         if segment.allocated - segment.end >= JOURNAL_AHEAD_BYTES or segment.allocated >= self._segment_bytes:
             return
-        step = min(max(4 * (batch.at - batch.start), JOURNAL_AHEAD_BYTES), JOURNAL_AHEAD_BYTES_MAX)
+        # Zeros pay for small batches, whose sync is what they wait for; large ones would be written twice.
+        small = batch.at - batch.start < JOURNAL_ZEROS_BATCH_BYTES_MAX
+        step = JOURNAL_AHEAD_BYTES if small else JOURNAL_AHEAD_BYTES_MAX
         size = min(max(segment.allocated, segment.end) + step, self._segment_bytes)
         self._preparing = True
-        future = self.watch(self._runtime.offload(partial(self._shelf.prepare, segment.sequence, size), LANE))
+        prepare = partial(self._shelf.prepare, segment.sequence, size, written=small)
+        future = self.watch(self._runtime.offload(prepare, LANE))
         future.add_done_callback(partial(self._prepared, segment))
 
     def _prepared(self, segment: Segment, future: asyncio.Future[int]) -> None:

@@ -181,10 +181,10 @@ class Shelf:
         file.pwritev([encode_end(segment.stamp, segment.end)], segment.end)
         file.datasync()
 
-    def prepare(self, sequence: int, size: int) -> int:
-        """Blocks for writes to come, so that their sync has no metadata to write."""
+    def prepare(self, sequence: int, size: int, *, written: bool) -> int:
+        """Blocks for writes to come, so that their sync has little metadata to write, or, if zeros are `written`, none."""
         file = self.file(sequence)
-        file.allocate(size)
+        file.allocate(size, written=written)
         file.datasync()
         return file.size()
 
