@@ -82,7 +82,7 @@ class Book:
         deleting: bool,
     ) -> None:
         links = list(self.chain.links) if change is None else change(list(self.chain.links))
-        floor = floor or self.chain.floor
+        floor = max((place for place in (floor, self.chain.floor) if place is not None), default=None)
         terminated = terminated or self.terminated
         named = dict(self.properties if properties is None else properties)
         value = self._encode(links, floor, terminated, named, deleting)

@@ -163,6 +163,19 @@ def test_a_crash_with_runs_in_flight_loses_nothing_confirmed_and_may_keep_the_re
     asyncio.run(body())
 
 
+def test_a_ledger_whose_writer_died_before_confirming_anything_is_gone():
+    async def body():
+        world = World()
+        managed = await world.open()
+        world.ledgers.fail_append(TimedOut("no answer"), landed=True)
+        assert await publish(managed, "1:a") == [Position(2, 0)]
+        await settle()
+        assert [link.ledger for link in managed.chain.links] == [2]
+        assert list(world.ledgers.shelf.ledgers) == [2]
+
+    asyncio.run(body())
+
+
 def test_writers_that_die_again_and_again_end_the_topic_and_answer_everybody():
     async def body():
         world = World()

@@ -1,4 +1,4 @@
-"""Opening, reading, finding, trimming and deleting, and the crashes between their steps."""
+"""Opening, reading, finding, counting, trimming and deleting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from magnetar.base.errors import Closed, Corrupt, Fenced, NoSuchLedger, TopicNotFound
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
-from magnetar.ledger.orphans import sweep
 from magnetar.ledger.retention import Retention
 from magnetar.ledger.run import run_of
 from tests.unit.ledger.world import (
@@ -17,7 +16,6 @@ from tests.unit.ledger.world import (
     World,
     a_config,
     a_run,
-    at_every_step,
     contents,
     publish,
     settle,
@@ -28,13 +26,6 @@ TEN = [f"{10 * index}:x" for index in range(10)]
 
 def small_ledgers(**changed):
     return a_config(entries_max=3, **changed)
-
-
-async def no_orphans(world: World) -> bool:
-    """After two sweeps the shelf holds what the record names."""
-    suspects = await sweep(world.ledgers, world.metadata)
-    await sweep(world.ledgers, world.metadata, suspects)
-    return not await sweep(world.ledgers, world.metadata)
 
 
 def test_a_missing_topic_is_made_or_not_found():
@@ -222,6 +213,21 @@ def test_trim_drops_whole_consumed_ledgers_and_never_moves_last_back():
     asyncio.run(body())
 
 
+def test_two_trims_at_once_do_not_move_last_back():
+    async def body():
+        world = World(config=small_ledgers())
+        managed = await world.open()
+        positions = await publish(managed, *TEN)
+        await managed.close()
+        again = await world.crash().open()
+        far, near = again.trim(AFTER_ALL, Retention(0, 0), 0), again.trim(positions[3], Retention(0, 0), 0)
+        await asyncio.gather(far, near)
+        assert (again.entries, again.last) == (0, positions[-1])
+        assert (await world.crash().open()).last == positions[-1]
+
+    asyncio.run(body())
+
+
 def test_trim_closes_a_ledger_that_is_too_old_although_nobody_appends():
     async def body():
         world = World()
@@ -279,79 +285,6 @@ def test_trim_by_an_owner_that_was_replaced_deletes_nothing():
         assert sorted(world.ledgers.shelf.ledgers) == [1, 2, 3, 4]
 
     asyncio.run(body())
-
-
-def test_crash_at_every_step_of_publishing_rolling_and_trimming_loses_nothing_confirmed_and_sweeps_clean():
-    confirmed: list[bytes] = []
-    given = [f"{index}:x".encode() for index in range(8)]
-
-    async def story(world: World) -> None:
-        confirmed.clear()
-        world.config = a_config(entries_max=2)
-        managed = await world.open()
-        for entry in given:
-            await publish(managed, entry)
-            confirmed.append(entry)
-        await managed.trim(Position(2, 1), Retention(0, 0), 0)
-
-    async def check(world: World) -> None:
-        managed = await world.open()
-        found = await contents(managed)
-        alive = [entry for entry in confirmed if entry not in given[:4]]
-        assert set(alive) <= set(found)
-        assert found == given[given.index(found[0]) :][: len(found)] if found else not alive
-        assert len(found) <= len(confirmed) + 1
-        assert given[:4] == confirmed[:4] or found == given[: len(found)], "nothing is trimmed before it is consumed"
-        await publish(managed, "100:y")
-        assert await no_orphans(world)
-        assert await contents(managed) == [*found, b"100:y"]
-
-    assert at_every_step(story, check) > 30
-
-
-def test_crash_at_every_step_of_terminating_never_shows_a_run_behind_the_end():
-    told: list[object] = []
-
-    async def story(world: World) -> None:
-        told.clear()
-        managed = await world.open()
-        await publish(managed, "1:a")
-        answers = Answers()
-        managed.append(a_run("2:b"), answers)
-        end = await managed.terminate()
-        told.append(end)
-
-    async def check(world: World) -> None:
-        managed = await world.open()
-        if told:
-            assert managed.terminated == told[0]
-        if managed.terminated is not None:
-            assert managed.last == managed.terminated == Position(1, 1)
-
-    at_every_step(story, check)
-
-
-def test_crash_at_every_step_of_deleting_leaves_a_whole_topic_or_nothing():
-    async def story(world: World) -> None:
-        world.config = small_ledgers()
-        managed = await world.open()
-        await publish(managed, *TEN)
-        await world.metadata.put(f"{PATH}/sub", b'{"v":1,"name":"sub"}')
-        await managed.delete()
-
-    async def check(world: World) -> None:
-        try:
-            managed = await world.open(create=False)
-        except TopicNotFound:
-            assert await world.metadata.get(PATH) is None
-            assert await world.metadata.children(PATH) == []
-            assert await no_orphans(world)
-            assert not world.ledgers.shelf.ledgers
-        else:
-            found = await contents(managed)
-            assert found == [entry.encode() for entry in TEN][: len(found)]
-
-    at_every_step(story, check)
 
 
 def test_delete_answers_pending_runs_and_again_is_no_error():
