@@ -14,9 +14,9 @@ from google.protobuf.message import DecodeError
 
 from magnetar.base import bundles, names, ranges
 from magnetar.base.errors import BadFrame, Corrupt, InvalidName, InvalidRange
-from magnetar.wire import codec, entry, frames, ids, message, sends
+from magnetar.wire import codec, entry, frames, ids, message, metadata, sends
 from magnetar.wire.proto import pb
-from tests.fuzz import reference, snapshots
+from tests.fuzz import journal, reference, snapshots
 from tests.golden import load, sent_frames
 
 FRAME_BYTES_MAX = 1 << 20
@@ -84,17 +84,18 @@ def entries(data: bytes) -> None:
     sound = len(data).to_bytes(4, "big") + data
     ask(sound)
     try:
-        expected = entry._by_protobuf(sound, 4, len(sound))
+        expected = metadata.by_protobuf(sound, 4, len(sound))
     except Corrupt:
         return
     found = entry.read(sound)
-    for name in found.__slots__:
+    for name in reference.METADATA_FIELDS:
         assert getattr(found, name) == getattr(expected, name), name
     assert entry.counts(sound) == max(expected.messages, 1)
     assert entry.is_batch(sound) == (expected.messages != -1)
     assert entry.deliver_at(sound) == expected.deliver_at
     assert entry.marker(sound) == expected.marker
     assert entry.is_null(sound) == expected.null_value
+    assert entry.sticky_key(sound) == metadata._key_of(expected)
     assert entry.key_hash(sound) == entry.key_hash(b"x" + sound, 1)
     stamped = expected.hash_min >= 0 and expected.hash_max >= 0
     assert entry.stamps(sound) == ((expected.hash_min, expected.hash_max) if stamped else None)
@@ -200,6 +201,8 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "batches": batches,
     "message_ids": message_ids,
     "topic_names": topic_names,
+    "journal_damage": journal.journal_damage,
+    "journal_files": journal.journal_files,
     "snapshot_files": snapshots.snapshot_files,
     "acknowledgements": snapshots.acknowledgements,
     "records": snapshots.records,
@@ -254,6 +257,8 @@ SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "batches": batch_seeds,
     "message_ids": id_seeds,
     "topic_names": name_seeds,
+    "journal_damage": journal.damage_seeds,
+    "journal_files": journal.file_seeds,
     "snapshot_files": snapshots.snapshot_seeds,
     "acknowledgements": snapshots.acknowledgement_seeds,
     "records": snapshots.record_seeds,
