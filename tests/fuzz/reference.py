@@ -14,6 +14,13 @@ from magnetar.wire.proto import pb
 
 REFUSED = "refused"
 
+# What `wire.metadata.Metadata` holds; a compiled class does not tell.
+METADATA_FIELDS = (
+    *("producer", "sequence_id", "highest_sequence_id", "publish_time", "key", "key_is_base64", "ordering_key"),
+    *("messages", "deliver_at", "marker", "compression", "uncompressed_size", "encrypted", "null_value"),
+    *("uuid", "chunks", "chunk_id", "txn_least", "txn_most", "hash_min", "hash_max"),
+)
+
 
 def outcome(read: Callable[..., Any], *arguments: Any) -> Any:
     """A value, or that it was refused; any other exception is a finding."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
@@ -182,7 +183,8 @@ def scan_key(buffer: bytes, position: int, end: int) -> bytes | None:
 
 def by_protobuf(buffer: bytes, start: int, end: int) -> Metadata:
     try:
-        message = pb.MessageMetadata.FromString(buffer[start:end])
+        # Any: text that is not UTF-8 arrives as bytes, whatever the declaration says.
+        message: Any = pb.MessageMetadata.FromString(buffer[start:end])
     except DecodeError:
         raise Corrupt("an entry's metadata cannot be parsed", bytes=end - start) from None
     metadata = Metadata()
