@@ -87,7 +87,6 @@ METRIC_SAMPLES_PER_TURN = 1_000  # gathered before a scrape lets others run
 
 # Connections: what one peer can make the broker hold
 CONNECTION_PENDING_BYTES_MAX = 16 * 1024 * 1024  # published and not yet stored: then its socket is not read
-BROKER_PENDING_BYTES_MAX = 256 * 1024 * 1024  # the same over all connections
 CONNECTION_REQUESTS_MAX = 1_000  # requests being worked on: a pattern consumer asks for hundreds of topics at once
 CONNECTION_WRITE_BYTES_HIGH = 1024 * 1024  # unread by the peer: then nothing more is pushed to it
 CONNECTION_CLOSED_IDS_MAX = 1_000  # producers closed lately whose late sends are ignored
@@ -129,6 +128,7 @@ HTTP_HEADER_BYTES_MAX = 64 * 1024  # start line and headers: the longest path, t
 HTTP_REQUESTS_MAX = 1_000  # requests and connections at once; more are answered 503
 HTTP_GZIP_BYTES_MIN = 1_400  # what fits one packet gains nothing
 HTTP_PIECE_BYTES = 32 * 1024  # of a streamed list: neither a name at a time nor all at once
+HTTP_MESSAGE_BYTES_MAX = 64 * 1024 * 1024  # a message shown to people, decompressed
 HTTP_STOP_S = 5.0  # how long stopping waits for requests in flight
 RATE_INTERVAL_S = 10.0  # rates are told over at least this long: shorter ones only show the noise of a batch
 TOPICS_PAGE_MAX = 1_000  # topics in one page of a listing where `after` is given without a `limit`

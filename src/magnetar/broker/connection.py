@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 from magnetar.base.errors import BadFrame, MagnetarError
 from magnetar.base.limits import (
     ALIVE_WAIT_S,
-    BROKER_PENDING_BYTES_MAX,
     CONNECTION_CLOSED_IDS_MAX,
     CONNECTION_PENDING_BYTES_MAX,
     CONNECTION_REQUESTS_MAX,
@@ -44,6 +43,7 @@ class Connection(asyncio.Protocol):
         self.node = node
         self.generation = generation
         self.peer = "?"
+        self.address = "?"
         self.client_version = ""
         self.protocol_version = 0
         self.features: Any = None
@@ -75,6 +75,7 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=CONNECTION_WRITE_BYTES_HIGH)
         name = transport.get_extra_info("peername")
         self.peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) and len(name) >= 2 else str(name)
+        self.address = self.peer.rsplit(":", 1)[0]
         self.node.connection_opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -140,7 +141,7 @@ class Connection(asyncio.Protocol):
         """Bytes of a publish are held until `released`."""
         self._pending_bytes += size
         self.node.pending_bytes += size
-        if self._pending_bytes > CONNECTION_PENDING_BYTES_MAX or self.node.pending_bytes > BROKER_PENDING_BYTES_MAX:
+        if self._pending_bytes > CONNECTION_PENDING_BYTES_MAX or self.node.pending_bytes > self.node.pending_bytes_max:
             self._pause()
 
     def request_started(self) -> None:
@@ -231,7 +232,7 @@ class Connection(asyncio.Protocol):
     def _resume_if_light(self) -> None:
         if (
             self._pending_bytes <= CONNECTION_PENDING_BYTES_MAX // 2
-            and self.node.pending_bytes <= BROKER_PENDING_BYTES_MAX
+            and self.node.pending_bytes <= self.node.pending_bytes_max
             and self._requests < CONNECTION_REQUESTS_MAX
         ):
             self._reading_paused = False

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from magnetar.base.errors import Conflict, MagnetarError, Misuse, NotAuthorized, StorageFull, TopicNotFound
-from magnetar.base.limits import FRAME_PADDING_BYTES, KEEPALIVE_S, MAINTENANCE_S, ORPHAN_SUSPECT_S, ORPHAN_SWEEP_S
+from magnetar.base.errors import Conflict, MagnetarError, Misuse, NotAuthorized, StorageFull, Throttled, TopicNotFound
+from magnetar.base.limits import FRAME_PADDING_BYTES, MAINTENANCE_S, ORPHAN_SUSPECT_S, ORPHAN_SWEEP_S
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.connection import Connection
 from magnetar.broker.counters import Counters
@@ -105,6 +106,9 @@ class Node:
         self.failure: MagnetarError | None = None
         self.stopping = asyncio.Event()
         self.pending_bytes = 0
+        buffer_mb = settings.number("maxMessagePublishBufferSizeInMB")
+        self.pending_bytes_max = buffer_mb * 1024 * 1024 if buffer_mb >= 0 else 2**63
+        self.lookups = 0  # being answered
         self.paused: dict[Connection, None] = {}
         self.connections: dict[Connection, None] = {}
         self._server: asyncio.Server | None = None
@@ -211,6 +215,12 @@ class Node:
     def connection_opened(self, connection: Connection) -> None:
         self.connections[connection] = None
         self.metrics.connections_opened.value += 1
+        limit = self.settings.number("brokerMaxConnections")
+        if limit and len(self.connections) > limit:
+            connection.abort(f"the broker has its maximum of {limit} connections (brokerMaxConnections)")
+        limit = self.settings.number("brokerMaxConnectionsPerIp")
+        if limit and sum(1 for other in self.connections if other.address == connection.address) > limit:
+            connection.abort(f"{connection.address} has its maximum of {limit} connections (brokerMaxConnectionsPerIp)")
 
     def connection_closed(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
@@ -237,7 +247,7 @@ class Node:
 
     async def _keep_alive(self) -> None:
         while True:
-            await asyncio.sleep(KEEPALIVE_S)
+            await asyncio.sleep(self.settings.number("keepAliveIntervalSeconds"))
             for connection in list(self.connections):
                 connection.tick()
 
@@ -279,6 +289,18 @@ class Node:
         if asked:
             return asked
         return f"{self.runtime.rng('consumer-names').getrandbits(40):010x}"
+
+    @asynccontextmanager
+    async def one_lookup(self) -> AsyncIterator[None]:
+        """Bounds how many are being answered at once."""
+        limit = self.settings.number("maxConcurrentLookupRequest")
+        if self.lookups >= limit:
+            raise Throttled(f"{limit} lookups are being answered already (maxConcurrentLookupRequest): try again")
+        self.lookups += 1
+        try:
+            yield
+        finally:
+            self.lookups -= 1
 
     async def lookup(self, name: TopicName, listener: str) -> Connect | Redirect | Failed:
         policies = await self.namespaces.policies(name.namespace)

@@ -19,6 +19,8 @@ def topic_settings(settings: Settings, policies: Policies) -> TopicSettings:
         dedup_snapshot_s=settings.number("brokerDeduplicationSnapshotIntervalSeconds", policies),
         dedup_inactivity_ms=settings.number("brokerDeduplicationProducerInactivityTimeoutMinutes", policies) * 60_000,
         delayed_delivery=settings.flag("delayedDeliveryEnabled", policies),
+        batch_index_acks=settings.flag("acknowledgmentAtBatchIndexLevelEnabled", policies),
+        subscription_types=frozenset(settings.get("subscriptionTypesEnabled", policies)),
         unacked_per_consumer_max=settings.number("maxUnackedMessagesPerConsumer", policies),
         unacked_per_subscription_max=settings.number("maxUnackedMessagesPerSubscription", policies),
         producers_max=settings.number("maxProducersPerTopic", policies),

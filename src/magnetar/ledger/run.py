@@ -9,9 +9,11 @@ from magnetar.base.ids import Position
 
 
 class Run:
-    """Entry i is `body[offsets[i]:offsets[i + 1]]` and holds `counts[i]` messages; `offsets` has one more item than there are entries.
+    """Entry i is `body[offsets[i]:offsets[i + 1]]` and holds `counts[i]` messages; `offsets` has one more item than
+    there are entries.
 
-    `ledger` and `first` are -1 until the run is stored; entry i then has the position (ledger, first + i). Never changed after that.
+    `ledger` and `first` are -1 until the run is stored; entry i then has the position (ledger, first + i). Never
+    changed after that.
     """
 
     __slots__ = ("body", "counts", "first", "ledger", "messages", "offsets")
@@ -46,7 +48,7 @@ class Run:
 
 
 def run_of(entries: list[bytes], counts: list[int] | None = None) -> Run:
-    """A run from separate entries, one message each unless counted: for snapshots, tests and anything off the hot path."""
+    """A run from separate entries, one message each unless counted: for what is off the hot path."""
     offsets = [0]
     for entry in entries:
         offsets.append(offsets[-1] + len(entry))

@@ -1,11 +1,12 @@
 """The contract of a ledger store. Read it as a specification; `tests/contract` runs it against every engine.
 
-A ledger is an append-only list of entries numbered densely from 0, written by one writer and then sealed for good. What was
-acknowledged is never lost; what was not may or may not be there after a recovery. `open(recover=True)` fences: when it returns, no
-append of any earlier writer can ever be acknowledged, the ledger is sealed and its last entry fixed.
+A ledger is an append-only list of entries numbered densely from 0, written by one writer and then sealed for good. What
+was acknowledged is never lost; what was not may or may not be there after a recovery. `open(recover=True)` fences: when
+it returns, no append of any earlier writer can ever be acknowledged, the ledger is sealed and its last entry fixed.
 
-Any failed append kills the writer: the runs behind it fail too, none of them is acknowledged, and the caller rolls to a new ledger
-and sends them again. An entry that failed with an `Unknown` error may show up after recovery: callers must be able to bear it twice.
+Any failed append kills the writer: the runs behind it fail too, none of them is acknowledged, and the caller rolls to a
+new ledger and sends them again. An entry that failed with an `Unknown` error may show up after recovery: callers must
+be able to bear it twice.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ class Writer(Protocol):
     ledger: int
 
     def append(self, run: Run, done: Done) -> None:
-        """Take the run, number its entries, and call `done` on the loop once it is durable. Callbacks come in the order of the
-        appends; many may be in flight; never called inside `append` itself. The run's `ledger` and `first` are set before `done`."""
+        """Take the run, number its entries, and call `done` on the loop once it is durable. Callbacks come in the order
+        of the appends; many may be in flight; never called inside `append` itself. The run's `ledger` and `first` are
+        set before `done`.
+        """
         ...
 
     @property
@@ -80,8 +83,9 @@ class LedgerStore(Protocol):
         ...
 
     async def open(self, ledger: int, *, recover: bool) -> Reader:
-        """`recover=True` fences, seals and fixes the last entry; idempotent, concurrent recoverers agree. `recover=False` reads an
-        open ledger up to its last acknowledged entry as this store knows it."""
+        """`recover=True` fences, seals and fixes the last entry; idempotent, concurrent recoverers agree.
+        `recover=False` reads an open ledger up to its last acknowledged entry as this store knows it.
+        """
         ...
 
     async def delete(self, ledger: int) -> None:

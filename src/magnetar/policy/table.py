@@ -106,7 +106,6 @@ _LISTENING = [
         POSITIVE,
         30,
         "A silent connection is pinged after this long and closed after twice that.",
-        honoured=False,
     ),
     _key(
         "maxMessageSize",
@@ -114,15 +113,14 @@ _LISTENING = [
         5242880,
         "Largest message in bytes; announced to clients. Frames may be 10 KiB larger.",
     ),
-    _key("brokerMaxConnections", COUNT, 0, "Connections at once; 0 is no limit.", honoured=False),
-    _key("brokerMaxConnectionsPerIp", COUNT, 0, "Connections of one address at once; 0 is no limit.", honoured=False),
+    _key("brokerMaxConnections", COUNT, 0, "Connections at once; 0 is no limit."),
+    _key("brokerMaxConnectionsPerIp", COUNT, 0, "Connections of one address at once; 0 is no limit."),
     _key(
         "maxConcurrentLookupRequest",
         POSITIVE,
         50000,
         "Lookups at once; more are answered TooManyRequests.",
         dynamic=True,
-        honoured=False,
     ),
     _key(
         "maxPendingPublishRequestsPerConnection",
@@ -137,7 +135,6 @@ _LISTENING = [
         512,
         "Payload of all connections that waits for the disk before sockets are no longer read; -1 is no limit.",
         dynamic=True,
-        honoured=False,
     ),
     _key(
         "brokerShutdownTimeoutMs",
@@ -264,9 +261,8 @@ _TOPICS = [
         BOOL,
         True,
         "Evaluate patterns here and push changes of topic lists.",
-        honoured=False,
     ),
-    _key("enableBrokerTopicListWatcher", BOOL, True, "Serve topic-list watches.", honoured=False),
+    _key("enableBrokerTopicListWatcher", BOOL, True, "Serve topic-list watches."),
 ]
 
 _CONSUMING = [
@@ -275,7 +271,6 @@ _CONSUMING = [
         BOOL,
         True,
         "Keep acknowledgements of single messages inside a batch.",
-        honoured=False,
     ),
     _key(
         "subscriptionTypesEnabled",
@@ -285,7 +280,6 @@ _CONSUMING = [
         dynamic=True,
         namespace="subscription_types_enabled",
         topic="subscriptionTypesEnabled",
-        honoured=False,
     ),
     _key(
         "subscriptionKeySharedUseConsistentHashing",

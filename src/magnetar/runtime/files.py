@@ -1,8 +1,9 @@
 """The contract for files: positioned writes, explicit syncs, nothing implied.
 
-Synchronous, and called only inside `Runtime.offload`. What was not synced may be gone, torn or partly there after a crash; a rename,
-creation or removal is durable after `sync_dir` of its directory. Failures are `StorageFull` (nothing of ours can help but space) and
-`StorageFailed` (the outcome of the write is unknown: never retry a failed sync, the page may already be marked clean).
+Synchronous, and called only inside `Runtime.offload`. What was not synced may be gone, torn or partly there after a
+crash; a rename, creation or removal is durable after `sync_dir` of its directory. Failures are `StorageFull` (nothing
+of ours can help but space) and `StorageFailed` (the outcome of the write is unknown: never retry a failed sync, the
+page may already be marked clean).
 """
 
 from __future__ import annotations
@@ -71,5 +72,5 @@ class Files(Protocol):
         ...
 
     def lock(self, path: str, holder: str) -> Lock:
-        """Take the advisory lock, writing `holder` into it; held by another process: Conflict that names that holder."""
+        """Take the lock, writing `holder` into it; held by another process: Conflict that names that holder."""
         ...

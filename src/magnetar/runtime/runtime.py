@@ -1,7 +1,7 @@
 """The contract every room gets its time, chance, tasks and threads from.
 
-Sockets come from the running loop's `create_server` and `create_connection` and timers from its `call_later`, which the simulator
-replaces with the loop itself. Code that needs anything else asks here, or it cannot run in the simulator.
+Sockets come from the running loop's `create_server` and `create_connection` and timers from its `call_later`, which the
+simulator replaces with the loop itself. Code that needs anything else asks here, or it cannot run in the simulator.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ T = TypeVar("T")
 class Owner:
     """Holds tasks and awaits them: no task outlives the thing it works for.
 
-    A task that ends with an exception tells `on_error` (the node's own: log and, if unexpected, stop). `close()` cancels what is left
-    and waits for it.
+    A task that ends with an exception tells `on_error` (the node's own: log and, if unexpected, stop). `close()`
+    cancels what is left and waits for it.
     """
 
     def __init__(self, name: str, on_error: Callable[[str, BaseException], None] | None = None) -> None:
@@ -41,7 +41,9 @@ class Owner:
         if error is None:
             return
         if self._on_error is None:
-            task.get_loop().call_exception_handler({"message": f"task of {self.name} failed", "exception": error, "task": task})
+            task.get_loop().call_exception_handler(
+                {"message": f"task of {self.name} failed", "exception": error, "task": task}
+            )
         else:
             self._on_error(self.name, error)
 

@@ -101,7 +101,7 @@ class Recall:
         behind, self._behind = self._behind, 0
         self._taken_at = self._topic.runtime.monotonic()
         try:
-            await self._snapshots.append(data)
+            await self._topic.managed.finish(self._snapshots.append(data))
         except BaseException:
             self._behind += behind
             raise
@@ -116,4 +116,4 @@ class Recall:
     async def delete(self) -> None:
         """Deduplication was switched off: what is remembered would be wrong by the time it is on again."""
         assert self._snapshots is not None
-        await self._snapshots.delete()
+        await self._topic.managed.finish(self._snapshots.delete())

@@ -18,6 +18,8 @@ class TopicSettings:
     dedup_snapshot_s: int = 120
     dedup_inactivity_ms: int = 6 * 60 * 60 * 1000
     delayed_delivery: bool = True
+    batch_index_acks: bool = True
+    subscription_types: frozenset[str] = frozenset({"Exclusive", "Shared", "Failover", "Key_Shared"})
     unacked_per_consumer_max: int = 50_000  # 0: no cap, as with all of these
     unacked_per_subscription_max: int = 200_000
     producers_max: int = 0

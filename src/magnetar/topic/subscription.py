@@ -132,10 +132,13 @@ class Subscription:
         by it.
         """
         last = self.topic.managed.last
+        by_index = self.topic.settings.batch_index_acks
         whole: list[Position] = []
         for position, words in acks:
             if position > last:
                 continue  # nothing there yet: an acknowledgement from another life, or a lie
+            if words is not None and not by_index:
+                continue  # switched off: the batch is acknowledged when all of it is
             if words is None or self.cursor.ack_bits(position, words, 64 * len(words)):
                 whole.append(position)
         if not whole:
@@ -156,7 +159,8 @@ class Subscription:
         if position > managed.last:
             position = managed.last
             words = None
-        if words is not None and not self.cursor.ack_bits(position, words, 64 * len(words)):
+        by_index = self.topic.settings.batch_index_acks
+        if words is not None and not (by_index and self.cursor.ack_bits(position, words, 64 * len(words))):
             position = managed.before(position)
         self.cursor.ack_to(position)
         self.dispatcher.acked_to(position)

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import AlreadyExists, Conflict, ConsumerBusy, NotReady, SubscriptionNotFound
+from magnetar.base.errors import AlreadyExists, Conflict, ConsumerBusy, NotReady, Refused, SubscriptionNotFound
 from magnetar.base.ids import AFTER_ALL, Position
 from magnetar.base.limits import READER_KEPT_S
 from magnetar.ledger.cursor import Cursor
@@ -19,7 +19,7 @@ from magnetar.ledger.flusher import CursorFlusher
 from magnetar.topic.consumer import Consumer
 from magnetar.topic.outlet import Outlet
 from magnetar.topic.subscribe import Subscribe
-from magnetar.topic.subscription import KEY_SHARED, SHARED, Subscription
+from magnetar.topic.subscription import KEY_SHARED, SHARED, TYPE_NAMES, Subscription
 from magnetar.wire import commands
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class Subscriptions:
     async def attach(self, asked: Subscribe, outlet: Outlet) -> Consumer:
         """Attach a consumer, making its subscription if that is new."""
         topic = self._topic
+        if TYPE_NAMES[asked.kind] not in topic.settings.subscription_types:
+            raise Refused(f"{TYPE_NAMES[asked.kind]} subscriptions are switched off here (subscriptionTypesEnabled)")
         subscription = await self._find_or_make(asked)
         consumer = Consumer(asked.consumer_id, asked.consumer_name, outlet, priority=asked.priority, order=self._orders)
         self._orders += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from magnetar.base.errors import Refused
 from magnetar.base.hashes import topics_hash
 from magnetar.base.names import namespace_name
 from magnetar.broker.handlers.request import error_reply, start, success
@@ -34,7 +35,7 @@ async def _topics(connection: Connection, asked: pb.CommandGetTopicsOfNamespace)
     answer = pb.BaseCommand(type=pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE)
     response = answer.getTopicsOfNamespaceResponse
     response.request_id = asked.request_id
-    if asked.topics_pattern:
+    if asked.topics_pattern and node.settings.flag("enableBrokerSideSubscriptionPatternEvaluation"):
         topics = matching(node.pattern(asked.topics_pattern), topics)
         response.filtered = True
     response.topics_hash = topics_hash(topics)
@@ -51,6 +52,8 @@ def watch(connection: Connection, command: pb.BaseCommand) -> None:
 
 async def _watch(connection: Connection, asked: pb.CommandWatchTopicList) -> bytes | None:
     node = connection.node
+    if not node.settings.flag("enableBrokerTopicListWatcher"):
+        raise Refused("topic-list watches are switched off here (enableBrokerTopicListWatcher)")
     namespace = namespace_name(asked.namespace)
     node.allow(connection.principal, "list", str(namespace))
     pattern = node.pattern(asked.topics_pattern)

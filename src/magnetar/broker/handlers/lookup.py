@@ -26,7 +26,8 @@ def partitioned_metadata(connection: Connection, command: pb.BaseCommand) -> Non
 async def _partitions(connection: Connection, asked: pb.CommandPartitionedTopicMetadata) -> bytes:
     name = topic_name(asked.topic)
     connection.node.allow(connection.principal, "lookup", str(name))
-    partitions = await connection.node.topics.partitions(name, create=asked.metadata_auto_creation_enabled)
+    async with connection.node.one_lookup():
+        partitions = await connection.node.topics.partitions(name, create=asked.metadata_auto_creation_enabled)
     answer = pb.BaseCommand(type=pb.BaseCommand.PARTITIONED_METADATA_RESPONSE)
     response = answer.partitionMetadataResponse
     response.request_id = asked.request_id
@@ -59,7 +60,8 @@ async def _lookup(connection: Connection, asked: pb.CommandLookupTopic) -> bytes
     node = connection.node
     name = topic_name(asked.topic)
     node.allow(connection.principal, "lookup", str(name))
-    verdict = await node.lookup(name, asked.advertised_listener_name)
+    async with node.one_lookup():
+        verdict = await node.lookup(name, asked.advertised_listener_name)
     answer = pb.BaseCommand(type=pb.BaseCommand.LOOKUP_RESPONSE)
     response = answer.lookupTopicResponse
     response.request_id = asked.request_id

@@ -35,7 +35,7 @@ def connect(connection: Connection, command: pb.BaseCommand) -> None:
     answer.connected.protocol_version = connection.protocol_version
     answer.connected.max_message_size = connection.node.message_bytes_max
     flags = answer.connected.feature_flags
-    flags.supports_topic_watchers = True
+    flags.supports_topic_watchers = connection.node.settings.flag("enableBrokerTopicListWatcher")
     flags.supports_get_partitioned_metadata_without_auto_creation = True
     if asked.feature_flags.magnetar_extensions:
         flags.magnetar_extensions = min(EXTENSIONS_VERSION, asked.feature_flags.magnetar_extensions)

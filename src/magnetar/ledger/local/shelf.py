@@ -182,7 +182,7 @@ class Shelf:
         file.datasync()
 
     def prepare(self, sequence: int, size: int, *, written: bool) -> int:
-        """Blocks for writes to come, so that their sync has little metadata to write, or, if zeros are `written`, none."""
+        """Blocks for writes to come, so that their sync has little metadata to write; none if zeros are `written`."""
         file = self.file(sequence)
         file.allocate(size, written=written)
         file.datasync()
