@@ -219,7 +219,7 @@ class LocalLedgers:
             if not isinstance(state.refusal, Closed) or state.epoch != epoch:
                 raise Fenced("somebody recovered the ledger", ledger=state.ledger)
             if not state.sealed:
-                await self._seal(state)
+                await self._seal(state, epoch)
 
     async def _recover(self, state: LedgerState) -> None:
         if state.doubt is not None:
@@ -234,13 +234,14 @@ class LocalLedgers:
             if not state.sealed:
                 await self._seal(state)
 
-    async def _seal(self, state: LedgerState) -> None:
+    async def _seal(self, state: LedgerState, epoch: int | None = None) -> None:
         if self.journal.failed is not None:
             raise self.journal.failed
-        await self._change(state, state.closed)
+        await self._change(state, state.closed, epoch)
 
-    async def _change(self, state: LedgerState, value_of: Callable[[], bytes]) -> None:
-        """One change of the record. Found sealed by somebody else: that stands, everybody agrees on it."""
+    async def _change(self, state: LedgerState, value_of: Callable[[], bytes], epoch: int | None = None) -> None:
+        """One change of the record. Found sealed by somebody else: that stands, everybody agrees on it. With an epoch:
+        found in another one is Fenced."""
         path = path_of(state.ledger)
         for _ in range(METADATA_UPDATE_TRIES_MAX):
             value = value_of()
@@ -251,6 +252,8 @@ class LocalLedgers:
                 if node is None:
                     raise NoSuchLedger("the ledger was deleted", ledger=state.ledger) from None
                 state.adopt(node.value, node.stat.version)
+                if epoch is not None and state.epoch != epoch:
+                    raise Fenced("somebody recovered the ledger", ledger=state.ledger) from None
                 if state.sealed:
                     return
                 continue

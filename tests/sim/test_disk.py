@@ -1,0 +1,163 @@
+"""The disk that forgets: what was synced survives every crash, what was not survives some of them and in pieces."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import Conflict, NotFound, StorageFailed, StorageFull
+from simulation.disk import SECTOR_BYTES, Crashed, ForgetfulFiles
+
+SEEDS = range(60)
+
+
+def test_what_was_synced_survives_and_what_was_not_may() -> None:
+    seen = set()
+    for seed in SEEDS:
+        files = ForgetfulFiles(seed)
+        file = files.open("/d/f", create=True)
+        file.pwritev([b"durable", b" bytes"], 0)
+        file.datasync()
+        files.sync_dir("/d")
+        file.pwritev([b"DURABLE"], 0)
+        file.pwritev([b"!" * 10], 13)
+        assert file.pread(100, 0) == b"DURABLE bytes!!!!!!!!!!"
+        seen.add(files.crash().content("/d/f"))
+    assert seen == {
+        b"durable bytes",
+        b"DURABLE bytes",
+        b"durable bytes!!!!!!!!!!",
+        b"DURABLE bytes!!!!!!!!!!",
+    }
+
+
+def test_a_write_is_torn_between_sectors_never_inside_one() -> None:
+    torn = 0
+    for seed in SEEDS:
+        files = ForgetfulFiles(seed)
+        file = files.open("/d/f", create=True)
+        file.allocate(4 * SECTOR_BYTES)
+        file.datasync()
+        files.sync_dir("/d")
+        file.pwritev([b"x" * (3 * SECTOR_BYTES)], 100)
+        content = files.crash().content("/d/f")
+        places = [content[max(100, at) : min(at + SECTOR_BYTES, 3 * SECTOR_BYTES + 100)] for at in range(0, 2048, 512)]
+        assert all(set(place) in ({ord("x")}, {0}) for place in places)
+        torn += len({place[:1] for place in places}) == 2
+    assert 0 < torn < len(SEEDS)
+
+
+def test_names_are_durable_only_after_their_directory_was_synced() -> None:
+    found = set()
+    for seed in SEEDS:
+        files = ForgetfulFiles(seed)
+        files.open("/d/old", create=True).datasync()
+        files.sync_dir("/d")
+        files.rename("/d/old", "/d/new")
+        files.open("/d/made", create=True)
+        found.add(tuple(files.crash().list("/d")))
+        files = ForgetfulFiles(seed)
+        files.open("/d/old", create=True)
+        files.rename("/d/old", "/d/new")
+        files.sync_dir("/d")
+        assert files.crash().list("/d") == ["new"]
+    assert found == {("old",), ("new",), ("made", "old"), ("made", "new")}
+
+
+def test_a_crash_at_a_call_ends_every_later_one() -> None:
+    files = ForgetfulFiles(crash_at=3)
+    file = files.open("/d/f", create=True)
+    file.pwritev([b"a"], 0)
+    with pytest.raises(Crashed, match="call 3"):
+        file.datasync()
+    for call in (
+        file.size,
+        file.datasync,
+        lambda: files.list("/d"),
+        lambda: files.open("/d/f"),
+        lambda: file.pread(1, 0),
+    ):
+        with pytest.raises(Crashed):
+            call()
+    assert files.crash().calls == 0
+
+
+def test_a_failed_sync_is_not_made_good_by_the_next_one() -> None:
+    contents = set()
+    for seed in SEEDS:
+        files = ForgetfulFiles(seed, fail_sync_at=1)
+        file = files.open("/d/f", create=True)
+        files.sync_dir("/d")
+        file.pwritev([b"lost"], 0)
+        with pytest.raises(StorageFailed):
+            file.datasync()
+        assert file.pread(4, 0) == b"lost"  # the page cache still shows it
+        file.datasync()
+        contents.add(files.crash().content("/d/f"))
+    assert contents == {b"", b"lost"}
+
+
+def test_a_full_disk_takes_part_of_a_write() -> None:
+    files = ForgetfulFiles(full_after=10)
+    file = files.open("/d/f", create=True)
+    file.pwritev([b"123456"], 0)
+    assert files.free("/d") == 4
+    with pytest.raises(StorageFull):
+        file.pwritev([b"abcdef"], 6)
+    assert file.pread(100, 0) == b"123456abcd"
+    with pytest.raises(StorageFull):
+        file.allocate(11)
+    file.pwritev([b"over"], 0)
+    assert file.pread(100, 0) == b"over56abcd"
+
+
+def test_flipped_bits_are_only_in_what_was_not_synced() -> None:
+    flipped = 0
+    for seed in SEEDS:
+        files = ForgetfulFiles(seed, flips=True)
+        file = files.open("/d/f", create=True)
+        file.pwritev([b"a" * 5000], 0)
+        file.datasync()
+        files.sync_dir("/d")
+        file.pwritev([b"b" * 5000], 5000)
+        content = files.crash().content("/d/f")
+        assert content[:5000] == b"a" * 5000
+        flipped += bool(set(content[5000:]) - set(b"b\0"))
+    assert flipped
+
+
+def test_the_same_seed_forgets_the_same() -> None:
+    def crashed(seed: int) -> bytes:
+        files = ForgetfulFiles(seed)
+        file = files.open("/d/f", create=True)
+        files.sync_dir("/d")
+        for at in range(20):
+            file.pwritev([bytes([at]) * 700], at * 700)
+        return files.crash().content("/d/f")
+
+    assert [crashed(seed) for seed in SEEDS] == [crashed(seed) for seed in SEEDS]
+    assert len({crashed(seed) for seed in SEEDS}) > 10
+
+
+def test_the_rest_of_the_contract() -> None:
+    files = ForgetfulFiles()
+    files.mkdir("/d/sub")
+    assert files.list("/nowhere") == []
+    assert files.exists("/d/sub")
+    for call in (
+        lambda: files.open("/d/f"),
+        lambda: files.remove("/d/f"),
+        lambda: files.rename("/d/f", "/d/g"),
+    ):
+        with pytest.raises(NotFound):
+            call()
+    lock = files.lock("/d/lock", "node 1")
+    with pytest.raises(Conflict, match="node 1"):
+        files.lock("/d/lock", "node 2")
+    lock.release()
+    files.lock("/d/lock", "node 2")
+    file = files.open("/d/f", create=True)
+    file.pwritev([b"abc"], 2)
+    file.truncate(4)
+    assert (file.size(), file.pread(10, 0)) == (4, b"\0\0ab")
+    files.remove("/d/f")
+    assert files.list("/d") == []

@@ -1,0 +1,39 @@
+"""Where entries lie and how many they are."""
+
+from __future__ import annotations
+
+from magnetar.ledger.local.index import LedgerIndex
+
+
+def an_index() -> LedgerIndex:
+    index = LedgerIndex()
+    index.add(3, 10, 300, 1, 64)
+    index.add(1, 1, 0, 1, 900)
+    index.add(5, 5, 50, 2, 64)
+    return index
+
+
+def test_an_entry_is_found_in_its_record() -> None:
+    index = an_index()
+    assert [index.find(entry) for entry in range(9)] == [0, 0, 0, 1, 2, 2, 2, 2, 2]
+    assert [(index.entries(n), index.messages(n), index.body(n)) for n in range(3)] == [
+        (3, 10, 300),
+        (1, 1, 0),
+        (5, 5, 50),
+    ]
+    assert (index.entries_total, index.messages_total, index.bytes_total) == (9, 16, 350)
+
+
+def test_whole_records_are_counted_by_subtraction() -> None:
+    index = an_index()
+    assert index.whole(0, 3) == (16, 350)
+    assert index.whole(1, 3) == (6, 50)
+    assert index.whole(0, 1) == (10, 300)
+    assert index.whole(2, 2) == (0, 0)
+
+
+def test_moving_changes_the_place_alone() -> None:
+    index = an_index()
+    index.move(1, 9, 128)
+    assert (index.segments[1], index.offsets[1]) == (9, 128)
+    assert (index.find(3), index.whole(0, 3)) == (1, (16, 350))
