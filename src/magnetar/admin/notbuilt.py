@@ -43,6 +43,10 @@ OF_TOPICS = {
     "backlog": "offline backlog statistics (use stats)",
     "policies": "topic policies",
 }
+OF_SUBSCRIPTIONS = {
+    "analyzeBacklog": "analysis of a backlog",
+    "replicatedSubscriptionStatus": "replicated subscriptions",
+}
 # Policies of single topics: none of them is obeyed yet.
 TOPIC_POLICIES = [
     "autoSubscriptionCreation",
@@ -121,14 +125,31 @@ def _routes() -> list[Route]:
         topic = _TOPIC.format(domain=domain)
         for name, what in OF_TOPICS.items():
             routes += _every(f"{topic}/{name}", what)
+        routes += _every(f"{topic}/permissions/{{role}}", "authorization")
+        for name, what in OF_SUBSCRIPTIONS.items():
+            routes += _every(f"{topic}/subscription/{{subscription}}/{name}", what)
         for name in TOPIC_POLICIES:
             routes += _every(f"{topic}/{name}", f"the topic policy {name}")
     for name, what in OF_NAMESPACES.items():
         routes += _every(f"{_NAMESPACE}/{name}", what)
         routes += _every(f"{_NAMESPACE}/{name}/{{part0}}", what)
+    for name in ("clearBacklog", "split", "topicHashPositions"):
+        routes += _every(f"{_NAMESPACE}/{{bundle}}/{name}", f"{name} of a bundle")
+    routes.append(
+        delete(f"{_NAMESPACE}/{{bundle}}", _refuse("deletion of a bundle"), "Not built: deletion of a bundle")
+    )
+    routes += _every("/admin/v2/schemas/{tenant}/{namespace}/{topic}/metadata", "the internal form of schemas")
+    routes += _every(f"{_NAMESPACE}/removeOffloadPolicies", "offloading")
+    routes += _every(f"{_NAMESPACE}/persistence/bookieAffinity", "bookie affinity")
+    routes += _every(f"{_NAMESPACE}/permissions/subscription/{{part0}}", "authorization")
+    routes += _every(f"{_NAMESPACE}/permissions/subscription/{{part0}}/{{part1}}", "authorization")
+    routes += _every("/admin/v2/namespaces/{cluster}/antiAffinity/{group}", "anti-affinity groups")
+    routes += _every(f"{_NAMESPACE}/unsubscribe/{{part0}}", "unsubscribing in a whole namespace")
+    routes += _every(f"{_NAMESPACE}/{{bundle}}/clearBacklog/{{part0}}", "clearBacklog of a bundle")
+    routes += _every("/admin/v2/brokers/backlog-quota-check", "backlog quotas")
     for name, what in OF_CLUSTERS.items():
-        routes += _every(f"/admin/v2/clusters/{{cluster}}/{name}", what)
-        routes += _every(f"/admin/v2/clusters/{{cluster}}/{name}/{{part0}}", what)
+        for tail in ("", "/{part0}", "/{part0}/{part1}"):
+            routes += _every(f"/admin/v2/clusters/{{cluster}}/{name}{tail}", what)
     return routes
 
 

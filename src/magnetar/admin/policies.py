@@ -132,9 +132,15 @@ READ_ONLY: list[tuple[str, str, Any]] = [
     ("allowedClusters", "allowed_clusters", []),
 ]
 # Kept by cluster in the document: reading gives this cluster's.
-RATES = ["publishRate", "dispatchRate", "subscriptionDispatchRate", "replicatorDispatchRate", "subscribeRate"]
+RATES = {
+    "publishRate": "publishMaxMessageRate",
+    "dispatchRate": "topicDispatchRate",
+    "subscriptionDispatchRate": "subscriptionDispatchRate",
+    "replicatorDispatchRate": "replicatorDispatchRate",
+    "subscribeRate": "clusterSubscribeRate",
+}
 WRITE_ONLY = ["backlogQuota"]
-NOT_OBEYED = [name for name, _, _ in READ_ONLY] + RATES + WRITE_ONLY
+NOT_OBEYED = [name for name, _, _ in READ_ONLY] + list(RATES) + WRITE_ONLY
 
 
 def check_policies(policies: Policies) -> None:
@@ -186,9 +192,13 @@ async def _not_built(node: Node, request: Request) -> Response:
     raise NotBuilt(f"{name}: this version of Magnetar does not obey that policy, so it does not take it either")
 
 
-async def _read_rate(node: Node, request: Request) -> Response:
-    await node.namespaces.get(request.namespace)
-    return EMPTY
+def _rate_reader(field: str) -> Handler:
+    async def read(node: Node, request: Request) -> Response:
+        by_cluster = getattr(await node.namespaces.get(request.namespace), field)
+        found = by_cluster.get(node.settings.text("clusterName"))
+        return EMPTY if found is None else shown(found)
+
+    return read
 
 
 # Replication
@@ -290,7 +300,7 @@ def _routes() -> list[Route]:
             routes.append(delete(path, _remover(policy), f"Remove {policy.name}"))
     for name, field, unset in READ_ONLY:
         routes.append(get(f"{_ONE}/{name}", _reader(field, unset), f"Read {name}", Any))
-    routes += [get(f"{_ONE}/{name}", _read_rate, f"Read {name}", Any) for name in RATES]
+    routes += [get(f"{_ONE}/{name}", _rate_reader(field), f"Read {name}", Any) for name, field in RATES.items()]
     for name in NOT_OBEYED:
         routes += [make(f"{_ONE}/{name}", _not_built, f"Not built: {name}") for make in (put, post, delete)]
     return routes

@@ -29,10 +29,10 @@ AnySubscription = Subscription | LooseSubscription
 class Counts:
     """Totals, or the same per second."""
 
-    messages_in: float = 0
-    bytes_in: float = 0
-    messages_out: float = 0
-    bytes_out: float = 0
+    messages_in: float = 0.0
+    bytes_in: float = 0.0
+    messages_out: float = 0.0
+    bytes_out: float = 0.0
 
     def per_second(self, before: Counts, seconds: float) -> Counts:
         return Counts(

@@ -7,6 +7,7 @@ anything unexpected is a 500 that says only so, with the trace in the log.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from magnetar.broker.node import Node
 
 log = get("admin")
+
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 
 
 class Table:
@@ -136,6 +139,8 @@ async def _handle(node: Node, request: Request) -> Response:
         raise LimitExceeded(f"the body is larger than {HTTP_BODY_BYTES_MAX} bytes", http_status=413)
     if len(request.path) > HTTP_PATH_CHARS_MAX:
         raise LimitExceeded(f"the path is longer than {HTTP_PATH_CHARS_MAX} characters", http_status=414)
+    if _BAD_ESCAPE.search(request.path):
+        return refused(400, "the path has a broken % escape")
     try:
         found = table().match(request.path)
     except UnicodeDecodeError:

@@ -1,7 +1,260 @@
-"""Being written: the routes of this resource arrive with the next step."""
+"""Subscriptions: list, create, delete, move, clear. A partitioned topic's are those of all its partitions.
+
+Moving goes through the subscription, which sends its consumers away and back; clearing acknowledges on its behalf.
+Either is durable when the answer goes out. Nothing here creates a subscription by looking at it.
+"""
 
 from __future__ import annotations
 
-from magnetar.admin.route import Route
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-ROUTES: list[Route] = []
+from magnetar.admin.request import DONE, BadBody, Request, Response, shown
+from magnetar.admin.route import Route, delete, get, post, put
+from magnetar.admin.target import check_namespace, not_partitioned, open_topic, partitions, stored, subscription
+from magnetar.base.errors import AlreadyExists, Misuse, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
+from magnetar.client.documents.topics import ResetCursor
+from magnetar.topic.subscription import Subscription
+from magnetar.topic.topic import Topic
+
+if TYPE_CHECKING:
+    from magnetar.base.names import TopicName
+    from magnetar.broker.node import Node
+
+
+async def names(node: Node, request: Request) -> Response:
+    found: dict[str, None] = {}
+    for topic in await partitions(node, request.topic) or [request.topic]:
+        loaded = await open_topic(node, topic)
+        for one in loaded.subscriptions if isinstance(loaded, Topic) else loaded.subscriptions.values():
+            found[one.name] = None
+    return shown(sorted(found))
+
+
+async def create(node: Node, request: Request) -> Response:
+    """Makes a missing topic too, where using it would. On a partitioned topic it adds what is missing, and is 409 only
+    where every partition had it."""
+    name, wanted = request.topic, request.parts["subscription"]
+    start, properties = _start(request)
+    if not name.is_persistent:
+        raise Refused("Create subscription on non-persistent topic can only be done through client", http_status=400)
+    parts = await partitions(node, name)
+    made = 0
+    for each in parts or [name]:
+        topic = await _topic_made(node, each)
+        if topic.subscriptions.get(wanted) is None:
+            await topic.subscriptions.create(wanted, _mark(topic, start), properties)
+            made += 1
+    if not made:
+        raise AlreadyExists("Subscription already exists for topic")
+    return DONE
+
+
+async def remove(node: Node, request: Request) -> Response:
+    name, wanted = request.topic, request.parts["subscription"]
+    parts = await partitions(node, name)
+    if parts is None:
+        topic = await stored(node, request, "Deleting a subscription")
+        subscription(topic, wanted)
+        await topic.subscriptions.delete(wanted, force=request.flag("force"))
+        return DONE
+    gone = 0
+    for each in parts:
+        topic = await _loaded(node, each)
+        if topic.subscriptions.get(wanted) is not None:
+            await topic.subscriptions.delete(wanted, force=request.flag("force"))
+            gone += 1
+    if not gone:
+        raise SubscriptionNotFound("Subscription not found")
+    return DONE
+
+
+# Moving
+
+
+async def reset_to_time(node: Node, request: Request) -> Response:
+    stamp = request.number("timestamp")
+    for topic, one in await _targets(node, request):
+        await one.seek(await topic.managed.find(stamp))
+    return DONE
+
+
+async def reset_to_id(node: Node, request: Request) -> Response:
+    words = "Reset-cursor at position is not allowed for partitioned-topic"
+    await not_partitioned(node, request.topic, words)
+    asked = request.need(ResetCursor)
+    topic = await stored(node, request, "Reset cursor")
+    one = subscription(topic, request.parts["subscription"])
+    position = Position(asked.ledgerId, asked.entryId)
+    await one.seek(topic.managed.after(position) if asked.excluded and position != AFTER_ALL else position)
+    return DONE
+
+
+# Clearing
+
+
+async def skip(node: Node, request: Request) -> Response:
+    count = request.number("count")
+    await not_partitioned(node, request.topic, "Skip messages on a partitioned topic is not allowed")
+    topic = await stored(node, request, "Skip messages")
+    one = subscription(topic, request.parts["subscription"])
+    if count >= one.cursor.backlog:
+        await _clear_to(topic, one, topic.managed.last)
+    elif count > 0:
+        await _clear_to(topic, one, nth_unacked(one, count))
+    return DONE
+
+
+async def skip_all(node: Node, request: Request) -> Response:
+    for topic, one in await _targets(node, request):
+        await _clear_to(topic, one, topic.managed.last)
+    return DONE
+
+
+async def expire_by_age(node: Node, request: Request) -> Response:
+    seconds = request.number("seconds")
+    for topic, one in await _targets(node, request):
+        await _expire(topic, one, seconds)
+    return DONE
+
+
+async def expire_all_by_age(node: Node, request: Request) -> Response:
+    seconds = request.number("seconds")
+    for name in await partitions(node, request.topic) or [request.topic]:
+        topic = await _loaded(node, name)
+        for one in topic.subscriptions:
+            if one.durable:
+                await _expire(topic, one, seconds)
+    return DONE
+
+
+async def expire_to_id(node: Node, request: Request) -> Response:
+    await not_partitioned(node, request.topic, "Expire message at position is not allowed for partitioned-topic")
+    asked = request.need(ResetCursor)
+    topic = await stored(node, request, "Expire messages")
+    one = subscription(topic, request.parts["subscription"])
+    position = Position(asked.ledgerId, asked.entryId)
+    await _clear_to(topic, one, topic.managed.before(position) if asked.excluded else position)
+    return DONE
+
+
+async def _expire(topic: Topic, one: Subscription, seconds: int) -> None:
+    first_kept = await topic.managed.find(topic.runtime.wall() - max(0, seconds) * 1000)
+    await _clear_to(topic, one, topic.managed.before(first_kept))
+
+
+async def _clear_to(topic: Topic, one: Subscription, position: Position) -> None:
+    """Acknowledge everything up to and with `position`, whoever holds it."""
+    position = min(position, topic.managed.last)
+    unread = position >= one.dispatcher.read_position
+    one.cursor.ack_to(position)
+    one.dispatcher.acked_to(position)
+    if unread:
+        one.dispatcher.rewind()  # reading goes on behind it, whatever was being read
+    one.dispatcher.pump()
+    topic.acked(one)
+    await one.cursor.flush()
+
+
+def nth_unacked(one: Subscription, number: int) -> Position:
+    """The `number`-th entry that is not acknowledged, from 1; past the end where there are fewer."""
+    managed, cursor = one.topic.managed, one.cursor
+    if cursor.contiguous:
+        return managed.chain.nth(managed.chain.rank(cursor.mark) + number - 1)
+    position = one.start()
+    for _ in range(number - 1):
+        if position > managed.last:
+            break
+        position = cursor.next_unacked(managed.after(position))
+    return position
+
+
+# Properties
+
+
+async def read_properties(node: Node, request: Request) -> Response:
+    found: dict[str, str] = {}
+    for _, one in await _targets(node, request):
+        found.update(one.cursor.properties)
+    return shown(found)
+
+
+async def write_properties(node: Node, request: Request) -> Response:
+    properties: dict[str, str] = request.read(dict[str, str]) or {}
+    for _, one in await _targets(node, request):
+        await one.cursor.set_properties(properties)
+    return DONE
+
+
+# What a path and a body mean
+
+
+async def _targets(node: Node, request: Request) -> list[tuple[Topic, Subscription]]:
+    """The subscription, or that of every partition."""
+    name = request.topic
+    if not name.is_persistent:
+        raise Refused("a non-persistent topic keeps nothing to move in", http_status=405)
+    topics = [await _loaded(node, each) for each in await partitions(node, name) or [name]]
+    return [(topic, subscription(topic, request.parts["subscription"])) for topic in topics]
+
+
+async def _loaded(node: Node, name: TopicName) -> Topic:
+    topic = await open_topic(node, name)
+    if not isinstance(topic, Topic):
+        raise Refused("a non-persistent topic keeps nothing", http_status=405)
+    return topic
+
+
+async def _topic_made(node: Node, name: TopicName) -> Topic:
+    await check_namespace(node, name)
+    try:
+        topic = await node.topics.get(name, create=True)
+    except TopicNotFound as error:
+        raise Misuse("Topic does not exist and cannot be auto-created") from error
+    assert isinstance(topic, Topic)
+    return topic
+
+
+def _start(request: Request) -> tuple[ResetCursor, Mapping[str, str] | None]:
+    """From nothing (latest), a word, or a message id."""
+    document: Any = request.read(Any)
+    if document is None or document == "latest":
+        return ResetCursor(*AFTER_ALL), None
+    if document == "earliest":
+        return ResetCursor(*BEFORE_ALL), None
+    if isinstance(document, str):
+        raise BadBody("a subscription starts at earliest, latest or a message id")
+    asked = request.need(ResetCursor)
+    return asked, asked.properties
+
+
+def _mark(topic: Topic, asked: ResetCursor) -> Position:
+    """The last message a new subscription does not get."""
+    managed = topic.managed
+    position = Position(asked.ledgerId, asked.entryId)
+    if position > managed.last:
+        return managed.last
+    return position if asked.excluded else managed.before(managed.next_valid(max(position, managed.first)))
+
+
+def _routes(domain: str) -> list[Route]:
+    topic = f"/admin/v2/{domain}/{{tenant}}/{{namespace}}/{{topic}}"
+    one = f"{topic}/subscription/{{subscription}}"
+    return [
+        get(f"{topic}/subscriptions", names, "The subscriptions of a topic", list[str]),
+        put(one, create, "Create a subscription: `earliest`, `latest` or a message id", ResetCursor),
+        delete(one, remove, "Delete a subscription; with force, also while it is used"),
+        post(f"{one}/resetcursor", reset_to_id, "Move it to a message", ResetCursor),
+        post(f"{one}/resetcursor/{{timestamp}}", reset_to_time, "Move it to a time of publishing"),
+        post(f"{one}/skip/{{count}}", skip, "Acknowledge the next entries"),
+        post(f"{one}/skip_all", skip_all, "Acknowledge everything"),
+        post(f"{one}/expireMessages", expire_to_id, "Acknowledge everything up to a message", ResetCursor),
+        post(f"{one}/expireMessages/{{seconds}}", expire_by_age, "Acknowledge what is older"),
+        post(f"{topic}/all_subscription/expireMessages/{{seconds}}", expire_all_by_age, "The same for all"),
+        get(f"{one}/properties", read_properties, "The properties of a subscription", dict[str, str]),
+        put(f"{one}/properties", write_properties, "Replace them", dict[str, str]),
+    ]
+
+
+ROUTES = _routes("persistent") + _routes("non-persistent")
