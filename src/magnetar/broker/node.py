@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from magnetar.base.errors import Conflict, MagnetarError, Misuse, NotAuthorized, StorageFull, Throttled, TopicNotFound
+from magnetar.base.errors import Conflict, Corrupt, MagnetarError, Misuse, NotAuthorized, StorageFull, Throttled, TopicNotFound
 from magnetar.base.limits import FRAME_PADDING_BYTES, MAINTENANCE_S, ORPHAN_SUSPECT_S, ORPHAN_SWEEP_S
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.connection import Connection
@@ -332,4 +332,8 @@ class Node:
 
 
 def _publish_time(data: bytes) -> int:
-    return entry.publish_time(data)
+    """0 where a client's metadata cannot be read: such an entry is older than any time asked for."""
+    try:
+        return entry.publish_time(data)
+    except Corrupt:
+        return 0

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from magnetar.base.errors import Closed, Conflict, MagnetarError, Sealed
+from magnetar.base.errors import Closed, Conflict, Corrupt, MagnetarError, Sealed
 from magnetar.base.ids import Position, Term
 from magnetar.base.names import TopicName
 from magnetar.ledger.cursor import CursorFlusher
@@ -206,7 +206,10 @@ class Topic:
         if run is None:
             return Position(-1, -1), -1
         body = run.entry(0)
-        return run.position(0), entry.counts(body) - 1 if entry.is_batch(body) else -1
+        try:
+            return run.position(0), entry.counts(body) - 1 if entry.is_batch(body) else -1
+        except Corrupt:
+            return run.position(0), -1  # a client's broken metadata is for its reader to refuse
 
     # Subscriptions: see `topic/subscriptions.py`
 
