@@ -9,13 +9,14 @@ the disk, and a sync that failed once must not be trusted again.
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from magnetar.base.errors import MagnetarError, NoSuchLedger, StorageFailed, StorageFull
+from magnetar.base.errors import MagnetarError, Misuse, NoSuchLedger, StorageFailed, StorageFull
 from magnetar.base.limits import (
     JOURNAL_AHEAD_BYTES,
     JOURNAL_AHEAD_BYTES_MAX,
@@ -155,9 +156,15 @@ class Journal:
             elif not self._fits(batch, item.size):
                 break
             queue.popleft()
+            try:
+                coded = encode(batch.segment.stamp, state.ledger, item.first, state.epoch, batch.start, item.run)
+            except (OverflowError, TypeError, ValueError, struct.error) as error:  # the caller's run, not our disk
+                state.refuse(Misuse(f"a run that is none: {error}", ledger=state.ledger))
+                refused.append(item)
+                continue
             item.offset = batch.at
             batch.items.append(item)
-            batch.buffers += encode(batch.segment.stamp, state.ledger, item.first, state.epoch, batch.start, item.run)
+            batch.buffers += coded
             batch.at += item.size
         if batch is not None:
             self._busy = True

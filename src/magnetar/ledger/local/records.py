@@ -85,8 +85,6 @@ def encode(stamp: int, ledger: int, first: int, epoch: int, synced: int, run: Ru
     body = run.body
     if base != 0 or end != len(body):
         body = body[base:end]
-    if type(body) is not bytes:
-        body = bytes(body)  # the checksum wants bytes, and the writer may change its own buffer after `append`
     fields = FIELDS.pack(stamp, ledger, first, run.messages, epoch, KIND_RUN, len(counts), end - base, synced)
     rest = b"".join((fields, FOOT.pack(extend(0, fields)), ends.tobytes(), messages.tobytes()))
     crc = extend(extend(0, rest), body)

@@ -12,7 +12,7 @@ import pytest
 from magnetar.base.errors import MagnetarError, Misuse, StorageFailed, StorageFull
 from magnetar.base.limits import JOURNAL_BATCH_BYTES_MAX
 from magnetar.ledger.local.engine import LocalLedgers
-from magnetar.ledger.run import run_of
+from magnetar.ledger.run import Run, run_of
 from simulation.disk import ForgetfulFiles
 from simulation.inline import InlineRuntime
 from simulation.store import MemoryStore
@@ -189,6 +189,22 @@ def test_a_callback_that_raises_is_reported_and_the_others_are_answered() -> Non
         assert outcomes.acked == [1]
         assert reported == [f"the callback of an append to ledger {writer.ledger} failed"]
         assert await append(writer, run_of([b"c"])) == [2]
+
+    asyncio.run(body())
+
+
+def test_a_run_that_cannot_be_written_down_ends_its_writer_alone() -> None:
+    async def body() -> None:
+        _, engine = await start(ForgetfulFiles())
+        one, two = await engine.create({}), await engine.create({})
+        outcomes = Outcomes()
+        one.append(Run(b"abc", [0, 3], [-1], -1), outcomes.done)
+        one.append(run_of([b"behind"]), outcomes.done)
+        assert await append(two, run_of([b"other"])) == [0]
+        await outcomes.upto(2)
+        assert outcomes.errors == [Misuse, Misuse]
+        assert await append(two, run_of([b"other"])) == [1]
+        assert one.lac == -1
 
     asyncio.run(body())
 
