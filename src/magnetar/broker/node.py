@@ -13,7 +13,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from magnetar.base.errors import Conflict, Corrupt, MagnetarError, Misuse, NotAuthorized, StorageFull, Throttled, TopicNotFound
+from magnetar.base.errors import (
+    Conflict,
+    Corrupt,
+    MagnetarError,
+    Misuse,
+    NotAuthorized,
+    StorageFull,
+    Throttled,
+    TopicNotFound,
+)
 from magnetar.base.limits import FRAME_PADDING_BYTES, MAINTENANCE_S, ORPHAN_SUSPECT_S, ORPHAN_SWEEP_S
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.connection import Connection
