@@ -25,7 +25,7 @@ Connect = Callable[..., pulsar.Client]
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    with Standalone(tmp_path_factory.mktemp("broker")) as running:
+    with Standalone(tmp_path_factory.mktemp("broker"), {"activeConsumerFailoverDelayTimeMillis": 100}) as running:
         yield running
 
 

@@ -131,12 +131,12 @@ def test_fencing_shuts_out_the_holder_and_everybody_who_waits(
 def test_fencing_shuts_out_shared_producers_too(
     client: pulsar.Client, connect: Connect, broker: Standalone, topic: str
 ) -> None:
-    shared = [client.create_producer(topic) for _ in range(3)]
+    shared = [client.create_producer(topic, send_timeout_millis=2000) for _ in range(2)]
     fencer = connect(broker.url).create_producer(topic, access_mode=Mode.ExclusiveWithFencing)
     fencer.send(b"mine")
     for producer in shared:
         with pytest.raises(pulsar.PulsarException):
-            producer.send(b"no", sequence_id=None)
+            producer.send(b"no")
 
 
 def test_the_fenced_stay_out_after_unload_and_reconnect(

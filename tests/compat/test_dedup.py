@@ -7,7 +7,7 @@ import pytest
 from pulsar import InitialPosition
 
 from tests.compat.conftest import Connect, Start
-from tests.compat.driving import nothing, numbered, send, send_all, take, texts
+from tests.compat.driving import nothing, numbered, send, take, texts
 from tests.servers.proxy import Proxy
 from tests.servers.standalone import Standalone
 
@@ -130,7 +130,7 @@ def test_a_chunked_message_sent_twice_is_stored_once(client: pulsar.Client, dedu
     large = b"x" * (11 * 1024 * 1024)
     producer.send(large, sequence_id=3)
     producer.send(large, sequence_id=3)
-    send_all(producer, ["small"])
+    producer.send(b"small", sequence_id=4)
     taken = take(consumer, 2)
     assert [len(message.data()) for message in taken] == [len(large), 5]
     nothing(consumer)

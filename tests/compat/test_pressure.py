@@ -1,0 +1,115 @@
+"""What consumers that do not read, and topics that come and go by thousands, cost the broker: a bounded amount."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pulsar
+import pytest
+from pulsar import ConsumerType
+
+from tests.compat.conftest import Connect, Start
+from tests.compat.driving import send_all, take, until
+from tests.servers.standalone import Standalone
+
+MIB = 1024 * 1024
+
+
+def test_a_hundred_consumers_that_never_read_cost_nothing_and_hold_up_nobody(
+    start: Start, connect: Connect, topic: str
+) -> None:
+    broker: Standalone = start()
+    client = connect(broker.url, io_threads=2)
+    idle = [client.subscribe(topic, f"idle-{number}", receiver_queue_size=10) for number in range(100)]
+    busy = client.subscribe(topic, "busy")
+    producer = client.create_producer(topic, block_if_queue_full=True)
+    body = b"x" * 10_000
+    sizes = []
+    for _ in range(6):
+        send_all(producer, [body] * 1000)  # 10 MB for each of 101 subscriptions
+        assert len(take(busy, 1000)) == 1000
+        sizes.append(broker.rss_bytes())
+    assert sizes[-1] - sizes[1] < 48 * MIB, [size // MIB for size in sizes]
+    assert len(idle) == 100
+
+
+def test_sockets_that_are_not_read_pause_and_do_not_fill_the_broker(start: Start, connect: Connect, topic: str) -> None:
+    broker: Standalone = start()
+    import socket
+
+    from magnetar.wire.frames import encode_command
+    from magnetar.wire.proto import pb
+
+    client = connect(broker.url)
+    client.subscribe(topic, "stuck").close()
+    busy = client.subscribe(topic, "busy")
+    with socket.create_connection(("localhost", broker.port)) as stuck:
+        hello = pb.BaseCommand(type=pb.BaseCommand.CONNECT)
+        hello.connect.client_version = "a client that stops reading"
+        hello.connect.protocol_version = 20
+        attach = pb.BaseCommand(type=pb.BaseCommand.SUBSCRIBE)
+        attach.subscribe.topic = topic
+        attach.subscribe.subscription = "stuck"
+        attach.subscribe.subType = pb.CommandSubscribe.Exclusive
+        attach.subscribe.consumer_id = 1
+        attach.subscribe.request_id = 1
+        flow = pb.BaseCommand(type=pb.BaseCommand.FLOW)
+        flow.flow.consumer_id = 1
+        flow.flow.messagePermits = 1_000_000
+        stuck.sendall(encode_command(hello))
+        stuck.recv(65536)
+        stuck.sendall(encode_command(attach) + encode_command(flow))
+        producer = client.create_producer(topic, block_if_queue_full=True)
+        send_all(producer, [b"x" * 100_000] * 100)
+        take(busy, 100)
+        before = broker.rss_bytes()
+        for _ in range(5):
+            send_all(producer, [b"x" * 100_000] * 300)  # 30 MB a round that nobody reads on the other side
+            take(busy, 300)
+        assert broker.rss_bytes() - before < 64 * MIB
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_ten_thousand_deleted_topics_give_back_disk_and_memory(start: Start, connect: Connect) -> None:
+    broker: Standalone = start()
+    client = connect(broker.url, io_threads=2)
+    idle = broker.rss_bytes()
+    body = b"x" * 20_000
+
+    def fill(number: int) -> None:
+        topic = f"persistent://public/default/t{number}"
+        client.subscribe(topic, "s").close()
+        producer = client.create_producer(topic)
+        producer.send(body)
+        producer.close()
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(fill, range(10_000)))
+    full_disk, full_memory = broker.disk_bytes(), broker.rss_bytes()
+    assert full_disk > 10_000 * len(body)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: broker.admin("DELETE", f"persistent/public/default/t{number}"), range(10_000)))
+    until(lambda: broker.disk_bytes() < full_disk / 4, timeout_s=300, what="the data directory has shrunk")
+    assert broker.admin("GET", "persistent/public/default") == []
+    end = time.monotonic() + 60
+    while broker.rss_bytes() > idle + (full_memory - idle) / 2 and time.monotonic() < end:
+        time.sleep(1)
+    assert broker.rss_bytes() < max(idle + (full_memory - idle) / 2, idle + 64 * MIB), (
+        idle // MIB,
+        full_memory // MIB,
+        broker.rss_bytes() // MIB,
+    )
+
+
+def test_many_idle_topics_and_a_thousand_producers_on_one_connection(
+    broker: Standalone, client: pulsar.Client, topic: str
+) -> None:
+    producers = [client.create_producer(f"{topic}-{number % 50}") for number in range(1000)]
+    consumers = [client.subscribe(f"{topic}-{number}", "s", consumer_type=ConsumerType.Shared) for number in range(50)]
+    for producer in producers:
+        producer.send_async(b"m", lambda *_: None)
+    for producer in producers:
+        producer.flush()
+    assert [len(take(consumer, 20)) for consumer in consumers] == [20] * 50
