@@ -22,7 +22,9 @@ PENDING_BYTES_MAX = 64 << 20
 
 
 class Journal:
-    """Appends to numbered files, each preallocated; the file before the last is removed."""
+    """Appends to numbered files, each preallocated and all kept, as a broker keeps what it acknowledged: a file removed
+    at once would hand its warm pages to the next one, and the floor would be measured without a disk cache that grows.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -41,7 +43,6 @@ class Journal:
     def _roll(self) -> None:
         if self._file >= 0:
             os.close(self._file)
-            (self._folder / f"{self._number}.journal").unlink()
         self._number += 1
         self._file = os.open(self._folder / f"{self._number}.journal", os.O_RDWR | os.O_CREAT)
         os.posix_fallocate(self._file, 0, FILE_BYTES)

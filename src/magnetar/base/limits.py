@@ -89,6 +89,7 @@ METRIC_SAMPLES_PER_TURN = 1_000  # gathered before a scrape lets others run
 CONNECTION_PENDING_BYTES_MAX = 16 * 1024 * 1024  # published and not yet stored: then its socket is not read
 CONNECTION_REQUESTS_MAX = 1_000  # requests being worked on: a pattern consumer asks for hundreds of topics at once
 CONNECTION_WRITE_BYTES_HIGH = 1024 * 1024  # unread by the peer: then nothing more is pushed to it
+FRAME_JOIN_BYTES_MAX = 16 * 1024  # a larger frame cut by a read is put together alone, so that the rest is not copied
 CONNECTION_CLOSED_IDS_MAX = 1_000  # producers closed lately whose late sends are ignored
 ALIVE_WAIT_S = 5.0  # how long a rival may take to answer a PING before it counts as dead, as Pulsar
 
@@ -134,3 +135,13 @@ RATE_INTERVAL_S = 10.0  # rates are told over at least this long: shorter ones o
 TOPICS_PAGE_MAX = 1_000  # topics in one page of a listing where `after` is given without a `limit`
 ORPHAN_SUSPECT_S = 60.0  # a ledger without a record is looked at again after this: longer than any roll takes
 ORPHAN_SWEEP_S = 3_600.0  # how often orphans are looked for when none is suspected
+
+# Clients
+CLIENT_CONNECT_S = 10.0  # TCP and CONNECTED, as stock clients: a host that does not answer is tried again
+CLIENT_OPERATION_S = 30.0  # any request of a client, and the first attach of a producer or consumer
+CLIENT_BACKOFF_S_MIN, CLIENT_BACKOFF_S_MAX = 0.1, 60.0  # attaching again, doubling, as stock clients
+CLIENT_FRAME_BYTES_MAX = 128 * 1024 * 1024  # one inbound frame: topic lists of large namespaces; more is nonsense
+CLIENT_REDIRECTS_MAX = 20  # of one lookup, as stock clients: more is brokers pointing at each other
+CLIENT_WRITE_BYTES_HIGH = 1024 * 1024  # unsent to a broker: then producers wait
+CLIENT_WRITE_JOIN_BYTES = 64 * 1024  # small frames of one turn of the loop are one write up to about this
+CLIENT_REQUESTS_MAX = 5_000  # waiting on one connection, as Pulsar's client for lookups; the next is refused as Busy

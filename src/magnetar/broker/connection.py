@@ -19,6 +19,7 @@ from magnetar.base.limits import (
     CONNECTION_PENDING_BYTES_MAX,
     CONNECTION_REQUESTS_MAX,
     CONNECTION_WRITE_BYTES_HIGH,
+    FRAME_JOIN_BYTES_MAX,
 )
 from magnetar.broker.handlers import COMMANDS
 from magnetar.broker.handlers.consume import take_ack, take_flow
@@ -82,16 +83,15 @@ class Connection(asyncio.Protocol):
         self._heard += 1
         if self._probes:
             self._answer_probes(True)
-        if self._have:
-            self._parts.append(data)
-            self._have += len(data)
-            if self._have < self._need:
-                return
-            data = b"".join(self._parts)
-            self._parts.clear()
-            self._have = 0
+        start = 0
         try:
-            self._take(data)
+            if self._have:
+                if self._have + len(data) < self._need:
+                    self._parts.append(data)
+                    self._have += len(data)
+                    return
+                data, start = self._complete(data)
+            self._take(data, start)
         except MagnetarError as error:
             self.abort(str(error))
 
@@ -187,8 +187,22 @@ class Connection(asyncio.Protocol):
 
     # Frames
 
-    def _take(self, data: bytes) -> None:
-        found, consumed = frames.split(data, 0, self._frame_bytes_max)
+    def _complete(self, data: bytes) -> tuple[bytes, int]:
+        """Put the frame that was cut by the last read together; what to go on with, and where."""
+        missing = self._need - self._have
+        large = self._need > FRAME_JOIN_BYTES_MAX
+        # A large frame is joined by itself and taken at once: joining the whole read would copy all that is behind it.
+        self._parts.append(data[:missing] if large else data)
+        whole = b"".join(self._parts)
+        self._parts.clear()
+        self._have = 0
+        if not large:
+            return whole, 0
+        self._take(whole, 0)
+        return data, missing
+
+    def _take(self, data: bytes, start_at: int) -> None:
+        found, consumed = frames.split(data, start_at, self._frame_bytes_max)
         count = len(found)
         index = 0
         while index < count and not self.closed:

@@ -19,6 +19,7 @@ _COMMAND_HEAD = Struct(">I")
 _ENTRY_HEAD = Struct(">HII")
 _CHECKSUM_MAGIC = 0x0E01
 _PLAIN_HEAD = 0x08063200 - 4  # type SEND, then submessage 6 whose length is the command's size less these four bytes
+_RUN_BYTES_MAX = 64 * 1024  # a run this long is handed on: joining large entries only copies them once more
 _PLAIN_BYTES_MAX = 132  # above it the submessage's length needs two bytes
 
 
@@ -139,6 +140,8 @@ def gather_sends(buffer: bytes, frames: list[Frame], index: int) -> Sends:
         position += end - middle
         offsets.append(position)
         index += 1
+        if position > _RUN_BYTES_MAX:
+            break
     _finish(result, sequence_ids, parts, offsets, extras)
     result.stop = index
     if result.bad >= 0:
