@@ -7,6 +7,7 @@ The bytes are a MessageIdData without its ack set. Ledger and entry are unsigned
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from google.protobuf.message import DecodeError
 
@@ -30,6 +31,17 @@ class MessageId:
     batch_index: int = -1
     batch_size: int = field(default=0, compare=False)
     first_chunk: MessageId | None = field(default=None, compare=False)
+    topic: str = field(default="", compare=False, repr=False)  # where it was received; never part of the bytes
+
+    EARLIEST: ClassVar[MessageId]
+    LATEST: ClassVar[MessageId]
+
+    def to_bytes(self) -> bytes:
+        return to_bytes(self)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> MessageId:
+        return from_bytes(data)
 
     def __str__(self) -> str:
         text = f"{self.ledger}:{self.entry}:{self.partition}"
@@ -40,6 +52,8 @@ class MessageId:
 
 EARLIEST = MessageId(-1, -1)
 LATEST = MessageId(_INT64_MAX, _INT64_MAX)
+MessageId.EARLIEST = EARLIEST
+MessageId.LATEST = LATEST
 
 
 def to_data(message_id: MessageId) -> pb.MessageIdData:

@@ -1,0 +1,204 @@
+"""A received message, and what it shares with the others of its entry.
+
+A message costs one small object: its bytes are cut out at once, all else (key, properties, times, id, value) is read
+from the entry's metadata when somebody asks. Nothing here knows of connections; acknowledging is the consumer's. The
+metadata is trusted to have been parsed and checked by `opening`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from magnetar.wire.ids import MessageId
+from magnetar.wire.proto import pb
+
+__all__ = ["Decoder", "Delivery", "Message", "MessageId"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+_UNREAD: Any = object()  # the value was not decoded yet; None is a value
+
+
+class Decoder(Protocol[T_co]):
+    """What a schema does for a received message."""
+
+    def decode(self, data: bytes) -> T_co: ...
+
+
+class Delivery:
+    """One entry as it was delivered to one consumer: shared by all messages in it.
+
+    `size` is the number of messages of a batch, 0 for a single message. `left` has a bit set for each message of the
+    batch that is not acknowledged yet, which is what an acknowledgement of part of a batch says on the wire. `chunks`
+    are the positions of all chunks of a chunked message, the last of which is the delivery's own.
+    """
+
+    __slots__ = (
+        "chunks",
+        "entry",
+        "ledger",
+        "left",
+        "metadata",
+        "partition",
+        "redelivery_count",
+        "schema",
+        "size",
+        "source",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        metadata: pb.MessageMetadata,
+        topic: str,
+        schema: Decoder[Any],
+        *,
+        ledger: int,
+        entry: int,
+        partition: int = -1,
+        redelivery_count: int = 0,
+        source: Any = None,
+    ) -> None:
+        self.metadata = metadata
+        self.topic = topic
+        self.schema = schema
+        self.ledger = ledger
+        self.entry = entry
+        self.partition = partition
+        self.redelivery_count = redelivery_count
+        self.source = source  # the consumer of the one topic it came through
+        self.size = 0
+        self.left = 1
+        self.chunks: list[tuple[int, int]] | None = None
+
+
+class Message(Generic[T]):
+    """One message. Two messages are equal only if they are the same delivery of the same message."""
+
+    __slots__ = ("_delivery", "_single", "_value", "batch_index", "data")
+
+    data: bytes
+
+    def __init__(
+        self, data: bytes, delivery: Delivery, single: pb.SingleMessageMetadata | None = None, batch_index: int = -1
+    ) -> None:
+        self.data = data
+        self.batch_index = batch_index
+        self._delivery = delivery
+        self._single = single
+        self._value: T = _UNREAD
+
+    def __repr__(self) -> str:
+        return f"<Message {self.id} of {self.topic}, {len(self.data)} bytes>"
+
+    @property
+    def value(self) -> T:
+        """The data decoded through the consumer's schema, once; what the schema raises is raised here."""
+        if self._value is _UNREAD:
+            self._value = self._delivery.schema.decode(self.data)
+        return self._value
+
+    @property
+    def id(self) -> MessageId:
+        delivery = self._delivery
+        first = None
+        if delivery.chunks is not None:
+            ledger, entry = delivery.chunks[0]
+            first = MessageId(ledger, entry, delivery.partition)
+        return MessageId(
+            delivery.ledger,
+            delivery.entry,
+            delivery.partition,
+            self.batch_index,
+            delivery.size,
+            first,
+            delivery.topic,
+        )
+
+    @property
+    def topic(self) -> str:
+        """The full name of the topic, partition included."""
+        return self._delivery.topic
+
+    @property
+    def key(self) -> str | None:
+        """The key as text. A key of bytes reads as its base64."""
+        head = self._head
+        return head.partition_key if head.HasField("partition_key") else None
+
+    @property
+    def key_bytes(self) -> bytes | None:
+        head = self._head
+        if not head.HasField("partition_key"):
+            return None
+        if not head.partition_key_b64_encoded:
+            return head.partition_key.encode()
+        try:
+            return b64decode(head.partition_key, validate=True)
+        except Base64Error:
+            return head.partition_key.encode()  # marked as base64 by mistake: better the text than nothing
+
+    @property
+    def ordering_key(self) -> bytes | None:
+        head = self._head
+        return head.ordering_key if head.HasField("ordering_key") else None
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return {item.key: item.value for item in self._head.properties}
+
+    @property
+    def publish_time_ms(self) -> int:
+        return self._delivery.metadata.publish_time
+
+    @property
+    def event_time_ms(self) -> int:
+        """0 where the producer gave none."""
+        return self._head.event_time
+
+    @property
+    def producer_name(self) -> str:
+        return self._delivery.metadata.producer_name
+
+    @property
+    def sequence_id(self) -> int:
+        single = self._single
+        if single is None:
+            return self._delivery.metadata.sequence_id
+        if single.HasField("sequence_id"):
+            return single.sequence_id
+        return self._delivery.metadata.sequence_id + self.batch_index
+
+    @property
+    def redelivery_count(self) -> int:
+        """How often the broker delivered its entry before."""
+        return self._delivery.redelivery_count
+
+    @property
+    def schema_version(self) -> bytes | None:
+        metadata = self._delivery.metadata
+        return metadata.schema_version if metadata.HasField("schema_version") else None
+
+    @property
+    def is_null(self) -> bool:
+        """Was the value null (a tombstone in a compacted topic), rather than empty?"""
+        return self._head.null_value
+
+    @property
+    def replicated_from(self) -> str | None:
+        metadata = self._delivery.metadata
+        return metadata.replicated_from if metadata.HasField("replicated_from") else None
+
+    @property
+    def _head(self) -> pb.SingleMessageMetadata | pb.MessageMetadata:
+        """Where the fields of this one message are: in a batch each has its own."""
+        return self._delivery.metadata if self._single is None else self._single
+
+
+def encode_key(key: bytes) -> str:
+    """A key of bytes as the wire carries it, beside `partition_key_b64_encoded`."""
+    return b64encode(key).decode()
