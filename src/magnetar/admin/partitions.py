@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from magnetar.admin.request import DONE, BadBody, Request, Response, shown
+from magnetar.admin.request import DONE, Request, Response, shown
 from magnetar.admin.route import Route, delete, get, post, put
 from magnetar.admin.target import check_namespace, partitions
 from magnetar.base.errors import TopicNotFound
@@ -14,6 +12,8 @@ from magnetar.client.documents.topics import PartitionedTopicMetadata
 
 if TYPE_CHECKING:
     from magnetar.broker.node import Node
+
+WANTED: Any = int | PartitionedTopicMetadata
 
 
 async def names(node: Node, request: Request) -> Response:
@@ -67,17 +67,8 @@ async def remove(node: Node, request: Request) -> Response:
 
 def _wanted(request: Request) -> PartitionedTopicMetadata:
     """A bare number, or the document."""
-    kind = request.headers.get("content-type", "")
-    if "partitioned-topic-metadata" in kind:
-        return request.need(PartitionedTopicMetadata)
-    try:
-        return PartitionedTopicMetadata(request.need(int))
-    except BadBody:
-        try:
-            return msgspec.json.decode(request.body, type=PartitionedTopicMetadata)
-        except msgspec.DecodeError:
-            pass
-        raise
+    found: int | PartitionedTopicMetadata = request.need(WANTED)
+    return PartitionedTopicMetadata(found) if isinstance(found, int) else found
 
 
 def _routes(domain: str) -> list[Route]:
@@ -85,8 +76,8 @@ def _routes(domain: str) -> list[Route]:
     return [
         get(f"/admin/v2/{domain}/{{tenant}}/{{namespace}}/partitioned", names, "The partitioned topics", list[str]),
         get(f"{topic}/partitions", read, "How many partitions a topic has", PartitionedTopicMetadata),
-        put(f"{topic}/partitions", create, "Create a partitioned topic", int),
-        post(f"{topic}/partitions", grow, "Give it more partitions", int),
+        put(f"{topic}/partitions", create, "Create a partitioned topic", WANTED),
+        post(f"{topic}/partitions", grow, "Give it more partitions", WANTED),
         delete(f"{topic}/partitions", remove, "Delete a partitioned topic"),
         post(f"{topic}/createMissedPartitions", create_missing, "Finish an interrupted creation"),
     ]

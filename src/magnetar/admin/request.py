@@ -53,8 +53,10 @@ class Request:
             raise UnsupportedBody(f"the body must be JSON: send it with Content-Type: {JSON}")
         try:
             found: T | None = msgspec.json.decode(self.body, type=kind | None, strict=True)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadBody(str(error)) from error
+        except RecursionError:
+            raise BadBody("the body is nested too deeply") from None
         return found
 
     def need(self, kind: type[T]) -> T:

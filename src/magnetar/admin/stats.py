@@ -18,6 +18,7 @@ from magnetar.admin.target import open_topic, partitions
 from magnetar.base.errors import TopicNotFound
 from magnetar.base.names import TopicName
 from magnetar.client.documents.stats import (
+    NEVER,
     ConsumerStats,
     CursorStats,
     InternalStats,
@@ -209,6 +210,7 @@ def internal_stats(topic: AnyTopic) -> InternalStats:
         totalSize=managed.bytes,
         currentLedgerEntries=links[-1].entries if links else 0,
         currentLedgerSize=links[-1].bytes if links else 0,
+        lastLedgerCreatedTimestamp=NEVER,
         pendingAddEntriesCount=topic.in_flight,
         lastConfirmedEntry=str(managed.last),
         state="Terminated" if managed.terminated is not None else "LedgerOpened",
@@ -225,6 +227,7 @@ def _cursor(subscription: Subscription) -> CursorStats:
         markDeletePosition=str(cursor.mark),
         readPosition=str(subscription.dispatcher.read_position),
         messagesConsumedCounter=max(0, managed.entries - cursor.backlog),
+        lastLedgerSwitchTimestamp=moment(cursor.created_ms),
         individuallyDeletedMessages="[]" if cursor.contiguous else f"[{cursor.holes} ranges]",
         state="Open",
         active=bool(subscription.consumers),

@@ -147,6 +147,10 @@ class Topics:
             raise TopicNotFound(f"Topic not found {name}")
         topic = await self.get(name, create=False)
         assert isinstance(topic, Topic)
+        if key in self._closing:  # both of us waited for it to load: the other one deletes or unloads it
+            await asyncio.shield(self._closing[key])
+            await self.delete(name, force=force)
+            return
         topic.check_unused(force=force)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closing[key] = future

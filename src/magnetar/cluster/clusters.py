@@ -80,7 +80,10 @@ def _checked(data: ClusterData) -> ClusterData:
         url = data.get(key)
         if url in (None, ""):
             continue
-        parts = urlsplit(url) if isinstance(url, str) else None
+        try:
+            parts = urlsplit(url) if isinstance(url, str) else None
+        except ValueError:
+            parts = None
         if parts is None or parts.scheme not in schemes or not parts.netloc:
             raise Misuse(words, http_status=400)
     return {**{key: value for key, value in data.items() if value is not None}, **_missing(data)}

@@ -1,4 +1,4 @@
-"""What the tests of this room share: a node on stores in memory, requests that are easy to write, recorded exchanges."""
+"""What the tests of this room share: a node on stores in memory, requests that are easy to write, recordings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from magnetar.broker.node import Node
 from magnetar.ledger.run import run_of
 from magnetar.policy.settings import Settings
 from magnetar.topic.topic import Topic
-from magnetar.wire.message import single
+from magnetar.wire.message import batch, single
 from magnetar.wire.proto import pb
 from simulation.inline import InlineRuntime
 from simulation.ledgers import MemoryLedgers
@@ -86,17 +86,31 @@ class World:
         answer = await self.ask(method, path, document)
         assert answer.status in (200, 204), (method, path, answer)
 
+    async def topic(self, name: str) -> Topic:
+        loaded = await self.node.topics.get(topic_name(name), create=True)
+        assert isinstance(loaded, Topic)
+        return loaded
+
     async def publish(self, topic: str, *payloads: bytes, **fields: Any) -> None:
         """Stored as a producer's messages would be, without a connection."""
-        loaded = await self.node.topics.get(topic_name(topic), create=True)
-        assert isinstance(loaded, Topic)
         for number, payload in enumerate(payloads):
-            said = pb.MessageMetadata(producer_name="p1", sequence_id=number, publish_time=self.runtime.wall(), **fields)
-            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            run = run_of([single(said, payload)])
-            loaded.managed.append(run, lambda stored, error, done=done: done.set_result(None))  # type: ignore[misc]
-            await done
-            loaded.appended(run, len(run.body))
+            said = pb.MessageMetadata(
+                producer_name="p1", sequence_id=number, publish_time=self.runtime.wall(), **fields
+            )
+            await self.store(topic, single(said, payload))
+
+    async def publish_batch(self, topic: str, *payloads: bytes, compression: int = 0) -> None:
+        said = pb.MessageMetadata(producer_name="p2", sequence_id=0, publish_time=self.runtime.wall())
+        parts = [(pb.SingleMessageMetadata(payload_size=0), payload) for payload in payloads]
+        await self.store(topic, batch(said, parts, compression), len(payloads))
+
+    async def store(self, topic: str, entry: bytes, messages: int = 1) -> None:
+        loaded = await self.topic(topic)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        made = run_of([entry], [messages])
+        loaded.managed.append(made, lambda stored, error: done.set_result(None))
+        await done
+        loaded.appended(made, len(entry))
 
 
 @asynccontextmanager
@@ -132,13 +146,14 @@ class Exchange:
     status: int = 0
     kind: str = ""
     answer: str = ""
+    backlog_after: int | None = None  # of subscription `fromstart`, where the recording looked
 
     @property
     def document(self) -> Any:
         """The recorded JSON; times of the run are 0 in it. None: there is none."""
         if not self.kind.startswith("application/json") or self.answer.startswith(("NOT JSON", "BINARY")):
             return None
-        text = re.sub(r'(?<=[:\[ ])T(?=[,\n\]}]|$)', "0", self.answer)
+        text = re.sub(r"(?<=[:\[ ])T(?=[,\n\]}]|$)", "0", self.answer)
         try:
             return msgspec.json.decode(text)
         except msgspec.DecodeError:
@@ -168,6 +183,8 @@ def recorded(name: str) -> list[Exchange]:
             status, _, kind = line[3:].partition(" ")
             found[-1].status, found[-1].kind = int(status), kind
             answering = True
+        elif looked := re.fullmatch(r"# msgBacklog afterwards: (\d+)", line):
+            found[-1].backlog_after = int(looked[1])
         elif not line or line.startswith("#"):
             answering = answering and not line.startswith("#")
         elif not answering:

@@ -1,0 +1,50 @@
+"""Service URLs: `pulsar://host:port`, several hosts after one another separated by commas.
+
+Only plain TCP is known; a URL of another kind is refused with what to use instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from magnetar.base.errors import Misuse, NotBuilt
+
+SCHEME = "pulsar://"
+PORT = 6650
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"{SCHEME}{self}"
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def addresses(url: str) -> list[Address]:
+    """All hosts of a service URL, in the order given."""
+    if url.startswith(("pulsar+ssl://", "https://", "http://")):
+        raise NotBuilt("this version of the client speaks pulsar:// only", url=url)
+    if not url.startswith(SCHEME):
+        raise Misuse("a service URL is pulsar://host:port", url=url)
+    return [_address(part, url) for part in url[len(SCHEME) :].rstrip("/").split(",")]
+
+
+def address(url: str) -> Address:
+    """The one host of a broker's URL."""
+    return addresses(url)[0]
+
+
+def _address(text: str, url: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or host.endswith(":") or (host.startswith("[") and not host.endswith("]")):
+        host, port = text, str(PORT)
+    host = host.strip("[]")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise Misuse("a service URL is pulsar://host:port", url=url)
+    return Address(host, int(port))

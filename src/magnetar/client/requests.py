@@ -1,0 +1,87 @@
+"""Which replies end which request, and what a reply that says no means.
+
+Brokers answer a request with its own kind of reply or with ERROR (stock-clients A3); failures hide in fields of
+otherwise ordinary replies. Both are decided here from tables, without waiting for anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from magnetar.base.errors import MagnetarError
+from magnetar.client.refusals import error_of
+from magnetar.wire.proto import pb
+
+_K = pb.BaseCommand
+
+# Request kind -> the kind of reply that ends it; ERROR with its id ends any.
+ENDS_ON: dict[int, int] = {
+    _K.PRODUCER: _K.PRODUCER_SUCCESS,
+    _K.SUBSCRIBE: _K.SUCCESS,
+    _K.UNSUBSCRIBE: _K.SUCCESS,
+    _K.SEEK: _K.SUCCESS,
+    _K.CLOSE_PRODUCER: _K.SUCCESS,
+    _K.CLOSE_CONSUMER: _K.SUCCESS,
+    _K.WATCH_TOPIC_LIST_CLOSE: _K.SUCCESS,
+    _K.ACK: _K.ACK_RESPONSE,
+    _K.LOOKUP: _K.LOOKUP_RESPONSE,
+    _K.PARTITIONED_METADATA: _K.PARTITIONED_METADATA_RESPONSE,
+    _K.GET_LAST_MESSAGE_ID: _K.GET_LAST_MESSAGE_ID_RESPONSE,
+    _K.GET_TOPICS_OF_NAMESPACE: _K.GET_TOPICS_OF_NAMESPACE_RESPONSE,
+    _K.WATCH_TOPIC_LIST: _K.WATCH_TOPIC_LIST_SUCCESS,
+    _K.GET_SCHEMA: _K.GET_SCHEMA_RESPONSE,
+    _K.GET_OR_CREATE_SCHEMA: _K.GET_OR_CREATE_SCHEMA_RESPONSE,
+    _K.CONSUMER_STATS: _K.CONSUMER_STATS_RESPONSE,
+}
+# Reply kind -> its submessage, and the names of its error fields ("" where it has none).
+REPLIES: dict[int, tuple[str, str, str]] = {
+    _K.SUCCESS: ("success", "", ""),
+    _K.PRODUCER_SUCCESS: ("producer_success", "", ""),
+    _K.ACK_RESPONSE: ("ackResponse", "error", "message"),
+    _K.LOOKUP_RESPONSE: ("lookupTopicResponse", "error", "message"),
+    _K.PARTITIONED_METADATA_RESPONSE: ("partitionMetadataResponse", "error", "message"),
+    _K.GET_LAST_MESSAGE_ID_RESPONSE: ("getLastMessageIdResponse", "", ""),
+    _K.GET_TOPICS_OF_NAMESPACE_RESPONSE: ("getTopicsOfNamespaceResponse", "", ""),
+    _K.WATCH_TOPIC_LIST_SUCCESS: ("watchTopicListSuccess", "", ""),
+    _K.GET_SCHEMA_RESPONSE: ("getSchemaResponse", "error_code", "error_message"),
+    _K.GET_OR_CREATE_SCHEMA_RESPONSE: ("getOrCreateSchemaResponse", "error_code", "error_message"),
+    _K.CONSUMER_STATS_RESPONSE: ("consumerStatsResponse", "error_code", "error_message"),
+}
+
+
+def reply_id(reply: pb.BaseCommand) -> int:
+    """The request a reply answers, -1 if it is no reply."""
+    if reply.type == _K.ERROR:
+        return reply.error.request_id
+    known = REPLIES.get(reply.type)
+    if known is None:
+        return -1
+    found: int = getattr(reply, known[0]).request_id
+    return found
+
+
+def answers(kind: int, reply: pb.BaseCommand) -> bool:
+    return reply.type == _K.ERROR or ENDS_ON.get(kind) == reply.type
+
+
+def refusal(reply: pb.BaseCommand) -> MagnetarError | None:
+    """The error a reply carries, None if it says yes."""
+    if reply.type == _K.ERROR:
+        return error_of(reply.error.error, reply.error.message)
+    name, code_field, text_field = REPLIES[reply.type]
+    body: Any = getattr(reply, name)
+    if code_field and body.HasField(code_field):
+        return error_of(getattr(body, code_field), getattr(body, text_field))
+    if reply.type == _K.LOOKUP_RESPONSE and body.response == pb.CommandLookupTopicResponse.Failed:
+        return error_of(0, body.message)
+    if (
+        reply.type == _K.PARTITIONED_METADATA_RESPONSE
+        and body.response == pb.CommandPartitionedTopicMetadataResponse.Failed
+    ):
+        return error_of(0, body.message)
+    return None
+
+
+def unfinished(reply: pb.BaseCommand) -> bool:
+    """A producer that was queued for exclusivity: the same request id is answered again when its turn comes."""
+    return reply.type == _K.PRODUCER_SUCCESS and not reply.producer_success.producer_ready
