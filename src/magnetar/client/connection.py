@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from magnetar import __version__
 from magnetar.base.errors import Busy, ConnectionLost, MagnetarError, NotReady, TimedOut
@@ -25,10 +25,13 @@ from magnetar.base.limits import (
 )
 from magnetar.client.refusals import error_of
 from magnetar.client.requests import answers, refusal, reply_id, unfinished
+from magnetar.client.sinks import ConsumerSink, ProducerSink
 from magnetar.observe.log import get
 from magnetar.wire import commands, frames
 from magnetar.wire.proto import pb
-from magnetar.wire.pushes import MESSAGE, SEND_RECEIPT, MessageParts, read_message, read_receipt
+from magnetar.wire.pushes import MESSAGE, SEND_RECEIPT, read_message, read_receipt
+
+__all__ = ["Connection", "ConsumerSink", "ProducerSink"]
 
 log = get("client.connection")
 
@@ -36,44 +39,6 @@ PROTOCOL_VERSION = 21
 EXTENSIONS_VERSION = 1  # of our own commands and fields
 
 _K = pb.BaseCommand
-
-
-class ProducerSink(Protocol):
-    """What a connection tells the producer attached to it. Called on the loop, in the order things arrived."""
-
-    def receipt(self, sequence: int, highest: int, ledger: int, entry: int) -> None:
-        """Sequence `sequence` (up to `highest`, -1 if unsaid) is stored; ledger -1: it was there already."""
-        ...
-
-    def send_error(self, sequence: int, error: MagnetarError) -> None: ...
-
-    def closed_by_broker(self, url: str) -> None:
-        """The broker let go of it; it is detached already. `url` says where to go at once, "" to look up again."""
-        ...
-
-    def connection_lost(self, error: MagnetarError) -> None:
-        """The connection is gone and everything attached to it with it."""
-        ...
-
-    def writable_again(self) -> None:
-        """The socket takes bytes again after `congested`."""
-        ...
-
-
-class ConsumerSink(Protocol):
-    """What a connection tells the consumer attached to it. Called on the loop, in the order things arrived."""
-
-    def message(self, parts: MessageParts, entry: bytes) -> None:
-        """One entry: what follows the command, checksum not yet verified."""
-        ...
-
-    def active(self, is_active: bool) -> None: ...
-
-    def reached_end(self) -> None: ...
-
-    def closed_by_broker(self, url: str) -> None: ...
-
-    def connection_lost(self, error: MagnetarError) -> None: ...
 
 
 class _Request:

@@ -1,0 +1,169 @@
+"""SEND_RECEIPT and MESSAGE as a client reads them: the two commands that reach it by the thousand.
+
+Both readers know the order in which brokers write their fields; anything unusual is handed to protobuf, so that both
+accept and refuse the same bytes. Ledger and entry are unsigned on the wire and signed here, so that "a duplicate" and
+"nowhere" are -1. What cannot be read is `BadFrame`. Offsets are trusted to come from `frames.split`. Hot: plain
+functions over `bytes`, so that mypyc compiles the file as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from magnetar.base.errors import BadFrame
+from magnetar.wire.frames import decode_command
+from magnetar.wire.proto import pb
+
+# producer, sequence, highest sequence (-1: absent), ledger, entry (-1: nowhere, or a duplicate)
+ReceiptParts: TypeAlias = tuple[int, int, int, int, int]
+
+# consumer, ledger, entry, partition (-1: none), redelivery count, ack set (None: nothing acknowledged yet), epoch (-1:
+# none)
+MessageParts: TypeAlias = tuple[int, int, int, int, int, list[int] | None, int]
+
+SEND_RECEIPT = 7
+MESSAGE = 9
+
+_INT31 = 1 << 31
+_INT63 = 1 << 63
+_INT64 = 1 << 64
+
+
+def read_receipt(buffer: bytes, start: int, end: int) -> ReceiptParts:
+    size = end - start
+    if not 8 <= size < 132 or buffer[start : start + 3] != b"\x08\x07\x3a" or buffer[start + 3] != size - 4:
+        return _receipt_by_protobuf(buffer, start, end)
+    producer = sequence = ledger = entry = highest = -1
+    position = start + 4
+    while position < end:
+        tag = buffer[position]
+        value, position = _varint(buffer, position + 1, end)
+        if position < 0:
+            return _receipt_by_protobuf(buffer, start, end)
+        if tag == 0x08:
+            producer = value
+        elif tag == 0x10:
+            sequence = value
+        elif tag == 0x20:
+            highest = value
+        elif tag == 0x1A and ledger < 0:
+            last = position + value
+            if last > end or position >= last or buffer[position] != 0x08:
+                return _receipt_by_protobuf(buffer, start, end)
+            ledger, position = _varint(buffer, position + 1, last)
+            if position < 0 or position >= last or buffer[position] != 0x10:
+                return _receipt_by_protobuf(buffer, start, end)
+            entry, position = _varint(buffer, position + 1, last)
+            if position != last:
+                return _receipt_by_protobuf(buffer, start, end)
+        else:
+            return _receipt_by_protobuf(buffer, start, end)
+    if producer < 0 or sequence < 0:
+        return _receipt_by_protobuf(buffer, start, end)
+    return producer, sequence, highest, _signed(ledger), _signed(entry)
+
+
+def read_message(buffer: bytes, start: int, end: int) -> MessageParts:
+    size = end - start
+    if not 8 <= size < 132 or buffer[start : start + 3] != b"\x08\x09\x4a" or buffer[start + 3] != size - 4:
+        return _message_by_protobuf(buffer, start, end)
+    consumer = ledger = entry = partition = epoch = -1
+    redelivered = 0
+    words: list[int] | None = None
+    position = start + 4
+    while position < end:
+        tag = buffer[position]
+        value, position = _varint(buffer, position + 1, end)
+        if position < 0:
+            return _message_by_protobuf(buffer, start, end)
+        if tag == 0x08:
+            consumer = value
+        elif tag == 0x12 and ledger < 0:
+            last = position + value
+            if last > end:
+                return _message_by_protobuf(buffer, start, end)
+            while position < last:
+                tag = buffer[position]
+                value, position = _varint(buffer, position + 1, last)
+                if position < 0:
+                    return _message_by_protobuf(buffer, start, end)
+                if tag == 0x08:
+                    ledger = value
+                elif tag == 0x10:
+                    entry = value
+                elif tag == 0x18:
+                    partition = value if value < _INT31 else -1
+                elif tag != 0x20 and tag != 0x30:  # batch index and size say nothing of an entry
+                    return _message_by_protobuf(buffer, start, end)
+        elif tag == 0x18 and value < 1 << 32:
+            redelivered = value
+        elif tag == 0x20:
+            if words is None:
+                words = []
+            words.append(_signed(value))
+        elif tag == 0x28:
+            epoch = value
+        else:
+            return _message_by_protobuf(buffer, start, end)
+    if consumer < 0 or ledger < 0 or entry < 0:
+        return _message_by_protobuf(buffer, start, end)
+    return consumer, _signed(ledger), _signed(entry), partition, redelivered, words, epoch
+
+
+def _receipt_by_protobuf(buffer: bytes, start: int, end: int) -> ReceiptParts:
+    receipt = _decode(buffer, start, end, SEND_RECEIPT).send_receipt
+    highest = receipt.highest_sequence_id if receipt.HasField("highest_sequence_id") else -1
+    if not receipt.HasField("message_id"):
+        return receipt.producer_id, receipt.sequence_id, highest, -1, -1
+    found = receipt.message_id
+    return receipt.producer_id, receipt.sequence_id, highest, _signed(found.ledgerId), _signed(found.entryId)
+
+
+def _message_by_protobuf(buffer: bytes, start: int, end: int) -> MessageParts:
+    message = _decode(buffer, start, end, MESSAGE).message
+    found = message.message_id
+    words = list(message.ack_set)
+    return (
+        message.consumer_id,
+        _signed(found.ledgerId),
+        _signed(found.entryId),
+        found.partition if found.partition >= 0 else -1,
+        message.redelivery_count,
+        words or None,
+        message.consumer_epoch if message.HasField("consumer_epoch") else -1,
+    )
+
+
+def _decode(buffer: bytes, start: int, end: int, kind: int) -> pb.BaseCommand:
+    command = decode_command(buffer, start, end)
+    if command is None or command.type != kind:
+        raise BadFrame("a command of another type", expected=kind)
+    return command
+
+
+def _signed(value: int) -> int:
+    return value if value < _INT63 else value - _INT64
+
+
+def _varint(buffer: bytes, position: int, end: int) -> tuple[int, int]:
+    """Value and what follows it; (0, -1) for one that is cut off or too long, which protobuf then judges."""
+    if position >= end:
+        return 0, -1
+    byte = buffer[position]
+    if byte < 128:
+        return byte, position + 1
+    value = byte & 127
+    shift = 7
+    position += 1
+    while position < end:
+        byte = buffer[position]
+        position += 1
+        if byte < 128:
+            if shift == 63 and byte > 1:
+                return 0, -1
+            return value | byte << shift, position
+        if shift == 63:
+            return 0, -1
+        value |= (byte & 127) << shift
+        shift += 7
+    return 0, -1
