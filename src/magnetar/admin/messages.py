@@ -16,7 +16,7 @@ from magnetar.admin.route import Route, get
 from magnetar.admin.stats import moment
 from magnetar.admin.subscriptions import nth_unacked
 from magnetar.admin.target import check_namespace, not_partitioned, stored, subscription
-from magnetar.base.errors import Corrupt, Misuse, NotFound
+from magnetar.base.errors import Corrupt, Misuse, NotFound, Refused
 from magnetar.base.ids import Position
 from magnetar.base.limits import HTTP_MESSAGE_BYTES_MAX
 from magnetar.client.documents.topics import MessageId
@@ -77,7 +77,10 @@ async def _message(topic: Topic, position: Position, missing: str) -> Response:
     run = await topic.managed.read(position, 1, 1)
     if run is None:
         raise NotFound(missing)
-    opened = open_entry(bytes(run.entry(0)))
+    try:
+        opened = open_entry(bytes(run.entry(0)))
+    except Corrupt as error:  # the producer's bytes, stored as they came
+        raise Refused(f"the message cannot be read: {error.what}", http_status=422) from error
     headers = {name: _header(value) for name, value in _described(run.position(0), opened).items()}
     return Response(200, _payload(opened), {"content-type": JSON, **headers})
 

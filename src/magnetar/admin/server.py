@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from email.utils import formatdate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
 import uvicorn
@@ -91,6 +91,18 @@ class WebServer:
                 task.cancel()
         await asyncio.sleep(0)  # transports that were told to close do so in the next turn
         self._server = None
+
+    def sockets(self) -> list[Any]:
+        """The listener's and every client's."""
+        found = list(self._server.sockets) if self._server is not None else []
+        return found + [connection.transport.get_extra_info("socket") for connection in self._state.connections]
+
+    def cut(self) -> None:
+        """Without a word, nothing answered: as a process that dies leaves its peers."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._state.connections):
+            connection.transport.abort()
 
     def _protocol(self) -> asyncio.Protocol:
         return self._config.http_protocol_class(  # type: ignore[call-arg]

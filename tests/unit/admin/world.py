@@ -19,6 +19,9 @@ from magnetar.base.names import topic_name
 from magnetar.broker.node import Node
 from magnetar.ledger.run import run_of
 from magnetar.policy.settings import Settings
+from magnetar.topic.consumer import Consumer
+from magnetar.topic.producer import Producer
+from magnetar.topic.subscribe import Subscribe
 from magnetar.topic.topic import Topic
 from magnetar.wire.message import batch, single
 from magnetar.wire.proto import pb
@@ -31,6 +34,29 @@ VECTORS = Path(__file__).parents[2] / "vectors" / "rest"
 
 class NoFiles:
     """These tests touch no disk."""
+
+
+class Sink:
+    """A client's side of a connection: keeps what it is sent."""
+
+    generation = 1
+    peer = "127.0.0.1:50412"
+    client_version = "Pulsar-Test-v1"
+    protocol_version = 21
+    congested = False
+    closed = False
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def released(self, size: int) -> None:
+        """Nothing is held back here."""
+
+    async def alive(self) -> bool:
+        return True
 
 
 class LaterRuntime(InlineRuntime):
@@ -90,6 +116,22 @@ class World:
         loaded = await self.node.topics.get(topic_name(name), create=True)
         assert isinstance(loaded, Topic)
         return loaded
+
+    async def consume(self, topic: str, subscription: str, kind: int = 1, permits: int = 100) -> tuple[Consumer, Sink]:
+        """A consumer with permits, from the first message on; `kind` is the wire's SubType."""
+        loaded = await self.node.topics.get(topic_name(topic), create=True)
+        sink = Sink()
+        asked = Subscribe(subscription, kind, 1, f"of-{subscription}", earliest=True, metadata={"app": "x"})
+        consumer = await loaded.subscribe(asked, sink)
+        consumer.flow(permits)
+        loaded.activate(consumer)
+        return consumer, sink
+
+    async def produce(self, topic: str, name: str) -> Producer:
+        loaded = await self.node.topics.get(topic_name(topic), create=True)
+        producer = Producer(3, name, Sink(), loaded)
+        await loaded.producers.join(producer, None, lambda: None)
+        return producer
 
     async def publish(self, topic: str, *payloads: bytes, **fields: Any) -> None:
         """Stored as a producer's messages would be, without a connection."""

@@ -1,0 +1,73 @@
+"""Rates are counted over an interval, and a scrape shows every loaded topic in the names dashboards know."""
+
+from __future__ import annotations
+
+import re
+
+from magnetar.admin.rates import observe
+from magnetar.base.limits import RATE_INTERVAL_S
+from tests.unit.admin.world import a_world, run
+
+NAME = "persistent://public/default/t"
+
+
+def test_a_rate_is_what_came_in_an_interval_and_falls_to_nothing_after_it() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            topic = await world.topic(NAME)
+            rates = observe(world.node)
+            assert rates.of(topic).messages_in == 0
+            await world.publish(NAME, *[b"x"] * 50)
+            assert rates.of(topic).messages_in == 0  # the interval is not over
+            world.runtime.later_s += RATE_INTERVAL_S
+            found = rates.of(topic).messages_in
+            assert 0 < found <= 50 / RATE_INTERVAL_S
+            assert rates.of(topic).messages_in == found
+            world.runtime.later_s += RATE_INTERVAL_S
+            assert rates.of(topic).messages_in == 0
+
+    run(body())
+
+
+def test_a_scrape_shows_topics_and_subscriptions_and_forgets_unloaded_ones() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            await world.publish(NAME, b"1", b"2")
+            await world.produce(NAME, "p")
+            await world.consume(NAME, "s")
+            text = (await world.ask("GET", "/metrics")).body.decode()
+            labels = f'cluster="standalone",namespace="public/default",topic="{NAME}"'
+            for sample in (
+                f"pulsar_in_messages_total{{{labels}}} 2",
+                f"pulsar_producers_count{{{labels}}} 1",
+                f"pulsar_consumers_count{{{labels}}} 1",
+                f"pulsar_subscriptions_count{{{labels}}} 1",
+                f"pulsar_msg_backlog{{{labels}}} 2",
+                f'pulsar_subscription_back_log{{{labels},subscription="s"}} 2',
+                'pulsar_topics_count{cluster="standalone",namespace="public/default"} 1',
+            ):
+                assert sample + "\n" in text
+            assert (await world.ask("GET", "/metrics")).body.decode().count("pulsar_in_messages_total{") == 1
+            await world.do("PUT", "/admin/v2/persistent/public/default/t/unload")
+            assert NAME not in (await world.ask("GET", "/metrics")).body.decode()
+
+    run(body())
+
+
+def test_the_text_is_what_a_scraper_reads() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            await world.publish('persistent://public/default/quo"te', b"1")
+            answer = await world.ask("GET", "/metrics")
+            assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+            sample = re.compile(r'[a-zA-Z_:][a-zA-Z0-9_:]*(\{(\w+="([^"\\\n]|\\.)*",?)*\})? -?[0-9.e+-]+')
+            typed: set[str] = set()
+            for line in answer.body.decode().splitlines():
+                if line.startswith("# TYPE "):
+                    assert line.split()[2] not in typed  # a family stands together
+                    typed.add(line.split()[2])
+                else:
+                    assert sample.fullmatch(line), line
+                    assert line.partition("{")[0] in typed
+
+    run(body())

@@ -1,0 +1,122 @@
+"""The skin over real sockets: what a client sends reaches the routes as it was, and stopping lets go of everything."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx2 as httpx
+import pytest
+
+from magnetar.admin.server import WebServer
+from magnetar.base.errors import Conflict
+from magnetar.base.limits import HTTP_BODY_BYTES_MAX
+from tests.unit.admin.world import World, a_world, run
+
+
+async def started(world: World) -> tuple[WebServer, str]:
+    server = WebServer(world.node)
+    port = await server.start("127.0.0.1", 0)
+    return server, f"http://127.0.0.1:{port}"
+
+
+def test_a_call_goes_through_as_it_was_sent() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            server, url = await started(world)
+            async with httpx.AsyncClient(base_url=url) as client:
+                made = await client.put("/admin/v2/persistent/public/default/with%20space", json={"owner": "blue"})
+                assert (made.status_code, made.content, "content-length" in made.headers) == (204, b"", False)
+                listed = await client.get("/admin/v2/namespaces/public/default/topics?mode=ALL&limit=5")
+                assert listed.json() == ["persistent://public/default/with space"]
+                assert listed.headers["content-type"] == "application/json"
+                slash = await client.put("/admin/v2/persistent/public/default/sl%2Fash")
+                assert slash.status_code == 412
+                unset = await client.get("/admin/v2/namespaces/public/default/retention")
+                assert (unset.status_code, unset.content, unset.headers["content-length"]) == (200, b"", "0")
+                wrong = await client.patch("/admin/v2/tenants")
+                assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET,OPTIONS")
+                assert (await client.head("/admin/v2/tenants")).headers["content-length"] == "19"
+                assert wrong.headers["server"] == "magnetar"
+                assert wrong.headers["date"].endswith("GMT")
+            await server.stop()
+
+    run(body())
+
+
+def test_a_large_answer_is_compressed_where_that_is_asked_for() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            server, url = await started(world)
+            async with httpx.AsyncClient(base_url=url) as client:
+                answer = await client.get("/openapi.json", headers={"accept-encoding": "gzip"})
+                assert answer.headers["content-encoding"] == "gzip"
+                assert answer.json()["openapi"] == "3.1.0"
+                plain = await client.get("/openapi.json", headers={"accept-encoding": "identity"})
+                assert "content-encoding" not in plain.headers
+            await server.stop()
+
+    run(body())
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_held() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            server, url = await started(world)
+
+            async def endless() -> object:
+                for _ in range(HTTP_BODY_BYTES_MAX // 65536 + 2):
+                    yield b" " * 65536
+
+            async with httpx.AsyncClient(base_url=url) as client:
+                answer = await client.put("/admin/v2/tenants/acme", content=endless())  # type: ignore[arg-type]
+                assert answer.status_code == 413
+                assert (await client.get("/livez")).status_code == 200
+            await server.stop()
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\x00\x01\x02\x03\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET /" + b"x" * 200_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"PUT /admin/v2/tenants/x HTTP/1.1\r\nHost: x\r\nContent-Length: nonsense\r\n\r\n",
+    ],
+)
+def test_bytes_that_are_no_http_end_in_a_closed_connection_and_nothing_else(raw: bytes) -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            server, url = await started(world)
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rsplit(":", 1)[1]))
+            writer.write(raw)
+            try:
+                answer = await reader.read()
+            except ConnectionResetError:
+                answer = b""
+            assert answer == b"" or b" 400 " in answer.split(b"\r\n")[0]
+            writer.close()
+            async with httpx.AsyncClient(base_url=url) as client:
+                assert (await client.get("/readyz")).text == "ok"
+            await server.stop()
+
+    run(body())
+
+
+def test_stopping_closes_idle_connections_and_the_port_is_free_again() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            server, url = await started(world)
+            port = int(url.rsplit(":", 1)[1])
+            with pytest.raises(Conflict, match="webServicePort"):
+                await WebServer(world.node).start("127.0.0.1", port)
+            async with httpx.AsyncClient(base_url=url) as client:
+                assert (await client.get("/livez")).status_code == 200
+                await server.stop()
+                again = WebServer(world.node)
+                assert await again.start("127.0.0.1", port) == port
+                await again.stop()
+            await again.stop()  # nothing to do
+
+    run(body())
