@@ -19,20 +19,10 @@ from tests.servers.standalone import Standalone
 MIB = 1024 * 1024
 
 
-def keys(data: Path, prefix: str) -> list[str]:
-    """Paths below `prefix` in a stopped broker's metadata file, read beside it with no code of ours."""
+def children(data: Path, parent: str) -> list[str]:
+    """Names below `parent` in a stopped broker's metadata file, read beside it with no code of ours."""
     with closing(sqlite3.connect(data / "metadata.db")) as file:
-        tables = [row[0] for row in file.execute("select name from sqlite_master where type = 'table'")]
-        found: list[str] = []
-        for table in tables:
-            columns = [row[1] for row in file.execute(f"pragma table_info({table})")]
-            for column in columns:
-                rows = file.execute(f"select {column} from {table} where typeof({column}) in ('text', 'blob')")
-                for (value,) in rows:
-                    text = value if isinstance(value, str) else value.decode(errors="replace")
-                    if text.startswith(prefix):
-                        found.append(text)
-    return sorted(set(found))
+        return [name for (name,) in file.execute("select name from node where parent = ? order by name", (parent,))]
 
 
 def test_the_proposals_six_topics_are_in_its_buckets(start: Start, connect: Connect) -> None:
@@ -52,15 +42,11 @@ def test_the_proposals_six_topics_are_in_its_buckets(start: Start, connect: Conn
     ]
     client.close()
     assert broker.stop() == 0
-    root = "/managed-ledgers/tenant/namespace/persistent/"
-    paths = {path.removeprefix(root) for path in keys(broker.data, root)}
-    assert {path for path in paths if path.count("/") == 1} == {
-        "$0/ptopic-partition-0",
-        "$0/ptopic-partition-3",
-        "$1/nptopic2",
-        "$1/ptopic-partition-1",
-        "$2/nptopic1",
-        "$2/ptopic-partition-2",
+    root = "/managed-ledgers/tenant/namespace/persistent"
+    assert {bucket: children(broker.data, f"{root}/{bucket}") for bucket in children(broker.data, root)} == {
+        "$0": ["ptopic-partition-0", "ptopic-partition-3"],
+        "$1": ["nptopic2", "ptopic-partition-1"],
+        "$2": ["nptopic1", "ptopic-partition-2"],
     }
 
 
@@ -70,7 +56,7 @@ def test_the_number_of_buckets_is_fixed_at_creation(broker: Standalone, namespac
     broker.admin("PUT", f"namespaces/{name}", {"numberOfTopicBuckets": 4})
     assert broker.admin("GET", f"namespaces/{name}")["numberOfTopicBuckets"] == 4
     assert broker.ask("PUT", f"/admin/v2/namespaces/{name}", {"numberOfTopicBuckets": 8}).status_code == 409
-    for wrong in (0, -1, "x"):
+    for wrong in (-1, 10_001, "x"):
         answer = broker.ask("PUT", f"/admin/v2/namespaces/{name}-wrong", {"numberOfTopicBuckets": wrong})
         assert 400 <= answer.status_code < 500, wrong
 
@@ -79,7 +65,8 @@ def test_clients_do_not_notice_buckets(broker: Standalone, client: pulsar.Client
     name = f"{namespace}-b"
     broker.admin("PUT", f"namespaces/{name}", {"numberOfTopicBuckets": 16})
     local = [case["local_name"] for case in load("topic-buckets.json")["cases"] if 0 < len(case["local_name"]) < 60]
-    topics = [f"persistent://{name}/{one}" for one in local if re.fullmatch(r"[a-zA-Z0-9_.:-]+", one)][:40]
+    plain = [one for one in local if re.fullmatch(r"[a-zA-Z0-9_.:-]+", one) and "-partition-" not in one]
+    topics = [f"persistent://{name}/{one}" for one in plain[:40]]
     assert len(topics) == 40
     for topic in topics:
         producer = client.create_producer(topic)

@@ -102,6 +102,7 @@ class Standalone:
                     return found
         process.kill()
         process.wait()
+        process.stdout.close()
         self.process = None
         raise AssertionError(f"the broker did not get ready (exit code {process.returncode}):\n{self.log()}")
 
