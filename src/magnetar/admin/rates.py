@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from magnetar.base.limits import RATE_INTERVAL_S
+from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.topic.nonpersistent import LooseSubscription
 from magnetar.topic.subscription import Subscription
 from magnetar.topic.topic import Topic
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from magnetar.observe.metrics import Labels, Sample
 
 
+JOURNAL_COUNTERS = {
+    f"magnetar_journal_{what}": "counter" for what in ("batches", "syncs", "sync_seconds", "entries", "bytes")
+}
 AnySubscription = Subscription | LooseSubscription
 
 
@@ -85,7 +89,7 @@ def observe(node: Node) -> Rates:
     found = _OF_NODE.get(node)
     if found is None:
         found = _OF_NODE[node] = Rates(node)
-        node.registry.provide(lambda: samples(node))
+        node.registry.provide(lambda: samples(node), **JOURNAL_COUNTERS)
     return found
 
 
@@ -101,8 +105,22 @@ def samples(node: Node) -> Iterator[Sample]:
     yield "pulsar_broker_topics_count", (), len(topics)
     yield "pulsar_health", (), int(node.ready and node.failure is None)
     yield "magnetar_publish_pending_bytes", (), node.pending_bytes
+    yield from _journal(node)
     for topic in topics:
         yield from _topic(node, topic)
+
+
+def _journal(node: Node) -> Iterator[Sample]:
+    if not isinstance(node.ledgers, LocalLedgers):
+        return
+    journal = node.ledgers.journal
+    yield "magnetar_journal_batches", (), journal.batches
+    yield "magnetar_journal_syncs", (), journal.syncs
+    yield "magnetar_journal_sync_seconds", (), journal.sync_s
+    yield "magnetar_journal_entries", (), journal.entries_written
+    yield "magnetar_journal_bytes", (), journal.bytes_written
+    yield "magnetar_journal_pending_bytes", (), journal.pending_bytes
+    yield "magnetar_journal_segments", (), len(journal.segments)
 
 
 def _topic(node: Node, topic: AnyTopic) -> Iterator[Sample]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from magnetar.admin.rates import observe
 from magnetar.base.limits import RATE_INTERVAL_S
-from tests.unit.admin.world import a_world, run
+from magnetar.broker.standalone import open_node
+from magnetar.policy.settings import Settings
+from magnetar.runtime.real import RealRuntime
+from tests.unit.admin.world import World, a_world, run
 
 NAME = "persistent://public/default/t"
 
@@ -50,6 +54,24 @@ def test_a_scrape_shows_topics_and_subscriptions_and_forgets_unloaded_ones() -> 
             assert (await world.ask("GET", "/metrics")).body.decode().count("pulsar_in_messages_total{") == 1
             await world.do("PUT", "/admin/v2/persistent/public/default/t/unload")
             assert NAME not in (await world.ask("GET", "/metrics")).body.decode()
+
+    run(body())
+
+
+def test_the_journal_of_a_broker_with_a_disk_is_shown(tmp_path: Path) -> None:
+    async def body() -> None:
+        runtime = RealRuntime()
+        node, lock = await open_node(str(tmp_path), Settings(None, {}), runtime)
+        await node.start("127.0.0.1", 0, host_shown="localhost")
+        await node.serve(8080)
+        world = World(node, runtime)  # type: ignore[arg-type]
+        await world.publish(NAME, b"1", b"2")
+        text = (await world.ask("GET", "/metrics")).body.decode()
+        [entries] = re.findall(r'magnetar_journal_entries_total{cluster="standalone"} (\d+)', text)
+        assert int(entries) >= 2
+        await node.stop()
+        lock.release()
+        runtime.close()
 
     run(body())
 
