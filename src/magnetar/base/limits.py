@@ -106,6 +106,7 @@ DELAY_ALARM_S_MAX = 3_600.0  # no timer runs longer: a wall clock may be set mea
 READ_RETRY_S = 5.0  # a failed read of the backlog is tried again after this
 READER_KEPT_S = 60.0  # a reader whose seek disconnected it may come back to its cursor for this long
 TOPIC_IDLE_S = 60.0  # a topic nobody uses leaves memory after this; it is a row until somebody comes
+TRIM_S = 60.0  # retention by time is looked at this often although nothing happens
 MAINTENANCE_S = 5.0  # how often trimming, idle topics and deduplication snapshots are looked at
 
 # Names

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from magnetar.base.errors import ConsumerBusy, Corrupt, MagnetarError, NotReady, Refused
+from magnetar.base.errors import Closed, ConsumerBusy, Corrupt, MagnetarError, NotReady, Refused
 from magnetar.base.ids import Position, Term
 from magnetar.base.names import TopicName
 from magnetar.ledger.run import Run
@@ -132,6 +132,7 @@ class NonPersistentTopic:
 
     async def close(self) -> None:
         self.closed = True
+        self.refusal = Closed("the topic is being unloaded: look it up again")
         self.producers.close_all()
         for subscription in list(self.subscriptions.values()):
             for consumer in list(subscription.consumers):

@@ -35,6 +35,7 @@ class Published(Protocol):
     settings: TopicSettings
     runtime: Runtime
     dedup: Dedup | None
+    refusal: MagnetarError | None
 
     @property
     def managed(self) -> Properties: ...
@@ -56,9 +57,7 @@ class Producers:
 
     async def join(self, producer: Producer, topic_epoch: int | None, queued: Callable[[], None]) -> None:
         """Attach, or raise why not. `queued` is called once if it has to wait for exclusivity; then this waits too."""
-        limit = self._topic.settings.producers_max
-        if limit and len(self._attached) >= limit:
-            raise ProducerBusy(f"the topic has its maximum of {limit} producers", topic=str(self._topic.name))
+        self._check(producer.name)
         request = Request(
             producer.name,
             Mode(producer.access_mode),
@@ -68,7 +67,8 @@ class Producers:
             topic_epoch,
         )
         answer = self.access.join(request)
-        if isinstance(answer, Refused) and answer.holder is not None and await self._evict_if_dead(answer.holder):
+        while isinstance(answer, Refused) and answer.holder is not None and await self._evict_if_dead(answer.holder):
+            self._check(producer.name)
             answer = self.access.join(request)
         match answer:
             case Refused(error=error):
@@ -97,17 +97,25 @@ class Producers:
 
     def close_all(self) -> None:
         """The topic moves, ends or fails: every producer is asked to look it up again, every waiter too."""
-        for producer in self:
-            self.close(producer)
+        # Waiters first: a leaving producer would grant one of them a topic that is gone.
         for request in list(self._waiting):
             self.access.leave(request)
-            self._fail_waiter(request, Closed("the topic was closed here: look it up again"))
+            self._fail_waiter(request, self._topic.refusal or Closed("the topic was closed here: look it up again"))
+        for producer in self:
+            self.close(producer)
 
     def close(self, producer: Producer) -> None:
         if not producer.closed:
             producer.closed = True
             producer.outlet.write(commands.close_producer(producer.id))
         self.leave(producer)
+
+    def _check(self, name: str) -> None:
+        if self._topic.refusal is not None:
+            raise self._topic.refusal.with_traceback(None)  # raised again and again: frames must not pile up on it
+        limit = self._topic.settings.producers_max
+        if limit and len(self._attached) >= limit and all(item.name != name for item in self._attached.values()):
+            raise ProducerBusy(f"the topic has its maximum of {limit} producers", topic=str(self._topic.name))
 
     async def _wait(self, request: Request, producer: Producer, queued: Callable[[], None]) -> None:
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -142,6 +150,9 @@ class Producers:
             raise
         if then is not None:
             then()
+        if self._topic.refusal is not None:  # ended while the epoch was written
+            self._left(request)
+            raise self._topic.refusal.with_traceback(None)
         if request not in self.access.producers:
             raise Fenced("another producer was granted the topic meanwhile", topic=str(self._topic.name))
         producer.topic_epoch = epoch
@@ -182,7 +193,7 @@ class Producers:
         producer = self._attached.get(holder)
         if producer is None:
             return False
-        if await producer.outlet.alive():
+        if await producer.outlet.alive() and self._attached.get(holder) is producer:
             return False
-        self.leave(producer)
+        self.leave(producer)  # or it went by itself meanwhile
         return True

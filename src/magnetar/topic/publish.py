@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import Corrupt, MagnetarError
+from magnetar.base.errors import Corrupt, Fenced, MagnetarError
 from magnetar.ledger.run import Run
 from magnetar.topic.dedup import Verdict, recorded
 from magnetar.topic.producer import Producer
@@ -59,8 +59,9 @@ class Publication:
                 topic.dedup.failed(producer.name)
             if not producer.closed:
                 refuse(producer, self.sequence_ids, error, now=True)
-        for frames in self.after:
-            producer.outlet.write(frames)
+        if not producer.closed:
+            for frames in self.after:
+                producer.outlet.write(frames)
         producer.settled(self)
         if error is None:
             topic.appended(run, size)
@@ -70,9 +71,11 @@ class Publication:
 
 def publish(topic: Topic, producer: Producer, sends: Sends) -> None:
     """Store what was sent, or answer why not. The bytes count as pending until `Outlet.released`."""
-    if producer.closed:
+    if producer.closed or topic.closing:
+        # Behind a CLOSE_PRODUCER, or before one that waits only for answers in flight: the client sends them again
+        # after it has asked anew.
         producer.outlet.released(len(sends.body))
-        return  # sends behind a CLOSE_PRODUCER: the client sends them again after it has asked anew
+        return
     refusal = topic.refusal
     if refusal is not None:
         producer.outlet.released(len(sends.body))
@@ -151,8 +154,10 @@ def _append(
 
 def refuse(producer: Producer, sequence_ids: list[int], error: MagnetarError, *, now: bool = False) -> None:
     """SEND_ERROR for each: in order behind what is in flight, or now if this is what was in flight."""
+    # A ledger that another owner took is no matter of the producer, who must not think itself fenced.
+    code = PERSISTENCE_ERROR if isinstance(error, Fenced) else error.wire_code or PERSISTENCE_ERROR
     for sequence_id in sequence_ids:
-        frame = commands.send_error(producer.id, sequence_id, error.wire_code or PERSISTENCE_ERROR, error.what)
+        frame = commands.send_error(producer.id, sequence_id, code, error.what)
         if now:
             producer.outlet.write(frame)
         else:

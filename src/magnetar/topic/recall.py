@@ -106,6 +106,7 @@ class Recall:
             self._behind += behind
             raise
         self.position = position
+        self._topic.trim_wanted = True
 
     async def close(self) -> None:
         assert self._snapshots is not None

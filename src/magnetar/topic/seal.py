@@ -7,10 +7,11 @@ must be sent elsewhere.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import Corrupt, Fenced, Sealed
+from magnetar.base.errors import Corrupt, Fenced, MagnetarError, Sealed
 from magnetar.base.ids import Position, Term
 from magnetar.observe.log import get
 from magnetar.wire import entry
@@ -38,25 +39,32 @@ class SealedTopic:
     last_publish_ms: int
 
 
+def sealed(end: Position) -> Sealed:
+    return Sealed("the topic is terminated: nothing can be published to it any more", end=str(end))
+
+
 class Sealing:
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
+        self._lock = asyncio.Lock()  # two terms at once: the lower one must not be written over the higher
 
     async def seal(self, op: str, term: Term) -> SealedTopic:
+        async with self._lock:
+            return await self._seal(op, term)
+
+    async def _seal(self, op: str, term: Term) -> SealedTopic:
         topic = self._topic
         known = int(topic.managed.properties.get(TERM_PROPERTY, "-1"))
         if term < known:
             raise Fenced(f"term {term} is over: term {known} has sealed or is sealing this topic", op=op, wire_code=6)
-        if term > known:
-            await topic.managed.set_properties({TERM_PROPERTY: str(term)})
-        already = topic.managed.terminated is not None
-        # Refused from here on, so that the end is near; the end itself is what the ledger makes durable.
-        topic.refusal = Sealed("the topic is terminated: nothing can be published to it any more")
-        end = await topic.managed.terminate()
-        topic.refusal = Sealed("the topic is terminated: nothing can be published to it any more", end=str(end))
-        if not already:
+        end = topic.managed.terminated
+        if end is None:
+            end = await self._terminate(term)
             log.info("sealed", topic=str(topic.name), end=str(end), term=term, op=op)
             topic.runtime.mark("sealed", topic=str(topic.name), end=end, term=term, op=op)
+        elif term > known:
+            await topic.managed.set_properties({TERM_PROPERTY: str(term)})
+        topic.refusal = sealed(end)
         topic.producers.close_all()
         for subscription in topic.subscriptions:
             subscription.dispatcher.pump()
@@ -71,6 +79,18 @@ class Sealing:
             first_publish_ms=first_ms,
             last_publish_ms=last_ms,
         )
+
+    async def _terminate(self, term: Term) -> Position:
+        """End and term in one write. What is sent meanwhile waits in the ledger for the outcome: nobody is told of an
+        end that may not come.
+        """
+        topic = self._topic
+        try:
+            return await topic.managed.terminate(properties={TERM_PROPERTY: str(term)})
+        except MagnetarError as error:
+            if topic.managed.failed is not None:  # the end may be written: only a recovery can tell
+                topic.append_failed(error)
+            raise
 
     async def _bounds(self, end: Position) -> tuple[int, int]:
         managed = self._topic.managed

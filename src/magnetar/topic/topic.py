@@ -12,8 +12,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from magnetar.base.errors import Closed, Conflict, Corrupt, MagnetarError, Sealed
+from magnetar.base.errors import Closed, Conflict, Corrupt, MagnetarError, NotReady, Sealed
 from magnetar.base.ids import Position, Term
+from magnetar.base.limits import TRIM_S
 from magnetar.base.names import TopicName
 from magnetar.ledger.cursor import CursorFlusher
 from magnetar.ledger.managed import ManagedLedger
@@ -29,7 +30,7 @@ from magnetar.topic.producer import Producer
 from magnetar.topic.producers import EPOCH_PROPERTY, Producers
 from magnetar.topic.publish import publish
 from magnetar.topic.recall import Recall
-from magnetar.topic.seal import SealedTopic, Sealing
+from magnetar.topic.seal import SealedTopic, Sealing, sealed
 from magnetar.topic.settings import TopicSettings
 from magnetar.topic.subscribe import Subscribe
 from magnetar.topic.subscription import Subscription
@@ -66,6 +67,7 @@ class Topic:
         self.dedup: Dedup | None = None
         self.recall: Recall | None = None
         self.refusal: MagnetarError | None = None  # why nothing can be published now
+        self.closing = False  # what is sent now is sent again after the CLOSE_PRODUCER that is about to come
         self.closed = False
         self.in_flight = 0
         self.messages_in = 0
@@ -73,10 +75,12 @@ class Topic:
         self.entries_in = 0
         self.idle_since = runtime.monotonic()
         self.trim_wanted = True
+        self._trimmed_at = runtime.monotonic()
         self._failed = failed
         self._timers: dict[asyncio.TimerHandle, None] = {}
         self._settled: list[asyncio.Future[None]] = []
         self._sealing = Sealing(self)
+        self._configuring = asyncio.Lock()
 
     # Opening and closing
 
@@ -86,37 +90,40 @@ class Topic:
         if self.settings.deduplication:
             await self._start_recall()
         if self.managed.terminated is not None:
-            self.refusal = Sealed(
-                "the topic is terminated: nothing can be published to it any more", end=str(self.managed.terminated)
-            )
+            self.refusal = sealed(self.managed.terminated)
         return self
 
     async def _start_recall(self) -> None:
-        self.recall = Recall(self)
-        self.dedup = await self.recall.load()
+        recall = Recall(self)
+        dedup = await recall.load()
+        self.recall, self.dedup = recall, dedup
 
     async def configure(self, settings: TopicSettings) -> None:
         """Settings or policies changed: take them over without a break where that is possible."""
+        async with self._configuring:
+            await self._configure(settings)
+
+    async def _configure(self, settings: TopicSettings) -> None:
         before, self.settings = self.settings, settings
         if settings.deduplication and self.recall is None:
             await self._start_recall()
         elif not settings.deduplication and self.recall is not None:
             recall, self.recall, self.dedup = self.recall, None, None
             await recall.delete()
-        if before.failover_consistent_hashing != settings.failover_consistent_hashing:
-            for subscription in self.subscriptions:
-                subscription.dispatcher.reconsider()
         for subscription in self.subscriptions:
             for consumer in subscription.consumers:
                 consumer.unacked_max = settings.unacked_per_consumer_max
+            if before != settings:
+                subscription.dispatcher.reconsider()
 
     async def close(self) -> None:
         """Unload: clients are told to look the topic up again, what was acknowledged is durable."""
         if self.closed:
             return
+        self.closing = True
         self.refusal = self.refusal or Closed("the topic is being unloaded: look it up again")
+        await self.quiet()  # before the producers hear of it: what is in flight gets its receipt
         self.producers.close_all()
-        await self.quiet()
         for subscription in list(self.subscriptions):
             subscription.disconnect_all()
             subscription.dispatcher.close()
@@ -126,7 +133,10 @@ class Topic:
         self._timers.clear()
         await self.owner.close()
         if self.recall is not None:
-            await self.recall.close()
+            try:
+                await self.recall.close()
+            except MagnetarError as error:
+                log.warning("dedup left unwritten", topic=str(self.name), error=str(error))  # read again from entries
         await self.subscriptions.close()
         await self.managed.close()
 
@@ -172,18 +182,22 @@ class Topic:
         self.messages_in += run.messages
         self.bytes_in += size
         self.entries_in += len(run.counts)
-        for subscription in self.subscriptions:
-            subscription.dispatcher.appended(run)
+        if run.first == 0:
+            self.trim_wanted = True  # the ledger before it is full: it may go
         if self.recall is not None:
             self.recall.appended(len(run.counts))
         if self._settled and not self.in_flight:
             self._settle()
+        for subscription in self.subscriptions:
+            subscription.dispatcher.appended(run)
 
     def append_failed(self, error: MagnetarError) -> None:
         if self._settled and not self.in_flight:
             self._settle()
-        if self.refusal is None:
-            self.refusal = error
+        if self.refusal is None and isinstance(error, Sealed):
+            self.refusal = error  # sent while the end was being written: whoever seals closes the producers
+        elif self.refusal is None:
+            self.refusal = NotReady("the topic failed here and is being recovered: look it up again")
             log.error("append failed", topic=str(self.name), error=str(error))
             self._failed(self, error)
 
@@ -243,12 +257,13 @@ class Topic:
     async def maintain(self) -> None:
         if self.recall is not None:
             await self.recall.maintain()
-        if self.trim_wanted:
+        if self.trim_wanted or self.runtime.monotonic() - self._trimmed_at >= TRIM_S:
             await self.trim()
 
     async def trim(self) -> int:
-        """Drop ledgers that every durable subscription, and deduplication, are past, as retention allows."""
+        """Drop ledgers that every subscription, readers too, and deduplication are past, as retention allows."""
         self.trim_wanted = False
+        self._trimmed_at = self.runtime.monotonic()
         floor = self.managed.last
         for subscription in self.subscriptions:
             floor = min(floor, subscription.cursor.mark)
@@ -256,8 +271,8 @@ class Topic:
             floor = min(floor, self.recall.position)
         return await self.managed.trim(floor, self.settings.retention, self.runtime.wall())
 
-    def later(self, delay_s: float, call: Callable[..., None], *args: Any) -> None:
-        """A timer that dies with the topic."""
+    def later(self, delay_s: float, call: Callable[..., None], *args: Any) -> Callable[[], None]:
+        """A timer that dies with the topic; what it answers with cancels it."""
         handle: asyncio.TimerHandle
 
         def ring() -> None:
@@ -265,5 +280,10 @@ class Topic:
             if not self.closed:
                 call(*args)
 
+        def cancel() -> None:
+            handle.cancel()
+            self._timers.pop(handle, None)
+
         handle = asyncio.get_running_loop().call_later(delay_s, ring)
         self._timers[handle] = None
+        return cancel
