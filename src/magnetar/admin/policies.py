@@ -149,6 +149,8 @@ def check_policies(policies: Policies) -> None:
         value = getattr(policies, policy.field)
         if value is not None:
             policy.check(value)
+    if policies.numberOfTopicBuckets is not None and policies.numberOfTopicBuckets < 1:
+        raise Misuse("numberOfTopicBuckets must be 1 or more")
 
 
 async def change(node: Node, request: Request, **fields: Any) -> None:
