@@ -119,6 +119,7 @@ async def topic_stats(node: Node, topic: AnyTopic, *, publishers: bool, consumer
         averageMsgSize=rates.bytes_in / rates.messages_in if rates.messages_in else 0.0,
         publishers=[_publisher(producer) for producer in topic.producers] if publishers else [],
         subscriptions=each,
+        waitingPublishers=topic.producers.waiting,
         ownerBroker=broker_id(node),
     )
     if isinstance(topic, Topic):

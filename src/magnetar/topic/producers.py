@@ -55,6 +55,11 @@ class Producers:
     def __iter__(self) -> Iterator[Producer]:
         return iter(list(self._attached.values()))
 
+    @property
+    def waiting(self) -> int:
+        """How many stand in line for exclusivity."""
+        return len(self._waiting)
+
     async def join(self, producer: Producer, topic_epoch: int | None, queued: Callable[[], None]) -> None:
         """Attach, or raise why not. `queued` is called once if it has to wait for exclusivity; then this waits too."""
         self._check(producer.name)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from magnetar.topic.subscription import Subscription
 
 
+SLOT_BITS = 17  # slots of keys are 0 to 65536
+
+
 class Keyed:
     def __init__(self, subscription: Subscription, asked: KeyShared | None) -> None:
         self.subscription = subscription
@@ -167,14 +170,17 @@ class Keyed:
         asyncio.get_running_loop().call_soon(self.pump)
 
     def _ready_owner(self, slot: int) -> Consumer | None:
-        consumer = self.selector.select(slot)
+        consumer = self._owner(slot)
         return consumer if consumer is not None and consumer.ready else None
+
+    def _owner(self, slot: int) -> Consumer | None:
+        return self.selector.select(slot & ((1 << SLOT_BITS) - 1))
 
     def _hand_out_waiting(self) -> bool:
         """False while a read for one of them is under way: what is behind it must not overtake."""
         if not self.guard.waiting():
             return True
-        positions = self.guard.take(self.selector.select, REPLAY_TURN_ENTRIES_MAX, _is_ready)
+        positions = self.guard.take(self._owner, REPLAY_TURN_ENTRIES_MAX, _is_ready)
         out: dict[Consumer, list[bytes]] = {}
         for place, position in enumerate(positions):
             slot = self.guard.slot_of(position)
@@ -204,11 +210,11 @@ class Keyed:
             self.subscription.caught_up(self.read_position)
             return False
         run, index = taken
-        contiguous = self.cursor.contiguous
+        untouched = self.cursor.untouched(run.position(index))
         out: dict[Consumer, list[bytes]] = {}
         while index < len(run) and self.guard.waiting() < KEYED_LOOKAHEAD_ENTRIES_MAX:
             position = run.position(index)
-            if contiguous or not self.cursor.is_acked(position):
+            if untouched or not self.cursor.is_acked(position):
                 self._place(run, index, position, out)
             index += 1
         self.read_position = Position(run.ledger, run.first + index)
@@ -221,6 +227,10 @@ class Keyed:
             slot = self.selector.slot(entry.key_hash(run.body, run.offsets[index], run.offsets[index + 1]))
         except Corrupt:
             slot = 0  # unreadable metadata: any one consumer may refuse it
+        if self.out_of_order:
+            slot |= (
+                position.entry << SLOT_BITS
+            )  # its consumers gave up order: to the guard every entry is a key of its own
         if self.delay.holds(run, index):
             self._delayed[position] = slot
             return
