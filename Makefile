@@ -5,7 +5,7 @@ SHELL := bash
 .ONESHELL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format test test-all unit fuzz chaos bench proto clean
+.PHONY: help setup lint format test test-all unit fuzz chaos bench sync proto clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -57,6 +57,12 @@ chaos: $(STAMP)  ## kill -9 under load, for long: KILLS=500
 
 bench: $(STAMP)  ## the broker beside its ceilings, ratios in one run; writes benchmarks/results/
 	$(PY) -m benchmarks.broker
+
+sync: $(STAMP)  ## the blocking admin client, made from the one that awaits
+	cd src/magnetar/client/administration
+	for file in aio/[a-z]*.py; do $(CURDIR)/$(PY) -c 'import sys; from magnetar.client.administration.facing import blocking; sys.stdout.write(blocking(sys.stdin.read()))' < $$file > sync/$${file#aio/}; done
+	$(CURDIR)/$(VENV)/bin/ruff check --quiet --fix sync
+	$(CURDIR)/$(VENV)/bin/ruff format --quiet sync
 
 proto: $(STAMP)  ## the code protoc writes from src/magnetar/wire/pulsar.proto
 	$(PY) -m grpc_tools.protoc -Imagnetar/wire/generated=src/magnetar/wire --python_out=src --pyi_out=src magnetar/wire/generated/pulsar.proto

@@ -146,3 +146,50 @@ CLIENT_REDIRECTS_MAX = 20  # of one lookup, as stock clients: more is brokers po
 CLIENT_WRITE_BYTES_HIGH = 1024 * 1024  # unsent to a broker: then producers wait
 CLIENT_WRITE_JOIN_BYTES = 64 * 1024  # small frames of one turn of the loop are one write up to about this
 CLIENT_REQUESTS_MAX = 5_000  # waiting on one connection, as Pulsar's client for lookups; the next is refused as Busy
+
+# Consumers
+RECEIVER_QUEUE_MESSAGES = 1_000  # asked for ahead of the application, as stock clients
+RECEIVER_QUEUE_MESSAGES_MAX = 100_000  # of one topic: more is memory without speed
+RECEIVER_WINDOW_MESSAGES_FIRST = (
+    128  # asked for before the size of messages is known: large ones must not come in heaps
+)
+INBOX_BYTES_MAX = (
+    64 * 1024 * 1024
+)  # received and not taken yet, over all topics of a consumer; then no more is asked for
+ACK_GROUP_S = 0.1  # acknowledgements are sent together, at most this late, as stock clients
+ACK_GROUP_IDS_MAX = 1_000  # or when this many wait
+ACK_BATCHES_MAX = 100_000  # batches acknowledged in part whose rest is remembered; the oldest is redelivered whole
+CHUNKED_PENDING_MAX = 100  # chunked messages half received by one consumer; the oldest gives way
+CHUNKED_BYTES_MAX = 256 * 1024 * 1024  # of all of them together, and of one message
+CHUNKED_EXPIRE_S = 60.0  # a message whose next chunk does not come for this long is given up, as stock clients
+CHUNKED_IDS_MAX = 10_000  # chunked messages out with the application whose chunks are remembered for an ack by id
+NACK_DELAY_S = 60.0  # before a negatively acknowledged message is asked for again, as stock clients
+NACK_STEP_S = 0.01  # those due within one step are asked for together
+NACK_PENDING_MAX = 1_000_000  # negatively acknowledged and not yet due
+REDELIVER_IDS_MAX = 1_000  # in one request for redelivery, as stock clients
+DISCOVERY_S = 60.0  # how often patterns and partition counts are looked at again, as stock clients
+PAYLOAD_BYTES_MAX = 256 * 1024 * 1024  # one entry decompressed: what a peer claims is not allocated beyond it
+DEAD_LETTERS_MAX = 100  # on their way to a dead-letter or retry topic at once, per consumer
+SUBSCRIBES_AT_ONCE_MAX = 50  # topics of one consumer being attached at the same time
+KILL_ROUNDS_MAX = 200  # of cancelling a killed broker's tasks, 10 ms each: what still runs then is a bug
+TESTING_WAIT_S = 60.0  # for a broker in a test's process to start, stop or answer: a bound for what takes milliseconds
+TESTING_PORT_S = (
+    5.0  # a restarted broker waits this long for its old port: a client that tries to come back may sit on it
+)
+TESTING_PORT_STEP_S = 0.05  # between two attempts
+TESTING_MEMORY_BYTES_MIN = 512 * 1024 * 1024  # free on a memory file system before data is put there
+
+# The admin client
+ADMIN_TIMEOUT_S = 60.0  # one answer, as Pulsar's admin: forced deletions of large namespaces take their time
+ADMIN_CONNECT_S = 10.0  # a host that does not take a connection by then will not
+ADMIN_RETRIES_MAX = 3  # of calls that change nothing, against a broker that restarts or is not ready
+ADMIN_RETRY_S = 0.1  # before the first of them, then doubling: under a second in all, a person waits
+ADMIN_CONNECTIONS_MAX = 20  # of one admin client to its broker; more calls wait
+CLIENT_PENDING_BYTES_MAX = 64 * 1024 * 1024  # published and not yet answered, of one client: then senders wait
+CLIENT_PENDING_MESSAGES_MAX = 50_000  # the same in messages: what stock clients allow over all partitions
+CLIENT_SEND_S = 30.0  # a message without an answer for this long may or may not be stored, as stock clients
+CLIENT_BATCH_MESSAGES_MAX = 1_000  # as stock clients
+CLIENT_BATCH_BYTES_MAX = 128 * 1024  # as stock clients
+CLIENT_BATCH_DELAY_S = 0.001  # how long a batch may wait to grow while another is on its way, as Java's client
+CLIENT_PARTITIONS_S = 60.0  # how often the number of partitions is read again, as stock clients
+CLIENT_KEY_BATCHES_MAX = 1_000  # open batches of a key-based producer: one a key; more keys close them all

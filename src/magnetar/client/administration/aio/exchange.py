@@ -1,0 +1,148 @@
+"""One request and its answer, for all resources: retries, redirects, time limits, and errors of the tree.
+
+Only calls that change nothing (GET) are sent again, and only when the broker is not there or not ready. A call that may
+have reached the broker and has no answer is `TimedOut` or `ConnectionLost`: it may have happened. Redirects to the
+broker that owns a topic are followed; the token goes along, but never from https to http.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+import msgspec
+
+from magnetar.base.errors import Closed, Misuse, TimedOut, Unavailable, Unknown
+from magnetar.base.limits import (
+    ADMIN_CONNECT_S,
+    ADMIN_CONNECTIONS_MAX,
+    ADMIN_RETRIES_MAX,
+    ADMIN_RETRY_S,
+    ADMIN_TIMEOUT_S,
+    CLIENT_REDIRECTS_MAX,
+)
+from magnetar.client.administration.answers import NOTHING, Answer, decoded, lost, written
+from magnetar.client.administration.refusals import error_from
+
+T = TypeVar("T")
+
+REDIRECTS = (301, 302, 307, 308)
+JSON = "application/json"
+
+
+class Exchange:
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        timeout_s: float = ADMIN_TIMEOUT_S,
+        on_answer: Callable[[Answer], None] | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Misuse("an admin URL is http://host:port or https://host:port", url=url)
+        self.url = url.rstrip("/")
+        self._token = token
+        self._timeout_s = timeout_s
+        self._on_answer = on_answer
+        self._transport = transport
+        self._http: httpx2.AsyncClient | None = None
+        self._pid = 0
+        self._closed = False
+
+    # What resources call
+
+    async def read(self, path: str, kind: type[T], query: Mapping[str, object] | None = None) -> T:
+        """GET a document."""
+        return await self.ask("GET", path, kind, query=query)
+
+    async def read_if_set(self, path: str, kind: type[T]) -> T | None:
+        """GET a document that may be nothing: an unset policy is an empty answer."""
+        answer = await self.call("GET", path)
+        return decoded(answer, kind) if answer.body.strip() else None
+
+    async def text(self, path: str, query: Mapping[str, object] | None = None) -> str:
+        """GET words."""
+        return (await self.call("GET", path, query=query)).body.decode(errors="replace")
+
+    async def ask(
+        self, method: str, path: str, kind: type[T], body: Any = NOTHING, *, query: Mapping[str, object] | None = None
+    ) -> T:
+        """A request whose answer is a document."""
+        return decoded(await self.call(method, path, body, query=query), kind)
+
+    async def send(
+        self, method: str, path: str, body: Any = NOTHING, *, query: Mapping[str, object] | None = None
+    ) -> None:
+        """A request whose answer is nothing but success."""
+        await self.call(method, path, body, query=query)
+
+    async def call(
+        self, method: str, path: str, body: Any = NOTHING, *, query: Mapping[str, object] | None = None
+    ) -> Answer:
+        """Any request; an answer of 400 and more is raised as an error of the tree."""
+        content = b"" if body is NOTHING else msgspec.json.encode(body)
+        wait_s = ADMIN_RETRY_S
+        for left in reversed(range(ADMIN_RETRIES_MAX + 1)):
+            try:
+                return await self._once(method, path, content, written(query))
+            except (Unavailable, Unknown) as error:
+                if method != "GET" or not left or isinstance(error, TimedOut):
+                    raise
+            await asyncio.sleep(wait_s)
+            wait_s *= 2
+        raise AssertionError("the last try returns or raises")
+
+    async def aclose(self) -> None:
+        self._closed = True
+        http, self._http = self._http, None
+        if http is not None:
+            await http.aclose()
+
+    # One try
+
+    async def _once(self, method: str, path: str, content: bytes, query: Mapping[str, str]) -> Answer:
+        url: httpx2.URL | str = httpx2.URL(self.url + path, params=query) if query else self.url + path
+        for _ in range(CLIENT_REDIRECTS_MAX):
+            response = await self._response(method, str(url), path, content)
+            answer = Answer(method, path, response.status_code, response.headers, response.content)
+            if self._on_answer is not None:
+                self._on_answer(answer)
+            where = response.headers.get("location")
+            if answer.status in REDIRECTS and where:
+                url = urljoin(str(url), where)
+                continue
+            if answer.status >= 300:
+                raise error_from(answer.status, answer.body, call=answer.call)
+            return answer
+        raise Unavailable(f"more than {CLIENT_REDIRECTS_MAX} redirects: brokers point at each other", url=self.url)
+
+    async def _response(self, method: str, url: str, path: str, content: bytes) -> httpx2.Response:
+        headers = {"accept": f"{JSON}, text/plain;q=0.9, */*;q=0.8"}
+        if content:
+            headers["content-type"] = JSON
+        if self._token is not None and (url.startswith("https:") or self.url.startswith("http:")):
+            headers["authorization"] = f"Bearer {self._token}"
+        try:
+            return await self._client().request(method, url, content=content or None, headers=headers)
+        except httpx2.HTTPError as error:
+            raise lost(error, f"{method} {path}", self.url, self._timeout_s) from error
+
+    def _client(self) -> httpx2.AsyncClient:
+        """Made at the first use, and again in a forked child: sockets of the parent are not its own."""
+        if self._closed:
+            raise Closed("the admin client is closed")
+        if self._http is None or self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._http = httpx2.AsyncClient(
+                timeout=httpx2.Timeout(self._timeout_s, connect=min(ADMIN_CONNECT_S, self._timeout_s)),
+                limits=httpx2.Limits(max_connections=ADMIN_CONNECTIONS_MAX),
+                transport=self._transport,
+            )
+        return self._http

@@ -1,0 +1,61 @@
+"""Where things live below a REST server. Every part is escaped whole, so that a slash inside a name stays inside it."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from magnetar.base.errors import InvalidName
+from magnetar.base.names import Domain, TopicName, namespace_name, topic_name
+
+ROOT = "/admin/v2"
+
+
+def part(text: str) -> str:
+    if text in ("", ".", ".."):
+        raise InvalidName("a name in a path must not be empty or dots alone", name=text)
+    return quote(text, safe="")
+
+
+def tenant(name: str) -> str:
+    return f"{ROOT}/tenants/{part(name)}"
+
+
+def cluster(name: str) -> str:
+    return f"{ROOT}/clusters/{part(name)}"
+
+
+def namespace(name: str) -> str:
+    return f"{ROOT}/namespaces/{_namespace(name)}"
+
+
+def topics(name: str, domain: str) -> str:
+    """The topics of a namespace; `domain` is persistent or non-persistent."""
+    if domain not in (Domain.PERSISTENT, Domain.NON_PERSISTENT):
+        raise InvalidName("topics are listed by domain: persistent or non-persistent", domain=domain)
+    return f"{ROOT}/{domain}/{_namespace(name)}"
+
+
+def topic(name: str) -> str:
+    return f"{ROOT}/{_topic(topic_name(name))}"
+
+
+def subscription(topic_text: str, name: str) -> str:
+    return f"{topic(topic_text)}/subscription/{part(name)}"
+
+
+def schema(name: str) -> str:
+    found = topic_name(name)
+    return f"{ROOT}/schemas/{_namespace(str(found.namespace))}/{part(found.local_name)}"
+
+
+def lookup(name: str) -> str:
+    return f"/lookup/v2/topic/{_topic(topic_name(name))}"
+
+
+def _topic(name: TopicName) -> str:
+    return f"{name.domain}/{_namespace(str(name.namespace))}/{part(name.local_name)}"
+
+
+def _namespace(text: str) -> str:
+    name = namespace_name(text)
+    return f"{part(name.tenant)}/{part(name.local_name)}"

@@ -1,0 +1,33 @@
+"""Tenants over REST: list, read, create, change, delete. What makes a good tenant is the server's to say."""
+
+from __future__ import annotations
+
+from magnetar.client.administration import paths
+from magnetar.client.administration.sync.exchange import Exchange
+from magnetar.client.documents.tenants import TenantInfo
+
+
+class Tenants:
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def names(self) -> list[str]:
+        return self._exchange.read(f"{paths.ROOT}/tenants", list[str])
+
+    def get(self, name: str) -> TenantInfo:
+        return self._exchange.read(paths.tenant(name), TenantInfo)
+
+    def create(
+        self, name: str, *, allowed_clusters: list[str] | None = None, admin_roles: list[str] | None = None
+    ) -> None:
+        """Without `allowed_clusters` the tenant may use every cluster there is now."""
+        if allowed_clusters is None:
+            allowed_clusters = self._exchange.read(f"{paths.ROOT}/clusters", list[str])
+        self._exchange.send("PUT", paths.tenant(name), TenantInfo(admin_roles or [], allowed_clusters))
+
+    def update(self, name: str, info: TenantInfo) -> None:
+        self._exchange.send("POST", paths.tenant(name), info)
+
+    def delete(self, name: str, *, force: bool = False) -> None:
+        """With `force` its namespaces and all their topics go too, where the brokers allow that."""
+        self._exchange.send("DELETE", paths.tenant(name), query={"force": force or None})

@@ -1,0 +1,61 @@
+"""Policies of namespaces as REST shows them, in Pulsar's field names.
+
+Typed where the broker obeys them. Policies that only Pulsar knows are left out here; the admin client reads those as
+plain JSON values.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Bundles(msgspec.Struct, frozen=True):
+    boundaries: list[str] = []
+    numBundles: int = 0
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """How long acknowledged messages stay; -1 is without limit."""
+
+    retentionTimeInMinutes: int = 0
+    retentionSizeInMB: int = 0
+
+
+class AutoTopicCreation(msgspec.Struct, frozen=True, omit_defaults=True):
+    allowAutoTopicCreation: bool
+    topicType: str | None = None
+    defaultNumPartitions: int | None = None
+
+
+class AutoSubscriptionCreation(msgspec.Struct, frozen=True):
+    allowAutoSubscriptionCreation: bool
+
+
+class DelayedDelivery(msgspec.Struct, frozen=True):
+    tickTime: int = 1000
+    active: bool = True
+    maxDeliveryDelayInMillis: int = 0
+
+
+class Policies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A namespace's policies. None: not set. What is sent to create a namespace is what differs from the defaults."""
+
+    replication_clusters: list[str] = []
+    bundles: Bundles | None = None
+    deduplicationEnabled: bool | None = None
+    autoTopicCreationOverride: AutoTopicCreation | None = None
+    autoSubscriptionCreationOverride: AutoSubscriptionCreation | None = None
+    message_ttl_in_seconds: int | None = None
+    retention_policies: Retention | None = None
+    delayed_delivery_policies: DelayedDelivery | None = None
+    max_producers_per_topic: int | None = None
+    max_consumers_per_topic: int | None = None
+    max_consumers_per_subscription: int | None = None
+    max_unacked_messages_per_consumer: int | None = None
+    max_unacked_messages_per_subscription: int | None = None
+    max_subscriptions_per_topic: int | None = None
+    max_topics_per_namespace: int | None = None
+    deduplicationSnapshotIntervalSeconds: int | None = None
+    properties: dict[str, str] = {}
+    numberOfTopicBuckets: int | None = None
+    activeConsumerFailoverConsistentHashing: bool | None = None

@@ -1,0 +1,9 @@
+"""A blocking wait, for code that has no loop: the back-off of the blocking admin client, the steps of a command."""
+
+from __future__ import annotations
+
+import time
+
+
+def pause(seconds: float) -> None:
+    time.sleep(seconds)

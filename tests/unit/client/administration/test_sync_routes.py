@@ -1,0 +1,143 @@
+"""Every route that a broker serves has a method in the admin client, and every method leads to such a route."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+import httpx2
+import pytest
+
+from magnetar.admin import notbuilt, policies, schemas
+from magnetar.admin.route import Route
+from magnetar.admin.routes import table
+from magnetar.client.administration import policy
+from magnetar.client.administration.sync.admin import Admin
+from magnetar.client.documents.policies import Policies
+from magnetar.client.documents.schemas import PostSchema
+from magnetar.client.documents.tenants import TenantInfo
+from magnetar.client.documents.topics import MessageId
+
+RESOURCES = ["brokers", "clusters", "tenants", "namespaces", "topics", "subscriptions", "messages", "schemas"]
+TOPICS = ["persistent://acme/shop/or/ders".replace("or/ders", "or ders"), "non-persistent://acme/shop/orders"]
+# What to give for a parameter, each value once; a list of one where the route does not depend on it.
+VALUES: dict[str, list[Any]] = {
+    "topic": TOPICS,
+    "domain": ["persistent", "non-persistent"],
+    "namespace": ["acme/shop"],
+    "tenant": ["acme"],
+    "cluster": ["standalone"],
+    "broker": ["localhost:8080"],
+    "bundle": ["0x00000000_0x40000000"],
+    "data": [{"serviceUrl": "http://localhost:8080"}],
+    "info": [TenantInfo([], ["standalone"])],
+    "policies": [Policies()],
+    "schema": [PostSchema("STRING", "")],
+    "properties": [{"a": "b"}],
+    "behind": [MessageId(3, 4)],
+    "message_id": [MessageId(3, 4)],
+    "start": ["earliest", MessageId(3, 4)],
+    "to": [MessageId(3, 4)],
+    "mode": ["ALL"],
+    "origin": ["earliest"],
+    "after": ["persistent://acme/shop/orders"],
+    "value": ["a/b"],
+    "key": ["a b"],
+    "subscription": ["a/sub"],
+    "path": ["/readyz", "/status.html"],
+    "allowed_clusters": [["standalone"]],
+    "admin_roles": [["admin"]],
+}
+NAMES = {
+    "brokers": ["key"],
+    "clusters": ["standalone"],
+    "tenants": ["acme"],
+    "namespaces": ["acme/shop"],
+    "topics": TOPICS,
+    "subscriptions": ["a/sub"],
+}
+BY_TYPE: dict[str, list[Any]] = {"bool": [True], "int": [4], "int | None": [4], "str | None": ["x"]}
+
+
+class Seen(Exception):
+    """The request went out: nobody answers it."""
+
+
+def requests() -> Iterator[tuple[str, httpx2.Request]]:
+    """(method of ours, what it sent) for every method, with and without what may be left out."""
+    for resource in RESOURCES:
+        for name, _ in inspect.getmembers(getattr(Admin(), resource), inspect.ismethod):
+            if name.startswith("_"):
+                continue
+            for arguments in calls(resource, name):
+                yield f"{resource}.{name}", sent(resource, name, arguments)
+
+
+def sent(resource: str, name: str, arguments: dict[str, Any]) -> httpx2.Request:
+    requests: list[httpx2.Request] = []
+
+    def see(request: httpx2.Request) -> httpx2.Response:
+        requests.append(request)
+        raise Seen
+
+    with Admin(transport=httpx2.MockTransport(see)) as admin, pytest.raises(Seen):
+        called(getattr(getattr(admin, resource), name), arguments)
+    return requests[0]
+
+
+def called(method: Callable[..., Any], arguments: dict[str, Any]) -> None:
+    next(method(**arguments))  # a listing asks when it is read; the others before there is anything to read
+
+
+def calls(resource: str, name: str) -> Iterator[dict[str, Any]]:
+    signature = inspect.signature(getattr(getattr(Admin(), resource), name))
+    needed = [one for one in signature.parameters.values() if one.default is inspect.Parameter.empty]
+    for given in (needed, list(signature.parameters.values())):
+        choices = [given_values(resource, name, one) for one in given]
+        for chosen in product(*choices):
+            yield {one.name: value for one, value in zip(given, chosen, strict=True)}
+
+
+def given_values(resource: str, method: str, parameter: inspect.Parameter) -> list[Any]:
+    if parameter.name == "policy":
+        kinds = {"policy": policy.Policy, "set_policy": policy.Settable, "remove_policy": policy.Removable}
+        return [one for one in policy.ALL.values() if isinstance(one, kinds[method])]
+    if parameter.name == "name":
+        return NAMES[resource]
+    found = VALUES.get(parameter.name) or BY_TYPE.get(str(parameter.annotation))
+    assert found, f"{resource}.{method}: say here what to give for {parameter}"
+    return found
+
+
+def route_of(request: httpx2.Request) -> Route | None:
+    path = request.url.raw_path.decode().partition("?")[0]
+    for routes, _ in table().match(path):
+        if request.method in routes:
+            return routes[request.method]
+    return None
+
+
+def built() -> list[Route]:
+    absent = {id(route) for route in notbuilt.ROUTES}
+    refusing: set[Callable[..., Any]] = {policies._not_built, schemas.compatibility}
+    return [route for route in table().routes if id(route) not in absent and route.handler not in refusing]
+
+
+def test_every_route_has_a_method_and_every_method_a_route() -> None:
+    reached: dict[int, str] = {}
+    for name, request in requests():
+        route = route_of(request)
+        assert route is not None, f"{name}: no route {request.method} {request.url}"
+        reached[id(route)] = name
+    # The same as POST, kept by the server for those who know it as PUT.
+    twins = {("PUT", "/admin/v2/namespaces/{tenant}/{namespace}/numberOfTopicBuckets")}
+    missing = [f"{one.method} {one.path}" for one in built() if id(one) not in reached]
+    assert [line for line in missing if tuple(line.split()) not in twins] == []
+
+
+def test_no_method_leads_to_what_is_not_built() -> None:
+    served = {id(route) for route in built()}
+    for name, request in requests():
+        assert id(route_of(request)) in served, name
