@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from magnetar.base.errors import ConsumerBusy, Refused
+from magnetar.base.errors import ConsumerBusy, Refused, SubscriptionNotFound
 from magnetar.base.ids import Position
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.run import Run
 from magnetar.observe.log import get
 from magnetar.topic.consumer import Consumer
 from magnetar.topic.dispatch.keyed import Keyed
+from magnetar.topic.dispatch.push import open_messages
 from magnetar.topic.dispatch.shared import Shared
 from magnetar.topic.dispatch.single import SingleActive
 from magnetar.wire import commands
@@ -70,6 +71,14 @@ class Subscription:
     @property
     def consumers(self) -> list[Consumer]:
         return self.dispatcher.consumers
+
+    @property
+    def mark(self) -> Position:
+        return self.cursor.mark
+
+    @property
+    def backlog(self) -> int:
+        return self.cursor.backlog
 
     def start(self) -> Position:
         """The first entry that is not acknowledged."""
@@ -134,6 +143,7 @@ class Subscription:
         last = self.topic.managed.last
         by_index = self.topic.settings.batch_index_acks
         whole: list[Position] = []
+        lowered = False
         for position, words in acks:
             if position > last:
                 continue  # nothing there yet: an acknowledgement from another life, or a lie
@@ -141,6 +151,10 @@ class Subscription:
                 continue  # switched off: the batch is acknowledged when all of it is
             if words is None or self.cursor.ack_bits(position, words, 64 * len(words)):
                 whole.append(position)
+            elif consumer is not None:
+                lowered |= consumer.pending.lower(position, open_messages(self.cursor.bits(position))) > 0
+        if lowered:
+            self.dispatcher.pump()  # the cap on unacknowledged messages may have room now
         if not whole:
             return
         self.cursor.ack(whole)
@@ -157,8 +171,7 @@ class Subscription:
             return
         managed = self.topic.managed
         if position > managed.last:
-            position = managed.last
-            words = None
+            return  # as above: clamping it would acknowledge what was never delivered
         by_index = self.topic.settings.batch_index_acks
         if words is not None and not (by_index and self.cursor.ack_bits(position, words, 64 * len(words))):
             position = managed.before(position)
@@ -171,6 +184,8 @@ class Subscription:
 
     async def seek(self, position: Position) -> None:
         """The next delivered entry is this one, or the first existing one behind it. Durable when it returns."""
+        if self.topic.subscriptions.get(self.name) is not self:
+            raise SubscriptionNotFound(f"subscription {self.name} was deleted")
         managed = self.topic.managed
         target = managed.next_valid(max(position, managed.first))
         self.kept_for_seek = True
@@ -179,6 +194,10 @@ class Subscription:
         self.cursor.reset(managed.before(target))
         self.dispatcher.rewind()
         await self.cursor.flush()
+
+    async def seek_time(self, publish_time_ms: int) -> None:
+        """As `seek`, to the first entry published at or after this time."""
+        await self.seek(await self.topic.managed.find(publish_time_ms))
 
     # From the topic
 

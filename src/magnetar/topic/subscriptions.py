@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import AlreadyExists, Conflict, ConsumerBusy, NotReady, Refused, SubscriptionNotFound
+from magnetar.base.errors import AlreadyExists, Closed, Conflict, ConsumerBusy, Refused, SubscriptionNotFound
 from magnetar.base.ids import AFTER_ALL, Position
 from magnetar.base.limits import READER_KEPT_S
 from magnetar.ledger.cursor import Cursor
@@ -31,7 +31,8 @@ class Subscriptions:
         self._topic = topic
         self._flusher = flusher
         self._by_name: dict[str, Subscription] = {}
-        self._opening: dict[str, asyncio.Future[Subscription]] = {}
+        self._opening: dict[str, asyncio.Task[Subscription]] = {}
+        self._deleting: dict[str, asyncio.Task[None]] = {}
         self._orders = 0
 
     def __len__(self) -> int:
@@ -49,7 +50,11 @@ class Subscriptions:
             self._adopt(name, await Cursor.open(self._topic.managed, name, durable=True, initial=None))
 
     async def close(self) -> None:
-        """What was acknowledged is durable when this returns."""
+        """What was acknowledged is durable when this returns. What is being made or deleted is waited for: a record
+        written behind a deletion of the topic would stay.
+        """
+        while pending := [*self._opening.values(), *self._deleting.values()]:
+            await asyncio.wait(pending)
         for subscription in self:
             self._flusher.discard(subscription.cursor)
             await subscription.cursor.close()
@@ -68,7 +73,6 @@ class Subscriptions:
         topic = self._topic
         if TYPE_NAMES[asked.kind] not in topic.settings.subscription_types:
             raise Refused(f"{TYPE_NAMES[asked.kind]} subscriptions are switched off here (subscriptionTypesEnabled)")
-        subscription = await self._find_or_make(asked)
         consumer = Consumer(asked.consumer_id, asked.consumer_name, outlet, priority=asked.priority, order=self._orders)
         self._orders += 1
         consumer.key_shared = asked.key_shared
@@ -77,16 +81,18 @@ class Subscriptions:
         consumer.connected_ms = topic.runtime.wall()
         if asked.kind in (SHARED, KEY_SHARED):
             consumer.unacked_max = topic.settings.unacked_per_consumer_max
-        self._check_room(subscription)
-        if topic.closed:
-            raise NotReady("the topic is being unloaded: look it up again")
-        try:
-            subscription.attach(consumer, asked.kind)
-        except ConsumerBusy:
-            if not await self._evict_dead(subscription):
-                raise
-            subscription.attach(consumer, asked.kind)
-        return consumer
+        while True:
+            # Found anew after every wait: with its last dead consumer a reader's subscription is gone too.
+            subscription = await self._find_or_make(asked)
+            if topic.closing:
+                raise Closed("the topic is being unloaded: look it up again")
+            try:
+                self._check_room(subscription)
+                subscription.attach(consumer, asked.kind)
+                return consumer
+            except ConsumerBusy:
+                if not await self._evict_dead(subscription):
+                    raise
 
     def remove(self, consumer: Consumer) -> None:
         """Its connection is gone, or its client closed it."""
@@ -129,24 +135,35 @@ class Subscriptions:
             raise ConsumerBusy(f"subscription {subscription.name} has its maximum of {limit} consumers")
 
     async def _evict_dead(self, subscription: Subscription) -> bool:
-        """Ask those in the way whether they are still there; detach the dead."""
-        evicted = False
-        for consumer in list(subscription.consumers):
-            if not await consumer.outlet.alive():
+        """Ask those in the way whether they are still there; detach the dead. Whether there is room now."""
+        asked = list(subscription.consumers)
+        alive = await asyncio.gather(*(consumer.outlet.alive() for consumer in asked))
+        for consumer, answered in zip(asked, alive, strict=True):
+            if not answered:
                 self.remove(consumer)
-                evicted = True
-        return evicted
+        return any(consumer not in subscription.consumers for consumer in asked)
 
     # Subscriptions come and go
 
     async def _find_or_make(self, asked: Subscribe) -> Subscription:
         name = asked.subscription
+        await self._deleted(name)
         found = self._by_name.get(name)
-        if found is not None:
-            return self._found(found, asked)
-        opening = self._opening.get(name)
-        if opening is not None:
-            return await asyncio.shield(opening)
+        if found is None:
+            opening = self._opening.get(name)
+            if opening is None:
+                self._admit(asked)
+                opening = self._open(name, asked)
+            found = await self._topic.managed.wait(opening)
+        return self._found(found, asked)
+
+    async def _deleted(self, name: str) -> None:
+        """Until no subscription of this name is being deleted."""
+        while (deleting := self._deleting.get(name)) is not None:
+            await asyncio.wait([deleting])
+
+    def _admit(self, asked: Subscribe) -> None:
+        name = asked.subscription
         limit = self._topic.settings.subscriptions_max
         if limit and len(self) >= limit:
             raise ConsumerBusy(f"the topic has its maximum of {limit} subscriptions", wire_code=22)
@@ -154,32 +171,30 @@ class Subscriptions:
             self._topic.admission.durable_cursor(name)
             if not self._topic.settings.auto_subscription:
                 raise SubscriptionNotFound(f"subscription {name} does not exist and is not created automatically here")
-        return await self._make(asked)
 
     def _found(self, found: Subscription, asked: Subscribe) -> Subscription:
         if not found.durable and asked.durable:
-            raise ConsumerBusy(f"{found.name} is a reader's cursor: choose another name for the subscription")
+            raise Refused(f"{found.name} is a reader's cursor: choose another name for the subscription")
+        if found.durable and not asked.durable:
+            raise Refused(f"{found.name} is a durable subscription: a reader would move it, choose another name")
         if not found.durable and asked.start is not None and not found.consumers:
             found.cursor.reset(self._reader_start(asked.start))
             found.dispatcher.rewind()
         return found
 
-    async def _make(self, asked: Subscribe) -> Subscription:
-        name = asked.subscription
-        future: asyncio.Future[Subscription] = asyncio.get_running_loop().create_future()
-        self._opening[name] = future
+    def _open(self, name: str, asked: Subscribe, mark: Position | None = None) -> asyncio.Task[Subscription]:
+        """The topic's own work: others may wait for it too when whoever asked first goes away."""
+        made = self._topic.managed.start(self._make(name, asked, mark))
+        self._opening[name] = made
+        return made
+
+    async def _make(self, name: str, asked: Subscribe, mark: Position | None) -> Subscription:
         try:
-            initial = await self._initial(asked)
+            initial = await self._initial(asked) if mark is None else mark
             cursor = await Cursor.open(
                 self._topic.managed, name, durable=asked.durable, initial=initial, properties=asked.properties
             )
-            subscription = self._adopt(name, cursor)
-            future.set_result(subscription)
-            return subscription
-        except BaseException as error:
-            future.set_exception(error if isinstance(error, Exception) else NotReady("the client went away"))
-            future.exception()  # whoever waits gets it; nobody waiting is fine too
-            raise
+            return self._adopt(name, cursor)
         finally:
             del self._opening[name]
 
@@ -206,13 +221,12 @@ class Subscriptions:
 
     async def create(self, name: str, position: Position, properties: Mapping[str, str] | None = None) -> Subscription:
         """By an administrator: the first message delivered will be the one after `position`."""
+        await self._deleted(name)
         if name in self._by_name or name in self._opening:
             raise AlreadyExists(f"Subscription already exists for topic {self._topic.name}")
         self._topic.admission.durable_cursor(name)
-        cursor = await Cursor.open(
-            self._topic.managed, name, durable=True, initial=position, properties=dict(properties or {})
-        )
-        return self._adopt(name, cursor)
+        asked = Subscribe(name, SHARED, 0, "", properties=dict(properties or {}))
+        return await self._topic.managed.wait(self._open(name, asked, position))
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
         """By a consumer, who must be the only one unless it insists."""
@@ -235,5 +249,13 @@ class Subscriptions:
         subscription.dispatcher.close()
         self._by_name.pop(name, None)
         self._flusher.discard(subscription.cursor)
-        await subscription.cursor.delete()
-        self._topic.trim_wanted = True
+        managed = self._topic.managed
+        self._deleting[name] = managed.start(self._erase(subscription))
+        await managed.wait(self._deleting[name])
+
+    async def _erase(self, subscription: Subscription) -> None:
+        try:
+            await subscription.cursor.delete()
+            self._topic.trim_wanted = True
+        finally:
+            del self._deleting[subscription.name]

@@ -35,13 +35,18 @@ def push_stretch(consumer: Consumer, run: Run, start: int, stop: int, partition:
     consumer.bytes_out += run.offsets[stop] - run.offsets[start]
 
 
+def open_messages(words: list[int] | None) -> int:
+    """How many bits are set in the words of an `ack_set`."""
+    return sum((word & _WORD).bit_count() for word in words or ())
+
+
 def frame_of(consumer: Consumer, run: Run, index: int, cursor: Cursor, partition: int) -> tuple[bytes, int]:
     """The frame of one entry, with its redelivery count and what of its batch is open, and the messages it takes."""
     position = run.position(index)
     count = run.counts[index]
     words = cursor.bits(position)
     if words is not None:
-        count = max(1, sum((word & _WORD).bit_count() for word in words))
+        count = max(1, open_messages(words))
     redelivery = cursor.redelivery(position)
     body = run.entry(index)
     consumer.permits -= count

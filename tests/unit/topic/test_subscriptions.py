@@ -1,0 +1,423 @@
+"""Subscriptions come and go: made once for everybody who asks, found again after a restart, deleted for good."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from magnetar.base.errors import (
+    AlreadyExists,
+    Closed,
+    Conflict,
+    ConsumerBusy,
+    MagnetarError,
+    NotReady,
+    Refused,
+    SubscriptionNotFound,
+)
+from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
+from magnetar.ledger.cursor import Cursor
+from magnetar.topic.admission import Admission
+from magnetar.topic.consumer import KeyShared
+from magnetar.topic.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
+from simulation.store import Fault
+from tests.unit.topic.world import Out, World, ack, pass_s, run, settle, subscription_of
+
+
+def test_two_who_ask_for_a_new_subscription_at_once_share_one() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        tasks = [world.spawn(world.consumer(topic, Out(n), f"c{n}", kind=SHARED, permits=10)) for n in range(3)]
+        consumers = [await task for task in tasks]
+        assert len(topic.subscriptions) == 1
+        assert subscription_of(topic).consumers == consumers
+
+    run(body)
+
+
+def test_the_first_asker_going_away_leaves_the_others_their_subscription() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        world.metadata.hold()
+        gone = world.spawn(world.consumer(topic, Out(1), kind=SHARED))
+        await settle()
+        waits = world.spawn(world.consumer(topic, Out(2), kind=SHARED))
+        await settle()
+        gone.cancel()
+        await settle()
+        world.metadata.release()
+        assert (await waits).subscription is subscription_of(topic)
+
+    run(body)
+
+
+def test_a_subscription_that_could_not_be_made_can_be_asked_for_again() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        world.metadata.faults.extend([Fault(NotReady("away"), happened=False)] * 2)
+        with pytest.raises(MagnetarError):
+            await world.consumer(topic, Out(1), kind=SHARED)
+        world.metadata.faults.clear()
+        assert await world.consumer(topic, Out(1), kind=SHARED)
+
+    run(body)
+
+
+def test_subscribing_while_the_topic_closes_is_told_to_look_again_and_leaves_no_cursor_open() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        world.metadata.hold()
+        subscribing = world.spawn(world.consumer(topic, Out(1), kind=SHARED))
+        await settle()
+        closing = world.spawn(topic.close())
+        await settle()
+        assert not closing.done()
+        world.metadata.release()
+        with pytest.raises(Closed):
+            await subscribing
+        await closing
+        with pytest.raises(Closed):
+            await world.consumer(topic, Out(2), subscription="other", kind=SHARED)
+
+    run(body)
+
+
+def test_a_deletion_of_the_topic_waits_for_a_cursor_that_is_being_made() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        world.metadata.hold()
+        subscribing = world.spawn(world.consumer(topic, Out(1), kind=SHARED))
+        await settle()
+        closing = world.spawn(topic.close())
+        await settle()
+        world.metadata.release()
+        await asyncio.wait([subscribing, closing])
+        assert isinstance(subscribing.exception(), Closed)
+        await topic.managed.delete()
+        assert not [path for path in world.metadata.content.records if path.startswith(topic.managed.path)]
+
+    run(body)
+
+
+def test_subscribing_again_behind_a_deletion_starts_anew() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        consumer = await world.consumer(topic, Out(1), kind=SHARED, permits=10)
+        positions = await world.publish(topic, "a", "b")
+        ack(topic, consumer, *positions)
+        world.metadata.hold()
+        deleting = world.spawn(topic.unsubscribe(consumer, force=False))
+        await settle()
+        back = Out(2)
+        subscribing = world.spawn(world.consumer(topic, back, kind=SHARED, permits=10))
+        await settle()
+        world.metadata.release()
+        await deleting
+        await subscribing
+        await settle()
+        assert back.texts == ["a", "b"]
+        await topic.close()
+        again = await world.topic()
+        assert [item.name for item in again.subscriptions] == ["s"]
+
+    run(body)
+
+
+def test_durable_subscriptions_are_there_before_anybody_asks_after_a_restart() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        consumer = await world.consumer(topic, Out(1), kind=SHARED, permits=10)
+        await world.consumer(topic, Out(2), subscription="r", kind=EXCLUSIVE, durable=False)
+        positions = await world.publish(topic, "a", "b", "c")
+        ack(topic, consumer, positions[1])
+        await subscription_of(topic).cursor.flush()
+        again = await world.crash().topic()
+        assert [item.name for item in again.subscriptions] == ["s"]
+        assert subscription_of(again).backlog == 2
+
+    run(body)
+
+
+def test_a_new_subscription_starts_at_the_end_unless_it_wants_everything() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        await world.publish(topic, "a")
+        late, early = Out(1), Out(2)
+        await world.consumer(topic, late, subscription="late", kind=EXCLUSIVE, permits=10, earliest=False)
+        await world.consumer(topic, early, subscription="early", kind=EXCLUSIVE, permits=10)
+        await world.publish(topic, "b")
+        assert late.texts == ["b"]
+        assert early.texts == ["a", "b"]
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("start", "texts"),
+    [
+        (BEFORE_ALL, "abcd"),
+        (AFTER_ALL, "d"),
+        (None, "d"),
+        (Position(1, 1), "bcd"),  # AT the entry named
+        (Position(1, 99), "d"),  # behind the end: latest
+        (Position(0, 5), "abcd"),  # a ledger of nobody, before all
+        (Position(1, -1), "abcd"),
+    ],
+)
+def test_a_reader_starts_at_the_entry_it_names(start: Position | None, texts: str) -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        await world.publish(topic, *"abc")
+        out = Out()
+        await world.consumer(
+            topic, out, subscription="reader-1", kind=EXCLUSIVE, durable=False, start=start, permits=10
+        )
+        await world.publish(topic, "d")
+        assert "".join(out.texts) == texts
+
+    run(body)
+
+
+def test_a_reader_can_start_some_time_back() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        wall = world.runtime.wall()
+        await world.publish(topic, "old", publish_time=wall - 60_000)
+        await world.publish(topic, "new", publish_time=wall - 10_000)
+        out = Out()
+        await world.consumer(
+            topic, out, subscription="reader-1", kind=EXCLUSIVE, durable=False, rollback_s=30, permits=10
+        )
+        await settle()
+        assert out.texts == ["new"]
+
+    run(body)
+
+
+def test_a_readers_cursor_vanishes_with_it() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        reader = await world.consumer(topic, Out(), subscription="reader-1", kind=EXCLUSIVE, durable=False)
+        assert len(topic.subscriptions) == 1
+        topic.remove_consumer(reader)
+        assert len(topic.subscriptions) == 0
+        assert await Cursor.names(topic.managed) == []
+
+    run(body)
+
+
+def test_a_reader_cannot_move_a_durable_subscription_nor_the_other_way_round() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        consumer = await world.consumer(topic, Out(1), subscription="s", kind=EXCLUSIVE)
+        topic.remove_consumer(consumer)
+        with pytest.raises(Refused):
+            await world.consumer(topic, Out(2), subscription="s", kind=EXCLUSIVE, durable=False)
+        await world.consumer(topic, Out(3), subscription="r", kind=EXCLUSIVE, durable=False)
+        with pytest.raises(Refused):
+            await world.consumer(topic, Out(4), subscription="r", kind=EXCLUSIVE)
+
+    run(body)
+
+
+def test_another_type_must_wait_until_the_consumers_are_gone() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        first = await world.consumer(topic, Out(1), kind=SHARED)
+        for kind in (EXCLUSIVE, FAILOVER, KEY_SHARED):
+            with pytest.raises(ConsumerBusy):
+                await world.consumer(topic, Out(2), kind=kind)
+        topic.remove_consumer(first)
+        assert await world.consumer(topic, Out(2), kind=FAILOVER)
+
+    run(body)
+
+
+def test_a_second_exclusive_consumer_is_busy_until_the_first_proves_dead() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        old = Out(1)
+        await world.consumer(topic, old, kind=EXCLUSIVE, permits=10)
+        await world.publish(topic, "a")
+        with pytest.raises(ConsumerBusy):
+            await world.consumer(topic, Out(2), kind=EXCLUSIVE)
+        assert old.asked == 1
+        old.answers = False
+        new = Out(3)
+        await world.consumer(topic, new, kind=EXCLUSIVE, permits=10)
+        await settle()
+        assert new.texts == ["a"]
+
+    run(body)
+
+
+def test_a_reader_that_takes_over_from_a_dead_one_hears_of_new_messages() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        dead = Out(1)
+        await world.consumer(topic, dead, subscription="r", kind=EXCLUSIVE, durable=False)
+        dead.answers = False
+        out = Out(2)
+        await world.consumer(topic, out, subscription="r", kind=EXCLUSIVE, durable=False, permits=10)
+        await world.publish(topic, "a")
+        assert out.texts == ["a"]
+        assert len(topic.subscriptions) == 1
+
+    run(body)
+
+
+def test_limits_count_who_is_there_and_the_dead_make_room() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic(consumers_per_subscription_max=1, subscriptions_max=2)
+        first = Out(1)
+        await world.consumer(topic, first, kind=SHARED)
+        with pytest.raises(ConsumerBusy, match="maximum of 1"):
+            await world.consumer(topic, Out(2), kind=SHARED)
+        first.answers = False
+        await world.consumer(topic, Out(2), kind=SHARED)
+        await world.consumer(topic, Out(3), subscription="t", kind=SHARED)
+        with pytest.raises(ConsumerBusy, match="maximum of 2 subscriptions"):
+            await world.consumer(topic, Out(4), subscription="u", kind=SHARED)
+
+    run(body)
+
+
+def test_the_topics_own_limit_counts_all_subscriptions() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic(consumers_max=2)
+        await world.consumer(topic, Out(1), subscription="a", kind=SHARED)
+        await world.consumer(topic, Out(2), subscription="b", kind=SHARED)
+        with pytest.raises(ConsumerBusy, match="maximum of 2 consumers"):
+            await world.consumer(topic, Out(3), subscription="c", kind=SHARED)
+
+    run(body)
+
+
+def test_admission_and_settings_are_asked_before_a_cursor_is_made() -> None:
+    async def body(world: World) -> None:
+        def refuse(name: str) -> None:
+            raise Refused(f"no cursor {name} here")
+
+        topic = await world.topic(auto_subscription=False)
+        with pytest.raises(SubscriptionNotFound):
+            await world.consumer(topic, Out(1), kind=SHARED)
+        topic.admission = Admission(durable_cursor=refuse)
+        with pytest.raises(Refused, match="no cursor s"):
+            await world.consumer(topic, Out(1), kind=SHARED)
+        assert await Cursor.names(topic.managed) == []
+        assert await world.consumer(topic, Out(1), subscription="r", kind=EXCLUSIVE, durable=False)
+
+    run(body)
+
+
+def test_unsubscribing_needs_to_be_alone_or_to_insist() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        mine, other = Out(1), Out(2)
+        consumer = await world.consumer(topic, mine, kind=SHARED)
+        await world.consumer(topic, other, kind=SHARED)
+        with pytest.raises(Conflict):
+            await topic.unsubscribe(consumer, force=False)
+        assert consumer.subscription is not None
+        await topic.unsubscribe(consumer, force=True)
+        assert other.kinds == ["CLOSE_CONSUMER"]
+        assert mine.kinds == []
+        assert len(topic.subscriptions) == 0
+        assert await Cursor.names(topic.managed) == []
+        with pytest.raises(SubscriptionNotFound):
+            await topic.unsubscribe(consumer, force=False)
+
+    run(body)
+
+
+def test_an_administrator_makes_and_deletes_subscriptions() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        positions = await world.publish(topic, "a", "b")
+        await topic.subscriptions.create("s", positions[0], {"k": "v"})
+        with pytest.raises(AlreadyExists):
+            await topic.subscriptions.create("s", positions[0])
+        assert subscription_of(topic).cursor.properties == {"k": "v"}
+        out = Out()
+        await world.consumer(topic, out, kind=SHARED, permits=10)
+        await settle()
+        assert out.texts == ["b"]
+        with pytest.raises(Conflict):
+            await topic.subscriptions.delete("s", force=False)
+        await topic.subscriptions.delete("s", force=True)
+        with pytest.raises(SubscriptionNotFound):
+            await topic.subscriptions.delete("s", force=True)
+
+    run(body)
+
+
+def test_an_administrator_and_a_consumer_who_make_the_same_one_get_the_same_one() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        out = Out()
+        making = world.spawn(topic.subscriptions.create("s", BEFORE_ALL))
+        await asyncio.sleep(0)
+        consumer = await world.consumer(topic, out, kind=SHARED, permits=10)
+        assert consumer.subscription is await making
+        await world.publish(topic, "a")
+        assert out.texts == ["a"]
+
+    run(body)
+
+
+def test_the_dead_letter_producers_subscription_misses_nothing() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        await topic.ensure_subscription("dlq")
+        await topic.ensure_subscription("dlq")
+        await world.publish(topic, "a")
+        out = Out()
+        await world.consumer(topic, out, subscription="dlq", kind=SHARED, permits=1)
+        await settle()
+        assert out.texts == ["a"]
+
+    run(body)
+
+
+def test_leaving_makes_acknowledgements_durable() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        consumer = await world.consumer(topic, Out(), kind=SHARED, permits=10)
+        positions = await world.publish(topic, "a", "b")
+        ack(topic, consumer, positions[0])
+        await topic.leave(consumer)
+        again = await world.crash().topic()
+        assert subscription_of(again).mark == positions[0]
+
+    run(body)
+
+
+def test_a_reader_kept_for_its_seek_is_dropped_when_it_does_not_come_back() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        await world.publish(topic, "a")
+        await world.consumer(topic, Out(), subscription="r", kind=EXCLUSIVE, durable=False, permits=1)
+        await subscription_of(topic, "r").seek(BEFORE_ALL)
+        assert len(topic.subscriptions) == 1
+        await pass_s(61)
+        assert len(topic.subscriptions) == 0
+
+    run(body)
+
+
+def test_key_shared_consumers_of_another_mode_are_busy() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        sticky = KeyShared(sticky=True, ranges=[(0, 100)], out_of_order=False)
+        await world.consumer(topic, Out(1), kind=KEY_SHARED, key_shared=sticky)
+        with pytest.raises(ConsumerBusy):
+            await world.consumer(topic, Out(2), kind=KEY_SHARED)
+        overlap = KeyShared(sticky=True, ranges=[(100, 200)], out_of_order=False)
+        with pytest.raises(Conflict) as refused:
+            await world.consumer(topic, Out(3), kind=KEY_SHARED, key_shared=overlap)
+        assert refused.value.wire_code == 19
+        apart = KeyShared(sticky=True, ranges=[(101, 200)], out_of_order=False)
+        assert await world.consumer(topic, Out(4), kind=KEY_SHARED, key_shared=apart)
+
+    run(body)
