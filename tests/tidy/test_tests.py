@@ -10,7 +10,20 @@ import pytest
 from tests.tidy.repository import ROOT, Rule, Source, findings, sources
 
 SLEEPLESS = ("tests/unit/", "tests/contract/", "tests/model/", "tests/sim/", "tests/tidy/")
-SUITES = {"unit", "contract", "model", "sim", "process", "compat", "fuzz", "tidy", "servers", "vectors"}
+SUITES = {
+    "unit",
+    "contract",
+    "model",
+    "sim",
+    "process",
+    "compat",
+    "fuzz",
+    "tidy",
+    "servers",
+    "vectors",
+    "testing",
+    "examples",
+}
 
 
 def no_mirror(source: Source) -> Iterator[str]:

@@ -170,6 +170,16 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._transport.close()
 
+    @property
+    def socket(self) -> Any:
+        return None if self._transport is None else self._transport.get_extra_info("socket")
+
+    def cut(self) -> None:
+        """Without a word, nothing flushed: as a process that dies leaves its peers."""
+        self.closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
     def tick(self) -> None:
         """Once per keep-alive interval: a peer that was silent since the last one is gone; else ask it."""
         if not self.connected and self._heard_at_tick >= 0:

@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from magnetar.base.errors import (
     Conflict,
@@ -198,6 +199,19 @@ class Node:
         await self.ledgers.close()
         await self.metadata.close()
         log.info("stopped")
+
+    def sockets(self) -> list[Any]:
+        """The listener's and every client's."""
+        found = list(self._server.sockets) if self._server is not None else []
+        return found + [connection.socket for connection in self.connections if connection.socket is not None]
+
+    def cut(self) -> None:
+        """Let go of the port and of every client without a word, as a process that dies does."""
+        self.ready = False
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections):
+            connection.cut()
 
     def fail(self, error: MagnetarError) -> None:
         """The disk does not take what it is given: stop cleanly, and say what to do."""

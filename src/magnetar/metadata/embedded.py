@@ -151,6 +151,12 @@ class EmbeddedStore:
         self._listeners.clear()
         await self._runtime.offload(self._table.close, LANE)
 
+    def abandon(self) -> None:
+        """For tests, once the lane is abandoned: let go of the file as a process that dies does, the session as it
+        is."""
+        self._closed = True
+        self._table.abandon()
+
     # The queue
 
     def _do(self, work: Operation) -> asyncio.Future[Any]:

@@ -149,6 +149,9 @@ class Table:
         self._events.clear()
         self._db.close()
 
+    def abandon(self) -> None:
+        self._db.close()
+
     # Reads
 
     def get(self, path: str) -> Node | None:

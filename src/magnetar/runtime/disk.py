@@ -123,6 +123,7 @@ class RealLock:
     def release(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
+            fcntl.flock(fd, fcntl.LOCK_UN)  # closing is not enough where a forked child has a copy of the descriptor
             os.close(fd)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from magnetar.base.errors import Closed
@@ -48,6 +48,15 @@ class Lane:
         if thread is not None:
             self._queue.put(None)
             thread.join()
+
+    def drop(self) -> None:
+        """As when the process dies: what was not begun is never done, and nobody hears of it. `close` comes next."""
+        self._closed = True
+        while not self._queue.empty():
+            try:
+                self._queue.get_nowait()
+            except Empty:  # the thread was quicker
+                break
 
 
 def _work(queue: SimpleQueue[Item | None]) -> None:

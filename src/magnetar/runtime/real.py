@@ -34,6 +34,7 @@ class RealRuntime:
         self.marks: list[Marked] = []
         self._lanes: dict[str, Lane] = {}
         self._rngs: dict[str, random.Random] = {}
+        self._abandoned = False
         _OPEN.add(self)
 
     def wall(self) -> int:
@@ -57,6 +58,8 @@ class RealRuntime:
         return task
 
     def offload(self, work: Callable[[], T], lane: str) -> asyncio.Future[T]:
+        if self._abandoned:
+            return asyncio.get_running_loop().create_future()
         found = self._lanes.get(lane)
         if found is None:
             found = self._lanes[lane] = Lane(lane)
@@ -71,6 +74,15 @@ class RealRuntime:
         for lane in self._lanes.values():
             lane.close()
         _OPEN.discard(self)
+
+    def abandon(self) -> None:
+        """As when the process dies, for tests: work that was not begun is dropped, and no `offload` is ever answered
+        again.
+        """
+        self._abandoned = True
+        for lane in self._lanes.values():
+            lane.drop()
+        self.close()
 
 
 _OPEN: weakref.WeakSet[RealRuntime] = weakref.WeakSet()

@@ -141,3 +141,17 @@ def test_clocks_move_forward():
     runtime = RealRuntime()
     assert runtime.wall() > 1_700_000_000_000
     assert runtime.monotonic() <= runtime.monotonic()
+
+
+def test_an_abandoned_runtime_answers_nobody_any_more() -> None:
+    async def body() -> None:
+        runtime = RealRuntime()
+        await runtime.offload(lambda: None, "disk")
+        runtime.abandon()
+        done: list[str] = []
+        later = runtime.offload(lambda: done.append("later"), "disk")
+        await asyncio.sleep(0)
+        assert not later.done()
+        assert done == []
+
+    asyncio.run(body())

@@ -1,0 +1,188 @@
+"""One broker, its directory and its lives: started, stopped, killed and started again on the same ports.
+
+Each life has a thread and a loop of its own and leaves nothing in the process when it ends. Every method returns a
+future, so that the blocking and the awaiting face share all of it; `close` alone blocks. It belongs to the process that
+made it: in a forked child it does nothing and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from magnetar.base.errors import AlreadyExists, Conflict, Misuse
+from magnetar.base.limits import (
+    TESTING_MEMORY_BYTES_MIN,
+    TESTING_PORT_S,
+    TESTING_PORT_STEP_S,
+    TESTING_WAIT_S,
+)
+from magnetar.testing.thread import LoopThread
+
+if TYPE_CHECKING:
+    from magnetar.broker.hosted import Hosted
+
+T = TypeVar("T")
+MEMORY = Path("/dev/shm")  # Linux's file system in memory: a sync there costs nothing
+LOCAL = {"bindAddress": "127.0.0.1", "advertisedAddress": "127.0.0.1", "brokerServicePort": "0", "webServicePort": "0"}
+
+
+class Host:
+    """`settings` are those of standalone.conf, as text."""
+
+    def __init__(self, settings: Mapping[str, str], *, data: Path | None, fast: bool) -> None:
+        _check(settings)
+        self._settings = {**LOCAL, **settings}
+        self._own = data is None
+        self._pid = os.getpid()
+        self._numbers = itertools.count(1)
+        self._thread: LoopThread | None = None
+        self._hosted: Hosted | None = None
+        self.url = ""
+        self.admin_url = ""
+        self.data = _temporary(fast=fast) if data is None else data
+
+    @property
+    def held(self) -> bool:
+        """There is something to stop: running, or ended by its disk."""
+        return self._hosted is not None
+
+    @property
+    def running(self) -> bool:
+        return self._hosted is not None and self._hosted.failure is None
+
+    def start(self) -> Future[None]:
+        self._refuse_child()
+        if self._hosted is not None:
+            raise Misuse("the broker is running", url=self.url)
+        self._end_thread()
+        thread = self._thread = LoopThread("magnetar-broker")
+        return thread.submit(self._start)
+
+    def stop(self) -> Future[None]:
+        return self._submit(self._stop)
+
+    def kill(self) -> Future[None]:
+        return self._submit(self._kill)
+
+    def new_namespace(self, hint: str) -> Future[str]:
+        word = re.sub(r"[^a-zA-Z0-9]+", "-", hint).strip("-")[:60] or "test"
+
+        async def create() -> str:
+            hosted = self._serving()
+            while True:
+                name = f"public/{word}-{next(self._numbers)}"
+                try:
+                    await hosted.create_namespace(name)
+                except (AlreadyExists, Conflict):  # left by an earlier life of this directory
+                    continue
+                return name
+
+        return self._submit(create)
+
+    def close(self) -> None:
+        """Whatever state it is in: stop it, end its thread, remove its directory unless that was given. Blocks."""
+        if os.getpid() != self._pid:
+            return
+        try:
+            if self._thread is not None:
+                self._thread.submit(self._stop_what_runs).result(TESTING_WAIT_S)
+        finally:
+            self._end_thread()
+            if self._own:
+                shutil.rmtree(self.data, ignore_errors=True)
+
+    # In the thread
+
+    async def _start(self) -> None:
+        from magnetar.admin.server import WebServer
+        from magnetar.broker.hosted import Hosted
+
+        deadline = asyncio.get_running_loop().time() + (TESTING_PORT_S if self.url else 0.0)
+        while True:
+            try:
+                hosted = await Hosted.start(str(self.data), self._settings, WebServer)
+                break
+            except Conflict:
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise
+            await asyncio.sleep(TESTING_PORT_STEP_S)
+        addresses = hosted.addresses
+        self._settings["brokerServicePort"] = str(addresses.port)
+        self._settings["webServicePort"] = str(addresses.http_port)
+        self.url, self.admin_url = addresses.url, addresses.http_url
+        self._hosted = hosted
+
+    async def _stop(self) -> None:
+        hosted, self._hosted = self._serving(), None
+        await hosted.stop()
+
+    async def _stop_what_runs(self) -> None:
+        """Asked in the thread: a start whose caller was cancelled may have come before."""
+        if self._hosted is not None:
+            await self._stop()
+
+    async def _kill(self) -> None:
+        hosted, self._hosted = self._serving(), None
+        await hosted.kill()
+
+    # Inside
+
+    def _serving(self) -> Hosted:
+        if self._hosted is None:
+            raise Misuse("the broker is not running: start it first")
+        return self._hosted
+
+    def _submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+        self._refuse_child()
+        self._serving()
+        assert self._thread is not None
+        return self._thread.submit(work)
+
+    def _end_thread(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None and not thread.close(TESTING_WAIT_S):
+            raise Conflict("the broker's thread did not end", waited_s=TESTING_WAIT_S)
+
+    def _refuse_child(self) -> None:
+        if os.getpid() != self._pid:
+            raise Misuse("this broker lives in another process: make one here", pid=self._pid)
+
+
+def _check(settings: Mapping[str, str]) -> None:
+    """Load the broker here, in the caller's thread: what is missing is an error at the place that asked for it."""
+    try:
+        from magnetar.admin.server import WebServer as _  # noqa: F401
+        from magnetar.broker.hosted import known_settings
+    except ModuleNotFoundError as error:
+        raise Misuse(
+            f"there is no broker to start: the package {error.name} is missing, because a plain install brings the "
+            "client only; run: pip install 'magnetar[broker]'"
+        ) from error
+    known = known_settings()
+    for key in settings:
+        if key not in known:
+            near = get_close_matches(key, known, 1)
+            raise Misuse(f"no such setting: {key}" + (f"; did you mean {near[0]}?" if near else ""))
+
+
+def _temporary(*, fast: bool) -> Path:
+    return Path(tempfile.mkdtemp(prefix="magnetar-", dir=_memory() if fast else None))
+
+
+def _memory() -> Path | None:
+    """Where data is in memory, if this machine has such a place and room there."""
+    try:
+        free = shutil.disk_usage(MEMORY).free
+    except OSError:
+        return None
+    return MEMORY if free >= TESTING_MEMORY_BYTES_MIN and os.access(MEMORY, os.W_OK) else None
