@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from magnetar import __version__
 from magnetar.base.errors import Busy, ConnectionLost, MagnetarError, NotReady, TimedOut
 from magnetar.base.limits import (
     CLIENT_FRAME_BYTES_MAX,
@@ -24,7 +23,7 @@ from magnetar.base.limits import (
     MESSAGE_BYTES_MAX,
 )
 from magnetar.client.refusals import error_of
-from magnetar.client.requests import answers, refusal, reply_id, unfinished
+from magnetar.client.requests import answers, connect_command, refusal, reply_id, unfinished
 from magnetar.client.sinks import ConsumerSink, ProducerSink
 from magnetar.observe.log import get
 from magnetar.wire import commands, frames
@@ -34,9 +33,6 @@ from magnetar.wire.pushes import MESSAGE, SEND_RECEIPT, read_message, read_recei
 __all__ = ["Connection", "ConsumerSink", "ProducerSink"]
 
 log = get("client.connection")
-
-PROTOCOL_VERSION = 21
-EXTENSIONS_VERSION = 1  # of our own commands and fields
 
 _K = pb.BaseCommand
 
@@ -112,11 +108,11 @@ class Connection(asyncio.Protocol):
         if self.closed:
             return
         if not self._out:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._out.append(data)
         self._out_bytes += len(data)
         if self._out_bytes >= CLIENT_WRITE_JOIN_BYTES:
-            self._flush()
+            self.flush()
 
     async def writable(self) -> None:
         """Wait until the socket takes bytes again. Raises if the connection ends meanwhile."""
@@ -162,7 +158,7 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Send what was written, then close."""
-        self._flush()
+        self.flush()
         if self._transport is not None and not self.closed:
             self._transport.close()
 
@@ -177,18 +173,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=CLIENT_WRITE_BYTES_HIGH)
-        command = pb.BaseCommand(type=_K.CONNECT)
-        command.connect.client_version = f"Magnetar-{__version__}"
-        command.connect.protocol_version = PROTOCOL_VERSION
-        command.connect.auth_method_name = "none"
-        command.connect.feature_flags.supports_auth_refresh = True
-        command.connect.feature_flags.supports_broker_entry_metadata = True
-        command.connect.feature_flags.supports_partial_producer = True
-        command.connect.feature_flags.supports_topic_watchers = True
-        command.connect.feature_flags.magnetar_extensions = EXTENSIONS_VERSION
-        if self.proxied:
-            command.connect.proxy_to_broker_url = self.proxied
-        self._transport.write(frames.encode_command(command))
+        self._transport.write(frames.encode_command(connect_command(self.proxied)))
         self._keepalive = self._loop.call_later(KEEPALIVE_S, self._tick)
 
     def data_received(self, data: bytes) -> None:
@@ -371,7 +356,8 @@ class Connection(asyncio.Protocol):
                 TimedOut("the broker did not answer in time: it may have happened", url=self.url, timeout_s=timeout_s)
             )
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Hand what was written to the socket now, rather than at the end of this turn."""
         out = self._out
         if not out:
             return

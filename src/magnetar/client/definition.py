@@ -22,13 +22,7 @@ _PLAIN: dict[Any, str] = {
     bool: "boolean",
     bytes: "bytes",
 }
-_AS_TEXT = {
-    ("datetime", "datetime"),
-    ("datetime", "date"),
-    ("datetime", "time"),
-    ("uuid", "UUID"),
-    ("decimal", "Decimal"),
-}
+_AS_TEXT = {"datetime.datetime", "datetime.date", "datetime.time", "uuid.UUID", "decimal.Decimal"}
 
 
 def definition_of(kind: type[Any]) -> str:
@@ -53,7 +47,7 @@ def _type(kind: Any, where: str, seen: dict[Any, str]) -> Any:
         if issubclass(kind, Enum):
             seen[kind] = kind.__name__
             return {"type": "enum", "name": kind.__name__, "symbols": [str(member.value) for member in kind]}
-        if (kind.__module__, kind.__name__) in _AS_TEXT:
+        if f"{kind.__module__}.{kind.__name__}" in _AS_TEXT:
             return "string"
         names = _fields(kind)
         if names is not None:

@@ -1,4 +1,4 @@
-"""Which replies end which request, and what a reply that says no means.
+"""How a client introduces itself, which replies end which request, and what a reply that says no means.
 
 Brokers answer a request with its own kind of reply or with ERROR (stock-clients A3); failures hide in fields of
 otherwise ordinary replies. Both are decided here from tables, without waiting for anything.
@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from magnetar import __version__
 from magnetar.base.errors import MagnetarError
 from magnetar.client.refusals import error_of
 from magnetar.wire.proto import pb
+
+PROTOCOL_VERSION = 21
+EXTENSIONS_VERSION = 1  # of our own commands and fields
 
 _K = pb.BaseCommand
 
@@ -47,6 +51,23 @@ REPLIES: dict[int, tuple[str, str, str]] = {
     _K.GET_OR_CREATE_SCHEMA_RESPONSE: ("getOrCreateSchemaResponse", "error_code", "error_message"),
     _K.CONSUMER_STATS_RESPONSE: ("consumerStatsResponse", "error_code", "error_message"),
 }
+
+
+def connect_command(proxied: str) -> pb.BaseCommand:
+    """Who we are and what we understand; `proxied` is the broker's host and port behind a proxy."""
+    command = pb.BaseCommand(type=_K.CONNECT)
+    command.connect.client_version = f"Magnetar-{__version__}"
+    command.connect.protocol_version = PROTOCOL_VERSION
+    command.connect.auth_method_name = "none"
+    flags = command.connect.feature_flags
+    flags.supports_auth_refresh = True
+    flags.supports_broker_entry_metadata = True
+    flags.supports_partial_producer = True
+    flags.supports_topic_watchers = True
+    flags.magnetar_extensions = EXTENSIONS_VERSION
+    if proxied:
+        command.connect.proxy_to_broker_url = proxied
+    return command
 
 
 def reply_id(reply: pb.BaseCommand) -> int:

@@ -1,0 +1,110 @@
+"""What a sender says of one message beside its payload, in the form the wire carries.
+
+Most messages have nothing of it; then there is no `Fields` at all, which is what keeps the path of a plain message
+short. Decides only.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from magnetar.base.errors import MagnetarError, Misuse
+from magnetar.wire.ids import MessageId
+from magnetar.wire.publishing import Extras, single_extras
+
+# Told once what became of a message: where it is stored, or why not.
+Done: TypeAlias = Callable[[MessageId | None, MagnetarError | None], None]
+
+LOCAL_ONLY = [b"__local__"]  # replicate_to of a message that stays in this cluster
+
+_UINT64 = 1 << 64
+
+
+class Fields:
+    """Everything optional of one message. `key` is text, or the base64 of a key of bytes."""
+
+    __slots__ = (
+        "deliver_at",
+        "event_time",
+        "key",
+        "key_base64",
+        "null_value",
+        "ordering_key",
+        "properties",
+        "replicate_to",
+        "replicated_from",
+        "sequence",
+    )
+
+    def __init__(self) -> None:
+        self.key: str | None = None
+        self.key_base64 = False
+        self.ordering_key: bytes | None = None
+        self.properties: dict[str, str] | None = None
+        self.event_time = 0
+        self.deliver_at = 0
+        self.sequence = -1
+        self.replicate_to: list[bytes] | None = None
+        self.replicated_from: bytes | None = None
+        self.null_value = False
+
+    @property
+    def key_bytes(self) -> bytes | None:
+        return None if self.key is None else self.key.encode()
+
+    @property
+    def batches(self) -> bool:
+        """May it share an entry? Delays and clusters are said of whole entries."""
+        return not self.deliver_at and self.replicate_to is None and self.replicated_from is None
+
+    def extras(self) -> Extras:
+        return single_extras(
+            self.properties, self.key_bytes, self.key_base64, self.ordering_key, self.event_time, self.null_value
+        )
+
+
+def fields_of(
+    *,
+    key: str | bytes | None,
+    ordering_key: bytes | None,
+    properties: Mapping[str, str] | None,
+    event_time_ms: int | None,
+    deliver_at_ms: int | None,
+    sequence_id: int | None,
+    replicate_to: Sequence[str] | None,
+    null_value: bool,
+) -> Fields:
+    """Checked here, at the place of the caller's mistake, rather than in the middle of a batch."""
+    fields = Fields()
+    if key is not None:
+        fields.key_base64 = not isinstance(key, str)
+        fields.key = key if isinstance(key, str) else b64encode(key).decode()
+    if ordering_key is not None:
+        fields.ordering_key = bytes(ordering_key)
+    if properties:
+        fields.properties = _checked(properties)
+    fields.event_time = _number(event_time_ms, "event_time_ms")
+    fields.deliver_at = _number(deliver_at_ms, "deliver_at_ms")
+    if sequence_id is not None:
+        fields.sequence = _number(sequence_id, "sequence_id")
+    if replicate_to is not None:
+        fields.replicate_to = [cluster.encode() for cluster in replicate_to] or LOCAL_ONLY
+    fields.null_value = null_value
+    return fields
+
+
+def _checked(properties: Mapping[Any, Any]) -> dict[str, str]:
+    for name, text in properties.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise Misuse("properties are text, names and values", name=name, value=text)
+    return dict(properties)
+
+
+def _number(value: int | None, name: str) -> int:
+    if value is None:
+        return 0
+    if not 0 <= value < _UINT64:
+        raise Misuse(f"{name} does not fit", value=value)
+    return value

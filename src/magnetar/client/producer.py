@@ -1,0 +1,297 @@
+"""The public producer: values in, message ids out, over one topic or all partitions of one.
+
+It encodes, finds room, chooses the partition; order and storing are the `Publisher`'s. Failures of messages that
+nobody asked about (`send_nowait` and `post` without a callback) are kept and raised by `flush` or `close`, never lost.
+Cancelling a `send` that has found room does not take the message back: it may be stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from enum import Enum
+from functools import partial
+from types import TracebackType
+from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
+
+from magnetar.base.errors import Busy, MagnetarError, Misuse
+from magnetar.base.limits import CLIENT_PARTITIONS_S
+from magnetar.base.names import topic_name
+from magnetar.client.backoff import persist
+from magnetar.client.budget import Budget
+from magnetar.client.lookup import Lookup
+from magnetar.client.outgoing import Done, Fields, fields_of
+from magnetar.client.producing import Counters, Opening
+from magnetar.client.publisher import Publisher
+from magnetar.client.router import Router
+from magnetar.client.schemas import Schema
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+from magnetar.wire import codec
+from magnetar.wire.ids import MessageId
+from magnetar.wire.proto import pb
+
+log = get("client.producer")
+
+T = TypeVar("T")
+
+
+class Compression(Enum):
+    NONE = codec.NONE
+    LZ4 = codec.LZ4
+    ZLIB = codec.ZLIB
+    ZSTD = codec.ZSTD
+    SNAPPY = codec.SNAPPY
+
+
+class AccessMode(Enum):
+    """Who else may produce to the topic. `EXCLUSIVE` fails where another one is there, `WAIT_FOR_EXCLUSIVE` waits for
+    it to leave, `EXCLUSIVE_WITH_FENCING` sends it away.
+    """
+
+    SHARED = pb.Shared
+    EXCLUSIVE = pb.Exclusive
+    WAIT_FOR_EXCLUSIVE = pb.WaitForExclusive
+    EXCLUSIVE_WITH_FENCING = pb.ExclusiveWithFencing
+
+
+class MessageOptions(TypedDict, total=False):
+    """What may be said of one message beside its value. Times are milliseconds since 1970; `replicate_to` empty keeps
+    the message in this cluster.
+    """
+
+    key: str | bytes | None
+    ordering_key: bytes | None
+    properties: Mapping[str, str] | None
+    event_time_ms: int | None
+    deliver_at_ms: int | None
+    deliver_after_s: float | None
+    sequence_id: int | None
+    replicate_to: Sequence[str] | None
+
+
+class Producer(Generic[T]):
+    """Made by `Client.create_producer`. `async with` closes it, after everything sent is stored."""
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        opening: Opening,
+        *,
+        schema: Schema[T],
+        router: Router,
+        budget: Budget,
+        closed: Callable[[Producer[T]], None] | None = None,
+    ) -> None:
+        self.topic = topic
+        self._lookup = lookup
+        self._runtime = lookup.pool.runtime
+        self._opening = opening
+        self._schema = schema
+        self._encode = schema.encode
+        self._router = router
+        self._budget = budget
+        self._on_closed = closed
+        self._publishers: list[Publisher] = []
+        self._only: Publisher | None = None  # where there is nothing to choose
+        self._closed = False
+        self._growth: asyncio.TimerHandle | None = None
+        self._owner = Owner(f"producer {topic}", self._failed)
+
+    @property
+    def name(self) -> str:
+        """The user's, or what the broker chose; of a partitioned topic, that of the first partition."""
+        return self._publishers[0].name
+
+    @property
+    def partitions(self) -> int:
+        """0 where the topic has none."""
+        return 0 if self._only is not None else len(self._publishers)
+
+    @property
+    def connected(self) -> bool:
+        return all(publisher.attached for publisher in self._publishers)
+
+    @property
+    def last_sequence_id(self) -> int:
+        """The highest that is stored for sure, -1 if none."""
+        return max(publisher.last_sequence for publisher in self._publishers)
+
+    @property
+    def pending(self) -> int:
+        """Entries without an answer, and messages that are not an entry yet."""
+        return sum(publisher.pending for publisher in self._publishers)
+
+    @property
+    def counters(self) -> list[Counters]:
+        """What was counted, one for each partition."""
+        return [publisher.counters for publisher in self._publishers]
+
+    # Sending
+
+    async def send(self, value: T | None, **options: Unpack[MessageOptions]) -> MessageId:
+        """Send and wait until it is stored. None is a null value: a tombstone where the topic is compacted."""
+        payload, fields = self._prepared(value, options)
+        if not self._budget.take(len(payload)):
+            await self._budget.wait(len(payload))
+        future: asyncio.Future[MessageId] = asyncio.get_running_loop().create_future()
+        self._publisher(fields).add(payload, fields, partial(_settle, future))
+        return await future
+
+    async def post(self, value: T | None, callback: Done | None = None, **options: Unpack[MessageOptions]) -> None:
+        """Send, waiting for room only. `callback(message_id, error)` hears what became of it; without one, `flush`
+        raises if something went wrong.
+        """
+        payload, fields = self._prepared(value, options)
+        if not self._budget.take(len(payload)):
+            await self._budget.wait(len(payload))
+        self._publisher(fields).add(payload, fields, callback)
+
+    def send_nowait(self, value: T | None, callback: Done | None = None, **options: Unpack[MessageOptions]) -> None:
+        """As `post`, without waiting: `Busy` if there is no room."""
+        payload, fields = self._prepared(value, options)
+        if not self._budget.take(len(payload)):
+            raise Busy("the client has as much on its way as it may: wait for receipts", topic=self.topic)
+        self._publisher(fields).add(payload, fields, callback)
+
+    def submit(self, value: T | None, **options: Unpack[MessageOptions]) -> asyncio.Future[MessageId]:
+        """As `send_nowait`, with a future of the message id."""
+        future: asyncio.Future[MessageId] = asyncio.get_running_loop().create_future()
+        self.send_nowait(value, partial(_settle, future), **options)
+        return future
+
+    async def flush(self) -> None:
+        """Until everything sent before is stored or has failed; raises the first failure nobody else heard of."""
+        await _all([publisher.flush() for publisher in self._publishers])
+
+    # Life
+
+    async def start(self) -> None:
+        """Attach to every partition; called once, by the client."""
+        timeout_s = self._opening.operation_timeout_s
+        count = await persist(
+            self._runtime, timeout_s, lambda: self._lookup.partitions(self.topic), what=f"partitions of {self.topic}"
+        )
+        if count:
+            await self._add_partitions(0, count)
+            self._watch_growth()
+        else:
+            self._only = self._new_publisher(self.topic, -1)
+            self._publishers = [self._only]
+            await self._only.start()
+
+    async def close(self, *, flush: bool = True) -> None:
+        """Wait until everything sent is stored, then leave. Without `flush` what is pending is given up."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._growth is not None:
+            self._growth.cancel()
+        try:
+            await self._owner.close()
+            await _all([publisher.close(flush=flush) for publisher in self._publishers])
+        finally:
+            if self._on_closed is not None:
+                self._on_closed(self)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close(flush=kind is None)
+
+    # Inside
+
+    def _prepared(self, value: T | None, options: MessageOptions) -> tuple[bytes, Fields | None]:
+        if value is None:
+            return b"", self._fields(options, null_value=True)
+        return self._encode(value), self._fields(options, null_value=False) if options else None
+
+    def _fields(self, options: MessageOptions, *, null_value: bool) -> Fields:
+        deliver_at_ms = options.get("deliver_at_ms")
+        deliver_after_s = options.get("deliver_after_s")
+        if deliver_after_s is not None:
+            if deliver_at_ms is not None:
+                raise Misuse("deliver_at_ms and deliver_after_s exclude each other")
+            deliver_at_ms = self._runtime.wall() + round(deliver_after_s * 1000)
+        return fields_of(
+            key=options.get("key"),
+            ordering_key=options.get("ordering_key"),
+            properties=options.get("properties"),
+            event_time_ms=options.get("event_time_ms"),
+            deliver_at_ms=deliver_at_ms,
+            sequence_id=options.get("sequence_id"),
+            replicate_to=options.get("replicate_to"),
+            null_value=null_value,
+        )
+
+    def _publisher(self, fields: Fields | None) -> Publisher:
+        if self._only is not None:
+            return self._only
+        key = None if fields is None else fields.key
+        return self._publishers[self._router.choose(key, len(self._publishers))]
+
+    def _new_publisher(self, topic: str, partition: int) -> Publisher:
+        return Publisher(
+            self._lookup,
+            topic,
+            self._opening,
+            self._budget,
+            partition=partition,
+            batch_closed=self._router.advance if partition >= 0 else None,
+        )
+
+    async def _add_partitions(self, first: int, count: int) -> None:
+        """All of them attach before any is used; one that cannot ends the others."""
+        base = topic_name(self.topic)
+        made = [self._new_publisher(str(base.partition(index)), index) for index in range(first, count)]
+        try:
+            await _all([publisher.start() for publisher in made])
+        except BaseException:
+            await _all([publisher.close(flush=False) for publisher in made])
+            raise
+        self._publishers = [*self._publishers, *made]
+
+    def _watch_growth(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._growth = loop.call_later(CLIENT_PARTITIONS_S, self._look_for_growth)
+
+    def _look_for_growth(self) -> None:
+        if not self._closed:
+            self._runtime.spawn(self._owner, self.grow())
+
+    async def grow(self) -> None:
+        """Look for partitions that were added; done by itself every minute."""
+        try:
+            count = await self._lookup.partitions(self.topic)
+            if count > len(self._publishers):
+                log.info("partitions grew", topic=self.topic, had=len(self._publishers), has=count)
+                await self._add_partitions(len(self._publishers), count)
+        except MagnetarError as error:
+            log.info("partitions not read", topic=self.topic, why=error)
+        finally:
+            if not self._closed:
+                self._watch_growth()
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        log.crashed("growth failed", error, topic=self.topic)
+
+
+def _settle(future: asyncio.Future[MessageId], found: MessageId | None, error: MagnetarError | None) -> None:
+    if future.done():
+        return  # cancelled: nobody wants to know any more
+    if error is not None:
+        future.set_exception(error)
+    elif found is not None:
+        future.set_result(found)
+
+
+async def _all(calls: list[Coroutine[Any, Any, None]]) -> None:
+    """Every one to its end, then the first error."""
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result

@@ -1,0 +1,429 @@
+"""Publishing to one topic or one partition: batches are gathered, closed, written, answered, in one order.
+
+What is added is stored once and in order or its sender hears why not: after a loss everything unanswered is written
+again on the next attachment, before anything newer. A message nobody answered within the send timeout is given up as
+`TimedOut`: it may be stored. Runs on the loop; only `start`, `flush` and `close` wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from magnetar.base.errors import Closed, ConnectionLost, Fenced, LimitExceeded, MagnetarError, Sealed, TimedOut
+from magnetar.base.limits import MESSAGE_BYTES_MAX
+from magnetar.client.attached import Attached, producer_fatal
+from magnetar.client.batch import Batch, Stamp, chunk_frames, single_frame
+from magnetar.client.budget import Budget
+from magnetar.client.connection import Connection
+from magnetar.client.gathering import Gathering
+from magnetar.client.lookup import Lookup
+from magnetar.client.outgoing import Done, Fields
+from magnetar.client.pending import Op, Pending, Whole
+from magnetar.client.producing import Counters, Opening, close_command, producer_command
+from magnetar.observe.log import get
+from magnetar.wire.frames import encode_command
+from magnetar.wire.ids import MessageId
+from magnetar.wire.proto import pb
+
+log = get("client.publisher")
+
+
+class Publisher:
+    """Keeps the `ProducerSink` contract."""
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        opening: Opening,
+        budget: Budget,
+        *,
+        partition: int = -1,
+        batch_closed: Callable[[], None] | None = None,
+        ended: Callable[[MagnetarError], None] | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.opening = opening
+        self.name = opening.name
+        self.id = lookup.pool.next_id()
+        self.counters = Counters()
+        self.error: MagnetarError | None = None  # why nothing more is taken
+        self.unreported: MagnetarError | None = None  # the first failure of a message that nobody asked about
+        self.next_sequence = -1 if opening.initial_sequence_id is None else opening.initial_sequence_id
+        self.last_sequence = self.next_sequence - 1 if self.next_sequence >= 0 else -1  # stored, for sure
+        self._runtime = lookup.pool.runtime
+        self._loop = asyncio.get_running_loop()
+        self._budget = budget
+        self._batch_closed = batch_closed
+        self._ended = ended
+        self._attached = Attached(lookup, topic, self._open, ended=self._end, fatal=producer_fatal)
+        self._stamp = Stamp(self.id, b"", None, opening.compression, MESSAGE_BYTES_MAX)
+        self._topic_epoch: int | None = None
+        self._ready: Connection | None = None  # attached, and allowed to write
+        self._pending = Pending()
+        batching = opening.batching
+        self._messages_max = 0 if batching is None else batching.messages_max
+        self._bytes_max = 0 if batching is None else batching.bytes_max
+        self._gathering = Gathering(batching is not None and batching.by_key)
+        self._eager = batching is not None and not batching.linger
+        self._delay_s = 0.0 if batching is None else batching.delay_s
+        self._closing_soon: asyncio.Handle | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        self._flushers: list[tuple[Op, asyncio.Future[None]]] = []
+
+    @property
+    def attached(self) -> bool:
+        return self._ready is not None
+
+    @property
+    def pending(self) -> int:
+        """Entries without an answer, and messages that are not an entry yet."""
+        return len(self._pending) + len(self._gathering)
+
+    async def start(self) -> None:
+        await self._attached.start(self.opening.operation_timeout_s)
+
+    # Sending
+
+    def add(self, payload: bytes, fields: Fields | None, done: Done | None) -> None:
+        """Take a message whose room in the budget was taken by the caller. Raises, and gives the room back, if it
+        cannot be taken at all.
+        """
+        size = len(payload)
+        if self.error is not None:
+            self._budget.give(size, 1)
+            raise self.error
+        self.counters.messages += 1
+        self.counters.bytes += size
+        if not self._messages_max or size > self._bytes_max or (fields is not None and not fields.batches):
+            self._send_alone(payload, fields, done)
+            return
+        batch = self._gathering.find(fields)
+        if batch is None or not batch.fits(size, fields, self._bytes_max):
+            if batch is not None:
+                self._close_batches()
+            batch = self._new_batch(fields)
+        batch.add(payload, fields, done)
+        if len(batch.payloads) >= self._messages_max:
+            self._close_batches()
+
+    async def flush(self) -> None:
+        """Until everything added before is stored or has failed. Raises the first failure that nobody else heard."""
+        self._close_batches()
+        newest = self._pending.newest
+        if newest is not None:
+            future: asyncio.Future[None] = self._loop.create_future()
+            self._flushers.append((newest, future))
+            await future
+        error, self.unreported = self.unreported, None
+        if error is not None:
+            raise error
+
+    async def close(self, *, flush: bool = True) -> None:
+        """Stop taking messages; wait for what is pending, or give it up; leave the broker."""
+        first = self.error is None
+        if first and flush:
+            self.error = Closed("the producer is closed", topic=self.topic)
+        try:
+            if flush:
+                await self.flush()
+        finally:
+            self.error = self.error or Closed("the producer is closed", topic=self.topic)
+            connection, self._ready = self._ready, None
+            self._give_up(Closed("the producer was closed before the message was stored", topic=self.topic))
+            await self._attached.close()
+            if connection is not None and not connection.closed:
+                connection.detach_producer(self.id)
+                await self._leave(connection)
+
+    # Sink
+
+    def receipt(self, sequence: int, highest: int, ledger: int, entry: int) -> None:
+        try:
+            op = self._pending.answered(sequence)
+        except MagnetarError as error:
+            log.error("receipt out of order", topic=self.topic, why=error)
+            if self._ready is not None:
+                self._ready.abort(error)
+            return
+        if op is None:
+            return
+        self.counters.receipts += 1
+        if op.highest > self.last_sequence:
+            self.last_sequence = op.highest
+        self._budget.give(op.size, op.count)
+        if op.whole is not None and op.whole.first is None:
+            op.whole.first = (ledger, entry)
+        if op.dones:
+            self._tell_stored(op, ledger, entry)
+        if self._flushers:
+            self._wake_flushers()
+        if self._eager and not len(self._pending) and len(self._gathering):
+            self._close_batches()
+
+    def send_error(self, sequence: int, error: MagnetarError) -> None:
+        log.warning("send refused", topic=self.topic, sequence=sequence, why=error)
+        if error.wire_code == pb.ChecksumError or isinstance(error, Sealed | Fenced):
+            if isinstance(error, Sealed | Fenced) and self.error is None:
+                self._close_batches()
+                self.error = error  # whatever else is on its way gets an answer of its own
+            self._fail(self._pending.refused(sequence), error)
+        elif self._ready is not None:
+            self._ready.abort(ConnectionLost(f"begin again after a refused send: {error}", topic=self.topic))
+
+    def closed_by_broker(self, url: str) -> None:
+        self._ready = None
+        self._attached.moved(url)
+
+    def connection_lost(self, error: MagnetarError) -> None:
+        self._ready = None
+        self._attached.lost(error)
+
+    def writable_again(self) -> None:
+        self._write()
+
+    # Opening
+
+    async def _open(self, connection: Connection, attempt: int) -> None:
+        request_id = connection.next_request_id()
+        command = producer_command(
+            self.opening,
+            self.topic,
+            self.id,
+            request_id,
+            name=self.name,
+            epoch=attempt,
+            topic_epoch=self._topic_epoch,
+        )
+        connection.attach_producer(self.id, self)
+        try:
+            reply = await connection.request(command, request_id, timeout_s=self.opening.operation_timeout_s)
+        except BaseException as error:
+            connection.detach_producer(self.id)
+            if isinstance(error, TimedOut | asyncio.CancelledError):
+                # it may come to be all the same
+                connection.write(encode_command(close_command(self.id, connection.next_request_id())))
+            raise
+        if self._attached.connection is connection:  # not lost or moved since
+            self._opened(connection, reply.producer_success)
+
+    def _opened(self, connection: Connection, told: pb.CommandProducerSuccess) -> None:
+        self.name = told.producer_name
+        if told.HasField("topic_epoch"):
+            self._topic_epoch = told.topic_epoch
+        if self.next_sequence < 0:
+            self.next_sequence = told.last_sequence_id + 1
+            self.last_sequence = told.last_sequence_id
+        self._stamp = Stamp(
+            self.id,
+            self.name.encode(),
+            told.schema_version or None,
+            self.opening.compression,
+            connection.max_message_size,
+        )
+        if self.opening.batching is not None:
+            self._bytes_max = min(self.opening.batching.bytes_max, connection.max_message_size)
+        if self._attached.attempts > 1:
+            self.counters.reattached += 1
+            log.info("reattached", topic=self.topic, producer=self.name, pending=len(self._pending))
+        self._ready = connection
+        self._pending.rewind()
+        self._write()
+
+    async def _leave(self, connection: Connection) -> None:
+        request_id = connection.next_request_id()
+        try:
+            await connection.request(
+                close_command(self.id, request_id), request_id, timeout_s=self.opening.operation_timeout_s
+            )
+        except MagnetarError as error:  # the broker forgets it with the connection
+            log.info("close unanswered", topic=self.topic, why=error)
+
+    # Batches
+
+    def _new_batch(self, fields: Fields | None) -> Batch:
+        if self._gathering.full:
+            self._close_batches()
+        if self._closing_soon is None:
+            if self._eager and not len(self._pending) and self._ready is not None:
+                self._closing_soon = self._loop.call_soon(self._turn_over)
+            else:
+                self._closing_soon = self._loop.call_later(self._delay_s, self._turn_over)
+        return self._gathering.open(fields, self._runtime.monotonic())
+
+    def _turn_over(self) -> None:
+        """All senders of this turn of the loop have had their say: out with it, without another turn."""
+        self._close_batches()
+        if self._ready is not None:
+            self._ready.flush()
+
+    def _close_batches(self) -> None:
+        """All of them: what a batch of another key waits for must not be overtaken."""
+        if self._closing_soon is not None:
+            self._closing_soon.cancel()
+            self._closing_soon = None
+        batches = self._gathering.take()
+        for batch in batches:
+            self._push_batch(batch)
+        if batches:
+            self._write()
+            if self._batch_closed is not None:
+                self._batch_closed()
+
+    def _push_batch(self, batch: Batch) -> None:
+        size = sum(map(len, batch.payloads))
+        try:
+            first, highest, frame = batch.close(self._stamp, self.next_sequence, self._runtime.wall())
+        except LimitExceeded as error:  # one message whose metadata makes it too large
+            self._budget.give(size, len(batch))
+            self._report(batch.dones, len(batch), error)
+            return
+        self.next_sequence = max(self.next_sequence, highest + 1)
+        op = Op(
+            frame,
+            first,
+            highest,
+            count=len(batch),
+            size=size,
+            deadline=batch.opened + self.opening.send_timeout_s,
+            dones=batch.dones,
+        )
+        self._push(op)
+
+    def _send_alone(self, payload: bytes, fields: Fields | None, done: Done | None) -> None:
+        self._close_batches()
+        size = len(payload)
+        given = fields if fields is not None else Fields()
+        sequence = given.sequence if given.sequence >= 0 else self.next_sequence
+        now = self._runtime.wall()
+        try:
+            if self.opening.chunking:
+                frames = chunk_frames(self._stamp, payload, given, sequence, now)
+            else:
+                frames = [single_frame(self._stamp, payload, given, sequence, now)]
+        except MagnetarError:
+            self._budget.give(size, 1)
+            raise
+        self.next_sequence = max(self.next_sequence, sequence + 1)
+        deadline = self._runtime.monotonic() + self.opening.send_timeout_s
+        whole = Whole() if len(frames) > 1 else None
+        for place, frame in enumerate(frames, start=1):
+            last = place == len(frames)
+            dones = [(0, done)] if done is not None and last else []
+            count = 1 if last else 0
+            op = Op(
+                frame,
+                sequence,
+                sequence,
+                count=count,
+                size=size * count,
+                deadline=deadline,
+                dones=dones,
+                whole=whole,
+                last=last,
+            )
+            self._push(op)
+        self._write()
+        if self._batch_closed is not None:
+            self._batch_closed()
+
+    # Entries
+
+    def _push(self, op: Op) -> None:
+        self._pending.push(op)
+        if self._expiry is None and self.opening.send_timeout_s > 0:
+            self._watch_expiry()
+
+    def _write(self) -> None:
+        connection = self._ready
+        if connection is None:
+            return
+        while not connection.congested:
+            op = self._pending.next_write()
+            if op is None:
+                return
+            if op.writes == 1:
+                self.counters.entries += 1
+            connection.write(op.frame)
+
+    def _watch_expiry(self) -> None:
+        deadline = self._pending.deadline
+        if deadline is None:
+            self._expiry = None
+            return
+        wait_s = max(deadline - self._runtime.monotonic(), 0.0)
+        self._expiry = self._loop.call_later(wait_s, self._expire)
+
+    def _expire(self) -> None:
+        found = self._pending.expired(self._runtime.monotonic())
+        for op in found:
+            self.counters.timeouts += op.count
+            error = TimedOut(
+                "no receipt within the send timeout: the message may be stored",
+                topic=self.topic,
+                sequence=op.sequence,
+                written=op.writes > 0,
+            )
+            self._fail([op], error)
+        if found:
+            log.warning("sends timed out", topic=self.topic, entries=len(found))
+        self._watch_expiry()
+
+    # Telling
+
+    def _tell_stored(self, op: Op, ledger: int, entry: int) -> None:
+        if op.whole is not None and op.whole.first is not None:
+            first = MessageId(*op.whole.first, self.partition)
+            for _, done in op.dones:
+                done(MessageId(ledger, entry, self.partition, first_chunk=first), None)
+        elif op.count == 1:
+            for _, done in op.dones:
+                done(MessageId(ledger, entry, self.partition), None)
+        else:
+            for place, done in op.dones:
+                done(MessageId(ledger, entry, self.partition, place, op.count), None)
+
+    def _fail(self, ops: list[Op], error: MagnetarError) -> None:
+        for op in ops:
+            self._budget.give(op.size, op.count)
+            self._report(op.dones, op.count, error)
+        if self._flushers:
+            self._wake_flushers()
+
+    def _report(self, dones: list[tuple[int, Done]], count: int, error: MagnetarError) -> None:
+        self.counters.errors += count
+        for _, done in dones:
+            done(None, error)
+        if len(dones) < count and self.unreported is None:
+            self.unreported = error
+
+    def _wake_flushers(self) -> None:
+        waiting = []
+        for op, future in self._flushers:
+            if not op.over:
+                waiting.append((op, future))
+            elif not future.done():
+                future.set_result(None)
+        self._flushers = waiting
+
+    def _end(self, error: MagnetarError) -> None:
+        """The broker will never take this producer again."""
+        self.error = self.error or error
+        self._ready = None
+        self._give_up(error)
+        if self._ended is not None:
+            self._ended(error)
+
+    def _give_up(self, error: MagnetarError) -> None:
+        self._close_batches()
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        for op in self._pending.drained():
+            reason = error
+            if op.writes > 0:
+                reason = ConnectionLost(f"given up without a receipt, it may be stored: {error}", sequence=op.sequence)
+                reason.__cause__ = error
+            self._fail([op], reason)
