@@ -18,12 +18,12 @@ from magnetar.client.budget import Budget
 from magnetar.client.connection import Connection
 from magnetar.client.gathering import Gathering
 from magnetar.client.lookup import Lookup
+from magnetar.client.outcomes import Outcomes
 from magnetar.client.outgoing import Done, Fields
 from magnetar.client.pending import Op, Pending, Whole
 from magnetar.client.producing import Counters, Opening, close_command, producer_command
 from magnetar.observe.log import get
 from magnetar.wire.frames import encode_command
-from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
 
 log = get("client.publisher")
@@ -50,7 +50,7 @@ class Publisher:
         self.id = lookup.pool.next_id()
         self.counters = Counters()
         self.error: MagnetarError | None = None  # why nothing more is taken
-        self.unreported: MagnetarError | None = None  # the first failure of a message that nobody asked about
+        self._outcomes = Outcomes(self.counters, partition)
         self.next_sequence = -1 if opening.initial_sequence_id is None else opening.initial_sequence_id
         self.last_sequence = self.next_sequence - 1 if self.next_sequence >= 0 else -1  # stored, for sure
         self._runtime = lookup.pool.runtime
@@ -71,7 +71,6 @@ class Publisher:
         self._delay_s = 0.0 if batching is None else batching.delay_s
         self._closing_soon: asyncio.Handle | None = None
         self._expiry: asyncio.TimerHandle | None = None
-        self._flushers: list[tuple[Op, asyncio.Future[None]]] = []
 
     @property
     def attached(self) -> bool:
@@ -114,12 +113,8 @@ class Publisher:
         self._close_batches()
         newest = self._pending.newest
         if newest is not None:
-            future: asyncio.Future[None] = self._loop.create_future()
-            self._flushers.append((newest, future))
-            await future
-        error, self.unreported = self.unreported, None
-        if error is not None:
-            raise error
+            await self._outcomes.until_over(newest)
+        self._outcomes.raise_unreported()
 
     async def close(self, *, flush: bool = True) -> None:
         """Stop taking messages; wait for what is pending, or give it up; leave the broker."""
@@ -154,12 +149,7 @@ class Publisher:
         if op.highest > self.last_sequence:
             self.last_sequence = op.highest
         self._budget.give(op.size, op.count)
-        if op.whole is not None and op.whole.first is None:
-            op.whole.first = (ledger, entry)
-        if op.dones:
-            self._tell_stored(op, ledger, entry)
-        if self._flushers:
-            self._wake_flushers()
+        self._outcomes.stored(op, ledger, entry)
         if self._eager and not len(self._pending) and len(self._gathering):
             self._close_batches()
 
@@ -278,7 +268,7 @@ class Publisher:
             first, highest, frame = batch.close(self._stamp, self.next_sequence, self._runtime.wall())
         except LimitExceeded as error:  # one message whose metadata makes it too large
             self._budget.give(size, len(batch))
-            self._report(batch.dones, len(batch), error)
+            self._outcomes.refused(batch.dones, len(batch), error)
             return
         self.next_sequence = max(self.next_sequence, highest + 1)
         op = Op(
@@ -373,40 +363,10 @@ class Publisher:
 
     # Telling
 
-    def _tell_stored(self, op: Op, ledger: int, entry: int) -> None:
-        if op.whole is not None and op.whole.first is not None:
-            first = MessageId(*op.whole.first, self.partition)
-            for _, done in op.dones:
-                done(MessageId(ledger, entry, self.partition, first_chunk=first), None)
-        elif op.count == 1:
-            for _, done in op.dones:
-                done(MessageId(ledger, entry, self.partition), None)
-        else:
-            for place, done in op.dones:
-                done(MessageId(ledger, entry, self.partition, place, op.count), None)
-
     def _fail(self, ops: list[Op], error: MagnetarError) -> None:
         for op in ops:
             self._budget.give(op.size, op.count)
-            self._report(op.dones, op.count, error)
-        if self._flushers:
-            self._wake_flushers()
-
-    def _report(self, dones: list[tuple[int, Done]], count: int, error: MagnetarError) -> None:
-        self.counters.errors += count
-        for _, done in dones:
-            done(None, error)
-        if len(dones) < count and self.unreported is None:
-            self.unreported = error
-
-    def _wake_flushers(self) -> None:
-        waiting = []
-        for op, future in self._flushers:
-            if not op.over:
-                waiting.append((op, future))
-            elif not future.done():
-                future.set_result(None)
-        self._flushers = waiting
+            self._outcomes.failed(op, error)
 
     def _end(self, error: MagnetarError) -> None:
         """The broker will never take this producer again."""
