@@ -1,0 +1,117 @@
+"""The pytest plugin, found by pytest itself: `magnetar_broker` and what belongs to it.
+
+A broker is started when the first test asks for it and ends with its scope; every test sees it from a namespace of its
+own. Nothing is loaded before that, so a suite that does not use it pays for reading this file and no more. Under
+pytest-xdist every worker has its own. It refuses to guess: a scope that does not exist and an install without a broker
+are said plainly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from magnetar.testing.brokers import Broker
+
+SCOPES = ("session", "module", "function")
+MARK = (
+    "magnetar(scope=None, settings=None): the broker of this test's magnetar_broker: session, module or function; "
+    "settings of standalone.conf for it alone, which make it a function's"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(
+        "magnetar_broker_scope", "how long magnetar_broker lives: session, module or function", default=SCOPES[0]
+    )
+    parser.addini("magnetar_broker_fast", "keep brokers' data in memory where possible", type="bool", default=False)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARK)
+    _check_scope(config.getini("magnetar_broker_scope"), "magnetar_broker_scope")
+
+
+@pytest.fixture
+def magnetar_broker(request: pytest.FixtureRequest) -> Broker:
+    """A broker in this process, seen from a namespace that only this test uses.
+
+    One for the whole session unless `magnetar_broker_scope` or the mark `magnetar(scope=...)` says otherwise. A test
+    that stopped or killed it leaves the next one a running broker again.
+    """
+    found: Broker = request.getfixturevalue(f"magnetar_broker_{_scope(request)}")
+    if not found.running:
+        found.restart()
+    return found.isolated(request.node.name)
+
+
+@pytest.fixture(scope="session")
+def magnetar_broker_settings() -> Mapping[str, object]:
+    """Settings of standalone.conf for every broker here: override it in your conftest.py."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def magnetar_broker_session(
+    pytestconfig: pytest.Config, magnetar_broker_settings: Mapping[str, object]
+) -> Iterator[Broker]:
+    """One broker for the session, with the namespace public/default."""
+    yield from _serve(pytestconfig, magnetar_broker_settings)
+
+
+@pytest.fixture(scope="module")
+def magnetar_broker_module(
+    pytestconfig: pytest.Config, magnetar_broker_settings: Mapping[str, object]
+) -> Iterator[Broker]:
+    """One broker for the module, with the namespace public/default."""
+    yield from _serve(pytestconfig, magnetar_broker_settings)
+
+
+@pytest.fixture
+def magnetar_broker_function(
+    request: pytest.FixtureRequest, magnetar_broker_settings: Mapping[str, object]
+) -> Iterator[Broker]:
+    """A broker for this test alone, to stop, kill and configure, with the namespace public/default."""
+    yield from _serve(request.config, {**magnetar_broker_settings, **_marked(request)})
+
+
+def _serve(config: pytest.Config, settings: Mapping[str, object]) -> Iterator[Broker]:
+    from magnetar.base.errors import Misuse
+    from magnetar.testing.brokers import broker
+
+    opening = broker(settings, fast=config.getini("magnetar_broker_fast"))
+    try:
+        running = opening.__enter__()
+    except Misuse as error:
+        pytest.fail(str(error), pytrace=False)
+    try:
+        yield running
+    finally:
+        opening.__exit__(None, None, None)
+
+
+def _scope(request: pytest.FixtureRequest) -> str:
+    mark = request.node.get_closest_marker("magnetar")
+    asked = None if mark is None else mark.kwargs.get("scope")
+    if _marked(request):
+        if asked not in (None, "function"):
+            raise pytest.UsageError(f"settings in a magnetar mark are for one test: scope={asked!r} cannot have them")
+        return "function"
+    if asked is not None:
+        return _check_scope(asked, "the magnetar mark's scope")
+    return str(request.config.getini("magnetar_broker_scope"))
+
+
+def _marked(request: pytest.FixtureRequest) -> Mapping[str, object]:
+    mark = request.node.get_closest_marker("magnetar")
+    settings: Mapping[str, object] | None = None if mark is None else mark.kwargs.get("settings")
+    return settings or {}
+
+
+def _check_scope(scope: str, what: str) -> str:
+    if scope not in SCOPES:
+        raise pytest.UsageError(f"{what} is one of {', '.join(SCOPES)}, not {scope!r}")
+    return scope
