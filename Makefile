@@ -15,7 +15,7 @@ PYTEST := $(PY) -m pytest
 
 # Parallel suites share nothing but processors; serial ones start brokers and count what they see.
 PARALLEL := $(wildcard tests/tidy tests/unit tests/contract)
-SERIAL := $(wildcard tests/process tests/compat)
+SERIAL := $(wildcard tests/sim tests/process tests/compat)
 FUZZ := $(wildcard tests/fuzz)
 CODE := $(wildcard src tests simulation benchmarks)
 
@@ -52,8 +52,9 @@ test-all: test  ## what takes minutes on top of `make test`
 fuzz: $(STAMP)  ## ten minutes of hostile bytes
 	MAGNETAR_FUZZ_S=600 $(PYTEST) --timeout 1200 $(FUZZ)
 
-chaos: $(STAMP)  ## kill -9 under load, for long: KILLS=500
+chaos: $(STAMP)  ## kill -9 under load and power cuts, for long: KILLS=500 SEEDS=10
 	MAGNETAR_KILLS=$${KILLS:-500} $(PYTEST) --timeout 14400 -k kill tests/process
+	MAGNETAR_CRASH_SEEDS=$${SEEDS:-10} $(PYTEST) --timeout 14400 tests/sim
 
 bench: $(STAMP)  ## the broker beside its ceilings, ratios in one run; writes benchmarks/results/
 	$(PY) -m benchmarks.broker

@@ -120,6 +120,10 @@ class Cursor:
         """Nothing after the mark is acknowledged, even in part, and nothing was delivered again."""
         return self._acks.contiguous
 
+    def untouched(self, position: Position) -> bool:
+        """Neither this entry nor any after it is acknowledged or was delivered again: nobody need look at each."""
+        return position > self._acks.mark and self._acks.contiguous
+
     @property
     def backlog(self) -> int:
         """Entries that are not acknowledged as a whole."""

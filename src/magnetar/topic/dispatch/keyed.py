@@ -51,6 +51,7 @@ class Keyed:
         self.read_position: Position = subscription.start()
         self._delayed: dict[Position, int] = {}  # slots of what waits for its time
         self._pumping = False
+        self._again = False  # the next turn of the loop goes on
 
     def join(self, consumer: Consumer) -> None:
         asked = consumer.key_shared
@@ -66,7 +67,6 @@ class Keyed:
             self.selector.add(consumer, asked.ranges)
         else:
             self.selector.add(consumer, consumer.name)
-        self.guard.moved()
         self.consumers.append(consumer)
         self.guard.moved()
 
@@ -85,7 +85,7 @@ class Keyed:
         self.pump()
 
     def acked(self, consumer: Consumer | None, positions: list[Position]) -> None:
-        freed = any(item.blocked for item in self.consumers) or self._full()
+        freed = any(item.blocked for item in self.consumers) or self._full() or self._crowded()
         for position in positions:
             slot = self._forget(consumer, position)
             if slot is not None:
@@ -145,6 +145,9 @@ class Keyed:
         limit = self.topic.settings.unacked_per_subscription_max
         return limit > 0 and sum(consumer.pending.messages for consumer in self.consumers) >= limit
 
+    def _crowded(self) -> bool:
+        return self.guard.waiting() >= KEYED_LOOKAHEAD_ENTRIES_MAX
+
     def _ripe(self, positions: list[Position]) -> None:
         """Delayed entries whose time has come join the lines of their keys."""
         for position in positions:
@@ -156,7 +159,7 @@ class Keyed:
     # Handing out
 
     def pump(self) -> None:
-        if self._pumping or not self.consumers or self.topic.closed:
+        if self._pumping or self._again or not self.consumers or self.topic.closed:
             return
         self._pumping = True
         try:
@@ -167,7 +170,12 @@ class Keyed:
                     return
         finally:
             self._pumping = False
-        asyncio.get_running_loop().call_soon(self.pump)
+        self._again = True
+        asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._again = False
+        self.pump()
 
     def _ready_owner(self, slot: int) -> Consumer | None:
         consumer = self._owner(slot)
@@ -203,7 +211,7 @@ class Keyed:
         return True
 
     def _hand_out_new(self) -> bool:
-        if self.guard.waiting() >= KEYED_LOOKAHEAD_ENTRIES_MAX or self.delay.index.full:
+        if self._crowded() or self.delay.index.full:
             return False
         taken = self.source.take(self.read_position)
         if taken is None:
@@ -212,7 +220,7 @@ class Keyed:
         run, index = taken
         untouched = self.cursor.untouched(run.position(index))
         out: dict[Consumer, list[bytes]] = {}
-        while index < len(run) and self.guard.waiting() < KEYED_LOOKAHEAD_ENTRIES_MAX:
+        while index < len(run) and not self._crowded():
             position = run.position(index)
             if untouched or not self.cursor.is_acked(position):
                 self._place(run, index, position, out)
@@ -246,10 +254,6 @@ class Keyed:
         consumer.pending.add(position, count, slot)
         self.guard.sent(slot, consumer, position)
         out.setdefault(consumer, []).append(frame)
-
-
-def _ready(consumer: Consumer) -> bool:
-    return consumer.ready
 
 
 def _flush(out: dict[Consumer, list[bytes]]) -> None:

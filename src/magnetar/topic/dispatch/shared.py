@@ -38,6 +38,7 @@ class Shared:
         self.read_position: Position = subscription.start()
         self._chooser: SharedChooser[Consumer] = SharedChooser()
         self._pumping = False
+        self._again = False  # the next turn of the loop goes on
 
     def join(self, consumer: Consumer) -> None:
         self.consumers.append(consumer)
@@ -116,7 +117,7 @@ class Shared:
     # Handing out
 
     def pump(self) -> None:
-        if self._pumping or not self.consumers or self.topic.closed:
+        if self._pumping or self._again or not self.consumers or self.topic.closed:
             return
         self._pumping = True
         try:
@@ -132,7 +133,12 @@ class Shared:
                     return
         finally:
             self._pumping = False
-        asyncio.get_running_loop().call_soon(self.pump)
+        self._again = True
+        asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._again = False
+        self.pump()
 
     def _room(self) -> int:
         """Messages that can be taken now, by all consumers together."""
@@ -152,10 +158,10 @@ class Shared:
         messages = 0
         chunks: list[Chunk | None] | None = None
         picked: list[int] = []
-        contiguous = self.cursor.contiguous
+        untouched = self.cursor.untouched(run.position(start))
         counts = run.counts
         while stop < len(counts) and messages < room:
-            if (contiguous or not self.cursor.is_acked(run.position(stop))) and not self.delay.holds(run, stop):
+            if (untouched or not self.cursor.is_acked(run.position(stop))) and not self.delay.holds(run, stop):
                 chunk = _chunk(run, stop)
                 if chunk is not None:
                     chunks = chunks or [None] * len(picked)
@@ -165,7 +171,7 @@ class Shared:
                 messages += counts[stop]
             stop += 1
         self.read_position = Position(run.ledger, run.first + stop)
-        if len(picked) == stop - start and contiguous:
+        if len(picked) == stop - start and untouched:
             self._assign_stretch(run, start, stop, chunks)
         elif picked:
             self._assign_entries([(run, index) for index in picked], chunks)

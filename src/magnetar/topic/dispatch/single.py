@@ -38,8 +38,11 @@ class SingleActive:
         self._waiting = False  # for the old active one's acknowledgements
         self._change = 0
         self._pumping = False
+        self._again = False  # the next turn of the loop goes on
 
     def join(self, consumer: Consumer) -> None:
+        if consumer.key_shared is not None and not consumer.key_shared.ranges:
+            consumer.key_shared = None  # of no range at all: it wants everything
         self.consumers.append(consumer)
         self._choose(newcomer=consumer)
 
@@ -119,7 +122,7 @@ class SingleActive:
 
     def pump(self) -> None:
         consumer = self.active
-        if consumer is None or self._waiting or self._pumping or self.topic.closed:
+        if consumer is None or self._waiting or self._pumping or self._again or self.topic.closed:
             return
         self._pumping = True
         try:
@@ -133,7 +136,12 @@ class SingleActive:
                 self._push(consumer, taken[0], taken[1])
         finally:
             self._pumping = False
-        asyncio.get_running_loop().call_soon(self.pump)
+        self._again = True
+        asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._again = False
+        self.pump()
 
     def _push(self, consumer: Consumer, run: Run, start: int) -> None:
         counts = run.counts
@@ -144,7 +152,7 @@ class SingleActive:
             while stop < len(counts) and permits > 0:
                 permits -= counts[stop]
                 stop += 1
-        if self.cursor.contiguous and consumer.key_shared is None:
+        if consumer.key_shared is None and self.cursor.untouched(run.position(start)):
             push_stretch(consumer, run, start, stop, self.topic.partition)
             self.read_position = Position(run.ledger, run.first + stop)
             return

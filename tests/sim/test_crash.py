@@ -1,0 +1,127 @@
+"""The power goes at every write, every sync and every step of the metadata store of a recorded load on a whole broker.
+
+The disk forgets, tears and reorders what was not synced. After each cut the broker starts on what is left, its clients
+come back and go on working, and one checker judges all that they saw: nothing acknowledged is missing, no order is
+broken, no cursor is ahead, nothing is there that was never sent. The engines that lie at the end show that it bites.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine
+from functools import cache
+from typing import Any
+
+import pytest
+
+from magnetar.base.errors import MagnetarError
+from magnetar.ledger.local.engine import LocalLedgers
+from simulation.check import rules
+from simulation.disk import ForgetfulFiles
+from simulation.liars import Forgetting, Hasty, Overstated
+from simulation.load import SETTINGS, Cast
+from simulation.world import Life, World
+
+SEEDS = range(int(os.environ.get("MAGNETAR_CRASH_SEEDS", "1")))
+
+
+def world(seed: int, **more: object) -> World:
+    return World(seed, settings=SETTINGS, **more)  # type: ignore[arg-type]
+
+
+@cache
+def recorded() -> tuple[int, int]:
+    """How many writes and syncs the load makes, and how often the metadata store is passed."""
+    whole = world(0)
+    cast = Cast()
+    assert whole.live(cast.play), "the load does not come to its end"
+    assert (whole.failures, cast.problems(), rules.while_running(cast.history)) == ([], [], [])
+    return whole.files.calls, whole.passes
+
+
+def findings(play: World, *, cut_at: int | None = None) -> list[str]:
+    """The load up to the cut, the life after it, and one more after everybody left in order."""
+    cast = Cast()
+    play.live(cast.play, cut_at=cut_at)
+    found = list(play.failures)
+    for story in (judged(cast, found), cast.nothing_left):
+        play.lose_power()
+        cast.forget_logs()
+        cast.history.next_life()
+        try:
+            if not play.live(story):
+                found.append("the power went where nothing should cut it")
+        except (MagnetarError, TimeoutError) as error:
+            found.append(f"life {play.lives} failed: {error!r}")
+        found += cast.problems() + play.failures + rules.while_running(cast.history)
+    return found
+
+
+def judged(cast: Cast, found: list[str]) -> Callable[[Life], Coroutine[Any, Any, None]]:
+    async def story(life: Life) -> None:
+        await cast.judge(life)
+        found.extend(rules.everything(cast.history))
+        await cast.part(life)
+
+    return story
+
+
+def test_the_recorded_load_is_the_same_every_time() -> None:
+    first, second = (world(seed) for seed in (3, 4))
+    one, other = Cast(), Cast()
+    first.live(one.play)
+    second.live(other.play)
+    assert (first.files.calls, first.passes) == (second.files.calls, second.passes) == recorded()
+    assert one.history.deliveries == other.history.deliveries
+
+
+def test_the_recorded_load_rolls_trims_and_frees() -> None:
+    engines: list[LocalLedgers] = []
+
+    def watched(engine: LocalLedgers) -> LocalLedgers:
+        engines.append(engine)
+        return engine
+
+    play = world(0, ledgers=watched)
+    assert findings(play) == []
+    calls, passes = recorded()
+    assert calls > 300
+    assert passes > 300
+    assert engines[0].journal._sequence > 5  # segments were begun
+    assert engines[0].space.copied_bytes > 0  # some copied away
+    assert engines[0].space.freed > 1  # and given back
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_power_cut_at_any_write_or_sync_loses_nothing_acknowledged(seed: int) -> None:
+    for call in range(1, recorded()[0] + 1):
+        files = ForgetfulFiles(seed * 10_000 + call, crash_at=call, flips=(seed + call) % 2 == 0)
+        assert findings(world(call, files=files)) == [], f"seed {seed}, call {call}"
+
+
+def test_a_power_cut_at_any_step_of_the_metadata_store_loses_nothing_acknowledged() -> None:
+    for step in range(recorded()[1]):
+        assert findings(world(step), cut_at=step) == [], f"step {step}"
+
+
+# It bites
+
+
+def caught(calls: range, files: type[ForgetfulFiles], **more: object) -> int:
+    """In how many of these cuts the lie was found out."""
+    return sum(bool(findings(world(call, files=files(call, crash_at=call), **more))) for call in calls)
+
+
+def test_a_disk_whose_sync_does_nothing_is_caught() -> None:
+    calls = range(60, recorded()[0], 40)
+    assert caught(calls, Forgetting) > len(calls) // 2
+
+
+def test_a_journal_that_answers_before_the_sync_is_caught() -> None:
+    calls = range(60, recorded()[0], 40)
+    assert caught(calls, ForgetfulFiles, ledgers=Hasty) > len(calls) // 2
+
+
+def test_a_cursor_snapshot_that_claims_more_than_was_acknowledged_is_caught() -> None:
+    found = findings(world(0, ledgers=Overstated))
+    assert any(finding.startswith(("skipped", "missing")) for finding in found)
