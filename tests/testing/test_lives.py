@@ -1,4 +1,4 @@
-"""Lives of a broker in the test's process, as a client beside it sees them: what was acknowledged is there afterwards."""
+"""Lives of a broker in the test's process, as a client beside it sees them: what was acknowledged is there after."""
 
 from __future__ import annotations
 
