@@ -20,6 +20,7 @@ from magnetar.base.errors import Closed
 from magnetar.runtime.disk import RealFiles
 from magnetar.runtime.files import Files
 from magnetar.runtime.lane import Lane
+from magnetar.runtime.portal import Portal, portal
 from magnetar.runtime.runtime import Owner
 
 T = TypeVar("T")
@@ -64,6 +65,10 @@ class RealRuntime:
         if found is None:
             found = self._lanes[lane] = Lane(lane)
         return found.run(work)
+
+    def portal(self) -> Portal:
+        """The loop thread of this process, for callers that cannot await."""
+        return portal()
 
     def mark(self, name: str, **facts: object) -> None:
         for heard in self.marks:
