@@ -15,9 +15,9 @@ PYTEST := $(PY) -m pytest
 
 # Parallel suites share nothing but processors; serial ones start brokers and count what they see.
 PARALLEL := $(wildcard tests/tidy tests/unit tests/contract)
-SERIAL := $(wildcard tests/sim tests/process tests/compat)
+SERIAL := $(wildcard tests/sim tests/process tests/compat tests/testing tests/examples)
 FUZZ := $(wildcard tests/fuzz)
-CODE := $(wildcard src tests simulation benchmarks)
+CODE := $(wildcard src tests simulation benchmarks examples)
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12

@@ -19,7 +19,7 @@ PARAGRAPH_CHARACTERS_MIN = 120  # a room's door: what lives here, what it refuse
 SENTENCE_CHARACTERS_MIN = 30
 VAGUE = re.compile(r"(.*_)?(utils?|helpers?|common|managers?|impl)|base_.*")
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]) + r")\b")
-SPEAKING = ("src/magnetar/cli/", "benchmarks/")  # their standard output is their product
+SPEAKING = ("src/magnetar/cli/", "benchmarks/", "examples/")  # their standard output is their product
 
 
 def no_docstring(source: Source) -> Iterator[str]:
