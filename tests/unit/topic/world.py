@@ -30,8 +30,10 @@ from magnetar.wire.proto import pb
 from magnetar.wire.sends import Sends, gather_sends
 from simulation.inline import InlineRuntime
 from simulation.ledgers import MemoryLedgers
-from simulation.loop import VirtualLoop
 from simulation.store import MemoryStore
+from tests.unit.clock import pass_s, run_on_clock, settle
+
+__all__ = ["pass_s", "settle"]  # from the clock, for those who have a world anyway
 
 TOPIC = "persistent://public/default/orders"
 FRAME_BYTES_MAX = 6 * 1024 * 1024
@@ -351,33 +353,13 @@ def ack(topic: Topic, consumer: Consumer, *positions: Position) -> None:
     consumer.subscription.ack(consumer, [(position, None) for position in positions])
 
 
-async def settle(turns: int = 50) -> None:
-    """Let everything that is ready run."""
-    for _ in range(turns):
-        await asyncio.sleep(0)
-
-
-async def pass_s(seconds: float) -> None:
-    """The clock moves, and everything that is due by then has run."""
-    loop = asyncio.get_running_loop()
-    reached = loop.create_future()
-    loop.call_later(seconds, reached.set_result, None)
-    await reached
-    await settle()
-
-
 def run(body: Callable[[World], Coroutine[Any, Any, None]]) -> None:
     """The story on a virtual clock."""
-    complaints: list[dict[str, Any]] = []
 
     async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
         await body(World())
-        await settle()
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(main())
-    assert not complaints, complaints
+    run_on_clock(main)
 
 
 def _no_files() -> Any:

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 
 class Delay:
-    __slots__ = ("_alarm_ms", "_ripe", "_topic", "index")
+    __slots__ = ("_alarm_ms", "_cancel", "_ripe", "_topic", "index")
 
     def __init__(self, topic: Topic, ripe: Callable[[list[Position]], None]) -> None:
         self._topic = topic
         self._ripe = ripe
         self._alarm_ms: int | None = None
+        self._cancel: Callable[[], None] | None = None
         self.index = Delayed()
 
     def holds(self, run: Run, index: int) -> bool:
@@ -43,19 +44,26 @@ class Delay:
 
     def clear(self) -> None:
         self.index = Delayed()
+        self._silence()
+
+    def _silence(self) -> None:
         self._alarm_ms = None
+        if self._cancel is not None:
+            self._cancel()
+            self._cancel = None
 
     def _set_alarm(self) -> None:
         due = self.index.next_due_ms()
         if due is None or (self._alarm_ms is not None and self._alarm_ms <= due):
             return
+        self._silence()
         self._alarm_ms = due
-        self._topic.later(min(DELAY_ALARM_S_MAX, max(0.0, (due - self._topic.runtime.wall()) / 1000)), self._rang, due)
+        delay_s = min(DELAY_ALARM_S_MAX, max(0.0, (due - self._topic.runtime.wall()) / 1000))
+        self._cancel = self._topic.later(delay_s, self._rang)
 
-    def _rang(self, due: int) -> None:
-        if self._alarm_ms != due:
-            return  # an earlier alarm was set, or everything was cleared
+    def _rang(self) -> None:
         self._alarm_ms = None
+        self._cancel = None
         positions = self.index.due(self._topic.runtime.wall(), DELAYED_DUE_MAX)
         self._set_alarm()
         if positions:

@@ -68,19 +68,22 @@ class Source:
         try:
             run = await topic.managed.read(start, BACKLOG_READ_BYTES_MAX, BACKLOG_READ_ENTRIES_MAX)
             self.failed = None
-        except NotFound:
-            run = None  # trimmed or deleted under us: the next take starts at what is left
         except MagnetarError as error:
-            # Bytes lie or the disk does not answer: skip nothing, say so once, look again later.
-            if self.failed is None:
-                log.error("read failed", topic=str(topic.name), position=str(start), error=str(error))
-            self.failed = error
-            topic.later(READ_RETRY_S, self._again)
-            return
+            if not isinstance(error, NotFound) or topic.managed.has(start):
+                self._put_off(start, error)
+                return
+            run = None  # trimmed or deleted under us: the next take starts at what is left
         self.reading = False
         if generation == self._generation:
             self._block = run
         self._arrived()
+
+    def _put_off(self, start: Position, error: MagnetarError) -> None:
+        """Bytes lie or the disk does not answer: skip nothing, say so once, look again later."""
+        if self.failed is None:
+            log.error("read failed", topic=str(self._topic.name), position=str(start), error=str(error))
+        self.failed = error
+        self._topic.later(READ_RETRY_S, self._again)
 
     def _again(self) -> None:
         self.reading = False

@@ -1,0 +1,377 @@
+"""Key_Shared: each key at one consumer, in order, however consumers join, leave, nack and stall."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from magnetar.base.hashes import key_shared_slot, murmur3
+from magnetar.base.ids import Position
+from magnetar.base.limits import KEYED_LOOKAHEAD_ENTRIES_MAX
+from magnetar.topic.consumer import Consumer, KeyShared
+from magnetar.topic.dispatch.keyed import Keyed
+from magnetar.topic.subscription import KEY_SHARED
+from magnetar.topic.topic import Topic
+from tests.unit.topic.world import Out, World, ack, an_entry, run, settle, subscription_of
+
+
+def keyed(topic: Topic) -> Keyed:
+    dispatcher = subscription_of(topic).dispatcher
+    assert isinstance(dispatcher, Keyed)
+    return dispatcher
+
+
+async def publish(world: World, topic: Topic, *keys: str) -> list[Position]:
+    """Messages `key:place`."""
+    return await world.store(topic, *[an_entry(f"{key}:{place}", partition_key=key) for place, key in enumerate(keys)])
+
+
+def owner_of(topic: Topic, key: str) -> Consumer:
+    selector = keyed(topic).selector
+    found = selector.select(selector.slot(murmur3(key.encode())))
+    assert found is not None
+    return found
+
+
+def keys_of(topic: Topic, consumer: Consumer, wanted: int = 1) -> list[str]:
+    found = [key for key in map(str, range(5000)) if owner_of(topic, key) is consumer]
+    return found[:wanted]
+
+
+@pytest.mark.parametrize("ring", [True, False])
+def test_every_key_goes_to_its_owner_in_order(ring: bool) -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic(key_shared_ring=ring)
+        outs = [Out(number) for number in range(4)]
+        consumers = [await world.consumer(topic, out, f"c{n}", kind=KEY_SHARED) for n, out in enumerate(outs)]
+        for consumer in consumers:
+            consumer.flow(1000)
+        await publish(world, topic, *[str(number % 20) for number in range(100)])
+        seen: dict[str, list[int]] = {}
+        for out, consumer in zip(outs, consumers, strict=True):
+            for text in out.texts:
+                key, place = text.split(":")
+                assert owner_of(topic, key) is consumer
+                seen.setdefault(key, []).append(int(place))
+        assert sum(map(len, seen.values())) == 100
+        assert all(places == sorted(places) for places in seen.values())
+
+    run(body)
+
+
+def test_a_newcomer_gets_a_key_only_when_the_old_owner_has_acknowledged_it() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        old, new = Out(1), Out(2)
+        first = await world.consumer(topic, old, "c1", kind=KEY_SHARED, permits=100)
+        second = await world.consumer(topic, new, "c2", kind=KEY_SHARED)
+        [key] = keys_of(topic, second)
+        topic.remove_consumer(second)
+        [position] = await publish(world, topic, key)
+        again = await world.consumer(topic, new, "c2", kind=KEY_SHARED, permits=100)
+        assert owner_of(topic, key) is again
+        await publish(world, topic, key, key)
+        assert len(old.texts) == 1
+        assert new.texts == []  # held back behind the one that is unacknowledged elsewhere
+        ack(topic, first, position)
+        assert len(new.texts) == 2
+
+    run(body)
+
+
+def test_other_keys_flow_past_one_that_is_held_back() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        old, new = Out(1), Out(2)
+        first = await world.consumer(topic, old, "c1", kind=KEY_SHARED, permits=1000)
+        second = await world.consumer(topic, new, "c2", kind=KEY_SHARED)
+        held, free = keys_of(topic, second, 2)
+        [mine] = keys_of(topic, first)
+        topic.remove_consumer(second)
+        await publish(world, topic, held)
+        await world.consumer(topic, new, "c2", kind=KEY_SHARED, permits=1000)
+        old.clear()
+        await publish(world, topic, held, free, mine)
+        assert new.texts == [f"{free}:1"]
+        assert old.texts == [f"{mine}:2"]
+
+    run(body)
+
+
+def test_what_a_leaving_consumer_held_goes_to_the_new_owners_in_order() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        gone, left = Out(1), Out(2)
+        leaver = await world.consumer(topic, gone, "c1", kind=KEY_SHARED, permits=1000)
+        await publish(world, topic, "a", "b", "a", "b")
+        await world.consumer(topic, left, "c2", kind=KEY_SHARED, permits=1000)
+        topic.remove_consumer(leaver)
+        await settle()
+        assert [text for text in left.texts if text.startswith("a")] == ["a:0", "a:2"]
+        assert [text for text in left.texts if text.startswith("b")] == ["b:1", "b:3"]
+        assert {one.redelivery for one in left.delivered} == {1}
+
+    run(body)
+
+
+def test_a_nacked_message_is_not_overtaken_by_a_newer_one_of_its_key() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        out = Out()
+        consumer = await world.consumer(topic, out, kind=KEY_SHARED, permits=1)
+        [position] = await publish(world, topic, "a")
+        subscription_of(topic).redeliver(consumer, [position])
+        await world.store(topic, an_entry("a:later", partition_key="a"))
+        consumer.flow(2)
+        await settle()
+        assert out.texts == ["a:0", "a:0", "a:later"]
+        assert out.delivered[1].redelivery == 1
+
+    run(body)
+
+
+def test_the_ordering_key_decides_before_the_partition_key() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        outs = [Out(number) for number in range(3)]
+        consumers = [
+            await world.consumer(topic, out, f"c{n}", kind=KEY_SHARED, permits=100) for n, out in enumerate(outs)
+        ]
+        await world.store(topic, *[an_entry(str(n), partition_key=str(n), ordering_key=b"the one") for n in range(20)])
+        owner = owner_of(topic, "the one")
+        assert [len(out.texts) for out in outs] == [20 if consumer is owner else 0 for consumer in consumers]
+
+    run(body)
+
+
+def test_sticky_ranges_take_their_slots_and_nobodys_slots_wait_for_somebody() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        low, high = Out(1), Out(2)
+        ranges = KeyShared(sticky=True, ranges=[(0, 32767)], out_of_order=False)
+        await world.consumer(topic, low, kind=KEY_SHARED, permits=1000, key_shared=ranges)
+        keys = [str(number) for number in range(60)]
+        await publish(world, topic, *keys)
+        lower = [key for key in keys if key_shared_slot(murmur3(key.encode())) <= 32767]
+        assert [text.split(":")[0] for text in low.texts] == lower
+        rest = KeyShared(sticky=True, ranges=[(32768, 65535)], out_of_order=False)
+        await world.consumer(topic, high, kind=KEY_SHARED, permits=1000, key_shared=rest)
+        await settle()
+        assert [text.split(":")[0] for text in high.texts] == [key for key in keys if key not in lower]
+
+    run(body)
+
+
+def test_only_so_many_entries_are_read_past_a_key_that_waits() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        sleepy = Out(1)
+        consumer = await world.consumer(topic, sleepy, "c1", kind=KEY_SHARED, permits=1)
+        other = await world.consumer(topic, Out(2), "c2", kind=KEY_SHARED, permits=10)
+        [key] = keys_of(topic, consumer)
+        count = KEYED_LOOKAHEAD_ENTRIES_MAX + 500
+        body_of = an_entry("m", partition_key=key)
+        for _ in range(0, count, 500):
+            await world.store(topic, *[body_of] * 500)
+        await settle()
+        dispatcher = keyed(topic)
+        assert dispatcher.guard.waiting() <= KEYED_LOOKAHEAD_ENTRIES_MAX
+        assert dispatcher.read_position <= topic.managed.last
+        [free] = keys_of(topic, other)
+        await publish(world, topic, free)
+        consumer.flow(count)
+        for _ in range(20):
+            await settle()
+        assert len(sleepy.texts) == count
+        assert dispatcher.guard.waiting() == 0
+
+    run(body)
+
+
+def test_acknowledging_what_waits_makes_room_to_read_on() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        consumer = await world.consumer(topic, Out(1), "c1", kind=KEY_SHARED, permits=1)
+        out = Out(2)
+        other = await world.consumer(topic, out, "c2", kind=KEY_SHARED, permits=10)
+        [mine] = keys_of(topic, consumer)
+        [free] = keys_of(topic, other)
+        positions: list[Position] = []
+        for _ in range(0, KEYED_LOOKAHEAD_ENTRIES_MAX + 1, 500):
+            positions += await world.store(topic, *[an_entry("m", partition_key=mine)] * 500)
+        await publish(world, topic, free)
+        assert out.texts == []
+        ack(topic, other, *positions[1:])  # as clearing a backlog by ids would
+        for _ in range(20):
+            await settle()
+        assert out.texts == [f"{free}:0"]
+
+    run(body)
+
+
+def test_messages_without_a_key_are_spread() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        outs = [Out(1), Out(2)]
+        for number, out in enumerate(outs):
+            await world.consumer(topic, out, f"c{number}", kind=KEY_SHARED, permits=1000)
+        await world.store(topic, *[an_entry(str(n), n) for n in range(40)])
+        assert all(out.texts for out in outs)
+        assert sum(len(out.texts) for out in outs) == 40
+
+    run(body)
+
+
+def test_what_is_given_back_is_read_again_from_files() -> None:
+    async def body(world: World) -> None:
+        topic = await world.without_cache().topic()
+        out = Out()
+        consumer = await world.consumer(topic, out, kind=KEY_SHARED, permits=1000)
+        positions = await publish(world, topic, *[str(number % 5) for number in range(40)])
+        await settle()
+        out.clear()
+        subscription_of(topic).redeliver(consumer, positions[3:30:9])
+        await settle()
+        assert [one.position for one in out.delivered] == positions[3:30:9]
+
+    run(body)
+
+
+# Everything at once
+
+
+class Watch:
+    """Judges every delivery at the moment it is written: who else holds the key, and what older one waits."""
+
+    def __init__(self) -> None:
+        self.stored: dict[str, list[Position]] = {}
+        self.key_of: dict[Position, str] = {}
+        self.acked: set[Position] = set()
+        self.held: dict[Position, int] = {}  # position -> generation of the consumer's outlet
+        self.deliveries = 0
+
+    def store(self, key: str, position: Position) -> None:
+        self.stored.setdefault(key, []).append(position)
+        self.key_of[position] = key
+
+    def delivered(self, generation: int, position: Position) -> None:
+        self.deliveries += 1
+        assert position not in self.held, "delivered while somebody holds it"
+        assert position not in self.acked, "delivered after its acknowledgement"
+        for other in self.stored[self.key_of[position]]:
+            assert self.held.get(other, generation) == generation, f"{other} of the same key is with another consumer"
+            if other < position and other not in self.acked:
+                assert other in self.held, f"{other} is older, of the same key, and still waits"
+        self.held[position] = generation
+
+    def of(self, generation: int) -> list[Position]:
+        return sorted(position for position, holder in self.held.items() if holder == generation)
+
+    def release(self, generation: int) -> None:
+        for position in self.of(generation):
+            del self.held[position]
+
+
+class WatchedOut(Out):
+    def __init__(self, generation: int, watch: Watch) -> None:
+        super().__init__(generation)
+        self._watch = watch
+        self._seen = 0
+
+    def look(self) -> None:
+        found = self.delivered
+        for one in found[self._seen :]:
+            self._watch.delivered(self.generation, one.position)
+        self._seen = len(found)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_joins_leaves_acks_and_nacks_never_put_a_key_at_two_consumers(seed: int) -> None:
+    async def body(world: World) -> None:
+        rng = random.Random(seed)
+        if seed % 3 == 0:
+            world = world.without_cache()
+        topic = await world.topic(key_shared_ring=seed % 2 == 0, unacked_per_consumer_max=rng.choice([0, 5, 40]))
+        await topic.subscriptions.create("s", topic.managed.before(topic.managed.first))
+        watch = Watch()
+        crew: dict[Consumer, WatchedOut] = {}
+        generations = 0
+
+        def look() -> None:
+            for out in crew.values():
+                out.look()
+
+        async def join() -> None:
+            nonlocal generations
+            generations += 1
+            out = WatchedOut(generations, watch)
+            made = await world.consumer(topic, out, f"c{generations}", kind=KEY_SHARED)
+            crew[made] = out
+            made.flow(rng.choice([1, 3, 20]))
+
+        for _ in range(150):
+            action = rng.random()
+            consumer = rng.choice(list(crew)) if crew else None
+            if action < 0.35:
+                keys = [f"k{rng.randrange(50)}" for _ in range(rng.randrange(1, 12))]
+                look()
+                bodies = [an_entry(key, partition_key=key) for key in keys]
+                # Known to the watch before anything can be delivered: positions of one ledger follow each other.
+                last = topic.managed.last
+                ledger, entry = (last.ledger, last.entry + 1) if topic.managed.entries else (None, 0)
+                if ledger is not None:
+                    for place, key in enumerate(keys):
+                        watch.store(key, Position(ledger, entry + place))
+                positions = await world.store(topic, *bodies)
+                if ledger is None:
+                    for key, position in zip(keys, positions, strict=True):
+                        watch.store(key, position)
+                assert all(watch.key_of[p] == key for p, key in zip(positions, keys, strict=True))
+            elif consumer is None or (action < 0.45 and len(crew) < 8):
+                await join()
+            elif action < 0.52:
+                look()
+                out = crew.pop(consumer)
+                watch.release(out.generation)
+                topic.remove_consumer(consumer)
+            elif action < 0.75:
+                look()
+                mine = watch.of(crew[consumer].generation)
+                chosen = rng.sample(mine, min(len(mine), rng.randrange(1, 8)))
+                for position in chosen:
+                    watch.acked.add(position)
+                    del watch.held[position]
+                ack(topic, consumer, *chosen)
+            elif action < 0.88:
+                look()
+                mine = watch.of(crew[consumer].generation)
+                chosen = rng.sample(mine, min(len(mine), rng.randrange(1, 4)))
+                for position in chosen if chosen != mine else mine:
+                    del watch.held[position]
+                subscription_of(topic).redeliver(consumer, chosen)
+            else:
+                consumer.flow(rng.randrange(1, 10))
+            await settle(rng.choice([0, 1, 5]))
+            look()
+        if not crew:
+            await join()
+        for _ in range(400):
+            for consumer, out in crew.items():
+                consumer.flow(50)
+                await settle(20)
+                look()
+                mine = watch.of(out.generation)
+                for position in mine:
+                    watch.acked.add(position)
+                    del watch.held[position]
+                ack(topic, consumer, *mine)
+            if len(watch.acked) == len(watch.key_of):
+                break
+        assert len(watch.acked) == len(watch.key_of), "something was lost"
+        assert subscription_of(topic).backlog == 0
+        assert keyed(topic).guard.waiting() == 0
+        assert keyed(topic).guard.held() == 0
+        assert watch.deliveries >= len(watch.key_of)
+
+    run(body)
