@@ -32,16 +32,15 @@ class Decoder(Protocol[T_co]):
 class Delivery:
     """One entry as it was delivered to one consumer: shared by all messages in it.
 
-    `size` is the number of messages of a batch, 0 for a single message. `left` has a bit set for each message of the
-    batch that is not acknowledged yet, which is what an acknowledgement of part of a batch says on the wire. `chunks`
-    are the positions of all chunks of a chunked message, the last of which is the delivery's own.
+    `size` is the number of messages of a batch, 0 for a single message. `unacked` has a bit set for each
+    message of a batch that was not acknowledged when it was delivered. `chunks` are the positions of all chunks of a
+    chunked message, the last of which is the delivery's own.
     """
 
     __slots__ = (
         "chunks",
         "entry",
         "ledger",
-        "left",
         "metadata",
         "partition",
         "redelivery_count",
@@ -49,6 +48,7 @@ class Delivery:
         "size",
         "source",
         "topic",
+        "unacked",
     )
 
     def __init__(
@@ -72,7 +72,7 @@ class Delivery:
         self.redelivery_count = redelivery_count
         self.source = source  # the consumer of the one topic it came through
         self.size = 0
-        self.left = 1
+        self.unacked = 0
         self.chunks: list[tuple[int, int]] | None = None
 
 

@@ -1,0 +1,399 @@
+"""A consumer: messages of one topic, of its partitions, of several topics or of all that match a pattern.
+
+What users hold. Messages are received, iterated over or handed to a listener, and acknowledged one by one, up to one,
+or negatively. A receive that is cancelled has taken nothing. Acknowledging is grouped and cannot fail unless its
+receipt is asked for; whatever was not acknowledged comes again. Every call belongs to one loop; nothing here blocks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from magnetar.base.errors import Closed, MagnetarError, Misuse, Sealed
+from magnetar.base.names import topic_name
+from magnetar.client import seeking
+from magnetar.client.counters import Counters
+from magnetar.client.deadletter import retry_topic
+from magnetar.client.graveyard import MakeOutbox, Undertaker
+from magnetar.client.inbox import Inbox
+from magnetar.client.lookup import Lookup
+from magnetar.client.message import Message, MessageId
+from magnetar.client.multi import Parts
+from magnetar.client.part import Part
+from magnetar.client.pattern import Discovery, TopicPattern
+from magnetar.client.receive import Receiver
+from magnetar.client.schemas import Schema
+from magnetar.client.start import Start
+from magnetar.client.subscribing import Subscribing, Topics
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+
+log = get("client.consumer")
+
+T = TypeVar("T")
+
+BATCH_MESSAGES_MAX = 100
+BATCH_BYTES_MAX = 10 * 1024 * 1024
+BATCH_WAIT_S = 0.1
+
+Listener = Callable[["Consumer[Any]", Message[Any]], Awaitable[None] | None]
+OnActive = Callable[["Consumer[Any]", str, bool], None]  # consumer, topic, is it the active one now
+
+
+class Consumer(Generic[T]):
+    """Made by `Client.subscribe`. `async for message in consumer` ends when the topic was terminated and everything in
+    it is acknowledged, or when the consumer is closed.
+    """
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topics: Topics,
+        asked: Subscribing,
+        *,
+        schema: Schema[T],
+        make_outbox: MakeOutbox | None = None,
+        listener: Listener | None = None,
+        on_active: OnActive | None = None,
+        closed: Callable[[Any], None] | None = None,
+    ) -> None:
+        self.asked = asked
+        self.counters = Counters()
+        self.closed = False
+        self._lookup = lookup
+        self._runtime = lookup.pool.runtime
+        self._named = topics
+        self._schema = schema
+        self._listener = listener
+        self._on_active = on_active
+        self._forget = closed
+        self._inbox = Inbox(asked.queue_bytes)
+        self._receiver = Receiver(self._inbox)
+        self._watch = asked.ack_timeout_s > 0
+        self._undertaker: Undertaker | None = None
+        if make_outbox is not None and (asked.dead_letters is not None or asked.retry):
+            self._undertaker = Undertaker(asked, self._runtime, make_outbox, self.counters)
+        self._parts = Parts(lookup, asked, self._new_part)
+        self._discovery: Discovery | None = None
+        self._owner = Owner(f"consumer {asked.subscription}", self._failed)
+
+    # Receiving
+
+    async def receive(self, timeout_s: float | None = None) -> Message[T]:
+        """The next message. `NoMessage` if none came in time, `Sealed` behind the last message of terminated topics."""
+        message = self._inbox.take()
+        if message is None:
+            message = await self._receiver.next(timeout_s)
+        if self._watch:
+            message._delivery.source.redelivery.taken(message)
+        return message
+
+    async def receive_batch(
+        self,
+        messages_max: int = BATCH_MESSAGES_MAX,
+        *,
+        bytes_max: int = BATCH_BYTES_MAX,
+        timeout_s: float = BATCH_WAIT_S,
+    ) -> list[Message[T]]:
+        """As many messages as come until one of the bounds is reached; none at all if the time is over first."""
+        if messages_max < 1 or bytes_max < 1:
+            raise Misuse("a batch holds at least one message", messages_max=messages_max, bytes_max=bytes_max)
+        batch = await self._receiver.batch(messages_max, bytes_max, timeout_s)
+        if self._watch:
+            for message in batch:
+                message._delivery.source.redelivery.taken(message)
+        return batch
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message[T]:
+        message = self._inbox.take()
+        if message is None:
+            try:
+                message = await self._receiver.next(None)
+            except (Sealed, Closed):
+                raise StopAsyncIteration from None
+        if self._watch:
+            message._delivery.source.redelivery.taken(message)
+        return message
+
+    # Acknowledging
+
+    async def acknowledge(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
+        """This one is done. With `confirm` the broker's receipt is awaited (of a batch that is acknowledged as a whole:
+        once the last of it is); if that fails it is not known whether it arrived, and it is sent again later.
+        """
+        if isinstance(message, Message):
+            part = self._source(message)
+            part.ack(message)
+        else:
+            part = self._part_of(message)
+            part.ack_id(message)
+        self.counters.acks += 1
+        if confirm:
+            await part.confirm()
+
+    async def acknowledge_cumulative(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
+        """This one and all before it, of the same topic or partition. EXCLUSIVE and FAILOVER only."""
+        if isinstance(message, Message):
+            part = self._source(message)
+            delivery = message._delivery
+            part.ack_until(delivery.ledger, delivery.entry, message.batch_index, delivery.size, delivery.unacked)
+        else:
+            part = self._part_of(message)
+            size = max(message.batch_size, message.batch_index + 1)
+            part.ack_until(message.ledger, message.entry, message.batch_index, size, (1 << size) - 1)
+        self.counters.acks += 1
+        if confirm:
+            await part.confirm()
+
+    async def negative_acknowledge(self, message: Message[T] | MessageId) -> None:
+        """Not done: deliver it again, after the wait that `nack` says."""
+        if isinstance(message, Message):
+            delivery = message._delivery
+            part = self._source(message)
+            part.redelivery.nack((delivery.ledger, delivery.entry), delivery.redelivery_count)
+        else:
+            self._part_of(message).redelivery.nack((message.ledger, message.entry), 0)
+
+    async def reconsume_later(
+        self, message: Message[T], delay_s: float, *, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Put it off through the retry topic; after too many times it goes to the dead letters. Needs `retry=True`."""
+        if self._undertaker is None or not self.asked.retry:
+            raise Misuse("reconsume_later needs a consumer with retry=True")
+        self._source(message)
+        await self._undertaker.put_off(message, delay_s, properties)
+
+    async def redeliver_unacknowledged(self) -> None:
+        """Everything received and not acknowledged, again and now; messages not taken yet come again too."""
+        for part in list(self._parts.by_topic.values()):
+            part.redelivery.all()
+
+    # Moving about
+
+    async def seek(self, to: MessageId | int | datetime, *, inclusive: bool = False) -> None:
+        """To behind a message (or to itself: `inclusive`), or to the first message published at or after a time, given
+        in milliseconds since 1970. Of several topics all are moved, except by the id of a message of one of them.
+        """
+        parts = list(self._parts.by_topic.values())
+        target: Start | int
+        if isinstance(to, MessageId):
+            target = Start(to, inclusive)
+            if not target.open:
+                parts = [self._part_of(to)]
+        else:
+            target = round(to.timestamp() * 1000) if isinstance(to, datetime) else to
+        self._check()
+        self._receiver.end(None)
+        await asyncio.gather(*(seeking.seek(part, self._runtime, target, self._lookup.timeout_s) for part in parts))
+
+    async def last_message_id(self) -> MessageId:
+        """Of the one topic of this consumer; ledger and entry are -1 if there is none."""
+        found = await self.last_message_ids()
+        if len(found) != 1:
+            raise Misuse("a consumer of several topics has several last messages: last_message_ids")
+        return found[0]
+
+    async def last_message_ids(self) -> list[MessageId]:
+        """Of every topic and partition; each id says its topic."""
+        self._check()
+        asked = (
+            seeking.last_message(part, self._runtime, self._lookup.timeout_s) for part in self._parts.by_topic.values()
+        )
+        return [last for last, _ in await asyncio.gather(*asked)]
+
+    async def has_message_available(self) -> bool:
+        """Is there anything behind what was taken last?"""
+        if self._inbox.count:
+            return True
+        self._check()
+        asked = (
+            seeking.has_message(part, self._runtime, self._lookup.timeout_s) for part in self._parts.by_topic.values()
+        )
+        return any(await asyncio.gather(*asked))
+
+    def pause(self) -> None:
+        """Ask brokers for nothing more until `resume`; what was asked for still comes."""
+        for part in self._parts.by_topic.values():
+            part.pause(True)
+
+    def resume(self) -> None:
+        for part in self._parts.by_topic.values():
+            part.pause(False)
+
+    # What it is
+
+    @property
+    def subscription(self) -> str:
+        return self.asked.subscription
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics it consumes now; partitioned ones count once."""
+        return self._parts.topics
+
+    @property
+    def partitions(self) -> list[str]:
+        """What it is attached to, each partition by its own name."""
+        return list(self._parts.by_topic)
+
+    @property
+    def connected(self) -> bool:
+        """Is every part attached to its broker at this moment?"""
+        return all(part.connection is not None for part in self._parts.by_topic.values())
+
+    @property
+    def is_active(self) -> bool:
+        """Of a FAILOVER subscription: is it the one that gets messages, of at least one topic?"""
+        return any(part.is_active for part in self._parts.by_topic.values())
+
+    @property
+    def reached_end(self) -> bool:
+        """Were all its topics terminated, and is everything in them acknowledged?"""
+        parts = self._parts.by_topic.values()
+        return bool(parts) and all(part.at_end for part in parts)
+
+    @property
+    def queued(self) -> int:
+        """Messages received and not taken yet."""
+        return self._inbox.count
+
+    # Life
+
+    async def start(self) -> None:
+        """Attach to everything; called once, by whoever made it."""
+        timeout_s = self._lookup.timeout_s
+        try:
+            if isinstance(self._named, re.Pattern):
+                pattern = TopicPattern.of(self._named)
+                self._discovery = Discovery(self._lookup, pattern, self._parts, self.asked.discovery_s)
+                await self._discovery.start(timeout_s)
+            else:
+                await self._parts.start(self._names(), timeout_s)
+        except BaseException:
+            await self.close()
+            raise
+        if self._listener is not None:
+            self._runtime.spawn(self._owner, self._listen(self._listener))
+
+    async def unsubscribe(self, *, force: bool = False) -> None:
+        """Delete the subscription, and close."""
+        self._check()
+        for part in list(self._parts.by_topic.values()):
+            await part.unsubscribe(force=force)
+        await self.close()
+
+    async def close(self) -> None:
+        """Send the acknowledgements that wait, and leave. Messages not taken or not acknowledged go to others."""
+        if self.closed:
+            return
+        self.closed = True
+        self._receiver.end(Closed("the consumer is closed", subscription=self.asked.subscription))
+        try:
+            await self._owner.close()
+            if self._undertaker is not None:
+                await self._undertaker.close()
+            if self._discovery is not None:
+                await self._discovery.close()
+        finally:
+            await self._parts.close()
+            if self._forget is not None:
+                self._forget(self)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Inside
+
+    def _names(self) -> list[str]:
+        assert not isinstance(self._named, re.Pattern)
+        named = [self._named] if isinstance(self._named, str) else list(self._named)
+        if not named:
+            raise Misuse("a consumer has at least one topic")
+        full = [str(topic_name(topic)) for topic in named]
+        if self.asked.retry:
+            full += [str(topic_name(retry_topic(self.asked, topic))) for topic in full]
+        return list(dict.fromkeys(full))
+
+    def _new_part(self, topic: str, asked: Subscribing, queue: int) -> Part:
+        return Part(
+            self._lookup,
+            topic,
+            asked,
+            inbox=self._inbox,
+            receiver=self._receiver,
+            counters=self.counters,
+            consumer=self,
+            schema=self._schema,
+            schema_info=self._schema.info(),
+            queue_messages=queue,
+            on_active=self._told_active,
+            on_end=self._told_end,
+            on_failed=self._told_failed,
+            graveyard=self._undertaker,
+        )
+
+    def _source(self, message: Message[Any]) -> Part:
+        part: Part = message._delivery.source
+        if part.consumer is not self:
+            raise Misuse("the message was received by another consumer", topic=message.topic)
+        self._check()
+        return part
+
+    def _part_of(self, message_id: MessageId) -> Part:
+        """The one topic an id is of: it says so itself, or there is only one."""
+        self._check()
+        parts = self._parts.by_topic
+        part = parts.get(message_id.topic)
+        if part is None and len(parts) == 1:
+            part = next(iter(parts.values()))
+        if part is None and len(self._parts.topics) == 1 and message_id.partition >= 0:
+            part = parts.get(f"{self._parts.topics[0]}-partition-{message_id.partition}")
+        if part is None:
+            raise Misuse("the id does not say which of the consumer's topics it is of", id=str(message_id))
+        return part
+
+    def _check(self) -> None:
+        if self.closed:
+            raise Closed("the consumer is closed", subscription=self.asked.subscription)
+
+    async def _listen(self, listener: Listener) -> None:
+        async for message in self:
+            try:
+                answer = listener(self, message)
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception as error:  # the listener's own: its message comes again, the others go on
+                log.crashed("listener failed", error, id=message.id, topic=message.topic)
+                await self.negative_acknowledge(message)
+
+    def _told_active(self, part: Part, is_active: bool) -> None:
+        log.info("active" if is_active else "inactive", topic=part.topic, subscription=self.asked.subscription)
+        if self._on_active is not None:
+            self._on_active(self, part.topic, is_active)
+
+    def _told_end(self, part: Part) -> None:
+        log.info("end of topic", topic=part.topic, subscription=self.asked.subscription)
+        if self.reached_end:
+            self._receiver.end(Sealed("the topic is terminated and everything in it was received"))
+
+    def _told_failed(self, part: Part, error: MagnetarError) -> None:
+        log.warning("consumer ended", topic=part.topic, why=error)
+        if all(other.failed is not None for other in self._parts.by_topic.values()):
+            self._receiver.end(error)
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        log.crashed("consumer failed", error, name=name)

@@ -1,0 +1,34 @@
+"""What one consumer counts: plain numbers on the path of messages, read by whoever wants to show them."""
+
+from __future__ import annotations
+
+
+class Counters:
+    """What one consumer counts; plain numbers, read by whoever wants them."""
+
+    __slots__ = (
+        "acks",
+        "attaches",
+        "bytes",
+        "chunks_given_up",
+        "dead_letters",
+        "discarded",
+        "duplicates",
+        "messages",
+        "nacks",
+        "redeliveries_asked",
+        "timeouts",
+    )
+
+    def __init__(self) -> None:
+        self.messages = 0  # received, before anybody took them
+        self.bytes = 0
+        self.acks = 0
+        self.nacks = 0
+        self.timeouts = 0
+        self.redeliveries_asked = 0
+        self.duplicates = 0
+        self.discarded = 0  # entries that could not be opened
+        self.chunks_given_up = 0
+        self.dead_letters = 0
+        self.attaches = 0

@@ -1,0 +1,54 @@
+"""Names and properties of dead-letter and retry topics, as Pulsar's own clients write them. Decides only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from magnetar.base.names import topic_name
+from magnetar.client.message import Message
+from magnetar.client.subscribing import Subscribing
+
+REAL_TOPIC = "REAL_TOPIC"
+REAL_SUBSCRIPTION = "REAL_SUBSCRIPTION"
+ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+RECONSUME_TIMES = "RECONSUMETIMES"
+DELAY_TIME = "DELAY_TIME"
+
+
+def dead_letter_topic(asked: Subscribing, topic: str) -> str:
+    if asked.dead_letters is not None and asked.dead_letters.topic:
+        return asked.dead_letters.topic
+    return f"{topic_name(topic).partitioned_name}-{asked.subscription}-DLQ"
+
+
+def retry_topic(asked: Subscribing, topic: str) -> str:
+    if asked.dead_letters is not None and asked.dead_letters.retry_topic:
+        return asked.dead_letters.retry_topic
+    return f"{topic_name(topic).partitioned_name}-{asked.subscription}-RETRY"
+
+
+def origin(message: Message[Any]) -> str:
+    """The topic a message was first published to: a retried one remembers it."""
+    return message.properties.get(REAL_TOPIC, message.topic)
+
+
+def buried(message: Message[Any], subscription: str) -> dict[str, str]:
+    """The properties of a dead letter: its own, and where it came from."""
+    return {
+        REAL_TOPIC: message.topic,
+        REAL_SUBSCRIPTION: subscription,
+        ORIGIN_MESSAGE_ID: str(message.id),
+        **message.properties,
+    }
+
+
+def retried(
+    message: Message[Any], subscription: str, delay_ms: int, properties: Mapping[str, str] | None
+) -> tuple[int, dict[str, str]]:
+    """How often it will have been put off, and its properties then."""
+    found = {**buried(message, subscription), **(properties or {})}
+    times = int(found[RECONSUME_TIMES]) + 1 if found.get(RECONSUME_TIMES, "").isdigit() else 1
+    found[RECONSUME_TIMES] = str(times)
+    found[DELAY_TIME] = str(delay_ms)
+    return times, found

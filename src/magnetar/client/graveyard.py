@@ -1,0 +1,135 @@
+"""Messages on their way to a dead-letter or retry topic: published there first, acknowledged here after that.
+
+If the publication fails, or nobody knows whether it succeeded, the message is not acknowledged and comes again: it may
+then be in that topic twice, never not at all. Producers are made when first needed and kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from magnetar.base.errors import MagnetarError, Misuse
+from magnetar.base.limits import DEAD_LETTERS_MAX
+from magnetar.client.counters import Counters
+from magnetar.client.deadletter import buried, dead_letter_topic, origin, retried, retry_topic
+from magnetar.client.message import Message, MessageId
+from magnetar.client.part import Part
+from magnetar.client.subscribing import Subscribing
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner, Runtime
+
+log = get("client.deadletter")
+
+
+class Outbox(Protocol):
+    """The part of a producer of bytes that is needed here."""
+
+    async def send(
+        self,
+        value: bytes,
+        *,
+        key: str | bytes | None = None,
+        ordering_key: bytes | None = None,
+        properties: Mapping[str, str] | None = None,
+        event_time_ms: int | None = None,
+        deliver_at_ms: int | None = None,
+    ) -> MessageId: ...
+
+    async def close(self) -> None: ...
+
+
+MakeOutbox = Callable[[str, str], Awaitable[Outbox]]  # topic, initial subscription ("" for none)
+
+
+class Undertaker:
+    """Of one consumer. `bury` is told of messages that were redelivered too often."""
+
+    def __init__(self, asked: Subscribing, runtime: Runtime, make: MakeOutbox, counters: Counters) -> None:
+        letters = asked.dead_letters
+        self.redeliveries_max = letters.redeliveries_max if letters is not None else 1 << 31
+        self._asked = asked
+        self._initial_subscription = letters.initial_subscription if letters is not None else ""
+        self._runtime = runtime
+        self._make = make
+        self._counters = counters
+        self._outboxes: dict[str, Outbox] = {}
+        self._making = asyncio.Lock()
+        self._owner = Owner("client.deadletter", self._failed)
+        self._under_way = 0
+
+    def bury(self, messages: list[Message[Any]]) -> None:
+        if self._under_way >= DEAD_LETTERS_MAX:
+            for message in messages:
+                _again(message)
+            return
+        self._under_way += len(messages)
+        self._runtime.spawn(self._owner, self._bury(messages))
+
+    async def put_off(self, message: Message[Any], delay_s: float, properties: Mapping[str, str] | None) -> None:
+        """To the retry topic, to come back later; to the dead letters if that happened too often."""
+        if delay_s < 0:
+            raise Misuse("a message is put off into the future", delay_s=delay_s)
+        times, found = retried(message, self._asked.subscription, round(delay_s * 1000), properties)
+        if times > self.redeliveries_max:
+            await self._send(dead_letter_topic(self._asked, origin(message)), message, found)
+            self._counters.dead_letters += 1
+        else:
+            due = self._runtime.wall() + round(delay_s * 1000)
+            await self._send(retry_topic(self._asked, origin(message)), message, found, deliver_at_ms=due)
+        _part(message).ack(message)
+
+    async def close(self) -> None:
+        await self._owner.close()
+        outboxes, self._outboxes = self._outboxes, {}
+        for outbox in outboxes.values():
+            await outbox.close()
+
+    async def _bury(self, messages: list[Message[Any]]) -> None:
+        for message in messages:
+            try:
+                topic = dead_letter_topic(self._asked, origin(message))
+                await self._send(topic, message, buried(message, self._asked.subscription))
+            except MagnetarError as error:
+                log.warning("dead letter not published", id=message.id, topic=message.topic, why=error)
+                _again(message)
+            else:
+                self._counters.dead_letters += 1
+                _part(message).ack(message)
+            finally:
+                self._under_way -= 1
+
+    async def _send(
+        self, topic: str, message: Message[Any], properties: dict[str, str], *, deliver_at_ms: int | None = None
+    ) -> None:
+        outbox = await self._outbox(topic)
+        key_is_bytes = message._head.partition_key_b64_encoded
+        await outbox.send(
+            message.data,
+            key=message.key_bytes if key_is_bytes else message.key,
+            ordering_key=message.ordering_key,
+            properties=properties,
+            event_time_ms=message.event_time_ms or None,
+            deliver_at_ms=deliver_at_ms,
+        )
+
+    async def _outbox(self, topic: str) -> Outbox:
+        async with self._making:
+            found = self._outboxes.get(topic)
+            if found is None:
+                found = self._outboxes[topic] = await self._make(topic, self._initial_subscription)
+            return found
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        log.crashed("dead letters failed", error)
+
+
+def _part(message: Message[Any]) -> Part:
+    part: Part = message._delivery.source
+    return part
+
+
+def _again(message: Message[Any]) -> None:
+    delivery = message._delivery
+    _part(message).redelivery.nack((delivery.ledger, delivery.entry), delivery.redelivery_count)

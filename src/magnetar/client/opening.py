@@ -1,0 +1,106 @@
+"""Entries opened for an application: checksum, metadata, decompression, and the messages of a batch, in one pass.
+
+Decides only, and is the consumer's hot path: one small object a message, fields stay in the metadata until asked for.
+Sizes are a peer's word: all are checked, what would grow is bounded. What cannot be opened is `Corrupt`, with the
+reason the broker is told (`validation_error`) among its facts. Encrypted entries are not opened here.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from google_crc32c import value as _crc32c
+
+from magnetar.base.errors import BadChecksum, Corrupt
+from magnetar.base.limits import PAYLOAD_BYTES_MAX
+from magnetar.client.message import Delivery, Message
+from magnetar.wire import codec
+from magnetar.wire.proto import pb
+
+# What an acknowledgement says of an entry that is thrown away because it cannot be opened.
+UNCOMPRESSED_SIZE, DECOMPRESSION, CHECKSUM, BATCH, DECRYPTION = range(5)
+
+_LENGTH = Struct(">I")
+_parse_metadata = pb.MessageMetadata.FromString
+_parse_single = pb.SingleMessageMetadata.FromString
+
+
+def open_metadata(data: bytes) -> tuple[pb.MessageMetadata, int]:
+    """The metadata of an entry whose checksum holds, and where the payload starts."""
+    position = 0
+    size = len(data)
+    if size >= 6 and data[0] == 0x0E and data[1] == 0x02:  # what the broker says of the entry
+        position = 6 + _LENGTH.unpack_from(data, 2)[0]
+    if position + 6 <= size and data[position] == 0x0E and data[position + 1] == 0x01:
+        if _crc32c(data[position + 6 :]) != _LENGTH.unpack_from(data, position + 2)[0]:
+            raise BadChecksum("an entry's checksum does not hold", bytes=size, validation_error=CHECKSUM)
+        position += 6
+    start = position + 4
+    if start > size:
+        raise Corrupt("an entry ends before its metadata", bytes=size, validation_error=CHECKSUM)
+    end: int = start + _LENGTH.unpack_from(data, position)[0]
+    if end > size:
+        raise Corrupt("an entry's metadata is longer than the entry", bytes=size, validation_error=CHECKSUM)
+    try:
+        metadata = _parse_metadata(data[start:end])
+    except DecodeError:
+        raise Corrupt("an entry's metadata cannot be parsed", bytes=end - start, validation_error=CHECKSUM) from None
+    if not metadata.IsInitialized():
+        raise Corrupt("an entry's metadata lacks required fields", validation_error=CHECKSUM)
+    return metadata, end
+
+
+def inflate(metadata: pb.MessageMetadata, payload: bytes) -> bytes:
+    """The payload before compression."""
+    kind = metadata.compression
+    if kind == codec.NONE:
+        return payload
+    try:
+        return codec.decompress(kind, payload, metadata.uncompressed_size, PAYLOAD_BYTES_MAX)
+    except Corrupt as error:
+        error.facts["validation_error"] = DECOMPRESSION
+        raise
+
+
+def open_batch(payload: bytes, delivery: Delivery) -> list[Message[Any]]:
+    """The messages of an inflated batch that are not acknowledged (`delivery.unacked`). `delivery.size` messages must
+    fill the payload exactly.
+    """
+    messages: list[Message[Any]] = []
+    append = messages.append
+    unpack = _LENGTH.unpack_from
+    length = len(payload)
+    unacked = delivery.unacked
+    whole = unacked & (unacked + 1) == 0 and unacked.bit_length() == delivery.size
+    position = 0
+    try:
+        for index in range(delivery.size):
+            start = position + 4
+            if start > length:
+                raise _torn(delivery, index)
+            middle = start + unpack(payload, position)[0]
+            single = _parse_single(payload[start:middle])
+            position = middle + single.payload_size
+            if not middle <= position <= length:
+                raise _torn(delivery, index)
+            if whole or unacked >> index & 1:
+                append(Message(payload[middle:position], delivery, single, index))
+    except DecodeError:
+        raise _torn(delivery, len(messages)) from None
+    if position != length:
+        raise Corrupt(
+            "a batch holds more than it claims", bytes=length - position, messages=delivery.size, validation_error=BATCH
+        )
+    return messages
+
+
+def _torn(delivery: Delivery, place: int) -> Corrupt:
+    return Corrupt(
+        "a message of a batch has no true size",
+        ledger=delivery.ledger,
+        entry=delivery.entry,
+        place=place,
+        validation_error=BATCH,
+    )

@@ -1,0 +1,318 @@
+"""One topic of a consumer: its life on connections, its acknowledgements, its permits.
+
+The actor between a connection and the deciders: entries go to `intake`, acknowledgements through `acks` and `acker`,
+requests for redelivery through `redelivery`. It comes back after every loss, with back-off (`attached`); what was
+unacknowledged is then delivered again, so what is queued is put away. Readers go on behind what was taken last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from magnetar.base.errors import Closed, MagnetarError, Misuse, NotReady
+from magnetar.client.acker import Acker
+from magnetar.client.acks import Acks, all_bits
+from magnetar.client.attached import Attached, consumer_fatal
+from magnetar.client.connection import Connection
+from magnetar.client.counters import Counters
+from magnetar.client.inbox import Inbox
+from magnetar.client.intake import Graveyard, Intake
+from magnetar.client.lookup import Lookup
+from magnetar.client.message import Decoder, Message, MessageId
+from magnetar.client.receive import Receiver
+from magnetar.client.redelivery import Redelivery
+from magnetar.client.start import Start
+from magnetar.client.subscribing import Subscribing, subscribe_command
+from magnetar.observe.log import get
+from magnetar.wire.consuming import flow
+from magnetar.wire.frames import encode_command
+from magnetar.wire.proto import pb
+
+log = get("client.consumer")
+
+
+class Part:
+    """Made, told what to do and closed by its consumer; its messages go to the inbox, whose receiver is told."""
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        asked: Subscribing,
+        *,
+        inbox: Inbox,
+        receiver: Receiver,
+        counters: Counters,
+        consumer: Any,
+        schema: Decoder[Any],
+        schema_info: pb.Schema | None,
+        queue_messages: int,
+        on_active: Callable[[Part, bool], None],
+        on_end: Callable[[Part], None],
+        on_failed: Callable[[Part, MagnetarError], None],
+        graveyard: Graveyard | None = None,
+    ) -> None:
+        self.topic = topic
+        self.asked = asked
+        self.consumer = consumer  # whose part it is
+        self.id = lookup.pool.next_id()
+        self.partition = -1
+        self.is_active: bool | None = None
+        self.at_end = False  # terminated, and everything acknowledged
+        self.counters = counters
+        self.lane = inbox.lane(queue_messages, self._flow)
+        self.lane.paused = asked.paused
+        self.acks = Acks(batch_index=asked.ack_batch_index)
+        self.acker = Acker(self.acks, self.id, group_s=asked.ack_group_s, group_max=asked.ack_group_max)
+        self.start = None if asked.start is None else Start(asked.start, asked.start_inclusive)
+        self.connection: Connection | None = None  # while attached and answered
+        self.epoch = 0
+        self.closed = False
+        self.failed: MagnetarError | None = None  # it will not come back
+        self.skipping = False  # a seek is under way: what still comes is of the past
+        self.attached = Attached(lookup, topic, self._open, ended=self._ended, fatal=consumer_fatal)
+        self.redelivery = Redelivery(self, lookup.pool.runtime)
+        self.intake = Intake(self, lookup.pool.runtime, receiver, schema, graveyard=graveyard)
+        self.message = self.intake.message  # what the connection calls for every entry
+        self.timeout_s = lookup.timeout_s
+        self._inbox = inbox
+        self._receiver = receiver
+        self._schema_info = schema_info
+        self._on_active = on_active
+        self._on_end = on_end
+        self._on_failed = on_failed
+        self._paused = asked.paused
+        self._attaching: list[asyncio.Future[None]] = []
+
+    # Life
+
+    async def open(self, timeout_s: float) -> None:
+        try:
+            await self.attached.start(timeout_s)
+        except BaseException:
+            self.closed = True
+            self._inbox.drop(self.lane)
+            raise
+
+    async def close(self) -> None:
+        """Send the acknowledgements that wait, and leave."""
+        if self.closed:
+            return
+        self.closed = True
+        self.acker.flush()
+        connection = self.connection
+        self._detached()
+        self._inbox.drop(self.lane)
+        self._wake_attaching()
+        try:
+            if connection is not None:
+                await self._leave(connection)
+        finally:
+            await self.attached.close()
+
+    async def unsubscribe(self, *, force: bool = False) -> None:
+        connection = await self.until_attached()
+        command = pb.BaseCommand(type=pb.BaseCommand.UNSUBSCRIBE)
+        command.unsubscribe.consumer_id = self.id
+        command.unsubscribe.request_id = connection.next_request_id()
+        command.unsubscribe.force = force
+        await connection.request(command, command.unsubscribe.request_id, timeout_s=self.timeout_s)
+        connection.detach_consumer(self.id)
+        self.closed = True
+        self._detached()
+        self._inbox.drop(self.lane)
+        await self.attached.close()
+
+    async def until_attached(self) -> Connection:
+        """The connection of the moment, or of the next attach; `NotReady` if that does not come in time."""
+        while self.connection is None:
+            if self.closed:
+                raise Closed("the consumer is closed", topic=self.topic)
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._attaching.append(waiter)
+            try:
+                async with asyncio.timeout(self.timeout_s):
+                    await waiter
+            except TimeoutError:
+                raise NotReady("the consumer is not attached to a broker", topic=self.topic) from None
+            finally:
+                if waiter in self._attaching:
+                    self._attaching.remove(waiter)
+        return self.connection
+
+    def pause(self, paused: bool) -> None:
+        """Ask for nothing more; what was asked for still comes."""
+        self._paused = paused
+        self._hold()
+
+    def skip(self, skipping: bool) -> None:
+        """While a seek is under way, what comes is of the past and nothing is asked for."""
+        self.skipping = skipping
+        self._hold()
+
+    def moved(self) -> None:
+        """The subscription stands elsewhere now: nothing that is known of messages holds any more."""
+        self.acks.forget()
+        self.redelivery.forget()
+        self.intake.forget()
+        self.lane.clear()
+        self.at_end = False
+
+    def _hold(self) -> None:
+        self.lane.paused = self._paused or self.skipping
+        if not self.lane.paused:
+            self.lane.refill()
+            self._receiver.notify(1)
+
+    # Acknowledging
+
+    def ack(self, message: Message[Any]) -> None:
+        delivery = message._delivery
+        position = (delivery.ledger, delivery.entry)
+        if delivery.size:
+            self.acks.individual(position, message.batch_index, delivery.size, delivery.unacked)
+        elif delivery.chunks is None:
+            self.acks.whole(position)
+        else:
+            for chunk in delivery.chunks:
+                self.acks.whole(chunk)
+        self.redelivery.acked(position)
+        self.acker.added()
+
+    def ack_id(self, message_id: MessageId) -> None:
+        """By id alone. Of a chunked message the last chunk is acknowledged, and the first where the id names it."""
+        position = (message_id.ledger, message_id.entry)
+        if message_id.batch_index >= 0:
+            size = message_id.batch_size
+            if size <= message_id.batch_index:
+                raise Misuse("the id does not say how large its batch is: acknowledge the message itself")
+            self.acks.individual(position, message_id.batch_index, size, all_bits(size))
+        else:
+            self.acks.whole(position)
+            for chunk in self.redelivery.chunks_of(position):
+                self.acks.whole(chunk)
+        self.redelivery.acked(position)
+        self.acker.added()
+
+    def ack_until(self, ledger: int, entry: int, index: int, size: int, unacked: int) -> None:
+        if not self.asked.type.single:
+            raise Misuse(
+                "only EXCLUSIVE and FAILOVER consumers acknowledge cumulatively: others do not get everything",
+                type=self.asked.type.value,
+            )
+        self.acks.cumulative((ledger, entry), index, size, unacked)
+        self.redelivery.acked_until((ledger, entry))
+        self.acker.added()
+
+    async def confirm(self) -> None:
+        if len(self.acks):
+            await self.acker.confirm(await self.until_attached(), self.timeout_s)
+
+    # What the connection tells (ConsumerSink)
+
+    def active(self, is_active: bool) -> None:
+        if is_active != self.is_active:
+            self.is_active = is_active
+            self._on_active(self, is_active)
+
+    def reached_end(self) -> None:
+        self.at_end = True
+        self._on_end(self)
+
+    def closed_by_broker(self, url: str) -> None:
+        self._detached()
+        self.attached.moved(url)
+
+    def connection_lost(self, error: MagnetarError) -> None:
+        self._detached()
+        self.attached.lost(error)
+
+    # Attaching
+
+    async def _open(self, connection: Connection, attempt: int) -> None:
+        if not self.asked.durable and self.lane.last is not None:
+            self.start = Start(self.lane.last.id)  # a reader goes on behind what was taken last
+        start = None if self.start is None or self.asked.durable else self.start.wire_id
+        request_id = connection.next_request_id()
+        command = subscribe_command(
+            self.asked, self.topic, self.id, request_id, schema=self._schema_info, start=start, epoch=self.epoch
+        )
+        connection.attach_consumer(self.id, self)
+        try:
+            await connection.request(command, request_id, timeout_s=self.timeout_s)
+        except BaseException:
+            connection.detach_consumer(self.id)
+            self._tell_gone(connection)  # it may be attached there all the same
+            raise
+        if self.attached.connection is not connection or self.closed:
+            return  # lost, moved or closed before the answer was looked at
+        self.counters.attaches += 1
+        self.at_end = False
+        self.connection = connection
+        self.acker.attach(connection)
+        self.lane.attach()
+        await self._pin(connection)
+        self._wake_attaching()
+        self._receiver.notify(1)
+
+    async def _pin(self, connection: Connection) -> None:
+        """A reader that has read nothing yet remembers where it stands: what comes while it is away is not missed."""
+        start = self.start
+        if self.asked.durable or self.lane.last is not None or (start is not None and start.id != MessageId.LATEST):
+            return
+        command = pb.BaseCommand(type=pb.BaseCommand.GET_LAST_MESSAGE_ID)
+        command.getLastMessageId.consumer_id = self.id
+        command.getLastMessageId.request_id = connection.next_request_id()
+        try:
+            reply = await connection.request(command, command.getLastMessageId.request_id, timeout_s=self.timeout_s)
+        except MagnetarError as error:
+            log.info("reader not pinned", topic=self.topic, why=error)
+            return
+        told = reply.getLastMessageIdResponse
+        if self.start is start and told.HasField("consumer_mark_delete_position"):
+            mark = told.consumer_mark_delete_position
+            if mark.ledgerId < 1 << 63:
+                entry = mark.entryId if mark.entryId < 1 << 63 else -1
+                self.start = Start(MessageId(mark.ledgerId, entry))
+
+    async def _leave(self, connection: Connection) -> None:
+        command = pb.BaseCommand(type=pb.BaseCommand.CLOSE_CONSUMER)
+        command.close_consumer.consumer_id = self.id
+        command.close_consumer.request_id = connection.next_request_id()
+        try:
+            await connection.request(command, command.close_consumer.request_id, timeout_s=self.timeout_s)
+        except MagnetarError as error:
+            log.info("left without an answer", topic=self.topic, why=error)  # the broker notices by itself
+        finally:
+            connection.detach_consumer(self.id)
+
+    def _tell_gone(self, connection: Connection) -> None:
+        command = pb.BaseCommand(type=pb.BaseCommand.CLOSE_CONSUMER)
+        command.close_consumer.consumer_id = self.id
+        command.close_consumer.request_id = connection.next_request_id()
+        connection.write(encode_command(command))
+
+    def _detached(self) -> None:
+        """Everything unacknowledged will be delivered again: what is queued or waits to be asked for is put away."""
+        self.connection = None
+        self.acker.detach()
+        self.lane.detach()
+        self.redelivery.forget()
+        self.intake.forget()
+
+    def _ended(self, error: MagnetarError) -> None:
+        self.failed = error
+        self._detached()
+        self._on_failed(self, error)
+
+    def _flow(self, permits: int) -> None:
+        if self.connection is not None:
+            self.connection.write(flow(self.id, permits))
+
+    def _wake_attaching(self) -> None:
+        waiters, self._attaching = self._attaching, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)

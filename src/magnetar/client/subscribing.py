@@ -1,0 +1,197 @@
+"""What a consumer is asked to be: its subscription and everything that can be chosen about it, as values.
+
+Misuse is refused here, before anything is sent; what the broker decides (who may subscribe, which ranges are free) is
+its own business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from magnetar.base.errors import InvalidRange, Misuse
+from magnetar.base.hashes import SLOTS
+from magnetar.base.limits import (
+    ACK_GROUP_IDS_MAX,
+    ACK_GROUP_S,
+    CHUNKED_EXPIRE_S,
+    CHUNKED_PENDING_MAX,
+    DISCOVERY_S,
+    INBOX_BYTES_MAX,
+    RECEIVER_QUEUE_MESSAGES,
+    RECEIVER_QUEUE_MESSAGES_MAX,
+)
+from magnetar.client.message import MessageId
+from magnetar.client.nacks import NackBackoff
+from magnetar.wire.proto import pb
+
+QUEUE_MESSAGES_TOTAL = 50_000  # over all partitions of a consumer, as stock clients
+
+Topics = str | list[str] | tuple[str, ...] | re.Pattern[str]
+
+
+class SubscriptionType(Enum):
+    """Who gets a message. `EXCLUSIVE`: the only consumer. `FAILOVER`: one at a time, the others stand by. `SHARED`: any
+    of them, in no order. `KEY_SHARED`: all messages of a key go to one of them, in order.
+    """
+
+    EXCLUSIVE = "Exclusive"
+    SHARED = "Shared"
+    FAILOVER = "Failover"
+    KEY_SHARED = "Key_Shared"
+
+    @property
+    def single(self) -> bool:
+        """Does one consumer get everything, in order?"""
+        return self in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
+
+
+class InitialPosition(Enum):
+    """Where a new subscription starts; one that exists goes on where it is."""
+
+    LATEST = "Latest"
+    EARLIEST = "Earliest"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyShared:
+    """How keys are shared out. Without `ranges` the broker splits them; with ranges (of 0..65535, both ends included)
+    this consumer gets exactly those.
+    """
+
+    ranges: tuple[tuple[int, int], ...] = ()
+    out_of_order: bool = False
+
+    def __post_init__(self) -> None:
+        for start, end in self.ranges:
+            if not 0 <= start <= end < SLOTS:
+                raise InvalidRange(f"a sticky range lies within 0..{SLOTS - 1}", start=start, end=end)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """After `redeliveries_max` redeliveries a message goes to `topic` (default `<topic>-<subscription>-DLQ`) instead of
+    to the application. `retry_topic` (default `<topic>-<subscription>-RETRY`) is where `reconsume_later` puts messages.
+    """
+
+    redeliveries_max: int = 16
+    topic: str = ""
+    retry_topic: str = ""
+    initial_subscription: str = ""
+
+    def __post_init__(self) -> None:
+        if self.redeliveries_max < 0:
+            raise Misuse("redeliveries_max counts redeliveries: 0 or more", redeliveries_max=self.redeliveries_max)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribing:
+    """Everything about a consumer but its topics, its schema and its callbacks."""
+
+    subscription: str
+    type: SubscriptionType = SubscriptionType.EXCLUSIVE
+    name: str = ""
+    initial_position: InitialPosition = InitialPosition.LATEST
+    priority: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+    subscription_properties: Mapping[str, str] = field(default_factory=dict)
+    durable: bool = True
+    read_compacted: bool = False
+    replicated: bool = False
+    key_shared: KeyShared | None = None
+    queue_messages: int = RECEIVER_QUEUE_MESSAGES
+    queue_messages_total: int = QUEUE_MESSAGES_TOTAL
+    queue_bytes: int = INBOX_BYTES_MAX
+    ack_group_s: float = ACK_GROUP_S
+    ack_group_max: int = ACK_GROUP_IDS_MAX
+    ack_batch_index: bool = False
+    ack_timeout_s: float = 0.0  # 0: never
+    nack: NackBackoff = field(default_factory=NackBackoff)
+    dead_letters: DeadLetters | None = None
+    retry: bool = False
+    chunked_pending_max: int = CHUNKED_PENDING_MAX
+    chunked_expire_s: float = CHUNKED_EXPIRE_S
+    discard_incomplete_chunks: bool = False
+    discovery_s: float = DISCOVERY_S
+    start: MessageId | None = None  # of readers
+    start_inclusive: bool = False
+    rollback_s: int = 0
+    paused: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.subscription:
+            raise Misuse("a subscription has a name")
+        if not 0 <= self.queue_messages <= RECEIVER_QUEUE_MESSAGES_MAX:
+            raise Misuse(f"queue_messages is 0..{RECEIVER_QUEUE_MESSAGES_MAX}", queue_messages=self.queue_messages)
+        if self.queue_bytes <= 0 or self.queue_messages_total <= 0:
+            raise Misuse("the bounds of a queue are positive")
+        if self.ack_group_s < 0 or self.ack_group_max <= 0 or self.ack_timeout_s < 0:
+            raise Misuse("times and numbers of acknowledgements are not negative")
+        if self.key_shared is not None and self.type is not SubscriptionType.KEY_SHARED:
+            raise Misuse("key_shared is for KEY_SHARED subscriptions", type=self.type.value)
+        if self.read_compacted and not self.type.single:
+            raise Misuse("read_compacted is for EXCLUSIVE and FAILOVER subscriptions", type=self.type.value)
+        if self.dead_letters is not None and self.type.single and not self.retry:
+            raise Misuse(
+                "dead letters need a SHARED or KEY_SHARED subscription: brokers count redeliveries there only",
+                type=self.type.value,
+            )
+        if self.rollback_s < 0:
+            raise Misuse("rollback_s goes back, by that many seconds", rollback_s=self.rollback_s)
+
+    def queue_of(self, topics: int) -> int:
+        """The queue of one of so many topics."""
+        if topics <= 1:
+            return self.queue_messages
+        return max(1, min(self.queue_messages, self.queue_messages_total // topics))
+
+
+def subscribe_command(
+    asked: Subscribing,
+    topic: str,
+    consumer_id: int,
+    request_id: int,
+    *,
+    schema: pb.Schema | None,
+    start: MessageId | None,
+    epoch: int,
+) -> pb.BaseCommand:
+    command = pb.BaseCommand(type=pb.BaseCommand.SUBSCRIBE)
+    subscribe = command.subscribe
+    subscribe.topic = topic
+    subscribe.subscription = asked.subscription
+    subscribe.subType = getattr(pb.CommandSubscribe, asked.type.value)
+    subscribe.consumer_id = consumer_id
+    subscribe.request_id = request_id
+    if asked.name:
+        subscribe.consumer_name = asked.name
+    subscribe.priority_level = asked.priority
+    subscribe.durable = asked.durable
+    subscribe.read_compacted = asked.read_compacted
+    subscribe.initialPosition = getattr(pb.CommandSubscribe, asked.initial_position.value)
+    subscribe.replicate_subscription_state = asked.replicated
+    subscribe.force_topic_creation = True
+    subscribe.consumer_epoch = epoch
+    for key, value in asked.properties.items():
+        subscribe.metadata.add(key=key, value=value)
+    for key, value in asked.subscription_properties.items():
+        subscribe.subscription_properties.add(key=key, value=value)
+    if schema is not None:
+        subscribe.schema.CopyFrom(schema)
+    if asked.type is SubscriptionType.KEY_SHARED:
+        wanted = asked.key_shared or KeyShared()
+        meta = subscribe.keySharedMeta
+        meta.keySharedMode = pb.STICKY if wanted.ranges else pb.AUTO_SPLIT
+        meta.allowOutOfOrderDelivery = wanted.out_of_order
+        for first, last in wanted.ranges:
+            meta.hashRanges.add(start=first, end=last)
+    if start is not None:
+        subscribe.start_message_id.ledgerId = start.ledger % (1 << 64)
+        subscribe.start_message_id.entryId = start.entry % (1 << 64)
+        if start.batch_index >= 0:
+            subscribe.start_message_id.batch_index = start.batch_index
+    if asked.rollback_s:
+        subscribe.start_message_rollback_duration_sec = asked.rollback_s
+    return command
