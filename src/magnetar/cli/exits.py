@@ -1,22 +1,43 @@
 """Exit codes, the same for every command and stable, and how an error of the tree is told to a person.
 
-A message has up to three parts: what happened, why, and what to run next. It never shows a traceback for something the
-user can mend; a bug of ours keeps its traceback, since it is a report.
+A message has up to five parts: what happened, why, names that are near, what to run next, and a code to look up in the
+documentation. It never shows a traceback for something the user can mend; a bug of ours keeps its traceback, since it
+is a report.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from enum import IntEnum
 
 from magnetar.base.errors import (
+    AlreadyExists,
+    Busy,
+    Closed,
     Conflict,
+    ConnectionLost,
+    Corrupt,
     Fenced,
+    IncompatibleSchema,
+    InvalidName,
+    LimitExceeded,
     MagnetarError,
     Misuse,
     NotAuthenticated,
     NotAuthorized,
+    NotBuilt,
     NotFound,
+    NotReady,
+    QuotaExceeded,
+    Refused,
+    Sealed,
+    StorageFull,
+    SubscriptionNotFound,
+    Throttled,
+    TimedOut,
+    TopicNotFound,
+    Unavailable,
     Unknown,
 )
 
@@ -32,13 +53,66 @@ class Exit(IntEnum):
     CHECK_FAILED = 7
 
 
+MEANINGS = {
+    Exit.OK: "done",
+    Exit.FAILURE: "failed: the reason is on standard error",
+    Exit.USAGE: "the command itself is wrong; nothing was sent, or the broker refused a value",
+    Exit.NOT_FOUND: "a tenant, namespace, topic, subscription or message is not there",
+    Exit.CONFLICT: "it exists already, is in use, is not empty, or somebody else changed it meanwhile",
+    Exit.NOT_ALLOWED: "not authenticated, or not allowed",
+    Exit.TIMED_OUT: "no answer in time: the work may go on",
+    Exit.CHECK_FAILED: "a check said no",
+}
+
+# Codes people look up. One is never reused; a class without one has its parent's.
+CODES: dict[type[MagnetarError], str] = {
+    MagnetarError: "E100",
+    Refused: "E101",
+    NotBuilt: "E102",
+    QuotaExceeded: "E103",
+    Unavailable: "E110",
+    NotReady: "E111",
+    Busy: "E112",
+    Throttled: "E113",
+    StorageFull: "E114",
+    Unknown: "E120",
+    ConnectionLost: "E121",
+    Corrupt: "E130",
+    Misuse: "E200",
+    InvalidName: "E201",
+    LimitExceeded: "E202",
+    NotFound: "E300",
+    TopicNotFound: "E301",
+    SubscriptionNotFound: "E302",
+    Conflict: "E400",
+    AlreadyExists: "E401",
+    IncompatibleSchema: "E402",
+    Sealed: "E403",
+    Fenced: "E404",
+    Closed: "E405",
+    NotAuthenticated: "E501",
+    NotAuthorized: "E502",
+    TimedOut: "E600",
+}
+
+
+class Explained(Exception):
+    """An error of the tree with what a command knows about it: names that are near, what to run next."""
+
+    def __init__(self, error: MagnetarError, *, near: Sequence[str] = (), run: str = "") -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.near = near
+        self.run = run
+
+
 def exit_for(error: MagnetarError) -> Exit:
     match error:
         case Misuse():
             return Exit.USAGE
         case NotFound():
             return Exit.NOT_FOUND
-        case Conflict() | Fenced():
+        case Conflict() | Fenced() | AlreadyExists() | IncompatibleSchema() | Sealed() | Closed():
             return Exit.CONFLICT
         case NotAuthenticated() | NotAuthorized():
             return Exit.NOT_ALLOWED
@@ -48,11 +122,38 @@ def exit_for(error: MagnetarError) -> Exit:
             return Exit.FAILURE
 
 
-def tell(what: str, *, why: str = "", run: str = "") -> None:
-    """Say it on standard error: what happened, why, what to run next."""
+def code_for(error: MagnetarError) -> str:
+    return next(CODES[kind] for kind in type(error).__mro__ if kind in CODES)
+
+
+def tell_error(error: MagnetarError, *, near: Sequence[str] = (), run: str = "") -> Exit:
+    """Say it on standard error; how to end."""
+    why = ", ".join(f"{key}={value}" for key, value in error.facts.items())
+    tell(error.what, why=why, near=near, run=run or _next(error), code=code_for(error))
+    return exit_for(error)
+
+
+def tell(what: str, *, why: str = "", near: Sequence[str] = (), run: str = "", code: str = "") -> None:
+    """Say it on standard error: what happened, why, what was perhaps meant, what to run next."""
     lines = [f"magnetar: {what}"]
     if why:
         lines.append(f"  why: {why}")
+    if near:
+        lines.append(f"  near: {', '.join(near)}")
     if run:
         lines.append(f"  run: {run}")
+    if code:
+        lines.append(f"  code: {code}")
     sys.stderr.write("\n".join(lines) + "\n")
+
+
+def _next(error: MagnetarError) -> str:
+    match error:
+        case NotReady():
+            return "magnetar standalone, or give --admin-url (MAGNETAR_ADMIN_URL) and --url (MAGNETAR_URL)"
+        case NotAuthenticated() | NotAuthorized():
+            return "the same with --token (MAGNETAR_TOKEN)"
+        case TimedOut():
+            return "the same with a longer --timeout, after looking whether it happened"
+        case _:
+            return ""

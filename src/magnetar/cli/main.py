@@ -7,6 +7,7 @@ errors of the tree and nothing else.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from magnetar import __version__
@@ -14,54 +15,130 @@ from magnetar import __version__
 if TYPE_CHECKING:
     import cyclopts
 
+# Nouns with verbs of their own, each a module beside this one with its VERBS.
+NOUNS = {
+    "topic": "Topics: list, create, show, delete, statistics.",
+    "subscription": "Subscriptions: list, create, delete, show, seek, skip, clear.",
+    "namespace": "Namespaces: list, create, delete, show, their topics.",
+    "tenant": "Tenants: list, create, show, delete.",
+}
+# Commands without verbs: module and function.
+SINGLE = {
+    "standalone": "Run a broker in this process.",
+    "demo": "Traffic, a kill -9 in the middle, and a verdict counted from the messages.",
+    "api": "Any REST call.",
+}
+# Options that may stand before the noun; those in the first group take a value.
+VALUED = ("--url", "--admin-url", "--token", "--output", "-o", "--timeout")
+BARE = ("--no-color", "--no-input", "--quiet", "-q")
+
 
 def main(arguments: list[str] | None = None) -> int:
     tokens = sys.argv[1:] if arguments is None else arguments
     if tokens in (["--version"], ["version"]):
         sys.stdout.write(f"magnetar {__version__}\n")
         return 0
-    return _command(tokens)
+    return _command(in_order(tokens))
 
 
 def _command(tokens: list[str]) -> int:
     import cyclopts
 
     from magnetar.base.errors import MagnetarError
-    from magnetar.cli.exits import Exit, exit_for, tell
+    from magnetar.cli.exits import Exit, Explained, tell_error
 
-    app = _app()
+    app = build(tokens[0] if tokens else "")
     try:
         outcome = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
     except cyclopts.CycloptsError as error:
         _tell_usage(error, app)
         return Exit.USAGE
+    except Explained as explained:
+        return tell_error(explained.error, near=explained.near, run=explained.run)
     except MagnetarError as error:
-        tell(error.what, why=", ".join(f"{key}={value}" for key, value in error.facts.items()))
-        return exit_for(error)
+        return tell_error(error)
     except KeyboardInterrupt:
         return Exit.FAILURE
+    except BrokenPipeError:
+        return _reader_left()
     return outcome if isinstance(outcome, int) else Exit.OK
 
 
-def _app() -> cyclopts.App:
+def in_order(tokens: list[str]) -> list[str]:
+    """Options before the noun go behind it and its verb, where they are understood."""
+    place = 0
+    while place < len(tokens):
+        name, equals, _ = tokens[place].partition("=")
+        if name in BARE or (name in VALUED and equals):
+            place += 1
+        elif name in VALUED:
+            place += 2
+        else:
+            break
+    before, rest = tokens[:place], tokens[place:]
+    if not before or not rest:
+        return tokens
+    words = 2 if rest[0].removesuffix("s") in NOUNS else 1
+    return [*rest[:words], *before, *rest[words:]]
+
+
+def build(noun: str = "") -> cyclopts.App:
+    """The command tree. The verbs of one noun are loaded, or of all where it is "*"."""
     import cyclopts
 
     app = cyclopts.App(
         name="magnetar",
-        help="A message broker that speaks Apache Pulsar's wire protocol.",
+        help="A message broker that speaks Apache Pulsar's wire protocol, and everything to look after one.",
         version=__version__,
         help_format="plaintext",
     )
-    app.command("magnetar.cli.standalone:standalone", help="Run a broker in this process.")
+    for name, text in NOUNS.items():
+        group = cyclopts.App(name=name, synonym=f"{name}s", help=text)
+        if noun in (name, f"{name}s", "*"):
+            for verb, function in import_module(f"magnetar.cli.{name}").VERBS.items():
+                group.command(function, name=verb, help_epilogue=_epilogue(function.__doc__))
+        app.command(group)
+    for name, text in SINGLE.items():
+        if noun in (name, "*"):
+            function = getattr(import_module(f"magnetar.cli.{name}"), name)
+            app.command(function, name=name, help_epilogue=_epilogue(function.__doc__))
+        else:
+            app.command(f"magnetar.cli.{name}:{name}", help=text)
     return app
+
+
+def examples(text: str | None) -> list[str]:
+    """The commands that a docstring shows."""
+    lines = [line.strip() for line in (text or "").splitlines()]
+    return [line.removeprefix("$ ") for line in lines if line.startswith("$ magnetar ")]
+
+
+def _epilogue(text: str | None) -> str:
+    found = examples(text)
+    return "\n".join(["Examples:", *[f"  {line}" for line in found]]) if found else ""
 
 
 def _tell_usage(error: cyclopts.CycloptsError, app: cyclopts.App) -> None:
     from magnetar.cli.exits import tell
 
-    chain = [name for name in error.command_chain or () if name in app]
+    known: list[str] = []
+    place = app
+    for name in error.command_chain or ():
+        if name not in place:
+            break
+        known.append(name)
+        place = place[name]
     what = " ".join(str(error).split())
-    tell(what, run=" ".join(["magnetar", *chain, "--help"]))
+    tell(what, run=" ".join(["magnetar", *known, "--help"]), code="E200")
+
+
+def _reader_left() -> int:
+    """`magnetar ... | head`: whoever read has seen enough, which is no error."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    took_s: float = 0.0
 
     @property
     def call(self) -> str:
@@ -36,6 +37,14 @@ def decoded(answer: Answer, kind: type[T]) -> T:
         return msgspec.json.decode(answer.body, type=kind, strict=False)
     except msgspec.DecodeError as error:
         raise Corrupt(f"the answer cannot be read: {error}", call=answer.call) from error
+
+
+def took_s(response: httpx2.Response) -> float:
+    """From sending the request to having the answer; 0 where nobody measured."""
+    try:
+        return response.elapsed.total_seconds()
+    except RuntimeError:
+        return 0.0
 
 
 def written(query: Mapping[str, object] | None) -> dict[str, str]:

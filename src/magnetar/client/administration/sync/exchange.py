@@ -24,7 +24,7 @@ from magnetar.base.limits import (
     ADMIN_TIMEOUT_S,
     CLIENT_REDIRECTS_MAX,
 )
-from magnetar.client.administration.answers import NOTHING, Answer, decoded, lost, written
+from magnetar.client.administration.answers import NOTHING, Answer, decoded, lost, took_s, written
 from magnetar.client.administration.refusals import error_from
 from magnetar.runtime.pause import pause
 
@@ -107,7 +107,8 @@ class Exchange:
         url: httpx2.URL | str = httpx2.URL(self.url + path, params=query) if query else self.url + path
         for _ in range(CLIENT_REDIRECTS_MAX):
             response = self._response(method, str(url), path, content)
-            answer = Answer(method, path, response.status_code, response.headers, response.content)
+            came = response.status_code, response.headers, response.content
+            answer = Answer(method, path, *came, took_s(response))
             if self._on_answer is not None:
                 self._on_answer(answer)
             where = response.headers.get("location")

@@ -1,0 +1,149 @@
+"""Values of a table: for people they are rounded and relative, in a pipe they are exact and absolute.
+
+A verb says what a value is (a size, a rate, a moment) and never how it looks. Moments are relative to the broker's own
+clock, which is the one that stamped them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_AGES = ((1, "s"), (60, "min"), (3600, "h"), (86400, "d"))
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Of messages, or with `size` of bytes, per second."""
+
+    per_s: float
+    size: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Milliseconds since 1970; 0 is never."""
+
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Messages nobody acknowledged yet: what people look for first."""
+
+    messages: int
+
+
+Cell = str | int | float | bool | Size | Rate | Moment | Duration | Lag | None
+
+
+def is_number(cell: Cell) -> bool:
+    return isinstance(cell, int | float | Size | Rate | Duration | Lag) and not isinstance(cell, bool)
+
+
+def plain(cell: Cell) -> str:
+    """For programs: one word a value, exact."""
+    match cell:
+        case None | "":
+            return "-"
+        case bool():
+            return "yes" if cell else "no"
+        case float() | Rate() | Duration():
+            value = cell if isinstance(cell, float) else cell.per_s if isinstance(cell, Rate) else cell.s
+            return f"{value:.3f}".rstrip("0").rstrip(".")
+        case Size():
+            return str(int(cell.bytes))
+        case Lag():
+            return str(cell.messages)
+        case Moment():
+            return iso(cell.ms) if cell.ms else "-"
+        case _:
+            return str(cell)
+
+
+def people(cell: Cell, now_ms: int | None = None) -> str:
+    """For eyes: three digits or so, and how long ago."""
+    match cell:
+        case bool() | str() | None:
+            return "–" if cell in (None, "") else plain(cell)
+        case int():
+            return f"{cell:,}"
+        case Lag():
+            return f"{cell.messages:,}"
+        case float():
+            return f"{cell:,.1f}"
+        case Size():
+            return size(cell.bytes)
+        case Rate():
+            return f"{size(cell.per_s) if cell.size else thousands(cell.per_s)}/s"
+        case Duration():
+            return age(cell.s)
+        case Moment():
+            if not cell.ms:
+                return "never"
+            return iso(cell.ms) if now_ms is None else f"{age(max(0, now_ms - cell.ms) / 1000)} ago"
+
+
+def size(count: float) -> str:
+    for unit in _SIZES[:-1]:
+        if abs(count) < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{_three(count)} {unit}"
+        count /= 1024
+    return f"{_three(count)} {_SIZES[-1]}"
+
+
+def thousands(count: float) -> str:
+    for unit in ("", "k", "M"):
+        if abs(count) < 1000:
+            return f"{_three(count)}{unit}" if unit or count % 1 else f"{count:.0f}"
+        count /= 1000
+    return f"{_three(count)}G"
+
+
+def age(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds else "0 s"
+    length, unit = max((pair for pair in _AGES if pair[0] <= seconds), default=_AGES[0])
+    return f"{seconds / length:.0f} {unit}"
+
+
+def iso(ms: int) -> str:
+    try:
+        when = _EPOCH + timedelta(milliseconds=ms)
+    except OverflowError:
+        return str(ms)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def moment(text: str | None) -> Moment:
+    """From ISO-8601, as statistics tell it."""
+    if not text:
+        return Moment(0)
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        return Moment(0)
+    when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    return Moment(round((when - _EPOCH) / timedelta(milliseconds=1)))
+
+
+def pairs(values: Mapping[str, str]) -> str | None:
+    """Properties in one line."""
+    return ", ".join(f"{key}={value}" for key, value in sorted(values.items())) or None
+
+
+def _three(count: float) -> str:
+    return f"{count:.1f}" if abs(count) < 100 else f"{count:.0f}"

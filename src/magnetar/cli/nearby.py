@@ -1,0 +1,72 @@
+"""What was perhaps meant: names that are near the one that is not there.
+
+Asks the broker for a bounded list, once, and only after something was not found; whatever goes wrong here is nobody's
+concern, since the error that matters is already on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import MagnetarError, SubscriptionNotFound
+from magnetar.base.names import namespace_name, topic_name
+
+if TYPE_CHECKING:
+    from magnetar.client.administration.sync.admin import Admin
+
+NAMES_MAX = 1_000  # names looked at: a person waits, and a near one is likely among the first
+SUGGESTIONS_MAX = 3
+ALIKE_MIN = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a command is about; what is not known is None."""
+
+    tenant: str | None = None
+    namespace: str | None = None
+    topic: str | None = None
+    subscription: str | None = None
+
+
+def near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
+    try:
+        return _near(admin, subject, error)
+    except MagnetarError:
+        return []
+
+
+def _near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
+    if isinstance(error, SubscriptionNotFound) and subject.topic and subject.subscription:
+        return alike(subject.subscription, admin.subscriptions.names(subject.topic))
+    namespace = subject.namespace
+    if subject.topic:
+        name = topic_name(subject.topic)
+        namespace = str(name.namespace)
+        domain = str(name.domain)
+        if "topic" in error.what.lower():
+            names = islice(admin.topics.walk(namespace, domain=domain, page=NAMES_MAX), NAMES_MAX)
+            found = {topic_name(one).partitioned.local_name: topic_name(one).partitioned_name for one in names}
+            return _shortened(found[one] for one in alike(name.partitioned.local_name, found))
+    tenant = subject.tenant
+    if namespace:
+        tenant = namespace_name(namespace).tenant
+        if "namespace" in error.what.lower() and tenant in admin.tenants.names():
+            return alike(namespace, admin.namespaces.names(tenant))
+    found = alike(tenant, admin.tenants.names()) if tenant else []
+    return [f"{one}/{namespace_name(namespace).local_name}" for one in found] if namespace else found
+
+
+def alike(wanted: str, names: Iterable[str]) -> list[str]:
+    candidates = [name for name in names if name != wanted]
+    found = get_close_matches(wanted, candidates, SUGGESTIONS_MAX, ALIKE_MIN)
+    return found or get_close_matches(wanted.lower(), [name for name in candidates if name.islower()], 1, ALIKE_MIN)
+
+
+def _shortened(names: Iterable[str]) -> list[str]:
+    """As people type them."""
+    return [name.removeprefix("persistent://public/default/") for name in names]

@@ -1,0 +1,90 @@
+"""Options that many commands share: where the broker is, how to answer, how to change something.
+
+The order is flag over environment over default. They may stand before the noun or after the verb.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Group, Parameter, validators
+
+from magnetar.cli.output import Form
+
+if TYPE_CHECKING:
+    from magnetar.cli.session import Session
+
+EVERYWHERE = Group("Every command", sort_key=20)
+CHANGING = Group("Changes", sort_key=10)
+
+
+def flag(text: str, *names: str) -> Parameter:
+    return Parameter(name=list(names) or None, help=text, negative="", show_default=False)
+
+
+@Parameter(name="*", group=EVERYWHERE)
+@dataclass(frozen=True)
+class Common:
+    """Where the broker is and how to answer."""
+
+    url: Annotated[str, Parameter(env_var="MAGNETAR_URL", help="Where clients connect.")] = "pulsar://localhost:6650"
+    admin_url: Annotated[str, Parameter(env_var="MAGNETAR_ADMIN_URL", help="Where its REST interface is.")] = (
+        "http://localhost:8080"
+    )
+    token: Annotated[
+        str | None, Parameter(env_var="MAGNETAR_TOKEN", help="A token to authenticate with.", show_default=False)
+    ] = None
+    output: Annotated[
+        Form,
+        Parameter(
+            name=["--output", "-o"],
+            env_var="MAGNETAR_OUTPUT",
+            help="table: for people; plain words in a pipe. json: as REST returns it. jsonl: a line for each row.",
+        ),
+    ] = "table"
+    timeout: Annotated[
+        float, Parameter(validator=validators.Number(gt=0), help="Seconds to wait for one answer of the broker.")
+    ] = 30.0
+    no_color: Annotated[bool, flag("No colours. The environment's NO_COLOR does the same.")] = False
+    no_input: Annotated[bool, flag("Never ask anything.")] = False
+    quiet: Annotated[bool, flag("No steps on standard error; errors are still told.", "--quiet", "-q")] = False
+
+    @property
+    def colors(self) -> bool:
+        return not self.no_color and not os.environ.get("NO_COLOR")
+
+    def session(self, change: Change | None = None) -> Session:
+        from magnetar.cli.session import Session
+
+        return Session(self, change)
+
+
+@Parameter(name="*", group=CHANGING)
+@dataclass(frozen=True)
+class Change:
+    """Of a command that changes something."""
+
+    dry_run: Annotated[bool, flag("Show what would be sent, change nothing.")] = False
+
+    @property
+    def yes(self) -> bool:
+        return True
+
+
+@Parameter(name="*", group=CHANGING)
+@dataclass(frozen=True)
+class Destruction(Change):
+    """Of a command whose work cannot be taken back."""
+
+    sure: Annotated[bool, flag("Do not ask. Needed where there is no terminal.", "--yes", "-y")] = False
+
+    @property
+    def yes(self) -> bool:
+        return self.sure
+
+
+COMMON = Common()
+CHANGE = Change()
+DESTRUCTION = Destruction()

@@ -1,0 +1,181 @@
+"""Standard output, in the form that was asked for. Standard error is not here: that is for people alone.
+
+`json` is the document REST returned, `jsonl` the same cut into lines, `table` a table on a terminal and plain aligned
+words in a pipe: no frames, no colours, no rounding. rich is loaded for a terminal only.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any, Literal
+
+import msgspec
+
+from magnetar.cli.cells import Cell, Lag, is_number, people, plain
+
+Form = Literal["table", "json", "jsonl"]
+GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table: its columns, its rows, a line above it for people."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of one thing: a name and a value a line."""
+
+    values: dict[str, Cell] = field(default_factory=dict)
+    title: str = ""
+
+
+class Output:
+    def __init__(self, form: Form, *, colors: bool = True, stream: IO[str] | None = None) -> None:
+        self.form = form
+        self._stream = sys.stdout if stream is None else stream
+        self._colors = colors
+        self.terminal = self._stream.isatty()
+
+    def show(
+        self, document: Any, *parts: Sheet | Facts, lines: Iterable[Any] | None = None, now_ms: int | None = None
+    ) -> None:
+        """`document` is JSON as bytes, or what becomes JSON; `lines` are its rows for jsonl where it is no list."""
+        match self.form:
+            case "json":
+                self._write(_pretty(document))
+            case "jsonl":
+                for line in _lines(document) if lines is None else lines:
+                    self._write(_compact(line))
+            case "table":
+                self._table(parts, now_ms)
+
+    def stream(self, rows: Iterable[Any], *, word: Any = str) -> None:
+        """Rows as they come, never all in memory: words (`word` of each), lines, or one JSON list."""
+        if self.form == "json":
+            between = "["
+            for row in rows:
+                self._stream.write(f"{between}\n  {_compact(row)}")
+                between = ","
+            self._write("[]" if between == "[" else "\n]")
+            return
+        for row in rows:
+            self._write(_compact(row) if self.form == "jsonl" else word(row))
+
+    def raw(self, data: bytes) -> None:
+        """Bytes as they are."""
+        self._stream.flush()
+        below = getattr(self._stream, "buffer", None)
+        if below is None:
+            self._stream.write(data.decode(errors="replace"))
+            return
+        below.write(data)
+        below.flush()
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def _write(self, line: str) -> None:
+        self._stream.write(line + "\n")
+
+    def _table(self, parts: Sequence[Sheet | Facts], now_ms: int | None) -> None:
+        if self.terminal:
+            self._rich(parts, now_ms)
+            return
+        for number, part in enumerate(parts):
+            if number:
+                self._write("")
+            for line in aligned(part):
+                self._write(line)
+
+    def _rich(self, parts: Sequence[Sheet | Facts], now_ms: int | None) -> None:
+        from rich.console import Console
+
+        console = Console(file=self._stream, no_color=not self._colors, highlight=False, soft_wrap=False)
+        for number, part in enumerate(parts):
+            if number:
+                console.print()
+            if part.title:
+                console.print(part.title, style="bold", soft_wrap=True, markup=False)
+            console.print(drawn(part, now_ms))
+
+
+def aligned(part: Sheet | Facts) -> Iterator[str]:
+    """Plain text: columns padded, numbers to the right, no blanks at the end of a line."""
+    if isinstance(part, Facts):
+        width = max((len(name) for name in part.values), default=0)
+        for name, value in part.values.items():
+            yield f"{name:<{width}}{GAP}{plain(value)}".rstrip()
+        return
+    rows = [list(part.columns), *[[plain(cell) for cell in row] for row in part.rows]]
+    right = _right(part)
+    widths = [max(len(row[place]) for row in rows) for place in range(len(part.columns))]
+    for row in rows:
+        cells = zip(row, widths, right, strict=True)
+        yield GAP.join(cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in cells).rstrip()
+
+
+def drawn(part: Sheet | Facts, now_ms: int | None) -> Any:
+    """A rich table."""
+    from rich import box
+    from rich.table import Table
+
+    if isinstance(part, Facts):
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, value in part.values.items():
+            table.add_row(name, _text(value, now_ms))
+        return table
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    for place, (name, to_right) in enumerate(zip(part.columns, _right(part), strict=True)):
+        table.add_column(name, justify="right" if to_right else "left", no_wrap=place > 0 or to_right, overflow="fold")
+    for row in part.rows:
+        table.add_row(*[_text(cell, now_ms) for cell in row])
+    return table
+
+
+def _text(cell: Cell, now_ms: int | None) -> Any:
+    from rich.text import Text
+
+    style = ""
+    if isinstance(cell, Lag):
+        style = "bold yellow" if cell.messages else "green"
+    elif cell in (None, "", 0) or people(cell, now_ms) in ("never", "0/s", "0 B/s"):
+        style = "dim"
+    return Text(people(cell, now_ms), style=style)
+
+
+def _right(part: Sheet) -> list[bool]:
+    """A column is to the right if anything in it is a number, and nothing is words."""
+    found = []
+    for place in range(len(part.columns)):
+        cells = [row[place] for row in part.rows if row[place] is not None]
+        found.append(bool(cells) and all(is_number(cell) for cell in cells))
+    return found
+
+
+def _pretty(document: Any) -> str:
+    return msgspec.json.format(_json(document), indent=2).decode()
+
+
+def _compact(document: Any) -> str:
+    return msgspec.json.format(_json(document), indent=-1).decode()
+
+
+def _json(document: Any) -> bytes:
+    return document if isinstance(document, bytes) else msgspec.json.encode(document)
+
+
+def _lines(document: Any) -> Iterator[Any]:
+    value = msgspec.json.decode(document) if isinstance(document, bytes) else document
+    if isinstance(value, list):
+        yield from value
+    else:
+        yield document

@@ -1,0 +1,175 @@
+"""One run of a command against a broker: the admin client, the steps it takes, what is only planned, what is confirmed.
+
+Steps go to standard error for people, and to standard output as JSON where that was asked for and the broker itself has
+nothing to say. A dry run asks all its questions and sends none of its changes: the transport itself holds them back.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import httpx2
+import msgspec
+
+from magnetar.base.errors import MagnetarError, Misuse, NotFound
+from magnetar.cli.cells import age
+from magnetar.cli.exits import Explained
+from magnetar.cli.nearby import Subject, near
+from magnetar.cli.output import Facts, Output, Sheet
+
+if TYPE_CHECKING:
+    from magnetar.cli.options import Change, Common
+    from magnetar.client.administration.answers import Answer
+
+T = TypeVar("T")
+
+
+class Session:
+    """`with common.session(...) as session:`, then `session.admin`, `session.show`, `session.do`."""
+
+    def __init__(self, common: Common, change: Change | None = None) -> None:
+        from magnetar.client.administration.sync.admin import Admin
+
+        self.common = common
+        self.output = Output(common.output, colors=common.colors)
+        self.subject = Subject()
+        self.steps: list[dict[str, Any]] = []
+        self._change = change
+        self._answered = False
+        self._last: Answer | None = None
+        self.admin = Admin(
+            common.admin_url,
+            token=common.token,
+            timeout_s=common.timeout,
+            on_answer=self._heard,
+            transport=Planning() if self.is_dry else None,
+        )
+
+    @property
+    def is_dry(self) -> bool:
+        return self._change is not None and self._change.dry_run
+
+    @property
+    def document(self) -> bytes:
+        """The last answer as REST gave it."""
+        return b"null" if self._last is None else self._last.body
+
+    @property
+    def now_ms(self) -> int | None:
+        """By the broker's clock."""
+        date = None if self._last is None else self._last.headers.get("date")
+        try:
+            return None if date is None else round(parsedate_to_datetime(date).timestamp() * 1000)
+        except ValueError:
+            return None
+
+    def about(
+        self,
+        *,
+        tenant: str | None = None,
+        namespace: str | None = None,
+        topic: str | None = None,
+        subscription: str | None = None,
+    ) -> None:
+        """What this run is about, so that a wrong name can be told with the right ones near it."""
+        self.subject = Subject(tenant, namespace, topic, subscription)
+
+    def show(self, document: Any, *parts: Sheet | Facts, lines: Any = None) -> None:
+        self._answered = True
+        self.output.show(document, *parts, lines=lines, now_ms=self.now_ms)
+
+    # Changing
+
+    def do(self, what: str, call: Callable[[], T]) -> T | None:
+        """One step. None in a dry run."""
+        try:
+            result = call()
+        except Planned as planned:
+            self.steps.append({"step": what, "planned": planned.request})
+            return None
+        except MagnetarError:
+            self._say(f"{what} ✗")
+            raise
+        took_s = 0.0 if self._last is None else self._last.took_s
+        self._say(f"{what} ✓ {age(took_s)}")
+        self.steps.append({"step": what, "done": True, "ms": round(took_s * 1000, 1)})
+        return result
+
+    def confirm(self, name: str, loses: str) -> None:
+        """Before something that cannot be taken back: the name, typed, or --yes."""
+        assert self._change is not None
+        if self._change.yes or self.is_dry:
+            return
+        if self.common.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            refusal = Misuse(f"this {loses}, and nobody is there to ask", name=name)
+            raise Explained(refusal, run="the same with --yes, or --dry-run first")
+        sys.stderr.write(f"This {loses}.\nType {name} to go on: ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip() != name:
+            raise Explained(Misuse("not confirmed: nothing was changed"), run="the same with --dry-run")
+
+    def _say(self, line: str) -> None:
+        if not self.common.quiet:
+            sys.stderr.write(line + "\n")
+
+    # Its beginning and its end
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self._tell_steps()
+            elif isinstance(error, NotFound):
+                names = near(self.admin, self.subject, error)
+                raise Explained(error, near=names, run=f"the same with {names[0]}" if names else "") from error
+        finally:
+            self.admin.close()
+
+    def _tell_steps(self) -> None:
+        planned = [step["planned"] for step in self.steps if "planned" in step]
+        if planned:
+            rows = [(one["method"], one["path"], _text(one["body"])) for one in planned]
+            self.show(planned, Sheet(("METHOD", "PATH", "BODY"), rows, title="Would send:"))
+        elif self.steps and not self._answered and self.common.output != "table":
+            self.output.show(self.steps, now_ms=None)
+
+    def _heard(self, answer: Answer) -> None:
+        if answer.status < 300:
+            self._last = answer
+
+
+@dataclass
+class Planned(Exception):
+    """A change that a dry run does not send."""
+
+    request: dict[str, Any]
+
+
+class Planning(httpx2.BaseTransport):
+    """Lets questions through and holds changes back."""
+
+    def __init__(self) -> None:
+        self._below = httpx2.HTTPTransport()
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method == "GET":
+            return self._below.handle_request(request)
+        body = request.read()
+        path = request.url.raw_path.decode()
+        raise Planned({"method": request.method, "path": path, "body": msgspec.json.decode(body) if body else None})
+
+    def close(self) -> None:
+        self._below.close()
+
+
+def _text(body: Any) -> str | None:
+    return None if body is None else msgspec.json.encode(body).decode()
