@@ -94,7 +94,7 @@ class Wire(asyncio.Protocol):
     # Speaking
 
     def write(self, data: bytes) -> None:
-        if self._transport is not None and not self.lost.is_set():
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 Place = tuple[int, int, int]  # ledger, entry, index inside the batch (0 where there is none)
@@ -67,6 +68,7 @@ class History:
         self.before: dict[tuple[str, str], set[Message]] = {}  # owed to a subscription when the last life ended
         self.buried: dict[tuple[str, Message], int] = {}  # deleted with their topic, and when among the deliveries
         self._sessions = 0
+        self._began = {1: 0}  # where the deliveries of a life begin
 
     # What clients note
 
@@ -124,6 +126,7 @@ class History:
         """The broker is gone; another will come. What it owes to each subscription is fixed here."""
         self.before = {name: self.owed(*name) for name in self.subscriptions}
         self.life += 1
+        self._began[self.life] = len(self.deliveries)
 
     # What rules ask
 
@@ -133,9 +136,10 @@ class History:
         return {message for message, sent in self.sent.get(topic, {}).items() if sent.receipts} - acked
 
     def got(self, topic: str, subscription: str, life: int | None = None) -> set[Message]:
+        first = 0 if life is None else self._began[life]
         return {
             parse(delivery.payload)
-            for delivery in self.deliveries
+            for delivery in islice(self.deliveries, first, None)
             if delivery.topic == topic
             and delivery.subscription == subscription
             and (life is None or delivery.life == life)

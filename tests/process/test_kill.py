@@ -1,0 +1,101 @@
+"""`kill -9` under load, again and again: a real broker process, its real files, clients that saw every receipt.
+
+After each kill the broker starts on the same folder, the clients come back, and everything owed must come again before
+the next kill; some kills come while it is still recovering. MAGNETAR_KILLS says how many, MAGNETAR_SEED repeats a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from pathlib import Path
+
+from simulation.check import rules
+from simulation.players import bits, each, some, upto
+from tests.process.swarm import Swarm
+from tests.servers.standalone import Standalone
+
+KILLS = int(os.environ.get("MAGNETAR_KILLS", "50"))
+SEED = int(os.environ.get("MAGNETAR_SEED", random.randrange(1 << 30)))
+FLUSHED_S = 1.1  # after which cursors are on disk; killed earlier, a broker delivers all of its life again
+OWED_S = 30.0  # a broker that does not deliver what it owes within this is stuck, not slow
+PLAIN, ONCE, KEYED = (f"persistent://public/{name}" for name in ("default/plain", "once/exact", "default/keyed"))
+SETTINGS = {
+    "managedLedgerMaxEntriesPerLedger": 300,
+    "managedLedgerMinLedgerRolloverTimeMinutes": 0,
+    "brokerDeduplicationEntriesInterval": 100,
+}
+
+
+def test_killed_again_and_again_the_broker_keeps_every_promise(tmp_path: Path) -> None:
+    with Standalone(tmp_path, SETTINGS) as broker:
+        broker.admin("PUT", "namespaces/public/once", {"deduplicationEnabled": True})
+        asyncio.run(killed_under_load(broker))
+    log = broker.output.read_text(errors="replace")
+    assert "Traceback" not in log, log[log.index("Traceback") - 2000 :][:6000]
+
+
+async def killed_under_load(broker: Standalone) -> None:
+    swarm = a_swarm(broker)
+    await swarm.subscribe_first()
+    swarm.start()
+    try:
+        for kill in range(KILLS):
+            if kill % 5 != 4:  # every fifth comes before it has recovered, and before its clients are back
+                await owed(swarm, f"before kill {kill}")
+            await asyncio.sleep(swarm.chance.uniform(0.0, 0.3) + (FLUSHED_S if kill % 5 == 2 else 0.0))
+            broker.kill()
+            await swarm.gone()
+            swarm.history.next_life()
+            if kill % 10 == 9:
+                assert rules.while_running(swarm.history) == [], f"seed {SEED}, after {kill + 1} kills"
+            broker.start()
+        await at_rest(swarm)
+    finally:
+        await swarm.stop()
+    assert len(swarm.history.deliveries) > 20 * KILLS, "too little happened to show anything"
+
+
+def a_swarm(broker: Standalone) -> Swarm:
+    swarm = Swarm(broker.port, SEED)
+    swarm.history.once.add(ONCE)
+    for topic, names in ((PLAIN, "pq"), (ONCE, "rs"), (KEYED, "k")):
+        for name in names:
+            swarm.publisher(topic, name)
+    swarm.subscriber(PLAIN, "all", "Exclusive", upto)
+    swarm.subscriber(PLAIN, "part", "Shared", some)
+    swarm.subscriber(ONCE, "over", "Failover", each)
+    swarm.subscriber(ONCE, "bits", "Shared", bits)
+    swarm.subscriber(KEYED, "keys", "Key_Shared", each)
+    swarm.subscriber(KEYED, "keys", "Key_Shared", each)
+    return swarm
+
+
+async def owed(swarm: Swarm, when: str) -> None:
+    """Until everything that was owed when the last broker died has come again."""
+    try:
+        async with asyncio.timeout(OWED_S):
+            await swarm.back()
+            while list(rules.skipped(swarm.history)):
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        missing = list(rules.skipped(swarm.history))[:5]
+        attached = [player.attached for player in [*swarm.subscribers, *swarm.publishers]]
+        raise AssertionError(f"seed {SEED}, {when}: {missing}, attached {attached}, {swarm.problems[-3:]}") from None
+
+
+async def at_rest(swarm: Swarm) -> None:
+    """No new messages; all receipts in, everything delivered, then the whole checker."""
+    await owed(swarm, "after the last kill")
+    swarm.publishing = False
+    try:
+        async with asyncio.timeout(OWED_S):
+            for publisher in swarm.publishers:
+                await publisher.settled()
+            while list(rules.missing(swarm.history)):
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        pass  # the checker says what is missing
+    found = rules.everything(swarm.history) + [text for item in swarm.publishers for text in item.problems]
+    assert found == [], f"seed {SEED}"
