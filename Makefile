@@ -5,7 +5,7 @@ SHELL := bash
 .ONESHELL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format test test-all unit fuzz chaos bench sync proto clean
+.PHONY: help setup demo lint format test test-all unit fuzz chaos bench sync proto clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -29,6 +29,9 @@ $(STAMP): pyproject.toml
 	[ -x $(PY) ] || $(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[broker,dev]'
 	touch $(STAMP)
+
+demo: $(STAMP)  ## traffic, a kill -9 in the middle, and a verdict counted from the messages: DEMO="--seconds 5"
+	$(VENV)/bin/magnetar demo $(DEMO)
 
 lint: $(STAMP)  ## ruff, mypy strict, the rules of the house
 	$(VENV)/bin/ruff check $(CODE)

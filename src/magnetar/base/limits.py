@@ -91,6 +91,7 @@ CONNECTION_REQUESTS_MAX = 1_000  # requests being worked on: a pattern consumer 
 CONNECTION_WRITE_BYTES_HIGH = 1024 * 1024  # unread by the peer: then nothing more is pushed to it
 FRAME_JOIN_BYTES_MAX = 16 * 1024  # a larger frame cut by a read is put together alone, so that the rest is not copied
 CONNECTION_CLOSED_IDS_MAX = 1_000  # producers closed lately whose late sends are ignored
+SUBSCRIBE_TRIES_MAX = 10  # topics unloaded under one SUBSCRIBE: more than that many in a row is no accident
 ALIVE_WAIT_S = 5.0  # how long a rival may take to answer a PING before it counts as dead, as Pulsar
 
 # Dispatch
@@ -199,3 +200,5 @@ DEMO_DOWN_S = 0.5  # how long the demo leaves its broker dead: long enough to be
 DEMO_DRAIN_S = 30.0  # without a single arrival the demo waits no longer for what is missing
 DEMO_BACKLOG_MAX = 20_000  # messages the slowest subscription may be behind: what is left to drain at the end
 DEMO_TICK_S = 0.02  # producers send what is due since the last tick
+CLIENT_MAILBOX_MESSAGES_MAX = 10_000  # on their way to the loop thread of a blocking client: then the caller waits
+CLIENT_TAKEN_MESSAGES_MAX = 128  # that cross from the loop thread at once

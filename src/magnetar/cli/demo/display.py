@@ -1,0 +1,180 @@
+"""What people see of the demo while it runs: rates, backlog and what is happening, on standard error.
+
+On a terminal it is one picture that is drawn again and again; in a pipe it is steps, and a line every second. It reads
+the tally and changes nothing; it has no part in the verdict.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from magnetar.cli.demo.verdict import Kind, Tally
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+
+BARS = " ▁▂▃▄▅▆▇█"
+WINDOW_S = 1.0  # rates are over this long
+HISTORY = 40  # bars: the picture fits 80 columns
+STEPS_SHOWN = 6
+
+
+class Display(Protocol):
+    """`say` a step when it is taken; `draw` often."""
+
+    def say(self, step: str, now: float) -> None: ...
+
+    def draw(self, now: float) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Rates:
+    """Counters of the tally as rates, from what was read over the last second."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._read: deque[tuple[float, int, dict[Kind, int]]] = deque()
+        self.published: deque[float] = deque([0.0] * HISTORY, maxlen=HISTORY)
+
+    def read(self, now: float) -> tuple[float, dict[Kind, float]]:
+        """Receipts per second, and arrivals (repeated ones too) per second and subscription."""
+        tally = self._tally
+        arrived = {kind: found.arrived + found.duplicates for kind, found in tally.arrivals.items()}
+        self._read.append((now, tally.acknowledged, arrived))
+        while len(self._read) > 2 and self._read[1][0] <= now - WINDOW_S:
+            self._read.popleft()
+        then, acknowledged, before = self._read[0]
+        past_s = max(now - then, 0.001)
+        rate = (tally.acknowledged - acknowledged) / past_s
+        return rate, {kind: (count - before[kind]) / past_s for kind, count in arrived.items()}
+
+
+class Silence:
+    """For those who want the verdict alone."""
+
+    def say(self, step: str, now: float) -> None: ...
+
+    def draw(self, now: float) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Steps(Silence):
+    """For a pipe: a line for each step, and one every second."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._rates = Rates(tally)
+        self._began: float | None = None
+        self._told = 0.0
+
+    def say(self, step: str, now: float) -> None:
+        if self._began is None:
+            self._began = self._told = now
+        sys.stderr.write(f"{now - self._began:5.1f} s  {step}\n")
+        sys.stderr.flush()
+
+    def draw(self, now: float) -> None:
+        published, arriving = self._rates.read(now)
+        if now - self._told < WINDOW_S:
+            return
+        self._told = now
+        behind = max(self._tally.backlog(kind) for kind in self._tally.arrivals)
+        self.say(
+            f"{self._tally.acknowledged} acknowledged, {published:.0f}/s in, {sum(arriving.values()):.0f}/s out, "
+            f"backlog {behind}",
+            now,
+        )
+
+
+class Board:
+    """For a terminal."""
+
+    def __init__(self, tally: Tally, consumers: dict[Kind, int], console: Console) -> None:
+        from rich.live import Live
+
+        self._tally = tally
+        self._consumers = consumers
+        self._rates = Rates(tally)
+        self._steps: deque[tuple[float, str]] = deque(maxlen=STEPS_SHOWN)
+        self._began: float | None = None
+        self._bar_at = 0.0
+        self._live: Live = Live(console=console, auto_refresh=False, transient=True, redirect_stderr=False)
+
+    def say(self, step: str, now: float) -> None:
+        if self._began is None:
+            self._began = now
+        self._steps.append((now - self._began, step))
+        self.draw(now)
+
+    def draw(self, now: float) -> None:
+        self._live.update(self.picture(now), refresh=True)
+
+    def picture(self, now: float) -> Any:
+        from rich import box
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.table import Table
+        from rich.text import Text
+
+        tally = self._tally
+        published, arriving = self._rates.read(now)
+        if now - self._bar_at >= 0.25:
+            self._bar_at = now
+            self._rates.published.append(published)
+        head = Text.assemble(
+            ("published ", "dim"), (f"{tally.acknowledged:>8,}", "bold"), (f"  {published:>8,.0f}/s  ", "cyan"),
+            (bars(self._rates.published), "cyan"),
+        )  # fmt: skip
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+        table.add_column("SUBSCRIPTION", no_wrap=True)
+        for name in ("CONSUMERS", "ARRIVED", "RATE", "BACKLOG", "AGAIN", "DISORDERED"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for kind, found in tally.arrivals.items():
+            behind = tally.backlog(kind)
+            wrong = found.disordered if kind.ordered else 0
+            table.add_row(
+                kind.value,
+                str(self._consumers[kind]),
+                f"{found.arrived:,}",
+                Text(f"{arriving[kind]:,.0f}/s", style="cyan"),
+                Text(f"{behind:,}", style="bold yellow" if behind else "green"),
+                Text(f"{found.duplicates:,}", style="yellow" if found.duplicates else "dim"),
+                Text(f"{wrong:,}" if kind.ordered else "any order", style="bold red" if wrong else "dim"),
+            )
+        steps = Text("\n").join(
+            Text.assemble((f"{at:5.1f} s  ", "dim"), (step, "bold" if number == len(self._steps) - 1 else ""))
+            for number, (at, step) in enumerate(self._steps)
+        )
+        return Panel(Group(head, Text(), table, Text(), steps), title="magnetar demo", title_align="left", expand=False)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+
+def bars(values: deque[float]) -> str:
+    """A row of bars, the highest as high as it gets."""
+    top = max(values, default=0.0)
+    if top <= 0:
+        return " " * len(values)
+    return "".join(BARS[min(len(BARS) - 1, int(value / top * (len(BARS) - 1) + 0.5))] for value in values)

@@ -1,0 +1,117 @@
+"""The demo in the order it happens: a broker, traffic, a kill, a restart, an end; and how its verdict is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from magnetar.base.limits import DEMO_DOWN_S
+from magnetar.cli.demo.child import Child
+from magnetar.cli.demo.display import Board, Display, Silence, Steps
+from magnetar.cli.demo.traffic import CONSUMERS, KEYS_EACH, PRODUCERS, Traffic, connect, together
+from magnetar.cli.demo.verdict import Tally, Verdict
+from magnetar.cli.output import Facts, Sheet
+
+DRAW_S = 0.125
+TURNS_MAX = 10_000  # of the loop
+
+
+async def run(*, seconds: float, rate: int, kill: bool, quiet: bool, colors: bool) -> tuple[Verdict, float]:
+    """The verdict, and how long everything took."""
+    tally = Tally(list(CONSUMERS))
+    began = asyncio.get_running_loop().time()
+    shown: Display = Silence() if quiet else Steps(tally)
+    if not quiet and sys.stderr.isatty():
+        from rich.console import Console
+
+        shown = Board(tally, CONSUMERS, Console(stderr=True, no_color=not colors))
+    with tempfile.TemporaryDirectory(prefix="magnetar-demo-") as folder, shown as display:
+        await Story(Child(Path(folder)), tally, display).tell(seconds=seconds, rate=rate, kill=kill)
+    return tally.verdict(), asyncio.get_running_loop().time() - began
+
+
+class Story:
+    def __init__(self, child: Child, tally: Tally, display: Display) -> None:
+        self._child = child
+        self._tally = tally
+        self._display = display
+        self._over = False
+
+    async def tell(self, *, seconds: float, rate: int, kill: bool) -> None:
+        self._say("starting a broker")
+        async with self._child as child, connect(child.url) as client:
+            self._say(f"broker {child.pid} serves {child.url}")
+            traffic = Traffic(client, self._tally, rate=rate)
+            await traffic.open()
+            self._say(
+                f"{PRODUCERS} producers of {PRODUCERS * KEYS_EACH} keys, {sum(CONSUMERS.values())} consumers of "
+                f"{len(CONSUMERS)} subscriptions"
+            )
+            await together(self._act(traffic, seconds, kill=kill), self._carry(traffic), self._draw())
+            self._say("everything owed is there" if self._tally.settled() else "nothing comes any more")
+
+    async def _act(self, traffic: Traffic, seconds: float, *, kill: bool) -> None:
+        if kill:
+            await asyncio.sleep(seconds / 2)
+            await self._kill()
+            await asyncio.sleep(seconds / 2)
+        else:
+            await asyncio.sleep(seconds)
+        traffic.stop_sending()
+        self._say("producers stop; consumers take what is left")
+
+    async def _kill(self) -> None:
+        child, loop = self._child, asyncio.get_running_loop()
+        for _ in range(TURNS_MAX):  # a moment with messages under way, if there is one: that is when it hurts
+            if self._in_flight():
+                break
+            await asyncio.sleep(0)
+        self._say(f"kill -9 {child.pid}, with {self._in_flight()} messages on their way")
+        await child.kill()
+        self._tally.kills += 1
+        await asyncio.sleep(DEMO_DOWN_S)
+        began = loop.time()
+        await child.start()
+        self._say(f"broker {child.pid} is back on the same directory, after {loop.time() - began:.2f} s of starting")
+
+    def _in_flight(self) -> int:
+        return self._tally.sent - self._tally.acknowledged - self._tally.failed
+
+    async def _carry(self, traffic: Traffic) -> None:
+        try:
+            await traffic.run()
+        finally:
+            self._over = True
+
+    async def _draw(self) -> None:
+        while not self._over:
+            self._display.draw(asyncio.get_running_loop().time())
+            await asyncio.sleep(DRAW_S)
+
+    def _say(self, step: str) -> None:
+        self._display.say(step, asyncio.get_running_loop().time())
+
+
+def parts(verdict: Verdict, took_s: float) -> tuple[Sheet, Facts]:
+    rows = [
+        (
+            judged.type,
+            judged.arrived,
+            judged.missing,
+            judged.disordered if judged.ordered else None,
+            judged.duplicates,
+            "ok" if judged.ok else "FAILED",
+        )
+        for judged in verdict.subscriptions
+    ]
+    facts = Facts(
+        {
+            "acknowledged": f"{verdict.acknowledged} of {verdict.sent} sent, {verdict.failed} failed",
+            "killed": "not at all" if not verdict.kills else "once, in the middle",
+            "took": f"{took_s:.1f} s",
+            "verdict": ("OK: " if verdict.ok else "FAILED: ") + verdict.sentence(),
+        }
+    )
+    return Sheet(("SUBSCRIPTION", "ARRIVED", "MISSING", "DISORDERED", "AGAIN", "VERDICT"), rows), facts

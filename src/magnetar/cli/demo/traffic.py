@@ -1,0 +1,137 @@
+"""The demo's traffic: keyed producers and consumers of every type of subscription, on one topic.
+
+Every key belongs to one producer, which counts its messages; consumers tell the tally what arrived and acknowledge it.
+Producers send at a rate and hold back while the slowest subscription is far behind. It speaks to a broker through our
+own client alone and trusts it with nothing: what counts is what the tally was told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import MagnetarError, NotReady
+from magnetar.base.limits import DEMO_BACKLOG_MAX, DEMO_DRAIN_S, DEMO_TICK_S
+from magnetar.cli.demo.verdict import Kind, Tally
+
+if TYPE_CHECKING:
+    from magnetar.client.client import Client
+    from magnetar.client.consumer import Consumer
+    from magnetar.client.producer import Producer
+
+TOPIC = "persistent://public/default/demo"
+PRODUCERS = 4
+KEYS_EACH = 25
+CONSUMERS = {Kind.EXCLUSIVE: 1, Kind.FAILOVER: 2, Kind.SHARED: 3, Kind.KEY_SHARED: 3}
+
+
+class Traffic:
+    """`open`, then `run`; `stop_sending` ends the producers, and `run` returns once everything owed has arrived or
+    nothing comes any more."""
+
+    def __init__(self, client: Client, tally: Tally, *, rate: int) -> None:
+        self._client = client
+        self._tally = tally
+        self._rate = rate
+        self._sending = True
+        self._ended = False
+        self._producers: list[Producer[bytes]] = []
+        self._consumers: list[tuple[Kind, Consumer[bytes]]] = []
+
+    async def open(self) -> None:
+        """Subscriptions first: a message is owed to those that were there when it was sent."""
+        from magnetar.client.batch import Batching
+        from magnetar.client.subscribing import SubscriptionType
+
+        for kind, count in CONSUMERS.items():
+            for number in range(count):
+                consumer = await self._client.subscribe(
+                    TOPIC, kind.value.lower(), type=SubscriptionType(kind.value), name=f"{kind.value}-{number}"
+                )
+                self._consumers.append((kind, consumer))
+        for number in range(PRODUCERS):
+            producer = await self._client.create_producer(TOPIC, name=f"demo-{number}", batching=Batching(by_key=True))
+            self._producers.append(producer)
+
+    async def run(self) -> None:
+        works = [self._produce(number, producer) for number, producer in enumerate(self._producers)]
+        works += [self._consume(kind, consumer) for kind, consumer in self._consumers]
+        await together(*works, self._watch())
+
+    def stop_sending(self) -> None:
+        self._sending = False
+
+    async def _produce(self, number: int, producer: Producer[bytes]) -> None:
+        tally = self._tally
+        keys = range(number * KEYS_EACH, (number + 1) * KEYS_EACH)
+        turns = itertools.cycle(keys)
+        counts = dict.fromkeys(keys, 0)
+        loop = asyncio.get_running_loop()
+        began, done = loop.time(), 0
+        while self._sending:
+            due = int((loop.time() - began) * self._rate / PRODUCERS) - done
+            if max(tally.backlog(kind) for kind in tally.arrivals) > DEMO_BACKLOG_MAX:
+                began, done, due = loop.time(), 0, 0
+            for key in itertools.islice(turns, due):
+                count = counts[key]
+                counts[key] = count + 1
+                tally.sending()
+                await producer.post(b"%d:%d" % (key, count), _told(tally, key, count), key=f"key-{key}")
+            done += due
+            await asyncio.sleep(DEMO_TICK_S)
+        await producer.flush()
+
+    async def _consume(self, kind: Kind, consumer: Consumer[bytes]) -> None:
+        arrivals = self._tally.arrivals[kind]
+        while not self._ended:
+            for message in await consumer.receive_batch(1000, timeout_s=DEMO_TICK_S):
+                key, _, number = message.value.partition(b":")
+                arrivals.add(int(key), int(number))
+                await consumer.acknowledge(message)
+
+    async def _watch(self) -> None:
+        """Ends the consumers: when everything owed is there, or when nothing has come for long."""
+        loop = asyncio.get_running_loop()
+        seen, since = -1, loop.time()
+        while self._sending or not self._tally.settled():
+            now = self._tally.acknowledged + sum(found.arrived for found in self._tally.arrivals.values())
+            if self._sending or now != seen:
+                seen, since = now, loop.time()
+            elif loop.time() - since > DEMO_DRAIN_S:
+                break
+            await asyncio.sleep(0.1)
+        self._ended = True
+
+
+async def together(*works: object) -> None:
+    """All of them at once; the first error ends them all."""
+    running = asyncio.gather(*works)  # type: ignore[call-overload]
+    try:
+        await running
+    except BaseException:
+        running.cancel()
+        try:
+            await running
+        except BaseException:  # the first error is the one to tell
+            pass
+        raise
+
+
+def _told(tally: Tally, key: int, number: int) -> Callable[[object, MagnetarError | None], None]:
+    def told(_: object, error: MagnetarError | None) -> None:
+        if error is None:
+            tally.receipt(key, number)
+        else:
+            tally.failure()
+
+    return told
+
+
+def connect(url: str) -> Client:
+    try:
+        from magnetar.client.client import Client
+    except ModuleNotFoundError as error:
+        raise NotReady(f"the client cannot be loaded: the package {error.name} is missing") from error
+    return Client(url)

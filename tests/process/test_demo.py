@@ -1,0 +1,107 @@
+"""`magnetar demo` as it is typed: in a pipe, on a terminal, without the kill, and interrupted; nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "magnetar.cli.main", "demo", "--seconds", "1", "--rate", "1000"]
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> dict[str, str]:
+    """An environment whose temporary files are here and nowhere else."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    return {**os.environ, "TMPDIR": str(folder)}
+
+
+def left(environment: dict[str, str], steps: str) -> list[str]:
+    """Files, and brokers that the steps name and that still run."""
+    pids = {int(pid) for pid in re.findall(r"broker (\d+)", steps)}
+    alive = [f"process {pid}" for pid in sorted(pids) if Path(f"/proc/{pid}").exists()]
+    return [path.name for path in Path(environment["TMPDIR"]).iterdir()] + alive
+
+
+def test_killed_in_the_middle_every_acknowledged_message_arrives_in_order(temporary: dict[str, str]) -> None:
+    ran = subprocess.run([*COMMAND, "-o", "json"], capture_output=True, text=True, env=temporary, check=False)
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    document = json.loads(ran.stdout)
+    assert document["ok"] is True
+    assert document["kills"] == 1
+    assert document["acknowledged"] > 0
+    assert {row["type"] for row in document["subscriptions"]} == {"Exclusive", "Failover", "Shared", "Key_Shared"}
+    for step in ("starting a broker", "kill -9", "is back on the same directory", "everything owed is there"):
+        assert step in ran.stderr
+    assert left(temporary, ran.stderr) == []
+
+
+def test_without_the_kill_nothing_comes_twice(temporary: dict[str, str]) -> None:
+    ran = subprocess.run(
+        [*COMMAND, "--no-kill", "-o", "json"], capture_output=True, text=True, env=temporary, check=False
+    )
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    document = json.loads(ran.stdout)
+    assert document["kills"] == 0
+    assert [row["duplicates"] for row in document["subscriptions"]] == [0, 0, 0, 0]
+    assert document["failed"] == 0
+    assert left(temporary, ran.stderr) == []
+
+
+def test_on_a_terminal_there_is_a_picture(temporary: dict[str, str]) -> None:
+    ours, theirs = pty.openpty()
+    environment = {**temporary, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+    with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=theirs, env=environment) as running:
+        os.close(theirs)
+        screen = b""
+        try:
+            while piece := os.read(ours, 65536):
+                screen += piece
+        except OSError:  # how a terminal says that the other side is gone
+            pass
+        os.close(ours)
+        assert running.stdout is not None
+        verdict = running.stdout.read().decode()
+    shown = screen.decode(errors="replace")
+    assert running.returncode == 0, shown + verdict
+    assert "magnetar demo" in shown
+    assert "BACKLOG" in shown
+    assert "OK: every acknowledged message arrived" in verdict
+    assert left(temporary, shown) == []
+
+
+@pytest.mark.parametrize("at", ["starting a broker", "consumers of 4 subscriptions", "kill -9"])
+def test_interrupted_at_any_step_its_broker_and_files_go_too(temporary: dict[str, str], at: str) -> None:
+    command = [*COMMAND[:-4], "--seconds", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=temporary) as running:
+        assert running.stderr is not None
+        steps = ""
+        while at not in steps:
+            line = running.stderr.readline()
+            assert line, steps
+            steps += line
+        running.send_signal(signal.SIGINT)
+        rest, said = running.communicate()
+    assert running.returncode != 0
+    assert rest == ""
+    assert "Traceback" not in said
+    assert left(temporary, steps + said) == []
+
+
+def test_a_broker_that_cannot_start_is_said_with_what_to_do(temporary: dict[str, str], tmp_path: Path) -> None:
+    """Without the packages of the broker, which a plain install does not bring."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['starlette'] = None\n")
+    environment = {**temporary, "PYTHONPATH": str(tmp_path)}
+    ran = subprocess.run(COMMAND, capture_output=True, text=True, env=environment, check=False)
+    assert ran.returncode == 1, ran.stderr
+    assert "magnetar[broker]" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert left(temporary, ran.stderr) == []
