@@ -17,6 +17,7 @@ SUITES = {
     "sim",
     "process",
     "compat",
+    "client",
     "fuzz",
     "tidy",
     "servers",

@@ -202,3 +202,4 @@ DEMO_BACKLOG_MAX = 20_000  # messages the slowest subscription may be behind: wh
 DEMO_TICK_S = 0.02  # producers send what is due since the last tick
 CLIENT_MAILBOX_MESSAGES_MAX = 10_000  # on their way to the loop thread of a blocking client: then the caller waits
 CLIENT_TAKEN_MESSAGES_MAX = 128  # that cross from the loop thread at once
+TOPICS_GONE_MANY = 1000  # topics fewer than at the last look before freed memory is given back: some tens of megabytes

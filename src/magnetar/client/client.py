@@ -7,28 +7,26 @@ anything in another loop than the one it was first used in. Nothing happens befo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
-from magnetar.base.errors import Closed, MagnetarError, Misuse
-from magnetar.base.limits import (
-    CLIENT_OPERATION_S,
-    CLIENT_PENDING_BYTES_MAX,
-    CLIENT_PENDING_MESSAGES_MAX,
-    CLIENT_SEND_S,
-)
+from magnetar.base.errors import Closed, MagnetarError
+from magnetar.base.limits import CLIENT_OPERATION_S, CLIENT_PENDING_BYTES_MAX, CLIENT_PENDING_MESSAGES_MAX
 from magnetar.base.names import full_name, topic_name
 from magnetar.client.address import addresses
 from magnetar.client.backoff import persist
-from magnetar.client.batch import Batching
 from magnetar.client.budget import Budget
+from magnetar.client.consumer import Consumer, Listener, OnActive
 from magnetar.client.lookup import Lookup
+from magnetar.client.message import MessageId
+from magnetar.client.options import ConsumerOptions, ProducerOptions, ReaderOptions, opening_of, reading_of
 from magnetar.client.pool import Pool
-from magnetar.client.producer import AccessMode, Compression, Producer
-from magnetar.client.producing import Opening
-from magnetar.client.router import Chooser, Hashing, Router, Routing
+from magnetar.client.producer import Producer
+from magnetar.client.reader import Reader
+from magnetar.client.router import Router
 from magnetar.client.schemas import BYTES, Schema
+from magnetar.client.subscribing import Subscribing, Topics
+from magnetar.client.tableview import TableView
 from magnetar.observe.log import get
 from magnetar.runtime.real import RealRuntime
 from magnetar.runtime.runtime import Runtime
@@ -36,8 +34,7 @@ from magnetar.runtime.runtime import Runtime
 log = get("client")
 
 T = TypeVar("T")
-
-BATCHING = Batching()
+Made = TypeVar("Made", bound="Consumer[Any] | Reader[Any] | TableView[Any]")
 
 
 class Client:
@@ -65,95 +62,123 @@ class Client:
         self._open: dict[Any, None] = {}  # what was made from this client, in order
 
     @overload
-    async def create_producer(
-        self,
-        topic: str,
-        *,
-        name: str = ...,
-        batching: Batching | None = ...,
-        compression: Compression = ...,
-        chunking: bool = ...,
-        routing: Routing | Chooser = ...,
-        hashing: Hashing = ...,
-        access_mode: AccessMode = ...,
-        send_timeout_s: float = ...,
-        initial_sequence_id: int | None = ...,
-        properties: Mapping[str, str] | None = ...,
-        initial_subscription: str = ...,
-    ) -> Producer[bytes]: ...
+    async def create_producer(self, topic: str, **options: Unpack[ProducerOptions]) -> Producer[bytes]: ...
 
     @overload
     async def create_producer(
-        self,
-        topic: str,
-        *,
-        schema: Schema[T],
-        name: str = ...,
-        batching: Batching | None = ...,
-        compression: Compression = ...,
-        chunking: bool = ...,
-        routing: Routing | Chooser = ...,
-        hashing: Hashing = ...,
-        access_mode: AccessMode = ...,
-        send_timeout_s: float = ...,
-        initial_sequence_id: int | None = ...,
-        properties: Mapping[str, str] | None = ...,
-        initial_subscription: str = ...,
+        self, topic: str, *, schema: Schema[T], **options: Unpack[ProducerOptions]
     ) -> Producer[T]: ...
 
     async def create_producer(
-        self,
-        topic: str,
-        *,
-        schema: Schema[Any] = BYTES,
-        name: str = "",
-        batching: Batching | None = BATCHING,
-        compression: Compression = Compression.NONE,
-        chunking: bool = False,
-        routing: Routing | Chooser = "round_robin",
-        hashing: Hashing = "java",
-        access_mode: AccessMode = AccessMode.SHARED,
-        send_timeout_s: float = CLIENT_SEND_S,
-        initial_sequence_id: int | None = None,
-        properties: Mapping[str, str] | None = None,
-        initial_subscription: str = "",
+        self, topic: str, *, schema: Schema[Any] = BYTES, **options: Unpack[ProducerOptions]
     ) -> Producer[Any]:
-        """A producer, attached to its broker (to every partition's broker). `batching` None sends every message as an
-        entry of its own. `send_timeout_s` 0 waits for ever.
-        """
+        """A producer, attached to its broker (to every partition's broker). Of bytes, unless a schema is given."""
         self._check()
-        named = topic_name(topic)
-        if chunking and not named.is_persistent:
-            raise Misuse("chunks need a persistent topic", topic=topic)
-        opening = Opening(
-            name=name,
-            access_mode=access_mode.value,
-            batching=batching,
-            chunking=chunking,
-            compression=compression.value,
-            schema=schema.info(),
-            properties=dict(properties or {}),
-            initial_sequence_id=initial_sequence_id,
-            initial_subscription=initial_subscription,
-            send_timeout_s=send_timeout_s,
-            operation_timeout_s=self.operation_timeout_s,
-        )
+        start = self.runtime.rng("client.router").randrange(1 << 31)
+        router = Router(options.get("routing", "round_robin"), options.get("hashing", "java"), start)
         producer: Producer[Any] = Producer(
             self.lookup,
-            str(named),
-            opening,
+            str(topic_name(topic)),
+            opening_of(topic, schema, options, self.operation_timeout_s),
             schema=schema,
-            router=Router(routing, hashing, self.runtime.rng("client.router")),
+            router=router,
             budget=self.budget,
-            closed=self.forget,
+            closed=self._forget,
         )
-        self.remember(producer)
+        self._open[producer] = None
         try:
             await producer.start()
         except BaseException:
             await producer.close(flush=False)
             raise
         return producer
+
+    @overload
+    async def subscribe(
+        self,
+        topics: Topics,
+        subscription: str,
+        *,
+        listener: Listener | None = ...,
+        on_active: OnActive | None = ...,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer[bytes]: ...
+
+    @overload
+    async def subscribe(
+        self,
+        topics: Topics,
+        subscription: str,
+        *,
+        schema: Schema[T],
+        listener: Listener | None = ...,
+        on_active: OnActive | None = ...,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer[T]: ...
+
+    async def subscribe(
+        self,
+        topics: Topics,
+        subscription: str,
+        *,
+        schema: Schema[Any] = BYTES,
+        listener: Listener | None = None,
+        on_active: OnActive | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer[Any]:
+        """A consumer of one topic, of several, or of all that match a compiled pattern."""
+        self._check()
+        consumer: Consumer[Any] = Consumer(
+            self.lookup,
+            topics,
+            Subscribing(subscription, **options),
+            schema=schema,
+            make_outbox=self._outbox,
+            listener=listener,
+            on_active=on_active,
+            closed=self._forget,
+        )
+        return await self._started(consumer)
+
+    @overload
+    async def create_reader(
+        self, topic: str, start: MessageId = ..., **options: Unpack[ReaderOptions]
+    ) -> Reader[bytes]: ...
+
+    @overload
+    async def create_reader(
+        self, topic: str, start: MessageId = ..., *, schema: Schema[T], **options: Unpack[ReaderOptions]
+    ) -> Reader[T]: ...
+
+    async def create_reader(
+        self,
+        topic: str,
+        start: MessageId = MessageId.EARLIEST,
+        *,
+        schema: Schema[Any] = BYTES,
+        **options: Unpack[ReaderOptions],
+    ) -> Reader[Any]:
+        """A reader from behind `start` (from `start` itself: `start_inclusive`) on."""
+        self._check()
+        asked = reading_of(start, options, self._unique())
+        return await self._started(Reader(self.lookup, topic, asked, schema=schema, closed=self._forget))
+
+    @overload
+    async def create_table_view(self, topic: str, *, subscription: str = ...) -> TableView[bytes]: ...
+
+    @overload
+    async def create_table_view(self, topic: str, *, schema: Schema[T], subscription: str = ...) -> TableView[T]: ...
+
+    async def create_table_view(
+        self, topic: str, *, schema: Schema[Any] = BYTES, subscription: str = ""
+    ) -> TableView[Any]:
+        """The newest value of every key, complete as of now, and kept up to date."""
+        self._check()
+        options = ReaderOptions(read_compacted=topic_name(topic).is_persistent)
+        if subscription:
+            options["subscription"] = subscription
+        asked = reading_of(MessageId.EARLIEST, options, self._unique())
+        return await self._started(TableView(self.lookup, topic, asked, schema=schema, closed=self._forget))
 
     async def partitions(self, topic: str) -> list[str]:
         """The names of a topic's partitions; the topic itself where it has none. Creates nothing."""
@@ -201,13 +226,25 @@ class Client:
                 log.info("close failed", why=also)
         await self._end()
 
-    # For what is made from it
+    # Inside
 
-    def remember(self, made: Any) -> None:
+    async def _started(self, made: Made) -> Made:
         self._open[made] = None
+        try:
+            await made.start()
+        except BaseException:
+            self._forget(made)
+            raise
+        return made
 
-    def forget(self, made: Any) -> None:
+    def _forget(self, made: Any) -> None:
         self._open.pop(made, None)
+
+    async def _outbox(self, topic: str, initial_subscription: str) -> Producer[bytes]:
+        return await self.create_producer(topic, initial_subscription=initial_subscription)
+
+    def _unique(self) -> str:
+        return f"{self.runtime.rng('client.names').getrandbits(40):010x}"
 
     def _check(self) -> None:
         if self.closed:

@@ -132,7 +132,7 @@ class Producer(Generic[T]):
 
     async def send(self, value: T | None, **options: Unpack[MessageOptions]) -> MessageId:
         """Send and wait until it is stored. None is a null value: a tombstone where the topic is compacted."""
-        payload, fields = self._prepared(value, options)
+        payload, fields = self.prepared(value, options)
         if not self._budget.take(len(payload)):
             await self._budget.wait(len(payload))
         future: asyncio.Future[MessageId] = asyncio.get_running_loop().create_future()
@@ -143,14 +143,14 @@ class Producer(Generic[T]):
         """Send, waiting for room only. `callback(message_id, error)` hears what became of it; without one, `flush`
         raises if something went wrong.
         """
-        payload, fields = self._prepared(value, options)
+        payload, fields = self.prepared(value, options)
         if not self._budget.take(len(payload)):
             await self._budget.wait(len(payload))
         self._publisher(fields).add(payload, fields, callback)
 
     def send_nowait(self, value: T | None, callback: Done | None = None, **options: Unpack[MessageOptions]) -> None:
         """As `post`, without waiting: `Busy` if there is no room."""
-        payload, fields = self._prepared(value, options)
+        payload, fields = self.prepared(value, options)
         if not self._budget.take(len(payload)):
             raise Busy("the client has as much on its way as it may: wait for receipts", topic=self.topic)
         self._publisher(fields).add(payload, fields, callback)
@@ -203,12 +203,37 @@ class Producer(Generic[T]):
     ) -> None:
         await self.close(flush=kind is None)
 
-    # Inside
+    # For the blocking client: preparing is safe in any thread, the rest belongs to the loop
 
-    def _prepared(self, value: T | None, options: MessageOptions) -> tuple[bytes, Fields | None]:
+    def prepared(self, value: T | None, options: MessageOptions) -> tuple[bytes, Fields | None]:
         if value is None:
             return b"", self._fields(options, null_value=True)
         return self._encode(value), self._fields(options, null_value=False) if options else None
+
+    def admit(self, payload: bytes, fields: Fields | None, done: Done | None) -> bool:
+        """Take a prepared message if there is room. Whatever else is in its way is told to `done`, or by `flush`."""
+        if not self._budget.take(len(payload)):
+            return False
+        self._hand_over(payload, fields, done)
+        return True
+
+    async def admit_later(self, payload: bytes, fields: Fields | None, done: Done | None) -> None:
+        """As `admit`, as soon as there is room."""
+        await self._budget.wait(len(payload))
+        self._hand_over(payload, fields, done)
+
+    def work(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A task that ends with this producer at the latest."""
+        return self._runtime.spawn(self._owner, coroutine)
+
+    # Inside
+
+    def _hand_over(self, payload: bytes, fields: Fields | None, done: Done | None) -> None:
+        publisher = self._publisher(fields)
+        try:
+            publisher.add(payload, fields, done)
+        except MagnetarError as error:
+            publisher.refused(done, error)
 
     def _fields(self, options: MessageOptions, *, null_value: bool) -> Fields:
         deliver_at_ms = options.get("deliver_at_ms")

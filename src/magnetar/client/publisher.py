@@ -108,6 +108,10 @@ class Publisher:
         if len(batch.payloads) >= self._messages_max:
             self._close_batches()
 
+    def refused(self, done: Done | None, error: MagnetarError) -> None:
+        """A message that `add` did not take, whose sender is not there to hear it."""
+        self._outcomes.refused([] if done is None else [(0, done)], 1, error)
+
     async def flush(self) -> None:
         """Until everything added before is stored or has failed. Raises the first failure that nobody else heard."""
         self._close_batches()

@@ -7,7 +7,6 @@ at a time, or all to one. A function of the user's own replaces all of this.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import Literal
 
@@ -21,10 +20,11 @@ Chooser = Callable[[str | None, int], int]  # (key, partitions) -> partition
 
 class Router:
     """`key` is text, or the base64 of a key of bytes, as Java hashes it. `advance` says that a batch was closed: the
-    next messages without a key go elsewhere.
+    next messages without a key go elsewhere. `start` is where they begin: drawn by chance, so that many producers do not
+    all begin with the first partition.
     """
 
-    def __init__(self, routing: Routing | Chooser, hashing: Hashing, chance: random.Random) -> None:
+    def __init__(self, routing: Routing | Chooser, hashing: Hashing, start: int) -> None:
         if isinstance(routing, str) and routing not in ("round_robin", "single"):
             raise Misuse("routing is round_robin, single or a function", routing=routing)
         if hashing not in ("java", "murmur3"):
@@ -32,7 +32,7 @@ class Router:
         self._chooser = None if isinstance(routing, str) else routing
         self._round = routing == "round_robin"
         self._murmur = hashing == "murmur3"
-        self._at = chance.randrange(1 << 31)
+        self._at = start
 
     def choose(self, key: str | None, partitions: int) -> int:
         if self._chooser is not None:

@@ -49,6 +49,11 @@ class Portal:
         self._post(self._begin, start, call)
         return call.wait(None)
 
+    def call(self, work: Callable[[], T]) -> T:
+        """Call it on the loop, and wait for what it returns."""
+        result: T = self.ask(lambda ended: ended(work(), None))
+        return result
+
     def tell(self, work: Callable[[], None]) -> None:
         """Have it called on the loop, and do not wait."""
         self._post(work)

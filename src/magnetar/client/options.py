@@ -1,0 +1,102 @@
+"""What may be chosen about producers, consumers, readers and table views, by name: the keyword arguments of a client's
+methods, the same for the asyncio and the blocking client. What each means is said where it is used (`producing`,
+`batch`, `router`, `subscribing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from magnetar.base.errors import Misuse
+from magnetar.base.limits import CLIENT_SEND_S
+from magnetar.base.names import topic_name
+from magnetar.client.batch import Batching
+from magnetar.client.message import MessageId
+from magnetar.client.nacks import NackBackoff
+from magnetar.client.producer import AccessMode, Compression
+from magnetar.client.producing import Opening
+from magnetar.client.router import Chooser, Hashing, Routing
+from magnetar.client.schemas import Schema
+from magnetar.client.subscribing import DeadLetters, InitialPosition, KeyShared, Subscribing, SubscriptionType
+
+
+class ProducerOptions(TypedDict, total=False):
+    name: str
+    batching: Batching | None  # None: every message is an entry of its own
+    compression: Compression
+    chunking: bool
+    routing: Routing | Chooser
+    hashing: Hashing
+    access_mode: AccessMode
+    send_timeout_s: float  # 0: wait for ever
+    initial_sequence_id: int | None
+    properties: Mapping[str, str]
+    initial_subscription: str
+
+
+class ConsumerOptions(TypedDict, total=False):
+    type: SubscriptionType
+    name: str
+    initial_position: InitialPosition
+    priority: int
+    properties: Mapping[str, str]
+    subscription_properties: Mapping[str, str]
+    durable: bool
+    read_compacted: bool
+    replicated: bool
+    key_shared: KeyShared | None
+    queue_messages: int
+    queue_messages_total: int
+    queue_bytes: int
+    ack_group_s: float
+    ack_group_max: int
+    ack_batch_index: bool
+    ack_timeout_s: float
+    nack: NackBackoff
+    dead_letters: DeadLetters | None
+    retry: bool
+    chunked_pending_max: int
+    chunked_expire_s: float
+    discard_incomplete_chunks: bool
+    discovery_s: float
+    paused: bool
+
+
+class ReaderOptions(TypedDict, total=False):
+    name: str
+    subscription: str
+    start_inclusive: bool
+    rollback_s: int
+    read_compacted: bool
+    properties: Mapping[str, str]
+    key_shared: KeyShared | None
+    queue_messages: int
+    queue_bytes: int
+    chunked_pending_max: int
+    chunked_expire_s: float
+
+
+def opening_of(topic: str, schema: Schema[Any], options: ProducerOptions, operation_timeout_s: float) -> Opening:
+    if options.get("chunking") and not topic_name(topic).is_persistent:
+        raise Misuse("chunks need a persistent topic", topic=topic)
+    return Opening(
+        name=options.get("name", ""),
+        access_mode=options.get("access_mode", AccessMode.SHARED).value,
+        batching=options.get("batching", Batching()),
+        chunking=options.get("chunking", False),
+        compression=options.get("compression", Compression.NONE).value,
+        schema=schema.info(),
+        properties=dict(options.get("properties", {})),
+        initial_sequence_id=options.get("initial_sequence_id"),
+        initial_subscription=options.get("initial_subscription", ""),
+        send_timeout_s=options.get("send_timeout_s", CLIENT_SEND_S),
+        operation_timeout_s=operation_timeout_s,
+    )
+
+
+def reading_of(start: MessageId, options: ReaderOptions, unique: str) -> Subscribing:
+    """A reader's subscription lives no longer than itself, under a name of its own."""
+    asked: dict[str, Any] = dict(options)
+    asked.setdefault("subscription", f"reader-{unique}")
+    return Subscribing(durable=False, start=start, **asked)

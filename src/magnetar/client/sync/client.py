@@ -1,0 +1,204 @@
+"""The blocking client: one per application, made of a service URL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack, overload
+
+from magnetar.base.limits import CLIENT_OPERATION_S, CLIENT_PENDING_BYTES_MAX, CLIENT_PENDING_MESSAGES_MAX
+from magnetar.client import client as aio
+from magnetar.client.address import addresses
+from magnetar.client.consumer import Consumer as AsyncConsumer
+from magnetar.client.message import Message, MessageId
+from magnetar.client.options import ConsumerOptions, ProducerOptions, ReaderOptions
+from magnetar.client.schemas import BYTES, Schema
+from magnetar.client.subscribing import Topics
+from magnetar.client.sync.consumer import Consumer, Reader, TableView
+from magnetar.client.sync.face import _left
+from magnetar.client.sync.producer import Producer
+from magnetar.runtime.portal import Portal, portal
+from magnetar.runtime.real import RealRuntime
+
+T = TypeVar("T")
+
+SyncListener = Callable[[Consumer[Any], Message[Any]], None]
+
+
+class Client:
+    """`with Client("pulsar://localhost:6650") as client: ...`. Safe to share between threads; nothing happens before
+    the first call.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        operation_timeout_s: float = CLIENT_OPERATION_S,
+        listener: str = "",
+        pending_bytes_max: int = CLIENT_PENDING_BYTES_MAX,
+        pending_messages_max: int = CLIENT_PENDING_MESSAGES_MAX,
+    ) -> None:
+        addresses(url)
+        self.url = url
+        self.closed = False
+        self._options: dict[str, Any] = {
+            "operation_timeout_s": operation_timeout_s,
+            "listener": listener,
+            "pending_bytes_max": pending_bytes_max,
+            "pending_messages_max": pending_messages_max,
+        }
+        self._portal: Portal | None = None
+        self._client: aio.Client | None = None
+
+    @overload
+    def create_producer(self, topic: str, **options: Unpack[ProducerOptions]) -> Producer[bytes]: ...
+
+    @overload
+    def create_producer(self, topic: str, *, schema: Schema[T], **options: Unpack[ProducerOptions]) -> Producer[T]: ...
+
+    def create_producer(
+        self, topic: str, *, schema: Schema[Any] = BYTES, **options: Unpack[ProducerOptions]
+    ) -> Producer[Any]:
+        """A producer, attached to its broker. Of bytes, unless a schema is given."""
+        return Producer(self, lambda client: client.create_producer(topic, schema=schema, **options))
+
+    @overload
+    def subscribe(
+        self,
+        topics: Topics,
+        subscription: str,
+        *,
+        listener: SyncListener | None = ...,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer[bytes]: ...
+
+    @overload
+    def subscribe(
+        self,
+        topics: Topics,
+        subscription: str,
+        *,
+        schema: Schema[T],
+        listener: SyncListener | None = ...,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer[T]: ...
+
+    def subscribe(
+        self,
+        topics: Topics,
+        subscription: str,
+        *,
+        schema: Schema[Any] = BYTES,
+        listener: SyncListener | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer[Any]:
+        """A consumer of one topic, of several, or of all that match a compiled pattern. A listener is called in a
+        thread of its own, one message after another, and may block.
+        """
+        heard = None if listener is None else _Listening(listener)
+        consumer: Consumer[Any] = Consumer(
+            self, lambda client: client.subscribe(topics, subscription, schema=schema, listener=heard, **options)
+        )
+        if heard is not None:
+            heard.begin(consumer)
+        return consumer
+
+    @overload
+    def create_reader(self, topic: str, start: MessageId = ..., **options: Unpack[ReaderOptions]) -> Reader[bytes]: ...
+
+    @overload
+    def create_reader(
+        self, topic: str, start: MessageId = ..., *, schema: Schema[T], **options: Unpack[ReaderOptions]
+    ) -> Reader[T]: ...
+
+    def create_reader(
+        self,
+        topic: str,
+        start: MessageId = MessageId.EARLIEST,
+        *,
+        schema: Schema[Any] = BYTES,
+        **options: Unpack[ReaderOptions],
+    ) -> Reader[Any]:
+        """A reader from behind `start` (from `start` itself: `start_inclusive`) on."""
+        return Reader(self, lambda client: client.create_reader(topic, start, schema=schema, **options))
+
+    @overload
+    def create_table_view(self, topic: str, *, subscription: str = ...) -> TableView[bytes]: ...
+
+    @overload
+    def create_table_view(self, topic: str, *, schema: Schema[T], subscription: str = ...) -> TableView[T]: ...
+
+    def create_table_view(self, topic: str, *, schema: Schema[Any] = BYTES, subscription: str = "") -> TableView[Any]:
+        """The newest value of every key, complete as of now, and kept up to date."""
+        return TableView(self, lambda client: client.create_table_view(topic, schema=schema, subscription=subscription))
+
+    def partitions(self, topic: str) -> list[str]:
+        """The names of a topic's partitions; the topic itself where it has none. Creates nothing."""
+        where, client = self.core()
+        return where.run(lambda: client.partitions(topic))
+
+    def close(self) -> None:
+        """Close everything made from this client. In a forked child that never used it there is nothing to close."""
+        self.closed = True
+        client = self._client
+        if client is not None and portal() is self._portal:
+            portal().run(client.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        client = self._client
+        if kind is None or client is None or portal() is not self._portal:
+            self.close()
+        else:
+            self.closed = True
+            portal().run(lambda: client.__aexit__(kind, error, trace))
+
+    def core(self) -> tuple[Portal, aio.Client]:
+        """The loop thread of this process and the asyncio client on it, made at the first use in this process."""
+        here = portal()
+        client = self._client
+        if here is self._portal and client is not None:
+            return here, client
+        return here, here.call(lambda: self._renewed(here))
+
+    def _renewed(self, here: Portal) -> aio.Client:
+        """On the loop, so that two threads that come first together get the same client."""
+        if self._client is None or self._portal is not here:
+            _left.append((self._portal, self._client))
+            self._client = aio.Client(self.url, **self._options)
+            self._client.closed = self.closed
+            self._portal = here
+        return self._client
+
+
+class _Listening:
+    """Hands messages to a blocking listener in a thread of its own, in order."""
+
+    def __init__(self, listener: SyncListener) -> None:
+        self._listener = listener
+        self._runtime = RealRuntime()
+        self._begun: list[Consumer[Any]] = []
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def begin(self, consumer: Consumer[Any]) -> None:
+        self._begun.append(consumer)
+        consumer.core()[0].tell(self._wake)
+
+    async def __call__(self, made: AsyncConsumer[Any], message: Message[Any]) -> None:
+        if not self._begun:  # a message that came before the caller of `subscribe` had its consumer
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await future
+        consumer = self._begun[0]
+        await self._runtime.offload(lambda: self._listener(consumer, message), f"listener {made.subscription}")
+
+    def _wake(self) -> None:
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)

@@ -1,0 +1,152 @@
+"""The blocking producer."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, Unpack
+
+from magnetar.base.errors import Busy, Closed, MagnetarError
+from magnetar.base.limits import CLIENT_MAILBOX_MESSAGES_MAX
+from magnetar.client.outgoing import Done, Fields
+from magnetar.client.producer import MessageOptions
+from magnetar.client.producer import Producer as AsyncProducer
+from magnetar.client.producing import Counters
+from magnetar.client.sync.face import Face
+from magnetar.runtime.portal import Mailbox, Portal
+from magnetar.wire.ids import MessageId
+
+T = TypeVar("T")
+
+Posted = tuple[bytes, Fields | None, Done | None]
+
+
+class Producer(Face[AsyncProducer[Any]], Generic[T]):
+    """Made by `Client.create_producer`. `with` closes it, after everything sent is stored."""
+
+    _outgoing: _Outgoing
+
+    def renewed(self, where: Portal, made: AsyncProducer[Any]) -> None:
+        self._outgoing = _Outgoing(where, made)
+
+    def send(self, value: T | None, **options: Unpack[MessageOptions]) -> MessageId:
+        """Send and wait until it is stored."""
+        where, made = self.core()
+        if len(self._outgoing.box):
+            return where.run(lambda: self._behind(made, value, options))  # behind what was posted before
+        try:
+            stored: MessageId = where.ask(lambda ended: made.send_nowait(value, ended, **options))
+        except Busy:
+            return where.run(lambda: made.send(value, **options))
+        return stored
+
+    def post(self, value: T | None, callback: Done | None = None, **options: Unpack[MessageOptions]) -> None:
+        """Send, waiting for room only. `callback(message_id, error)` is called on the loop thread, where it must not
+        block; without one, `flush` raises if something went wrong.
+        """
+        made = self.core()[1]
+        payload, fields = made.prepared(value, options)
+        self._outgoing.box.put((payload, fields, callback))
+
+    def flush(self) -> None:
+        """Until everything sent before is stored or has failed; raises the first failure nobody else heard of."""
+        self._run(self._flush)
+
+    def close(self, *, flush: bool = True) -> None:
+        """Wait until everything sent is stored, then leave. Without `flush` what is pending is given up."""
+        self._run(lambda made: self._close(made, flush))
+
+    @property
+    def topic(self) -> str:
+        return self.core()[1].topic
+
+    @property
+    def name(self) -> str:
+        return self.core()[1].name
+
+    @property
+    def partitions(self) -> int:
+        return self.core()[1].partitions
+
+    @property
+    def connected(self) -> bool:
+        return self.core()[1].connected
+
+    @property
+    def last_sequence_id(self) -> int:
+        return self.core()[1].last_sequence_id
+
+    @property
+    def pending(self) -> int:
+        return self.core()[1].pending + len(self._outgoing.box)
+
+    @property
+    def counters(self) -> list[Counters]:
+        return self.core()[1].counters
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(flush=kind is None)
+
+    async def _flush(self, made: AsyncProducer[Any]) -> None:
+        await self._outgoing.emptied()
+        await made.flush()
+
+    async def _close(self, made: AsyncProducer[Any], flush: bool) -> None:
+        if flush:
+            await self._outgoing.emptied()
+        await made.close(flush=flush)
+        self._outgoing.refuse(Closed("the producer is closed", topic=made.topic))
+
+    async def _behind(self, made: AsyncProducer[Any], value: T | None, options: MessageOptions) -> MessageId:
+        await self._outgoing.emptied()
+        return await made.send(value, **options)
+
+
+class _Outgoing:
+    """From the mailbox to the producer, in order: at once while there is room, else by a task that waits for it."""
+
+    def __init__(self, where: Portal, made: AsyncProducer[Any]) -> None:
+        self.box: Mailbox[Posted] = Mailbox(where, self._look, CLIENT_MAILBOX_MESSAGES_MAX)
+        self._producer = made
+        self._waiting: asyncio.Task[None] | None = None
+
+    async def emptied(self) -> None:
+        """Until everything put before is with the producer."""
+        self._look()
+        if self._waiting is not None:
+            await asyncio.shield(self._waiting)
+
+    def _look(self) -> None:
+        if self._waiting is not None:
+            return
+        take, admit = self.box.take, self._producer.admit
+        while (item := take()) is not None:
+            if not admit(*item):
+                self._waiting = self._producer.work(self._wait(item))
+                return
+
+    async def _wait(self, item: Posted | None) -> None:
+        try:
+            while item is not None:
+                await self._producer.admit_later(*item)
+                item = self.box.take()
+        except asyncio.CancelledError:
+            _refuse(item, Closed("the producer is closed", topic=self._producer.topic))
+            raise
+        finally:
+            self._waiting = None
+
+    def refuse(self, error: MagnetarError) -> None:
+        """What nobody will send any more."""
+        while (item := self.box.take()) is not None:
+            _refuse(item, error)
+
+
+def _refuse(item: Posted | None, error: MagnetarError) -> None:
+    if item is not None and item[2] is not None:
+        item[2](None, error)
