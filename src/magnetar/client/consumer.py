@@ -126,22 +126,17 @@ class Consumer(Generic[T]):
 
     # Acknowledging
 
-    def acknowledge_nowait(self, message: Message[T]) -> Part:
-        part = self._source(message)
-        part.ack(message)
-        self.counters.acks += 1
-        return part
-
     async def acknowledge(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
         """This one is done. With `confirm` the broker's receipt is awaited (of a batch that is acknowledged as a whole:
         once the last of it is); if that fails it is not known whether it arrived, and it is sent again later.
         """
         if isinstance(message, Message):
-            part = self.acknowledge_nowait(message)
+            part = self._source(message)
+            part.ack(message)
         else:
             part = self._part_of(message)
             part.ack_id(message)
-            self.counters.acks += 1
+        self.counters.acks += 1
         if confirm:
             await part.confirm()
 

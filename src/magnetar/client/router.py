@@ -20,7 +20,7 @@ Chooser = Callable[[str | None, int], int]  # (key, partitions) -> partition
 
 class Router:
     """`key` is text, or the base64 of a key of bytes, as Java hashes it. `advance` says that a batch was closed: the
-    next messages without a key go elsewhere. `start` is where they begin: drawn by chance, so that many producers do not
+    next messages without a key go elsewhere. `start` is where they begin, drawn by chance: many producers must not
     all begin with the first partition.
     """
 

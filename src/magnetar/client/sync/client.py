@@ -1,4 +1,4 @@
-"""The blocking client: one per application, made of a service URL."""
+"""The blocking client: one per application, made of a service URL; threads share it, forked children renew it."""
 
 from __future__ import annotations
 

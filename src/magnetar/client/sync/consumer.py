@@ -1,4 +1,4 @@
-"""The blocking consumer, reader and table view."""
+"""The blocking consumer, reader and table view: messages and acknowledgements cross between threads many at a time."""
 
 from __future__ import annotations
 
@@ -189,9 +189,12 @@ class Consumer(Face[AsyncConsumer[Any]], Generic[T]):
 
     def _acknowledge_all(self) -> None:
         made = self._object
-        while (message := self._acks.take()) is not None:
-            if made is not None and not made.closed:
-                made.acknowledge_nowait(message)
+        if made is None or made.closed:
+            return
+        take = self._acks.take
+        while (message := take()) is not None:
+            message._delivery.source.ack(message)
+            made.counters.acks += 1
 
 
 class Reader(Face[AsyncReader[Any]], Generic[T]):

@@ -1,4 +1,4 @@
-"""The blocking producer."""
+"""The blocking producer: what is posted from any thread crosses to the loop many at a time, and in order."""
 
 from __future__ import annotations
 
