@@ -52,8 +52,10 @@ class Connection(asyncio.Protocol):
         self.connected = False  # CONNECT was answered
         self.congested = False
         self.closed = False
-        self.producers: dict[int, Producer | None] = {}  # None: being made
-        self.consumers: dict[int, Consumer | None] = {}
+        self.producers: dict[int, Producer] = {}
+        self.consumers: dict[int, Consumer] = {}
+        self.making_producers: dict[int, asyncio.Task[None]] = {}  # by id, like those that are there
+        self.making_consumers: dict[int, asyncio.Task[None]] = {}
         self.watchers: dict[int, Any] = {}
         self.closed_producers: deque[int] = deque(maxlen=CONNECTION_CLOSED_IDS_MAX)
         self.owner = Owner(f"connection {generation}", node.task_failed)
@@ -63,6 +65,7 @@ class Connection(asyncio.Protocol):
         self._need = 0
         self._pending_bytes = 0
         self._requests = 0
+        self._unread = 0  # bytes of answers written while the peer does not read
         self._reading_paused = False
         self._heard = 0  # reads since the connection was made: any growth is a sign of life
         self._heard_at_tick = -1
@@ -80,6 +83,8 @@ class Connection(asyncio.Protocol):
         self.node.connection_opened(self)
 
     def data_received(self, data: bytes) -> None:
+        if self.closed:
+            return
         self._heard += 1
         if self._probes:
             self._answer_probes(True)
@@ -94,14 +99,19 @@ class Connection(asyncio.Protocol):
             self._take(data, start)
         except MagnetarError as error:
             self.abort(str(error))
+        except Exception as error:  # a bug of ours: it ends this connection and no other
+            self.node.task_failed(f"connection of {self.peer}", error)
+            self.abort("an error inside the broker; its log has the trace")
 
     def pause_writing(self) -> None:
         self.congested = True
 
     def resume_writing(self) -> None:
         self.congested = False
+        self._unread = 0
+        self.resume_if_light()
         for consumer in list(self.consumers.values()):
-            if consumer is not None and consumer.subscription is not None:
+            if consumer.subscription is not None:
                 consumer.subscription.dispatcher.pump()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -113,8 +123,14 @@ class Connection(asyncio.Protocol):
     # Outlet
 
     def write(self, data: bytes) -> None:
-        if not self.closed and self._transport is not None:
-            self._transport.write(data)
+        if self.closed or self._transport is None:
+            return
+        if self.congested:
+            # Nothing is pushed now, so this answers a peer that asks and does not read: its questions must wait.
+            self._unread += len(data)
+            if self._unread > CONNECTION_WRITE_BYTES_HIGH:
+                self._pause()
+        self._transport.write(data)
 
     def released(self, size: int) -> None:
         self._pending_bytes -= size
@@ -125,6 +141,8 @@ class Connection(asyncio.Protocol):
     async def alive(self) -> bool:
         if self.closed:
             return False
+        if self._deaf:
+            return True  # its answer would not be read: it may not be blamed for that
         probe: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._probes.append(probe)
         self.write(commands.PING)
@@ -168,7 +186,8 @@ class Connection(asyncio.Protocol):
         log.warning("connection closed", peer=self.peer, client=self.client_version, reason=reason)
         self.node.metrics.connections_aborted.value += 1
         self.closed = True
-        self._transport.close()
+        # Not `close`: that waits for what is unsent, for ever if the peer is dead, and its consumers with it.
+        self._transport.abort()
 
     @property
     def socket(self) -> Any:
@@ -184,12 +203,17 @@ class Connection(asyncio.Protocol):
         """Once per keep-alive interval: a peer that was silent since the last one is gone; else ask it."""
         if not self.connected and self._heard_at_tick >= 0:
             self.abort("no CONNECT in time")
-        elif self.connected and self._heard == self._heard_at_tick:
+        elif self.connected and self._heard == self._heard_at_tick and not self._deaf:
             self.abort("nothing heard since the last keep-alive")
         else:
             self._heard_at_tick = self._heard
             if self.connected:
                 self.write(commands.PING)
+
+    @property
+    def _deaf(self) -> bool:
+        """We do not read, for a reason that is ours and not the peer's."""
+        return self._reading_paused and self._unread <= CONNECTION_WRITE_BYTES_HIGH
 
     def resume_if_light(self) -> None:
         if self._reading_paused:
@@ -258,6 +282,7 @@ class Connection(asyncio.Protocol):
             self._pending_bytes <= CONNECTION_PENDING_BYTES_MAX // 2
             and self.node.pending_bytes <= self.node.pending_bytes_max
             and self._requests < CONNECTION_REQUESTS_MAX
+            and self._unread <= CONNECTION_WRITE_BYTES_HIGH
         ):
             self._reading_paused = False
             self.node.paused.pop(self, None)

@@ -189,6 +189,7 @@ class Node:
         await self.topics.close()
         for connection in list(self.connections):
             connection.close()
+            await connection.owner.close()
         await self.owner.close()
         await self.flusher.close()
         for stop in self._stops:
@@ -250,10 +251,9 @@ class Node:
         self.paused.pop(connection, None)
         self.metrics.connections_closed.value += 1
         for producer in list(connection.producers.values()):
-            if producer is not None:
-                producer.topic.producers.leave(producer)
+            producer.topic.producers.leave(producer)
         for consumer in list(connection.consumers.values()):
-            if consumer is not None and consumer.subscription is not None:
+            if consumer.subscription is not None:
                 consumer.subscription.topic.remove_consumer(consumer)
         for watcher in connection.watchers.values():
             watcher.close()
@@ -277,8 +277,11 @@ class Node:
     async def _maintain(self) -> None:
         while True:
             await asyncio.sleep(MAINTENANCE_S)
-            await self.topics.maintain()
-            await self._sweep_now_and_then()
+            try:
+                await self.topics.maintain()
+                await self._sweep_now_and_then()
+            except Exception as error:  # a bug of ours in one round: the next one is as needed as ever
+                self.task_failed("housekeeping", error)
             for connection in list(self.paused):
                 connection.resume_if_light()
 

@@ -7,8 +7,8 @@ A topic without clients is a row in the metadata store, not an object. Whether o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from magnetar.base.errors import MagnetarError, NotBuilt, NotReady, TopicNotFound
 from magnetar.base.limits import TOPIC_IDLE_S
@@ -17,6 +17,7 @@ from magnetar.broker.rules import topic_settings
 from magnetar.ledger.managed import ManagedLedger
 from magnetar.metadata import paths
 from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
 from magnetar.topic.nonpersistent import NonPersistentTopic
 from magnetar.topic.topic import Topic
 
@@ -26,15 +27,17 @@ if TYPE_CHECKING:
 log = get("topics")
 
 AnyTopic = Topic | NonPersistentTopic
+T = TypeVar("T")
 
 
 class Topics:
     def __init__(self, node: Node) -> None:
         self._node = node
         self.loaded: dict[str, AnyTopic] = {}
-        self._loading: dict[str, asyncio.Future[AnyTopic]] = {}
-        self._closing: dict[str, asyncio.Future[None]] = {}
+        self._loading: dict[str, asyncio.Task[AnyTopic]] = {}
+        self._closing: dict[str, asyncio.Task[None]] = {}
         self.closed = False
+        self._owner = Owner("topics", _ended)
 
     def __len__(self) -> int:
         return len(self.loaded)
@@ -50,28 +53,26 @@ class Topics:
                 raise NotReady("the broker is stopping: look the topic up again")
             closing = self._closing.get(key)
             if closing is not None:
-                await asyncio.shield(closing)
+                await asyncio.wait([closing])
                 continue
             loading = self._loading.get(key)
-            if loading is not None:
-                return await asyncio.shield(loading)
-            return await self._load(name, create=create)
+            ours = loading is None
+            if loading is None:
+                loading = self._loading[key] = self._work(self._load(name, create=create))
+            await asyncio.wait([loading])
+            if ours or loading.cancelled() or not isinstance(loading.exception(), TopicNotFound):
+                return _result(loading)
+            # Another one's load did not find it, and maybe was not allowed to create it: ask for ourselves.
+
+    def _work(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Loading and closing are the node's own work: whoever asked may go away, others wait for the same."""
+        return self._node.runtime.spawn(self._owner, work)
 
     async def _load(self, name: TopicName, *, create: bool) -> AnyTopic:
         key = name.canonical
-        future: asyncio.Future[AnyTopic] = asyncio.get_running_loop().create_future()
-        self._loading[key] = future
         try:
-            topic = await self._open(name, create=create)
-            self.loaded[key] = topic
-            future.set_result(topic)
-            return topic
-        except BaseException as error:
-            future.set_exception(
-                error if isinstance(error, MagnetarError) else NotReady(f"loading the topic failed: {error!r}")
-            )
-            future.exception()  # whoever waits gets it; nobody waiting is fine too
-            raise
+            self.loaded[key] = await self._open(name, create=create)
+            return self.loaded[key]
         finally:
             del self._loading[key]
 
@@ -122,18 +123,21 @@ class Topics:
         if topic is None:
             return False
         closing = self._closing.get(key)
-        if closing is not None:
-            await asyncio.shield(closing)
-            return True
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._closing[key] = future
+        if closing is None:
+            closing = self._closing[key] = self._work(self._close(key, topic))
+        await asyncio.wait([closing])
+        _result(closing)
+        return True
+
+    async def _close(self, key: str, topic: AnyTopic, *, delete: bool = False) -> None:
         try:
             await topic.close()
+            if delete and isinstance(topic, Topic):
+                await topic.managed.delete()
+                await self._node.catalogue.deleted(topic.name)
         finally:
             self.loaded.pop(key, None)
             del self._closing[key]
-            future.set_result(None)
-        return True
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
         """The topic with everything it holds; TopicNotFound, or Conflict while it is in use and not forced."""
@@ -152,16 +156,9 @@ class Topics:
             await self.delete(name, force=force)
             return
         topic.check_unused(force=force)
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._closing[key] = future
-        try:
-            await topic.close()
-            await topic.managed.delete()
-            await node.catalogue.deleted(name)
-        finally:
-            self.loaded.pop(key, None)
-            del self._closing[key]
-            future.set_result(None)
+        self._closing[key] = closing = self._work(self._close(key, topic, delete=True))
+        await asyncio.wait([closing])
+        _result(closing)
 
     async def partitions(self, name: TopicName, *, create: bool) -> int:
         """How many parts the topic has, 0 if it has none; made first where auto-creation says so."""
@@ -189,8 +186,12 @@ class Topics:
         for topic in list(self.loaded.values()):
             if namespace is None or topic.name.namespace == namespace:
                 policies = await self._node.namespaces.policies(topic.name.namespace)
-                if policies is not None and not topic.closed:
+                if policies is None or topic.closed:
+                    continue
+                try:
                     await topic.configure(topic_settings(self._node.settings, policies))
+                except MagnetarError as error:
+                    log.warning("settings not taken over", topic=str(topic.name), error=str(error))
 
     async def maintain(self) -> None:
         """One round of housekeeping: trimming, deduplication snapshots, idle topics out of memory."""
@@ -198,23 +199,36 @@ class Topics:
         for topic in list(self.loaded.values()):
             if topic.closed or topic.name.canonical in self._closing:
                 continue
-            if not topic.idle:
-                topic.idle_since = now
-            elif now - topic.idle_since > TOPIC_IDLE_S:
-                await self.unload(topic.name)
-                continue
-            if isinstance(topic, Topic):
-                try:
+            try:
+                if not topic.idle:
+                    topic.idle_since = now
+                elif now - topic.idle_since > TOPIC_IDLE_S:
+                    await self.unload(topic.name)
+                    continue
+                if isinstance(topic, Topic):
                     await topic.maintain()
-                except MagnetarError as error:
-                    log.warning("housekeeping failed", topic=str(topic.name), error=str(error))
+            except MagnetarError as error:
+                log.warning("housekeeping failed", topic=str(topic.name), error=str(error))
 
     async def close(self) -> None:
         self.closed = True
-        for future in list(self._loading.values()):
-            await asyncio.wait([future])
+        while self._loading:
+            await asyncio.wait(list(self._loading.values()))
         for topic in list(self.loaded.values()):
             try:
                 await self.unload(topic.name)
             except MagnetarError as error:
                 log.error("unload failed", topic=str(topic.name), error=str(error))
+        await self._owner.close()
+
+
+def _result(task: asyncio.Task[T]) -> T:
+    """Of work that is through; the node's own end is no end of whoever waited for it."""
+    if task.cancelled():
+        raise NotReady("the broker is stopping: look the topic up again")
+    return task.result()
+
+
+def _ended(owner: str, error: BaseException) -> None:
+    if not isinstance(error, MagnetarError):  # those have gone to whoever asked
+        log.crashed("task failed", error, owner=owner)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from magnetar.base.errors import Closed, ConsumerBusy, Corrupt, MagnetarError, NotReady, Refused
-from magnetar.base.ids import Position, Term
+from magnetar.base.errors import Closed, Conflict, ConsumerBusy, Corrupt, MagnetarError, Refused
+from magnetar.base.ids import BEFORE_ALL, Position, Term
 from magnetar.base.names import TopicName
 from magnetar.ledger.run import Run
 from magnetar.runtime.runtime import Runtime
@@ -62,6 +62,11 @@ class NonPersistentTopic:
         self._orders = 0
 
     @property
+    def closing(self) -> bool:
+        """There is nothing to wait for between the two."""
+        return self.closed
+
+    @property
     def idle(self) -> bool:
         return not len(self.producers) and not any(item.consumers for item in self.subscriptions.values())
 
@@ -85,7 +90,7 @@ class NonPersistentTopic:
 
     async def subscribe(self, asked: Subscribe, outlet: Outlet) -> Consumer:
         if self.closed:
-            raise NotReady("the topic is being unloaded: look it up again")
+            raise Closed("the topic is being unloaded: look it up again")
         subscription = self.subscriptions.get(asked.subscription)
         if subscription is None:
             subscription = LooseSubscription(self, asked.subscription)
@@ -113,7 +118,14 @@ class NonPersistentTopic:
         self.remove_consumer(consumer)
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
+        subscription: Any = consumer.subscription
+        others = [] if subscription is None else [item for item in subscription.consumers if item is not consumer]
+        if others and not force:
+            raise Conflict(f"subscription {subscription.name} has {len(others)} other consumers: close them, or force")
         self.remove_consumer(consumer)
+        for other in others:
+            other.outlet.write(commands.close_consumer(other.id))
+            self.remove_consumer(other)
 
     async def ensure_subscription(self, name: str) -> None:
         """Nothing waits for a subscription without consumers."""
@@ -145,6 +157,8 @@ class LooseSubscription:
     """Stands in for `Subscription` where handlers look: no cursor, nothing redelivered."""
 
     durable = False
+    mark = BEFORE_ALL
+    backlog = 0
 
     def __init__(self, topic: NonPersistentTopic, name: str) -> None:
         self.topic = topic
@@ -154,6 +168,7 @@ class LooseSubscription:
         self.dispatcher = self  # what a consumer pumps when permits arrive
         self.messages_out = 0  # to consumers that have left; those attached count for themselves
         self.bytes_out = 0
+        self._chosen: Consumer | None = None  # who was last told to be the active one
         self._chooser: SharedChooser[Consumer] = SharedChooser()
         self._selector: AutoSplit[Consumer] | ConsistentRing[Consumer] | Sticky[Consumer] = AutoSplit()
 
@@ -170,7 +185,7 @@ class LooseSubscription:
         self.consumers.append(consumer)
         consumer.subscription = self  # type: ignore[assignment]
         if kind == FAILOVER:
-            self._announce()
+            self._announce(consumer)
 
     def _join_keyed(self, consumer: Consumer) -> None:
         asked = consumer.key_shared
@@ -196,7 +211,7 @@ class LooseSubscription:
         elif self.type == SHARED:
             self._chooser.remove(consumer)
         elif self.type == FAILOVER:
-            self._announce()
+            self._announce(None)
 
     def pump(self) -> None:
         """Permits arrived: there is never anything waiting for them."""
@@ -213,6 +228,9 @@ class LooseSubscription:
     async def seek(self, position: Position) -> None:
         raise Refused("a non-persistent topic keeps nothing to seek in")
 
+    async def seek_time(self, publish_time_ms: int) -> None:
+        await self.seek(NOWHERE)
+
     def deliver(self, run: Run) -> int:
         """Every entry to one consumer that can take it; how many messages nobody could."""
         dropped = 0
@@ -222,8 +240,10 @@ class LooseSubscription:
             for consumer, low, high in self._chooser.assign(run.counts):
                 targets.extend([consumer] * (high - low))
             targets.extend([None] * (len(run) - len(targets)))
+        elif self.type == KEY_SHARED:
+            targets = [self._owner(run, index) for index in range(len(run))]
         else:
-            targets = [self._target(run, index) for index in range(len(run))]
+            targets = [self._active()] * len(run)
         for index, target in enumerate(targets):
             if target is None or not target.ready:
                 dropped += run.counts[index]
@@ -238,14 +258,12 @@ class LooseSubscription:
             consumer.outlet.write(b"".join(parts))
         return dropped
 
-    def _target(self, run: Run, index: int) -> Consumer | None:
-        if self.type == KEY_SHARED:
-            try:
-                key_hash = entry.key_hash(run.body, run.offsets[index], run.offsets[index + 1])
-            except Corrupt:
-                return None
-            return self._selector.select(self._selector.slot(key_hash))
-        return self._active()
+    def _owner(self, run: Run, index: int) -> Consumer | None:
+        try:
+            key_hash = entry.key_hash(run.body, run.offsets[index], run.offsets[index + 1])
+        except Corrupt:
+            return None
+        return self._selector.select(self._selector.slot(key_hash))
 
     def _active(self) -> Consumer | None:
         # A non-partitioned one counts as partition 0: the first by name, not the ring (stock-clients C4).
@@ -257,7 +275,9 @@ class LooseSubscription:
         )
         return None if index is None else self.consumers[index]
 
-    def _announce(self) -> None:
-        chosen = self._active()
+    def _announce(self, newcomer: Consumer | None) -> None:
+        """To all when the active one changed, else to a newcomer alone."""
+        before, self._chosen = self._chosen, self._active()
         for consumer in self.consumers:
-            consumer.outlet.write(commands.active_consumer_change(consumer.id, consumer is chosen))
+            if consumer is newcomer or self._chosen is not before:
+                consumer.outlet.write(commands.active_consumer_change(consumer.id, consumer is self._chosen))

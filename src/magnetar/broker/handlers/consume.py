@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import BadFrame, ConsumerNotFound, MagnetarError, Misuse, NotBuilt, ProducerBusy
+from magnetar.base.errors import BadFrame, Closed, ConsumerNotFound, MagnetarError, Misuse, NotBuilt, ProducerBusy
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
-from magnetar.base.names import topic_name
+from magnetar.base.limits import SUBSCRIBE_TRIES_MAX
+from magnetar.base.names import TopicName, topic_name
 from magnetar.broker.handlers.request import error_reply, start, success
 from magnetar.topic.consumer import Consumer, KeyShared
 from magnetar.topic.subscribe import Subscribe
+from magnetar.wire import commands
 from magnetar.wire.frames import AckParts, encode_command
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
+    from magnetar.broker.topics import AnyTopic
 
 CUMULATIVE = int(pb.CommandAck.Cumulative)
 
 
 def subscribe(connection: Connection, command: pb.BaseCommand) -> None:
     asked = command.subscribe
-    known = connection.consumers.get(asked.consumer_id, ...)
-    if known is None:
-        return  # the same request again while the first is being worked on: one answer ends both
-    if isinstance(known, Consumer) and not known.closed:
+    if asked.consumer_id in connection.making_consumers:
+        # The client has given up waiting and asks again: as Pulsar, it is told to come back.
+        text = "this consumer is being made already: ask again"
+        connection.write(commands.error(asked.request_id, pb.ServiceNotReady, text))
+        return
+    known = connection.consumers.get(asked.consumer_id)
+    if known is not None and not known.closed:
         connection.write(success(asked.request_id))
         return
-    connection.consumers[asked.consumer_id] = None
-    start(connection, _subscribe(connection, asked), error_reply(asked.request_id))
+    task = start(connection, _subscribe(connection, asked), error_reply(asked.request_id))
+    if task is not None:
+        connection.making_consumers[asked.consumer_id] = task
 
 
 async def _subscribe(connection: Connection, asked: pb.CommandSubscribe) -> bytes | None:
@@ -41,22 +49,36 @@ async def _subscribe(connection: Connection, asked: pb.CommandSubscribe) -> byte
         node.allow(connection.principal, "consume", str(name))
         if asked.read_compacted and asked.subType not in (pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Failover):
             raise Misuse("read_compacted needs an Exclusive or Failover subscription")
-        topic = await node.topics.get(name, create=asked.force_topic_creation)
-        request = _request(asked, node.consumer_name(asked.consumer_name))
-        if asked.HasField("schema"):
-            await node.schemas.consumer_schema(topic, asked.schema)
-        consumer = await topic.subscribe(request, connection)
-    except BaseException:
-        if connection.consumers.get(asked.consumer_id, ...) is None:
-            del connection.consumers[asked.consumer_id]
-        raise
-    if connection.closed or asked.consumer_id not in connection.consumers:
+        topic, consumer = await _attach(connection, name, asked)
+    finally:
+        if ours := connection.making_consumers.get(asked.consumer_id) is asyncio.current_task():
+            del connection.making_consumers[asked.consumer_id]
+    if connection.closed or not ours:
         topic.remove_consumer(consumer)  # gone, or closed by its client, while it was being made
         return None
     connection.consumers[asked.consumer_id] = consumer
     connection.write(success(asked.request_id))
     topic.activate(consumer)
     return None
+
+
+async def _attach(connection: Connection, name: TopicName, asked: pb.CommandSubscribe) -> tuple[AnyTopic, Consumer]:
+    """A topic that is unloaded meanwhile is loaded again: the stock client does not repeat a first SUBSCRIBE that was
+    told to try later, it waits for its timeout (stock-clients A0).
+    """
+    node = connection.node
+    request = _request(asked, node.consumer_name(asked.consumer_name))
+    tries = 0
+    while True:
+        tries += 1
+        topic = await node.topics.get(name, create=asked.force_topic_creation)
+        try:
+            if asked.HasField("schema"):
+                await node.schemas.consumer_schema(topic, asked.schema)
+            return topic, await topic.subscribe(request, connection)
+        except Closed:
+            if not topic.closing or tries == SUBSCRIBE_TRIES_MAX:
+                raise
 
 
 def _request(asked: pb.CommandSubscribe, consumer_name: str) -> Subscribe:
@@ -104,6 +126,13 @@ def _consumer(connection: Connection, consumer_id: int) -> Consumer:
     return consumer
 
 
+def _place(ledger: int, entry: int) -> Position:
+    """Of an entry that was delivered, or the place before the first entry of its ledger: a client that acknowledges
+    up to the middle of a batch names the entry before it, and -1 comes as the largest number.
+    """
+    return Position(ledger, entry if entry < 2**63 else -1)
+
+
 def take_flow(connection: Connection, consumer_id: int, permits: int) -> None:
     """Permits for a consumer that is gone are late news, not an error."""
     consumer = connection.consumers.get(consumer_id)
@@ -122,9 +151,9 @@ def take_ack(connection: Connection, parts: AckParts) -> None:
     elif kind == CUMULATIVE:
         if len(ids) != 1:
             raise BadFrame(f"a cumulative acknowledgement names one message id, this one has {len(ids)}")
-        consumer.subscription.ack_to(consumer, Position(ids[0][0], ids[0][1]), ids[0][2])
+        consumer.subscription.ack_to(consumer, _place(ids[0][0], ids[0][1]), ids[0][2])
     else:
-        consumer.subscription.ack(consumer, [(Position(item[0], item[1]), item[2]) for item in ids])
+        consumer.subscription.ack(consumer, [(_place(item[0], item[1]), item[2]) for item in ids])
     if request_id >= 0:
         answer = pb.BaseCommand(type=pb.BaseCommand.ACK_RESPONSE)
         answer.ackResponse.consumer_id = consumer_id
@@ -162,6 +191,9 @@ async def _unsubscribe(connection: Connection, asked: pb.CommandUnsubscribe) -> 
 
 def close_consumer(connection: Connection, command: pb.BaseCommand) -> None:
     asked = command.close_consumer
+    making = connection.making_consumers.pop(asked.consumer_id, None)
+    if making is not None:
+        making.cancel()
     consumer = connection.consumers.pop(asked.consumer_id, None)
     if consumer is None or consumer.subscription is None:
         connection.write(success(asked.request_id))  # unknown ids are closed already
@@ -185,12 +217,11 @@ async def _seek(connection: Connection, asked: pb.CommandSeek) -> bytes:
     subscription = consumer.subscription
     assert subscription is not None
     if asked.HasField("message_id"):
-        position = position_of(asked.message_id.ledgerId, asked.message_id.entryId)
+        await subscription.seek(position_of(asked.message_id.ledgerId, asked.message_id.entryId))
     elif asked.HasField("message_publish_time"):
-        position = await subscription.topic.managed.find(asked.message_publish_time)
+        await subscription.seek_time(asked.message_publish_time)
     else:
         raise Misuse("SEEK names neither a message id nor a publish time")
-    await subscription.seek(position)
     return success(asked.request_id)
 
 
@@ -210,7 +241,7 @@ async def _last_message_id(connection: Connection, asked: pb.CommandGetLastMessa
     response.request_id = asked.request_id
     _fill(response.last_message_id, last, topic.partition)
     response.last_message_id.batch_index = batch_index
-    _fill(response.consumer_mark_delete_position, subscription.cursor.mark, topic.partition)
+    _fill(response.consumer_mark_delete_position, subscription.mark, topic.partition)
     return encode_command(answer)
 
 
@@ -236,5 +267,5 @@ def consumer_stats(connection: Connection, command: pb.BaseCommand) -> None:
         response.blockedConsumerOnUnackedMsgs = consumer.blocked
         response.address = consumer.address
         response.type = pb.CommandSubscribe.SubType.Name(consumer.subscription.type or 0)
-        response.msgBacklog = consumer.subscription.cursor.backlog
+        response.msgBacklog = consumer.subscription.backlog
     connection.write(encode_command(answer))

@@ -62,7 +62,13 @@ async def _watch(connection: Connection, asked: pb.CommandWatchTopicList) -> byt
         old.close()
     watcher = Watcher(asked.watcher_id, namespace, pattern, connection.write)
     connection.watchers[asked.watcher_id] = watcher
-    await watcher.open(node.topics)
+    try:
+        await watcher.open(node.topics)
+    except BaseException:
+        watcher.close()
+        if connection.watchers.get(asked.watcher_id) is watcher:
+            del connection.watchers[asked.watcher_id]
+        raise
     if connection.closed or connection.watchers.get(asked.watcher_id) is not watcher:
         watcher.close()
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import BadFrame
@@ -17,6 +18,8 @@ from magnetar.wire.sends import gather_sends
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
 
+INT64_MAX = 2**63 - 1  # sequence ids are unsigned everywhere but in PRODUCER_SUCCESS
+
 _NOT_PLAIN = (
     "this send belongs to a transaction, is a marker, or comes from another cluster: "
     "none of that is built in this version of Magnetar"
@@ -25,15 +28,18 @@ _NOT_PLAIN = (
 
 def producer(connection: Connection, command: pb.BaseCommand) -> None:
     asked = command.producer
-    known = connection.producers.get(asked.producer_id, ...)
-    if known is None:
-        return  # the same request again while the first is being worked on
-    if isinstance(known, Producer) and not known.closed and known.epoch >= asked.epoch:
+    if asked.producer_id in connection.making_producers:
+        # The client has given up waiting and asks again: as Pulsar, it is told to come back.
+        text = "this producer is being made already: ask again"
+        connection.write(commands.error(asked.request_id, pb.ServiceNotReady, text))
+        return
+    known = connection.producers.get(asked.producer_id)
+    if known is not None and not known.closed and known.epoch >= asked.epoch:
         connection.write(_success(asked.request_id, known, known.topic.highest_sequence(known.name)))
         return
-    if not isinstance(known, Producer) or known.closed:
-        connection.producers[asked.producer_id] = None
-    start(connection, _producer(connection, asked), error_reply(asked.request_id))
+    task = start(connection, _producer(connection, asked), error_reply(asked.request_id))
+    if task is not None:
+        connection.making_producers[asked.producer_id] = task
 
 
 async def _producer(connection: Connection, asked: pb.CommandProducer) -> bytes | None:
@@ -61,11 +67,10 @@ async def _producer(connection: Connection, asked: pb.CommandProducer) -> bytes 
             await topic.ensure_subscription(asked.initial_subscription_name)
         epoch = asked.topic_epoch if asked.HasField("topic_epoch") else None
         await topic.producers.join(made, epoch, lambda: connection.write(_queued(asked.request_id, made)))
-    except BaseException:
-        if connection.producers.get(asked.producer_id, ...) is None:
-            del connection.producers[asked.producer_id]
-        raise
-    if connection.closed or asked.producer_id not in connection.producers:
+    finally:
+        if ours := connection.making_producers.get(asked.producer_id) is asyncio.current_task():
+            del connection.making_producers[asked.producer_id]
+    if connection.closed or not ours:
         topic.producers.leave(made)  # gone, or closed by its client, while it was being made
         return None
     connection.producers[asked.producer_id] = made
@@ -77,7 +82,7 @@ def _success(request_id: int, made: Producer, last_sequence_id: int) -> bytes:
     response = answer.producer_success
     response.request_id = request_id
     response.producer_name = made.name
-    response.last_sequence_id = last_sequence_id
+    response.last_sequence_id = min(last_sequence_id, INT64_MAX)
     response.producer_ready = True
     if made.schema_version:
         response.schema_version = made.schema_version
@@ -101,7 +106,8 @@ def take_sends(connection: Connection, data: bytes, found: list[Frame], index: i
     made = connection.producers.get(sends.producer_id)
     if made is None:
         # Upstream drops the connection for a producer it never knew, and ignores sends behind a close.
-        if sends.producer_id not in connection.producers and sends.producer_id not in connection.closed_producers:
+        making = sends.producer_id in connection.making_producers
+        if not making and sends.producer_id not in connection.closed_producers:
             raise BadFrame(f"SEND for producer {sends.producer_id}, which was never created on this connection")
         return max(sends.stop, index + 1)
     if len(sends):
@@ -125,6 +131,9 @@ def close_producer(connection: Connection, command: pb.BaseCommand) -> None:
     asked = command.close_producer
     made = connection.producers.pop(asked.producer_id, None)
     connection.remember_closed(asked.producer_id)
+    making = connection.making_producers.pop(asked.producer_id, None)
+    if making is not None:
+        making.cancel()  # it may wait for exclusivity, and keep others out as long as it does
     if made is None:
         connection.write(success(asked.request_id))  # unknown ids are closed already
         return

@@ -7,6 +7,7 @@ UnknownError for the client and a full trace in the log.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
 
@@ -23,13 +24,15 @@ log = get("request")
 Fail = Callable[[int, str], bytes]  # (wire code, sentence) -> the frame that ends the request
 
 
-def start(connection: Connection, work: Coroutine[object, object, bytes | None], fail: Fail) -> None:
-    """Run `work` and write what it returns; `fail` makes the frame for an error."""
+def start(
+    connection: Connection, work: Coroutine[object, object, bytes | None], fail: Fail
+) -> asyncio.Task[None] | None:
+    """Run `work` and write what it returns; `fail` makes the frame for an error. None: the connection is gone."""
     if connection.owner.closed:
         work.close()
-        return
+        return None
     connection.request_started()
-    connection.node.runtime.spawn(connection.owner, _run(connection, work, fail))
+    return connection.node.runtime.spawn(connection.owner, _run(connection, work, fail))
 
 
 async def _run(connection: Connection, work: Coroutine[object, object, bytes | None], fail: Fail) -> None:
