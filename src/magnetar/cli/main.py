@@ -21,6 +21,8 @@ NOUNS = {
     "subscription": "Subscriptions: list, create, delete, show, seek, skip, clear.",
     "namespace": "Namespaces: list, create, delete, show, their topics.",
     "tenant": "Tenants: list, create, show, delete.",
+    "message": "Messages: produce, consume, read, peek.",
+    "perf": "How fast it is: produce, consume, round trips.",
 }
 # Commands without verbs: module and function.
 SINGLE = {
@@ -66,7 +68,7 @@ def _command(tokens: list[str]) -> int:
 
 
 def in_order(tokens: list[str]) -> list[str]:
-    """Options before the noun go behind it and its verb, where they are understood."""
+    """A noun may be said in the plural. Options before it go behind it and its verb, where they are understood."""
     place = 0
     while place < len(tokens):
         name, equals, _ = tokens[place].partition("=")
@@ -77,10 +79,12 @@ def in_order(tokens: list[str]) -> list[str]:
         else:
             break
     before, rest = tokens[:place], tokens[place:]
-    if not before or not rest:
+    if not rest:
         return tokens
-    words = 2 if rest[0].removesuffix("s") in NOUNS else 1
-    return [*rest[:words], *before, *rest[words:]]
+    noun = rest[0].removesuffix("s")
+    if noun not in NOUNS:
+        return [rest[0], *before, *rest[1:]]
+    return [noun, *rest[1:2], *before, *rest[2:]]
 
 
 def build(noun: str = "") -> cyclopts.App:
@@ -94,8 +98,8 @@ def build(noun: str = "") -> cyclopts.App:
         help_format="plaintext",
     )
     for name, text in NOUNS.items():
-        group = cyclopts.App(name=name, synonym=f"{name}s", help=text)
-        if noun in (name, f"{name}s", "*"):
+        group = cyclopts.App(name=name, help=text)
+        if noun in (name, "*"):
             for verb, function in import_module(f"magnetar.cli.{name}").VERBS.items():
                 group.command(function, name=verb, help_epilogue=_epilogue(function.__doc__))
         app.command(group)

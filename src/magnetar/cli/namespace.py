@@ -9,7 +9,7 @@ from cyclopts import Parameter, validators
 
 from magnetar.base.names import namespace_name
 from magnetar.cli.cells import Cell, Duration, pairs
-from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, flag
+from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, Properties, flag, properties
 from magnetar.cli.output import Facts, Sheet
 from magnetar.client.documents.policies import Bundles, Policies, Retention
 
@@ -45,9 +45,7 @@ def create(
     retention_mb: int | None = None,
     message_ttl: Number | None = None,
     deduplication: bool | None = None,
-    property: Annotated[
-        dict[str, str] | None, Parameter(name=["--property", "-p"], negative="", help="As --property.name value.")
-    ] = None,
+    property: Properties = None,
     change: Change = CHANGE,
     common: Common = COMMON,
 ) -> None:
@@ -86,7 +84,7 @@ def create(
         retention_policies=retention,
         message_ttl_in_seconds=message_ttl,
         deduplicationEnabled=deduplication,
-        properties=property or {},
+        properties=properties(property),
     )
     with common.session(change) as session:
         session.about(namespace=name)

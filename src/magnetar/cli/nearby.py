@@ -50,8 +50,8 @@ def _near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
         domain = str(name.domain)
         if "topic" in error.what.lower():
             names = islice(admin.topics.walk(namespace, domain=domain, page=NAMES_MAX), NAMES_MAX)
-            found = {topic_name(one).partitioned.local_name: topic_name(one).partitioned_name for one in names}
-            return _shortened(found[one] for one in alike(name.partitioned.local_name, found))
+            by_part = {topic_name(one).partitioned.local_name: topic_name(one).partitioned_name for one in names}
+            return _shortened(by_part[one] for one in alike(name.partitioned.local_name, by_part))
     tenant = subject.tenant
     if namespace:
         tenant = namespace_name(namespace).tenant

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter, validators
 
+from magnetar.base.errors import Misuse
 from magnetar.cli.output import Form
 
 if TYPE_CHECKING:
@@ -83,6 +84,21 @@ class Destruction(Change):
     @property
     def yes(self) -> bool:
         return self.sure
+
+
+Properties = Annotated[
+    list[str] | None, Parameter(name=["--property", "-p"], negative="", help="name=value, once for each property.")
+]
+
+
+def properties(pairs: list[str] | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise Misuse("a property is name=value", property=pair)
+        found[name] = value
+    return found
 
 
 COMMON = Common()

@@ -7,13 +7,17 @@ words in a pipe: no frames, no colours, no rounding. rich is loaded for a termin
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import IO, Any, Literal
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
 from magnetar.cli.cells import Cell, Lag, is_number, people, plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Form = Literal["table", "json", "jsonl"]
 GAP = "  "
@@ -56,17 +60,15 @@ class Output:
             case "table":
                 self._table(parts, now_ms)
 
-    def stream(self, rows: Iterable[Any], *, word: Any = str) -> None:
-        """Rows as they come, never all in memory: words (`word` of each), lines, or one JSON list."""
-        if self.form == "json":
-            between = "["
+    def rows(self, word: Callable[[Any], str] = str, head: Callable[[Any], str] | None = None) -> Rows:
+        """For what comes one by one: `word` is a row in a pipe, `head` stands before it on a terminal."""
+        return Rows(self, word, head)
+
+    def stream(self, rows: Iterable[Any]) -> None:
+        """Rows as they come, never all in memory."""
+        with self.rows() as told:
             for row in rows:
-                self._stream.write(f"{between}\n  {_compact(row)}")
-                between = ","
-            self._write("[]" if between == "[" else "\n]")
-            return
-        for row in rows:
-            self._write(_compact(row) if self.form == "jsonl" else word(row))
+                told.add(row)
 
     def raw(self, data: bytes) -> None:
         """Bytes as they are."""
@@ -84,6 +86,11 @@ class Output:
     def _write(self, line: str) -> None:
         self._stream.write(line + "\n")
 
+    def _console(self) -> Console:
+        from rich.console import Console
+
+        return Console(file=self._stream, no_color=not self._colors, highlight=False)
+
     def _table(self, parts: Sequence[Sheet | Facts], now_ms: int | None) -> None:
         if self.terminal:
             self._rich(parts, now_ms)
@@ -95,15 +102,51 @@ class Output:
                 self._write(line)
 
     def _rich(self, parts: Sequence[Sheet | Facts], now_ms: int | None) -> None:
-        from rich.console import Console
-
-        console = Console(file=self._stream, no_color=not self._colors, highlight=False, soft_wrap=False)
+        console = self._console()
         for number, part in enumerate(parts):
             if number:
                 console.print()
             if part.title:
                 console.print(part.title, style="bold", soft_wrap=True, markup=False)
             console.print(drawn(part, now_ms))
+
+
+class Rows:
+    """Rows as they come: a JSON list, JSON lines, or words. What was told is on its way before the next one comes."""
+
+    def __init__(self, output: Output, word: Callable[[Any], str], head: Callable[[Any], str] | None) -> None:
+        self._output = output
+        self._word = word
+        self._head = head
+        self._console = output._console() if head is not None and output.terminal else None
+        self.count = 0
+
+    def add(self, row: Any) -> None:
+        stream = self._output._stream
+        if self._output.form == "json":
+            stream.write(("[\n  " if not self.count else ",\n  ") + _compact(row))
+        elif self._output.form == "jsonl":
+            stream.write(_compact(row) + "\n")
+        elif self._console is not None and self._head is not None:
+            from rich.text import Text
+
+            self._console.print(Text.assemble((self._head(row), "dim"), "  ", self._word(row)), soft_wrap=True)
+        else:
+            stream.write(self._word(row) + "\n")
+        self.count += 1
+
+    def flush(self) -> None:
+        self._output.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._output.form == "json" and (error is None or self.count):
+            self._output._write("\n]" if self.count else "[]")
+        self._output.flush()
 
 
 def aligned(part: Sheet | Facts) -> Iterator[str]:

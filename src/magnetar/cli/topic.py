@@ -16,15 +16,12 @@ from cyclopts import Parameter, validators
 
 from magnetar.base.names import topic_name
 from magnetar.cli.cells import Cell, Lag, Moment, Rate, Size, pairs, size
-from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, flag
+from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, Properties, flag, properties
 from magnetar.cli.output import Facts, Sheet
 from magnetar.cli.session import Session
 from magnetar.client.documents.stats import TopicStats
 
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
-Properties = Annotated[
-    dict[str, str] | None, Parameter(name=["--property", "-p"], negative="", help="As --property.name value.")
-]
 SUBSCRIPTION_COLUMNS = ("SUBSCRIPTION", "TYPE", "CONSUMERS", "LAG", "UNACKED", "OUT", "LAST ACK")
 
 
@@ -93,14 +90,12 @@ def create(
     Examples
     --------
     $ magnetar topic create orders
-    $ magnetar topic create payments --partitions 4 --property.team billing
+    $ magnetar topic create payments --partitions 4 --property team=billing
     """
-    name = str(topic_name(topic))
+    name, own = str(topic_name(topic)), properties(property) or None
     with common.session(change) as session:
         session.about(topic=name)
-        session.do(
-            f"create {name}", lambda: session.admin.topics.create(name, partitions=partitions, properties=property)
-        )
+        session.do(f"create {name}", lambda: session.admin.topics.create(name, partitions=partitions, properties=own))
 
 
 def show(topic: str, /, *, common: Common = COMMON) -> None:
@@ -119,7 +114,7 @@ def show(topic: str, /, *, common: Common = COMMON) -> None:
         read = _read(session, topic)
         broker = session.admin.topics.lookup(read.name)
         broker_document = session.document
-        properties = session.admin.topics.properties(read.name) if read.name.startswith("persistent") else {}
+        own = session.admin.topics.properties(read.name) if read.name.startswith("persistent") else {}
         stats = read.stats
         facts: dict[str, Cell] = {
             "topic": read.name,
@@ -130,13 +125,13 @@ def show(topic: str, /, *, common: Common = COMMON) -> None:
             "producers": _producers(stats),
             "subscriptions": len(stats.subscriptions),
             "stored": Size(stats.storageSize),
-            "properties": pairs(properties),
+            "properties": pairs(own),
         }
         document = {
             "topic": read.name,
             "partitions": read.partitions,
             "broker": msgspec.Raw(broker_document),
-            "properties": properties,
+            "properties": own,
             "stats": msgspec.Raw(read.document),
         }
         session.show(document, Facts(facts), *_subscriptions(stats))
