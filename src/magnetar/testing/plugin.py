@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from magnetar.client.sync import Client
     from magnetar.testing.brokers import Broker
 
 SCOPES = ("session", "module", "function")
@@ -76,6 +77,15 @@ def magnetar_broker_function(
 ) -> Iterator[Broker]:
     """A broker for this test alone, to stop, kill and configure, with the namespace public/default."""
     yield from _serve(request.config, {**magnetar_broker_settings, **_marked(request)})
+
+
+@pytest.fixture
+def magnetar_client(magnetar_broker: Broker) -> Iterator[Client]:
+    """Our client, connected to `magnetar_broker`; name topics with `magnetar_broker.topic("orders")`."""
+    from magnetar.client.sync import Client
+
+    with Client(magnetar_broker.url) as client:
+        yield client
 
 
 def _serve(config: pytest.Config, settings: Mapping[str, object]) -> Iterator[Broker]:

@@ -1,0 +1,61 @@
+"""The Python blocks of the README and of the page for test writers run as they are written, in their order."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from magnetar.testing import Broker
+from tests.testing.suites import run_suite
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = ["README.md", "docs/TESTING_YOUR_APP.md"]
+URL = "pulsar://localhost:6650"
+
+
+def blocks() -> list[tuple[str, str]]:
+    found = []
+    for name in DOCUMENTS:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        fences = re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        found += [(f"{name}:{text.count(chr(10), 0, match.start()) + 1}", match.group(1)) for match in fences]
+    return found
+
+
+def is_suite(block: str) -> bool:
+    return "\ndef test_" in f"\n{block}"
+
+
+def is_conftest(block: str) -> bool:
+    return "@pytest.fixture" in block
+
+
+SCRIPTS = [(where, block) for where, block in blocks() if not is_suite(block) and not is_conftest(block)]
+SUITES = [(where, block) for where, block in blocks() if is_suite(block)]
+CONFTESTS = [(where, block) for where, block in blocks() if is_conftest(block)]
+
+
+def test_there_is_something_to_try_of_each() -> None:
+    assert (len(SCRIPTS), len(SUITES), len(CONFTESTS)) == (3, 2, 1)
+
+
+@pytest.mark.parametrize("block", [block for _, block in SCRIPTS], ids=[where for where, _ in SCRIPTS])
+def test_a_script_runs(block: str, magnetar_broker_session: Broker) -> None:
+    text = block.replace(URL, magnetar_broker_session.url)
+    command = [sys.executable, "-W", "error::ResourceWarning", "-c", text]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    for shown in re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE):
+        assert shown in ran.stdout.splitlines()
+
+
+@pytest.mark.parametrize("block", [block for _, block in SUITES], ids=[where for where, _ in SUITES])
+@pytest.mark.parametrize("conftest", ["", *[block for _, block in CONFTESTS]], ids=["plain", "settings"])
+def test_a_suite_passes_with_and_without_settings(tmp_path: Path, block: str, conftest: str) -> None:
+    outcome = run_suite(tmp_path, {"conftest.py": conftest, "test_block.py": block})
+    assert outcome.code == 0, outcome.output
+    assert outcome.left == []
