@@ -201,5 +201,5 @@ DEMO_DRAIN_S = 30.0  # without a single arrival the demo waits no longer for wha
 DEMO_BACKLOG_MAX = 20_000  # messages the slowest subscription may be behind: what is left to drain at the end
 DEMO_TICK_S = 0.02  # producers send what is due since the last tick
 CLIENT_MAILBOX_MESSAGES_MAX = 10_000  # on their way to the loop thread of a blocking client: then the caller waits
-CLIENT_TAKEN_MESSAGES_MAX = 128  # that cross from the loop thread at once
+CLIENT_TAKEN_MESSAGES_MAX = 1_000  # that cross from the loop thread at once: a crossing costs as much as 30 messages
 TOPICS_GONE_MANY = 1000  # topics fewer than at the last look before freed memory is given back: some tens of megabytes

@@ -24,7 +24,7 @@ Ended = Callable[[Any, BaseException | None], None]  # called once, on the loop:
 
 class Portal:
     def __init__(self) -> None:
-        self.pid = os.getpid()
+        self.ended = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._work, name="magnetar", daemon=True)
         self._thread.start()
@@ -60,10 +60,10 @@ class Portal:
 
     def close(self) -> None:
         """End the loop; what still runs on it is cancelled."""
-        if self.pid != os.getpid() or self._loop.is_closed():
-            return
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        if not self.ended:
+            self.ended = True
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
 
     def _check(self) -> None:
         if threading.current_thread() is self._thread:
@@ -186,31 +186,35 @@ class _Call(Generic[T]):
             self.task.cancel()
 
 
-_made: list[Portal] = []  # of this process, and those of the processes it was forked from, which are never touched
+_here: Portal | None = None  # of this process
+_left: list[Portal | None] = []  # those of the processes it was forked from: kept, and never touched
+_lock = threading.Lock()
 
 
 def portal() -> Portal:
     """The portal of this process."""
-    if not _made or _made[-1].pid != os.getpid() or not _made[-1]._thread.is_alive():
+    global _here
+    here = _here
+    if here is None or here.ended:
         with _lock:
-            if not _made or _made[-1].pid != os.getpid() or not _made[-1]._thread.is_alive():
-                _made.append(Portal())
-    return _made[-1]
+            if _here is None or _here.ended:
+                _here = Portal()
+            here = _here
+    return here
 
 
-_lock = threading.Lock()
-
-
-def _after_fork() -> None:
-    """Another thread may have held the lock when the process was forked: the child takes a new one."""
-    global _lock
+def _forked() -> None:
+    """In the child: there is no such thread here, and another one may have held the lock."""
+    global _here, _lock
+    _left.append(_here)
+    _here = None
     _lock = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_forked)
 
 
 @atexit.register
 def _close() -> None:
-    if _made:
-        _made[-1].close()
+    if _here is not None:
+        _here.close()
