@@ -8,21 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
+from functools import partial
 
 from magnetar.base.errors import MagnetarError
+from simulation.check import rules
 from simulation.check.history import History
 from simulation.players import Manner, Publisher, Subscriber
 from simulation.wire import Gone, Wire
 
 RETRY_S = 0.02
 TURN_S = 0.01
+OWED_S = 30.0  # a broker that does not deliver what it owes within this is stuck, not slow
 PENDING_MAX = 40  # sends without a receipt, per publisher
 KEYS = [f"k{number}" for number in range(50)]
+
+
+async def until(condition: Callable[[], bool], turn_s: float = TURN_S) -> None:
+    """Look again and again: what is waited for is in another process, or a sum over many players."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(turn_s)
 
 
 class Swarm:
     def __init__(self, port: int, seed: int) -> None:
         self.port = port
+        self.seed = seed
         self.history = History()
         self.chance = random.Random(seed)
         self.publishers: list[Publisher] = []
@@ -33,9 +44,9 @@ class Swarm:
         self._tasks: list[asyncio.Task[None]] = []
         self._ids = 0
 
-    def publisher(self, topic: str, name: str) -> Publisher:
+    def publisher(self, topic: str, name: str, *, padding: int = 0) -> Publisher:
         self._ids += 1
-        made = Publisher(self.history, topic, name, self._ids)
+        made = Publisher(self.history, topic, name, self._ids, padding=padding)
         self.publishers.append(made)
         return made
 
@@ -73,8 +84,7 @@ class Swarm:
 
     async def back(self) -> None:
         """Everybody is attached."""
-        while not all(player.attached for player in [*self.subscribers, *self.publishers]):
-            await asyncio.sleep(TURN_S)
+        await until(lambda: all(player.attached for player in [*self.subscribers, *self.publishers]))
 
     async def _keep(self, player: Publisher | Subscriber) -> None:
         while True:
@@ -84,8 +94,7 @@ class Swarm:
                     wire = await Wire.open("localhost", self.port)
                     self._wires[player] = wire
                     await player.attach(wire)
-                while player.attached and not wire.lost.is_set():
-                    await asyncio.sleep(TURN_S)
+                await until(partial(_apart, player, wire))
                 player.detach()
                 wire.close()
                 await wire.lost.wait()
@@ -102,3 +111,36 @@ class Swarm:
                 keys = self.chance.choices(KEYS, k=self.chance.randint(1, 5))
                 batch = self.chance.random() < 0.5 and publisher.topic.rpartition("/")[2] != "keyed"
                 publisher.publish(keys, batch=batch)
+
+    # At the end
+
+    async def owed(self, when: str) -> None:
+        """Until everything that was owed when the last broker died has come again."""
+        try:
+            async with asyncio.timeout(OWED_S):
+                await self.back()
+                await until(lambda: not list(rules.skipped(self.history)), 0.02)
+        except TimeoutError:
+            missing = list(rules.skipped(self.history))[:5]
+            attached = [player.attached for player in [*self.subscribers, *self.publishers]]
+            raise AssertionError(
+                f"seed {self.seed}, {when}: {missing}, attached {attached}, {self.problems[-3:]}"
+            ) from None
+
+    async def at_rest(self, when: str) -> None:
+        """No new messages; all receipts in, everything delivered, then the whole checker."""
+        await self.owed(when)
+        self.publishing = False
+        try:
+            async with asyncio.timeout(OWED_S):
+                for publisher in self.publishers:
+                    await publisher.settled()
+                await until(lambda: not list(rules.missing(self.history)), 0.1)
+        except TimeoutError:
+            pass  # the checker says what is missing
+        found = rules.everything(self.history) + [text for item in self.publishers for text in item.problems]
+        assert found == [], f"seed {self.seed}, {when}"
+
+
+def _apart(player: Publisher | Subscriber, wire: Wire) -> bool:
+    return wire.lost.is_set() or not player.attached

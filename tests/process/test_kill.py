@@ -19,7 +19,6 @@ from tests.servers.standalone import Standalone
 KILLS = int(os.environ.get("MAGNETAR_KILLS", "50"))
 SEED = int(os.environ.get("MAGNETAR_SEED", random.randrange(1 << 30)))
 FLUSHED_S = 1.1  # after which cursors are on disk; killed earlier, a broker delivers all of its life again
-OWED_S = 30.0  # a broker that does not deliver what it owes within this is stuck, not slow
 PLAIN, ONCE, KEYED = (f"persistent://public/{name}" for name in ("default/plain", "once/exact", "default/keyed"))
 SETTINGS = {
     "managedLedgerMaxEntriesPerLedger": 300,
@@ -43,7 +42,7 @@ async def killed_under_load(broker: Standalone) -> None:
     try:
         for kill in range(KILLS):
             if kill % 5 != 4:  # every fifth comes before it has recovered, and before its clients are back
-                await owed(swarm, f"before kill {kill}")
+                await swarm.owed(f"before kill {kill}")
             await asyncio.sleep(swarm.chance.uniform(0.0, 0.3) + (FLUSHED_S if kill % 5 == 2 else 0.0))
             broker.kill()
             await swarm.gone()
@@ -51,7 +50,7 @@ async def killed_under_load(broker: Standalone) -> None:
             if kill % 10 == 9:
                 assert rules.while_running(swarm.history) == [], f"seed {SEED}, after {kill + 1} kills"
             broker.start()
-        await at_rest(swarm)
+        await swarm.at_rest("after the last kill")
     finally:
         await swarm.stop()
     assert len(swarm.history.deliveries) > 20 * KILLS, "too little happened to show anything"
@@ -70,32 +69,3 @@ def a_swarm(broker: Standalone) -> Swarm:
     swarm.subscriber(KEYED, "keys", "Key_Shared", each)
     swarm.subscriber(KEYED, "keys", "Key_Shared", each)
     return swarm
-
-
-async def owed(swarm: Swarm, when: str) -> None:
-    """Until everything that was owed when the last broker died has come again."""
-    try:
-        async with asyncio.timeout(OWED_S):
-            await swarm.back()
-            while list(rules.skipped(swarm.history)):
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        missing = list(rules.skipped(swarm.history))[:5]
-        attached = [player.attached for player in [*swarm.subscribers, *swarm.publishers]]
-        raise AssertionError(f"seed {SEED}, {when}: {missing}, attached {attached}, {swarm.problems[-3:]}") from None
-
-
-async def at_rest(swarm: Swarm) -> None:
-    """No new messages; all receipts in, everything delivered, then the whole checker."""
-    await owed(swarm, "after the last kill")
-    swarm.publishing = False
-    try:
-        async with asyncio.timeout(OWED_S):
-            for publisher in swarm.publishers:
-                await publisher.settled()
-            while list(rules.missing(swarm.history)):
-                await asyncio.sleep(0.1)
-    except TimeoutError:
-        pass  # the checker says what is missing
-    found = rules.everything(swarm.history) + [text for item in swarm.publishers for text in item.problems]
-    assert found == [], f"seed {SEED}"

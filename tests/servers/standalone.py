@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import httpx2
 
@@ -26,6 +26,8 @@ STOP_S = 60.0
 
 class Standalone:
     """One broker. `settings` go into a conf file of Pulsar's form; ports of 0 are chosen once and then kept."""
+
+    program: ClassVar[list[str]] = ["magnetar.cli.main", "standalone"]
 
     def __init__(
         self, folder: Path, settings: Mapping[str, object] | None = None, *, port: int = 0, http_port: int = 0
@@ -58,7 +60,7 @@ class Standalone:
         self.folder.mkdir(parents=True, exist_ok=True)
         conf = self.folder / "standalone.conf"
         conf.write_text("".join(f"{key}={_text(value)}\n" for key, value in self.settings.items()))
-        command = [sys.executable, "-m", "magnetar.cli.main", "standalone", "--data", str(self.data)]
+        command = [sys.executable, "-m", *self.program, "--data", str(self.data)]
         command += ["--port", str(self.port), "--http-port", str(self.http_port), "--conf", str(conf)]
         with self.output.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)

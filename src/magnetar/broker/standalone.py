@@ -21,7 +21,7 @@ from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.observe import log as logs
 from magnetar.policy.settings import Settings
-from magnetar.runtime.files import Lock
+from magnetar.runtime.files import Files, Lock
 from magnetar.runtime.real import RealRuntime
 
 log = logs.get("standalone")
@@ -43,13 +43,15 @@ async def run(
     conf: str | None,
     web: type[Web] | Callable[[Node], Web],
     say: Callable[[str], None],
+    *,
+    files: Files | None = None,
 ) -> MagnetarError | None:
-    """Returns after a clean stop: None, or the storage failure that made it stop."""
+    """Returns after a clean stop: None, or the storage failure that made it stop. `files`: other than this machine's."""
     settings = Settings.load(conf, given) if conf is not None else Settings(None, given)
     logs.configure(
         json=os.environ.get("MAGNETAR_LOG", "text") == "json", level=os.environ.get("MAGNETAR_LOG_LEVEL", "info")
     )
-    runtime = RealRuntime()
+    runtime = RealRuntime(files)
     try:
         node, lock = await open_node(data, settings, runtime)
         try:

@@ -83,11 +83,12 @@ def configure(*, json: bool, level: str) -> None:
         raise Misuse(f"the log level is one of {', '.join(LEVELS)}", level=level)
     import structlog
 
-    renderer: Any = structlog.processors.JSONRenderer(default=str) if json else structlog.dev.ConsoleRenderer()
+    handler = logging.StreamHandler()
+    plain = structlog.dev.ConsoleRenderer(colors=handler.stream.isatty())  # a file is no place for escape codes
+    renderer: Any = structlog.processors.JSONRenderer(default=str) if json else plain
     before: list[Any] = [_facts, structlog.stdlib.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True)]
     if json:
         before.append(structlog.processors.format_exc_info)
-    handler = logging.StreamHandler()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=before,

@@ -42,8 +42,11 @@ from magnetar.ledger.run import Run
 from magnetar.ledger.store import Done, LedgerInfo
 from magnetar.metadata.checked import put_checked
 from magnetar.metadata.store import ABSENT, MetadataStore
+from magnetar.observe.log import get
 from magnetar.runtime.files import Lock
 from magnetar.runtime.runtime import Owner, Runtime
+
+log = get("ledgers")
 
 Ids = list[int]
 
@@ -144,6 +147,9 @@ class LocalLedgers:
         engine = cls(runtime, metadata, shelf, lock, catalog, states=states, journal=journal)
         for place in catalog.damage:
             runtime.mark("journal damaged", segment=place.segment, offset=place.offset, bytes=place.size)
+            log.error(
+                "journal damaged", segment=place.segment, offset=place.offset, bytes=place.size, do=place.error().what
+            )
         for segment in list(catalog.segments.values()):
             engine.space.look(segment)
         return engine
