@@ -212,7 +212,7 @@ class ForgetfulFiles:
 
     def free(self, directory: str) -> int:
         self.alive()
-        return ENDLESS if self.full_after is None else max(0, self.full_after - self._used())
+        return ENDLESS if self.full_after is None else max(0, self.full_after - self.used())
 
     def lock(self, path: str, holder: str) -> ForgetfulLock:
         self.alive()
@@ -232,9 +232,9 @@ class ForgetfulFiles:
         """None if the file may grow to this size, otherwise the size up to which it may."""
         self.alive()
         growth = max(0, size - len(inode.current))
-        if self.full_after is None or self._used() + growth <= self.full_after:
+        if self.full_after is None or self.used() + growth <= self.full_after:
             return None
-        return len(inode.current) + max(0, self.full_after - self._used())
+        return len(inode.current) + max(0, self.full_after - self.used())
 
     def change(self, inode: Inode, change: Change) -> None:
         change.apply(inode.current)
@@ -274,7 +274,7 @@ class ForgetfulFiles:
             raise NotFound(f"no such file: {path}", path=path)
         return self._names[path]
 
-    def _used(self) -> int:
+    def used(self) -> int:
         return sum(len(inode.current) for inode in self._names.values())
 
     def list(self, directory: str) -> list[str]:

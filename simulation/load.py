@@ -41,6 +41,7 @@ class Cast:
     def __init__(self) -> None:
         self.history = History()
         self.history.once.add(ONCE)
+        self.finished = False
         self._ids = 0
         self.publishers: list[Publisher] = []
         self.subscribers: list[Subscriber] = []
@@ -95,6 +96,7 @@ class Cast:
         for subscriber in self.subscribers[:4]:
             await subscriber.leave()
         await life.rest(1.0)
+        self.finished = True
 
     async def _enter(self, life: Life) -> None:
         wires = [await life.connect() for _ in range(3)]

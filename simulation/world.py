@@ -104,6 +104,11 @@ class World:
             asyncio.set_event_loop(None)
             loop.close()
 
+    def restart(self) -> None:
+        """Between two lives: another process on the same machine. Faults of the disk are mended."""
+        self.files.fail_sync_at = self.files.full_after = None
+        self.store = self.store.reopen()
+
     def lose_power(self) -> None:
         """Between two lives: the disk keeps what it likes of what was not synced."""
         self.files = self.files.crash()
@@ -134,7 +139,7 @@ class World:
         local.journal.on_failure.append(node.fail)
         await node.start("memory", PORT, host_shown="memory")
         await node.serve(1)
-        await story(Life(node, self.lives))
+        await _told(story(Life(node, self.lives)), node)
         await node.stop()
         self.node_failure = node.failure
         self._broken(node)
@@ -147,6 +152,19 @@ class World:
     def _failed(self, power: Power, context: dict[str, Any]) -> None:
         if not power.out.is_set():
             self.failures.append(f"life {self.lives}: {context.get('message')}: {context.get('exception')!r}")
+
+
+async def _told(story: Awaitable[None], node: Node) -> None:
+    """Until the story ends, or the node gives up: then whoever is in the story is left in the middle of it."""
+    told = asyncio.ensure_future(story)
+    stopping = asyncio.ensure_future(node.stopping.wait())
+    await asyncio.wait([told, stopping], return_when=asyncio.FIRST_COMPLETED)
+    if not stopping.done():
+        stopping.cancel()
+        await told
+        return
+    told.cancel()
+    await asyncio.wait([told])
 
 
 def _bury(loop: VirtualLoop) -> None:

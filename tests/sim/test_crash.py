@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from magnetar.base.errors import MagnetarError
+from magnetar.base.errors import MagnetarError, StorageFailed, StorageFull
 from magnetar.ledger.local.engine import LocalLedgers
 from simulation.check import rules
 from simulation.disk import ForgetfulFiles
@@ -102,6 +102,47 @@ def test_a_power_cut_at_any_write_or_sync_loses_nothing_acknowledged(seed: int) 
 def test_a_power_cut_at_any_step_of_the_metadata_store_loses_nothing_acknowledged() -> None:
     for step in range(recorded()[1]):
         assert findings(world(step), cut_at=step) == [], f"step {step}"
+
+
+# The disk fails, or is full: the node stops by itself
+
+
+def stopped(play: World, *, power: bool) -> list[str]:
+    """The load until the node gives up and stops in order; then a restart, or a power cut, and everything again."""
+    cast = Cast()
+    try:
+        play.live(cast.play)
+    except (StorageFailed, StorageFull):
+        pass  # it did not even start
+    found = list(play.failures)
+    if play.node_failure is None and cast.finished:
+        return found  # there was room for all of it
+    play.restart()
+    if power:
+        play.lose_power()
+    cast.history.next_life()
+    assert play.live(judged(cast, found))
+    return found + cast.problems() + play.failures
+
+
+def test_a_failed_sync_anywhere_stops_the_node_in_order_and_loses_nothing() -> None:
+    probe = world(0)
+    probe.live(Cast().play)
+    for number in range(1, probe.files.syncs, 2):
+        play = world(number, files=ForgetfulFiles(number, fail_sync_at=number))
+        assert stopped(play, power=number % 4 == 1) == [], f"sync {number}"
+        assert play.lives == 2, f"sync {number}: the node went on"
+
+
+def test_a_full_disk_anywhere_stops_the_node_in_order_and_loses_nothing() -> None:
+    probe = world(0)
+    probe.live(Cast().play)
+    hit = 0
+    for room in range(0, probe.files.used(), 4_001):
+        play = world(room, files=ForgetfulFiles(room, full_after=room))
+        assert stopped(play, power=room % 2 == 1) == [], f"room {room}"
+        hit += play.lives == 2
+    assert hit > 5
 
 
 # It bites
