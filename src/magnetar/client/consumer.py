@@ -139,6 +139,8 @@ class Consumer(Generic[T]):
         self.counters.acks += 1
         if confirm:
             await part.confirm()
+        else:
+            part.acker.added()
 
     async def acknowledge_cumulative(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
         """This one and all before it, of the same topic or partition. EXCLUSIVE and FAILOVER only."""
@@ -153,6 +155,8 @@ class Consumer(Generic[T]):
         self.counters.acks += 1
         if confirm:
             await part.confirm()
+        else:
+            part.acker.added()
 
     async def negative_acknowledge(self, message: Message[T] | MessageId) -> None:
         """Not done: deliver it again, after the wait that `nack` says."""

@@ -78,7 +78,7 @@ class Undertaker:
         else:
             due = self._runtime.wall() + round(delay_s * 1000)
             await self._send(retry_topic(self._asked, origin(message)), message, found, deliver_at_ms=due)
-        _part(message).ack(message)
+        _done(message)
 
     async def close(self) -> None:
         await self._owner.close()
@@ -96,7 +96,7 @@ class Undertaker:
                 _again(message)
             else:
                 self._counters.dead_letters += 1
-                _part(message).ack(message)
+                _done(message)
             finally:
                 self._under_way -= 1
 
@@ -128,6 +128,12 @@ class Undertaker:
 def _part(message: Message[Any]) -> Part:
     part: Part = message._delivery.source
     return part
+
+
+def _done(message: Message[Any]) -> None:
+    part = _part(message)
+    part.ack(message)
+    part.acker.added()
 
 
 def _again(message: Message[Any]) -> None:

@@ -166,7 +166,7 @@ class Part:
             self.lane.refill()
             self._receiver.notify(1)
 
-    # Acknowledging
+    # Acknowledging: what is acknowledged waits until `acker.added` or `confirm` is called
 
     def ack(self, message: Message[Any]) -> None:
         delivery = message._delivery
@@ -179,7 +179,6 @@ class Part:
             for chunk in delivery.chunks:
                 self.acks.whole(chunk)
         self.redelivery.acked(position)
-        self.acker.added()
 
     def ack_id(self, message_id: MessageId) -> None:
         """By id alone. Of a chunked message the last chunk is acknowledged, and the first where the id names it."""
@@ -194,7 +193,6 @@ class Part:
             for chunk in self.redelivery.chunks_of(position):
                 self.acks.whole(chunk)
         self.redelivery.acked(position)
-        self.acker.added()
 
     def ack_until(self, ledger: int, entry: int, index: int, size: int, unacked: int) -> None:
         if not self.asked.type.single:
@@ -204,7 +202,6 @@ class Part:
             )
         self.acks.cumulative((ledger, entry), index, size, unacked)
         self.redelivery.acked_until((ledger, entry))
-        self.acker.added()
 
     async def confirm(self) -> None:
         if len(self.acks):

@@ -119,3 +119,4 @@ class Reader(Generic[T]):
         if delivery is not self._delivery:
             self._delivery = delivery
             delivery.source.ack_until(delivery.ledger, delivery.entry, -1, 0, 0)
+            delivery.source.acker.added()

@@ -143,7 +143,7 @@ class Subscribing:
 
     def queue_of(self, topics: int) -> int:
         """The queue of one of so many topics."""
-        if topics <= 1:
+        if topics <= 1 or self.queue_messages == 0:
             return self.queue_messages
         return max(1, min(self.queue_messages, self.queue_messages_total // topics))
 

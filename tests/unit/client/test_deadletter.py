@@ -1,0 +1,55 @@
+"""Names and properties of dead-letter and retry topics."""
+
+from __future__ import annotations
+
+from magnetar.client.deadletter import buried, dead_letter_topic, origin, retried, retry_topic
+from magnetar.client.message import Delivery, Message
+from magnetar.client.schemas import BYTES
+from magnetar.client.subscribing import DeadLetters, Subscribing, SubscriptionType
+from magnetar.wire.proto import pb
+
+TOPIC = "persistent://public/default/t"
+
+
+def a_message(properties: dict[str, str] | None = None, topic: str = TOPIC) -> Message:
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=0)
+    for key, value in (properties or {}).items():
+        metadata.properties.add(key=key, value=value)
+    return Message(b"x", Delivery(metadata, topic, BYTES, ledger=3, entry=4, partition=1))
+
+
+def asked(**letters) -> Subscribing:
+    return Subscribing("sub", type=SubscriptionType.SHARED, dead_letters=DeadLetters(**letters))
+
+
+def test_default_names_leave_the_partition_out():
+    assert dead_letter_topic(asked(), TOPIC) == f"{TOPIC}-sub-DLQ"
+    assert retry_topic(asked(), f"{TOPIC}-partition-3") == f"{TOPIC}-sub-RETRY"
+
+
+def test_given_names_win():
+    assert dead_letter_topic(asked(topic="dead"), TOPIC) == "dead"
+    assert retry_topic(asked(retry_topic="again"), TOPIC) == "again"
+
+
+def test_a_dead_letter_says_where_it_came_from_and_keeps_what_it_said():
+    assert buried(a_message({"color": "red"}), "sub") == {
+        "REAL_TOPIC": TOPIC,
+        "REAL_SUBSCRIPTION": "sub",
+        "ORIGIN_MESSAGE_ID": "3:4:1",
+        "color": "red",
+    }
+
+
+def test_a_retried_message_counts_and_remembers_its_first_topic():
+    times, found = retried(a_message(), "sub", 5000, {"why": "busy"})
+    assert times == 1
+    assert (found["RECONSUMETIMES"], found["DELAY_TIME"], found["why"]) == ("1", "5000", "busy")
+    again = a_message(found, topic=f"{TOPIC}-sub-RETRY")
+    assert origin(again) == TOPIC
+    times, found = retried(again, "sub", 10, None)
+    assert (times, found["REAL_TOPIC"], found["ORIGIN_MESSAGE_ID"]) == (2, TOPIC, "3:4:1")
+
+
+def test_a_count_that_is_no_number_starts_anew():
+    assert retried(a_message({"RECONSUMETIMES": "many"}), "sub", 0, None)[0] == 1

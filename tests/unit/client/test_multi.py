@@ -1,0 +1,157 @@
+"""Consumers of several topics: partitions, lists, patterns; what comes later is attached, what is gone is let go."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from magnetar.base.errors import ConsumerBusy, Misuse
+from magnetar.client.subscribing import SubscriptionType
+from magnetar.wire import commands
+from magnetar.wire.proto import pb
+from tests.unit.client.scripted import K, World, single
+from tests.unit.client.test_consumer import run
+
+T = "persistent://public/default/t"
+
+
+def ids(world: World) -> dict[str, int]:
+    return {topic: consumer_id for consumer_id, topic in world.broker.topic_of.items()}
+
+
+def test_every_partition_is_attached_and_messages_are_merged_and_acknowledged_where_they_came_from():
+    async def body(world: World):
+        world.broker.partitions[T] = 3
+        consumer = await world.consumer("t", ack_group_s=0)
+        assert consumer.topics == [T]
+        assert sorted(consumer.partitions) == [f"{T}-partition-{index}" for index in range(3)]
+        for index in range(3):
+            world.broker.push(
+                0, single(b"p%d" % index), consumer_id=ids(world)[f"{T}-partition-{index}"], partition=index
+            )
+        received = [await consumer.receive(5) for _ in range(3)]
+        assert sorted(item.data for item in received) == [b"p0", b"p1", b"p2"]
+        for item in received:
+            assert item.topic == f"{T}-partition-{item.id.partition}"
+            await consumer.acknowledge(item.id)
+        await world.broker.until(lambda: len(world.broker.acked()) == 3)
+        acked = {ack.consumer_id for ack in world.broker.said(K.ACK)}
+        assert acked == set(ids(world).values())
+        assert len(await consumer.last_message_ids()) == 3
+        with pytest.raises(Misuse):
+            await consumer.last_message_id()
+
+    run(body)
+
+
+def test_added_partitions_are_noticed_and_read_from_their_first_message():
+    async def body(world: World):
+        world.broker.partitions[T] = 1
+        consumer = await world.consumer("t")
+        world.broker.partitions[T] = 3
+        await consumer._parts.grow()
+        assert len(consumer.partitions) == 3
+        positions = [said.initialPosition for said in world.broker.said(K.SUBSCRIBE)]
+        assert positions == [pb.CommandSubscribe.Latest] + [pb.CommandSubscribe.Earliest] * 2
+        await consumer._parts.grow()
+        assert len(world.broker.said(K.SUBSCRIBE)) == 3
+
+    run(body)
+
+
+def test_growth_is_looked_for_by_itself():
+    async def body(world: World):
+        world.broker.partitions[T] = 1
+        await world.consumer("t", discovery_s=0.01)
+        world.broker.partitions[T] = 2
+        await world.broker.until_said(K.SUBSCRIBE, 2)
+
+    run(body)
+
+
+def test_one_topic_that_is_refused_means_none():
+    async def body(world: World):
+        world.broker.refuse[K.SUBSCRIBE] = [(5, "taken")]
+        with pytest.raises(ConsumerBusy):
+            await world.consumer(["a", "b", "c"])
+        subscribed = len(world.broker.said(K.SUBSCRIBE))
+        await world.broker.until(lambda: len(world.broker.said(K.CLOSE_CONSUMER)) >= subscribed)
+
+    run(body)
+
+
+def test_several_topics_need_a_queue():
+    async def body(world: World):
+        with pytest.raises(Misuse):
+            await world.consumer(["a", "b"], queue_messages=0)
+        with pytest.raises(Misuse):
+            await world.consumer([])
+
+    run(body)
+
+
+def test_the_end_of_one_of_several_topics_is_not_the_end():
+    async def body(world: World):
+        consumer = await world.consumer(["a", "b"])
+        first, second = ids(world).values()
+        world.broker.tell(commands.reached_end_of_topic(first), first)
+        world.broker.push(0, single(b"x"), consumer_id=second)
+        assert (await consumer.receive(5)).data == b"x"
+        assert not consumer.reached_end
+        world.broker.tell(commands.reached_end_of_topic(second), second)
+        assert [item async for item in consumer] == []
+
+    run(body)
+
+
+def test_the_queue_is_shared_out():
+    async def body(world: World):
+        world.broker.partitions[T] = 4
+        await world.consumer("t", queue_messages=100, queue_messages_total=200)
+        assert {flow.messagePermits for flow in world.broker.said(K.FLOW)} == {50}
+
+    run(body)
+
+
+def names(world: World) -> set[str]:
+    return {topic.rsplit("/", 1)[1] for topic in world.broker.topic_of.values()}
+
+
+def test_topics_of_a_pattern_come_and_go_by_the_watch():
+    async def body(world: World):
+        world.broker.topics = ["persistent://public/default/a1", "persistent://public/default/b1"]
+        consumer = await world.consumer(re.compile("public/default/a.*"), type=SubscriptionType.SHARED)
+        assert names(world) == {"a1"}
+        watch = await world.broker.until_said(K.WATCH_TOPIC_LIST)
+        assert watch.topics_pattern == "public/default/a.*"
+        world.broker.topics += [
+            "persistent://public/default/a2-partition-0",
+            "persistent://public/default/a2-partition-1",
+        ]
+        world.broker.partitions["persistent://public/default/a2"] = 2
+        update = commands.watch_topic_update(watch.watcher_id, world.broker.topics[2:], [], "4")
+        world.broker.peers[0].write(update)
+        await world.broker.until(lambda: names(world) == {"a1", "a2-partition-0", "a2-partition-1"})
+        world.broker.topics = world.broker.topics[1:]
+        world.broker.peers[0].write(commands.watch_topic_update(watch.watcher_id, [], ["a1"], "3"))
+        await world.broker.until_said(K.CLOSE_CONSUMER)
+        assert consumer.topics == ["persistent://public/default/a2"]
+        await consumer.close()
+        assert len(world.broker.said(K.WATCH_TOPIC_LIST_CLOSE)) == 1
+
+    run(body)
+
+
+def test_a_pattern_that_matches_nothing_yet_waits_for_its_first_topic():
+    async def body(world: World):
+        consumer = await world.consumer(re.compile("public/default/a.*"), discovery_s=0.01)
+        assert consumer.topics == []
+        receiving = asyncio.create_task(consumer.receive())
+        world.broker.topics = ["persistent://public/default/a1"]
+        await world.broker.until_said(K.FLOW)
+        world.broker.push(0, single(b"x"))
+        assert (await receiving).data == b"x"
+
+    run(body)

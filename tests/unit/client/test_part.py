@@ -1,0 +1,294 @@
+"""Connections lost, consumers sent away, seeks: nothing is shown twice that was acknowledged, nothing is missed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from magnetar.base.errors import ConnectionLost, Misuse, NotAuthorized
+from magnetar.client.consumer import Consumer
+from magnetar.client.message import MessageId
+from magnetar.client.subscribing import SubscriptionType
+from magnetar.wire import commands
+from magnetar.wire.proto import pb
+from tests.unit.client.scripted import K, World, a_world, batch, single
+from tests.unit.client.test_consumer import run, values
+
+
+async def attached_again(world: World, times: int) -> None:
+    await world.broker.until(lambda: len(world.broker.said(K.SUBSCRIBE)) == times)
+    await world.broker.until(lambda: len(world.broker.said(K.FLOW)) >= times)
+
+
+async def delivered(consumer: Consumer[bytes], count: int) -> None:
+    """Answers come in order: whatever was pushed before this one is there."""
+    await consumer.last_message_id()
+    assert consumer.queued == count
+
+
+def test_after_a_lost_connection_the_queue_is_put_away_and_everything_comes_again():
+    async def body(world: World):
+        consumer = await world.consumer(queue_messages=10)
+        for entry in range(4):
+            world.broker.push(entry, single(b"m%d" % entry))
+        assert await values(consumer, 1) == [b"m0"]
+        await delivered(consumer, 3)
+        world.broker.drop()
+        await attached_again(world, 2)
+        assert consumer.queued == 0
+        assert world.broker.said(K.FLOW)[-1].messagePermits == 10
+        for entry in range(4):
+            world.broker.push(entry, single(b"m%d" % entry), redelivery_count=1)
+        assert await values(consumer, 4) == [b"m0", b"m1", b"m2", b"m3"]
+        assert consumer.counters.attaches == 2
+
+    run(body)
+
+
+def test_acknowledgements_that_waited_through_a_loss_are_sent_before_anything_is_asked_for():
+    async def body(world: World):
+        consumer = await world.consumer(ack_group_s=3600)
+        world.broker.push(0, single(b"x"))
+        await consumer.acknowledge(await consumer.receive(5))
+        world.broker.drop()
+        await attached_again(world, 2)
+        kinds = [command.type for command in world.broker.heard if command.type in (K.SUBSCRIBE, K.ACK, K.FLOW)]
+        assert kinds == [K.SUBSCRIBE, K.FLOW, K.SUBSCRIBE, K.ACK, K.FLOW]
+
+    run(body)
+
+
+def test_what_waits_to_be_acknowledged_is_not_shown_again():
+    async def body(world: World):
+        consumer = await world.consumer(ack_group_s=3600)
+        world.broker.push(0, single(b"x"))
+        await consumer.acknowledge(await consumer.receive(5))
+        world.broker.push(0, single(b"x"), redelivery_count=1)
+        world.broker.push(1, single(b"y"))
+        assert await values(consumer, 1) == [b"y"]
+        assert consumer.counters.duplicates == 1
+
+    run(body)
+
+
+def test_of_a_batch_delivered_again_only_the_rest_is_shown():
+    async def body(world: World):
+        consumer = await world.consumer(ack_group_s=0)
+        world.broker.push(0, batch(b"a", b"b", b"c"))
+        received = [await consumer.receive(5) for _ in range(3)]
+        await consumer.acknowledge(received[1])
+        world.broker.drop()
+        await attached_again(world, 2)
+        world.broker.push(0, batch(b"a", b"b", b"c"), redelivery_count=1)
+        again = [await consumer.receive(5) for _ in range(2)]
+        assert [item.data for item in again] == [b"a", b"c"]
+        await consumer.acknowledge(received[0])  # of the first delivery
+        await consumer.acknowledge(again[1])
+        await world.broker.until(lambda: world.broker.acked() == [(1, 0, [])])
+
+    run(body)
+
+
+def test_a_consumer_sent_away_comes_back_where_it_is_told_to():
+    async def body(world: World):
+        consumer = await world.consumer()
+        lookups = len(world.broker.said(K.LOOKUP))
+        consumer_id = next(iter(world.broker.where))
+        world.broker.tell(commands.close_consumer(consumer_id, url=world.broker.url))
+        await attached_again(world, 2)
+        assert len(world.broker.said(K.LOOKUP)) == lookups
+        world.broker.push(0, single(b"x"))
+        assert await values(consumer, 1) == [b"x"]
+
+    run(body)
+
+
+def test_a_receipt_lost_with_its_connection_leaves_the_outcome_open_and_is_sent_again():
+    async def body(world: World):
+        consumer = await world.consumer(ack_group_s=3600)
+        world.broker.push(0, single(b"x"))
+        received = await consumer.receive(5)
+        world.broker.silent.add(K.ACK)
+        confirming = asyncio.create_task(consumer.acknowledge(received, confirm=True))
+        await world.broker.until_said(K.ACK)
+        world.broker.silent.clear()
+        world.broker.drop()
+        with pytest.raises(ConnectionLost):
+            await confirming
+        await attached_again(world, 2)
+        await world.broker.until(lambda: world.broker.acked() == [(1, 0, []), (1, 0, [])])
+
+    run(body)
+
+
+def test_a_receive_waits_through_a_lost_connection():
+    async def body(world: World):
+        consumer = await world.consumer()
+        receiving = asyncio.create_task(consumer.receive())
+        world.broker.drop()
+        await attached_again(world, 2)
+        world.broker.push(0, single(b"x"))
+        assert (await receiving).data == b"x"
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("inclusive", "expected"), [(False, [b"c", b"d"]), (True, [b"b", b"c", b"d"])], ids=["behind", "itself"]
+)
+def test_a_seek_into_a_batch_shows_what_was_asked_for(inclusive, expected):
+    async def body(world: World):
+        consumer = await world.consumer(ack_group_s=0)
+        for entry in range(5, 7):
+            world.broker.push(entry, single(b"old"))
+        await consumer.receive(5)
+        await consumer.seek(MessageId(1, 3, -1, 1, 4), inclusive=inclusive)
+        assert world.broker.said(K.SEEK)[0].message_id.entryId == 3
+        assert consumer.queued == 0
+        world.broker.push(2, single(b"before"))
+        world.broker.push(3, batch(b"a", b"b", b"c", b"d"))
+        received = [await consumer.receive(5) for _ in expected]
+        assert [item.data for item in received] == expected
+        for item in received:
+            await consumer.acknowledge(item)
+        await world.broker.until(lambda: (1, 3, []) in world.broker.acked())
+        assert (1, 2, []) in world.broker.acked()  # what a seek leaves behind is done with
+
+    run(body)
+
+
+def test_a_seek_by_time_takes_back_what_was_queued():
+    async def body(world: World):
+        consumer = await world.consumer()
+        world.broker.push(5, single(b"old"))
+        await delivered(consumer, 1)
+        await consumer.seek(1234)
+        assert world.broker.said(K.SEEK)[0].message_publish_time == 1234
+        world.broker.push(2, single(b"new"))
+        assert await values(consumer, 1) == [b"new"]
+
+    run(body)
+
+
+def test_a_broker_that_does_not_disconnect_gets_its_permits_back():
+    async def body(world: World):
+        world.broker.close_on_seek = False
+        consumer = await world.consumer(queue_messages=2)
+        world.broker.push(5, single(b"old"))
+        world.broker.push(6, single(b"old"))
+        await delivered(consumer, 2)
+        await consumer.seek(MessageId.EARLIEST)
+        await world.broker.until(lambda: world.broker.permits() == 4)
+        world.broker.push(0, single(b"new"))
+        assert await values(consumer, 1) == [b"new"]
+
+    run(body)
+
+
+def test_a_seek_goes_through_a_lost_connection():
+    async def body(world: World):
+        consumer = await world.consumer()
+        world.broker.silent.add(K.SEEK)
+        seeking = asyncio.create_task(consumer.seek(MessageId.EARLIEST))
+        await world.broker.until_said(K.SEEK)
+        world.broker.silent.clear()
+        world.broker.drop()
+        await seeking
+        assert len(world.broker.said(K.SEEK)) == 2
+
+    run(body)
+
+
+def test_a_seek_that_is_refused_leaves_everything_as_it_was():
+    async def body(world: World):
+        consumer = await world.consumer()
+        world.broker.push(0, single(b"x"))
+        await delivered(consumer, 1)
+        world.broker.refuse[K.SEEK] = [(4, "not you")]
+        with pytest.raises(NotAuthorized):
+            await consumer.seek(MessageId.EARLIEST)
+        assert await values(consumer, 1) == [b"x"]
+
+    run(body)
+
+
+def test_an_id_of_one_topic_cannot_move_several():
+    async def body(world: World):
+        consumer = await world.consumer(["a", "b"])
+        with pytest.raises(Misuse):
+            await consumer.seek(MessageId(1, 1))
+        await consumer.seek(MessageId.EARLIEST)
+        assert len(world.broker.said(K.SEEK)) == 2
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("last", "mark", "available"),
+    [
+        (MessageId(-1, -1), MessageId(-1, -1), False),
+        (MessageId(1, 4), MessageId(1, 4), False),
+        (MessageId(1, 5), MessageId(1, 4), True),
+    ],
+)
+def test_available_is_what_stands_behind_the_acknowledged(last, mark, available):
+    async def body(world: World):
+        consumer = await world.consumer()
+        world.broker.last, world.broker.mark = last, mark
+        assert await consumer.has_message_available() is available
+        assert await consumer.last_message_id() == last
+
+    run(body)
+
+
+def test_available_is_what_stands_behind_the_message_taken_last():
+    async def body(world: World):
+        consumer = await world.consumer()
+        world.broker.last = MessageId(1, 0, batch_index=1)
+        world.broker.push(0, batch(b"a", b"b"))
+        await consumer.receive(5)
+        assert await consumer.has_message_available()
+        await consumer.receive(5)
+        assert not await consumer.has_message_available()
+
+    run(body)
+
+
+def test_messages_on_their_way_before_a_redelivery_of_everything_are_dropped():
+    async def body(world: World):
+        consumer = await world.consumer(queue_messages=10)
+        for entry in range(3):
+            world.broker.push(entry, single(b"m%d" % entry), epoch=0)
+        assert await values(consumer, 1) == [b"m0"]
+        await consumer.redeliver_unacknowledged()
+        asked = await world.broker.until_said(K.REDELIVER_UNACKNOWLEDGED_MESSAGES)
+        assert (len(asked.message_ids), asked.consumer_epoch) == (0, 1)
+        world.broker.push(3, single(b"late"), epoch=0)
+        for entry in range(3):
+            world.broker.push(entry, single(b"m%d" % entry), epoch=1)
+        assert await values(consumer, 3) == [b"m0", b"m1", b"m2"]
+
+    run(body)
+
+
+def test_readers_of_several_kinds_of_subscription_are_said_as_they_are():
+    async def body(world: World):
+        await world.consumer(type=SubscriptionType.SHARED, subscription="mine", name="me")
+        said = world.broker.said(K.SUBSCRIBE)[0]
+        assert (said.subType, said.subscription, said.consumer_name) == (pb.CommandSubscribe.Shared, "mine", "me")
+
+    run(body)
+
+
+def test_a_client_that_goes_away_ends_its_consumers():
+    async def inside():
+        async with a_world() as world:
+            consumer = await world.consumer()
+            receiving = asyncio.create_task(consumer.receive())
+            await asyncio.sleep(0)
+            await consumer.close()
+            with pytest.raises(Exception, match="closed"):
+                await receiving
+
+    asyncio.run(inside())

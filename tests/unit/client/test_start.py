@@ -1,0 +1,51 @@
+"""What a start hides: brokers start at an entry, clients mean a message, with or without itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.client.message import MessageId
+from magnetar.client.start import Start, hidden_bits
+
+
+@pytest.mark.parametrize(
+    ("start", "position", "size", "hidden"),
+    [
+        (Start(MessageId(5, 3)), (5, 2), 0, 1),
+        (Start(MessageId(5, 3)), (5, 3), 0, 1),
+        (Start(MessageId(5, 3)), (5, 4), 0, 0),
+        (Start(MessageId(5, 3)), (6, 0), 0, 0),
+        (Start(MessageId(5, 3), inclusive=True), (5, 3), 0, 0),
+        (Start(MessageId(5, 3), inclusive=True), (5, 2), 10, 10),
+        (Start(MessageId(5, 3)), (5, 3), 10, 10),
+        (Start(MessageId(5, 3, batch_index=4)), (5, 3), 10, 5),
+        (Start(MessageId(5, 3, batch_index=4), inclusive=True), (5, 3), 10, 4),
+        (Start(MessageId(5, 3, batch_index=9)), (5, 3), 10, 10),
+        (Start(MessageId(5, 3, batch_index=20)), (5, 3), 10, 10),
+        (Start(MessageId(5, 3, batch_index=4)), (5, 4), 10, 0),
+        (Start(MessageId.EARLIEST), (0, 0), 0, 0),
+        (Start(MessageId.LATEST), (0, 0), 0, 0),
+    ],
+)
+def test_hidden_messages_at_the_front_of_an_entry(start, position, size, hidden):
+    assert start.hides(position, size) == hidden
+
+
+def test_a_chunked_message_starts_with_its_first_chunk():
+    chunked = MessageId(5, 9, first_chunk=MessageId(5, 7))
+    assert Start(chunked, inclusive=True).wire_id == MessageId(5, 7)
+    assert Start(chunked, inclusive=True).hides((5, 6), 0) == 1
+    assert Start(chunked, inclusive=True).hides((5, 7), 0) == 0
+    assert Start(chunked).wire_id == chunked
+    assert Start(chunked).hides((5, 9), 0) == 1
+
+
+def test_passed_means_behind_everything_hidden():
+    start = Start(MessageId(5, 3))
+    assert not start.passed((5, 3))
+    assert start.passed((5, 4))
+
+
+def test_hidden_bits():
+    assert hidden_bits(0b11111, 2) == 0b11100
+    assert hidden_bits(0b11011, 3) == 0b11000
