@@ -14,7 +14,7 @@ from magnetar.broker.node import Node
 from magnetar.policy.settings import Settings
 from magnetar.topic.nonpersistent import NonPersistentTopic
 from magnetar.topic.topic import Topic
-from magnetar.wire import frames
+from magnetar.wire import commands, frames
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
 from simulation.inline import InlineRuntime
@@ -26,7 +26,6 @@ __all__ = ["an_entry", "pass_s", "send_frame", "settle"]  # for those who have a
 
 TOPIC = "persistent://public/default/orders"
 _T = pb.BaseCommand
-_ID_FIELDS = ("request_id",)
 
 
 class Wire(asyncio.Transport):
@@ -38,6 +37,7 @@ class Wire(asyncio.Transport):
         self.reading = True
         self.closing = False
         self.aborted = False
+        self.polite = False  # answers every PING
         self.raw = 0  # bytes written
         self._connection = connection
         self._address = address
@@ -53,6 +53,8 @@ class Wire(asyncio.Transport):
         assert not self.closing, "written after the end"
         self.raw += len(data)
         self.heard.write(bytes(data))
+        if self.polite and bytes(data) == commands.PING:
+            asyncio.get_running_loop().call_soon(self.feed, commands.PONG)
 
     def pause_reading(self) -> None:
         self.reading = False

@@ -1,0 +1,409 @@
+"""PRODUCER, SEND, CLOSE_PRODUCER: made once, closed at any moment, answered in order."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import Fenced
+from magnetar.base.ids import Position, Term
+from magnetar.topic.topic import Topic
+from magnetar.wire.proto import pb
+from tests.unit.broker.world import TOPIC, World, an_entry, command, run, send_frame, settle
+from tests.unit.topic.world import the_chunks
+
+_T = pb.BaseCommand
+EXCLUSIVE, WAIT = pb.Exclusive, pb.WaitForExclusive
+
+
+def test_a_producer_without_a_name_gets_one_and_knows_nothing_of_the_past() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        first = (await client.produce(1)).producer_success
+        second = (await client.produce(2)).producer_success
+        assert first.producer_name
+        assert first.producer_name != second.producer_name
+        assert (first.last_sequence_id, first.producer_ready, first.schema_version) == (-1, True, b"")
+        assert not first.HasField("topic_epoch")
+
+    run(body)
+
+
+def test_names_are_not_given_twice_over_lives_of_the_broker() -> None:
+    names: list[str] = []
+
+    async def body(world: World) -> None:
+        names.append((await world.client().produce()).producer_success.producer_name)
+        life = await world.node._begin_life()
+        assert not names[0].startswith(f"{life}-")
+
+    run(body)
+
+
+def test_the_largest_sequence_id_fits_the_answer() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.produce(producer_name="p")
+        client.send(2**64 - 2)
+        await settle()
+        assert len(client.heard.receipts) == 1
+        client.request("CLOSE_PRODUCER", producer_id=1)
+        await settle()
+        again = await client.produce(2, producer_name="p")
+        assert again.producer_success.last_sequence_id == 2**63 - 1
+
+    run(body, brokerDeduplicationEnabled="true")
+
+
+def test_sends_are_answered_in_order_with_a_damaged_one_between_them() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.produce()
+        world.ledgers.hold()
+        damaged = bytearray(send_frame(1, 1, an_entry("b", 1)))
+        damaged[-1] ^= 1
+        client.say(send_frame(1, 0, an_entry("a")) + bytes(damaged) + send_frame(1, 2, an_entry("c", 2)))
+        await settle()
+        assert client.heard.answered == []
+        world.ledgers.release()
+        await settle()
+        assert client.heard.answered == [(0, None), (1, pb.ChecksumError), (2, None)]
+        assert not client.wire.closing
+
+    run(body)
+
+
+def test_a_damaged_send_alone_is_answered_at_once() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.produce()
+        damaged = bytearray(send_frame(1, 0, an_entry("b")))
+        damaged[-1] ^= 1
+        client.say(bytes(damaged))
+        assert client.heard.answered == [(0, pb.ChecksumError)]
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"txnid_least_bits": 1, "txnid_most_bits": 0}, {"marker": True}], ids=["transaction", "marker"]
+)
+def test_sends_that_are_not_built_are_refused_one_by_one(fields: dict[str, object]) -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.produce()
+        client.say(
+            send_frame(1, 0, an_entry("a"))
+            + send_frame(1, 1, an_entry("b"), **fields)
+            + send_frame(1, 2, an_entry("c"))
+        )
+        await settle()
+        assert client.heard.answered == [(0, None), (1, pb.NotAllowedError), (2, None)]
+
+    run(body)
+
+
+def test_several_producers_in_one_read_keep_their_own_order() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.produce(1)
+        await client.produce(2)
+        client.say(b"".join(send_frame(1 + n % 2, n, an_entry(str(n), n)) for n in range(6)))
+        await settle()
+        said = [one.send_receipt for one in client.heard.of(_T.SEND_RECEIPT)]
+        assert [one.sequence_id for one in said if one.producer_id == 1] == [0, 2, 4]
+        assert [one.sequence_id for one in said if one.producer_id == 2] == [1, 3, 5]
+
+    run(body)
+
+
+def test_chunks_get_a_receipt_each() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.produce()
+        for piece in the_chunks("abcdef", 3):
+            client.say(send_frame(1, 0, piece, is_chunk=True))
+        await settle()
+        assert [one.sequence for one in client.heard.receipts] == [0, 0, 0]
+
+    run(body)
+
+
+def test_a_send_of_a_producer_nobody_made_ends_the_connection() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        client.send(0, producer_id=9)
+        assert client.wire.aborted
+
+    run(body)
+
+
+def test_sends_behind_a_close_are_ignored() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.produce()
+        request = client.request("CLOSE_PRODUCER", producer_id=1)
+        client.send(0)
+        await settle()
+        assert client.answers(request)[0].type == _T.SUCCESS
+        assert client.heard.answered == []
+        assert not client.wire.closing
+
+    run(body)
+
+
+def test_a_close_is_answered_after_the_sends_before_it() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.produce()
+        world.ledgers.hold()
+        client.send(0)
+        request = client.request("CLOSE_PRODUCER", producer_id=1)
+        await settle()
+        assert client.answers(request) == []
+        world.ledgers.release()
+        await settle()
+        assert client.heard.kinds[-2:] == ["SEND_RECEIPT", "SUCCESS"]
+        assert len((await world.topic()).producers) == 0
+
+    run(body)
+
+
+def test_closing_what_is_not_there_succeeds() -> None:
+    async def body(world: World) -> None:
+        assert (await world.client().ask("CLOSE_PRODUCER", producer_id=77)).type == _T.SUCCESS
+
+    run(body)
+
+
+def test_the_same_producer_asked_for_twice_is_one_producer() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        first = await client.produce(1, producer_name="p")
+        second = await client.produce(1, producer_name="p")
+        assert first.producer_success.producer_name == second.producer_success.producer_name
+        assert len((await world.topic()).producers) == 1
+
+    run(body)
+
+
+def test_a_producer_asked_for_again_while_it_is_made_is_told_to_come_back() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        world.metadata.hold()
+        first = client.request("PRODUCER", topic=TOPIC, producer_id=1)
+        second = client.request("PRODUCER", topic=TOPIC, producer_id=1, epoch=1)
+        await settle()
+        assert client.answers(second)[0].error.error == pb.ServiceNotReady
+        world.metadata.release()
+        await settle()
+        assert client.answers(first)[0].type == _T.PRODUCER_SUCCESS
+
+    run(body)
+
+
+def test_a_higher_epoch_replaces_the_producer_on_its_connection() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.produce(1, producer_name="p", producer_access_mode=EXCLUSIVE)
+        again = await client.produce(1, producer_name="p", producer_access_mode=EXCLUSIVE, epoch=1)
+        assert again.type == _T.PRODUCER_SUCCESS
+        assert again.producer_success.topic_epoch == 0
+        client.send(0)
+        await settle()
+        assert [one.sequence for one in client.heard.receipts] == [0]
+
+    run(body)
+
+
+def test_a_producer_closed_while_it_is_made_is_not_left_behind() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        world.metadata.hold()
+        making = client.request("PRODUCER", topic=TOPIC, producer_id=1, producer_name="p")
+        await settle()
+        closing = client.request("CLOSE_PRODUCER", producer_id=1)
+        again = client.request("PRODUCER", topic=TOPIC, producer_id=1, producer_name="p", epoch=1)
+        await settle()
+        world.metadata.release()
+        await settle()
+        assert client.answers(closing)[0].type == _T.SUCCESS
+        assert client.answers(making) == []
+        assert client.answers(again)[0].type == _T.PRODUCER_SUCCESS
+        assert [item.epoch for item in (await world.topic()).producers] == [1]
+        assert client.connection.making_producers == {}
+
+    run(body)
+
+
+def test_a_waiting_producer_that_is_closed_leaves_the_queue() -> None:
+    async def body(world: World) -> None:
+        client, other = world.client(), world.client()
+        await client.produce(1, producer_name="shared")
+        queued = await other.produce(2, producer_name="w", producer_access_mode=WAIT)
+        assert not queued.producer_success.producer_ready
+        refused = await client.produce(3, producer_name="late")
+        assert refused.error.error == pb.ProducerBusy
+        assert (await other.ask("CLOSE_PRODUCER", producer_id=2)).type == _T.SUCCESS
+        assert (await client.produce(4, producer_name="later")).type == _T.PRODUCER_SUCCESS
+
+    run(body)
+
+
+def test_a_waiting_producer_is_answered_twice_with_one_request() -> None:
+    async def body(world: World) -> None:
+        client, other = world.client(), world.client()
+        await client.produce(1, producer_name="x", producer_access_mode=EXCLUSIVE)
+        request = other.request("PRODUCER", topic=TOPIC, producer_id=1, producer_name="w", producer_access_mode=WAIT)
+        await settle()
+        client.lose()
+        await settle()
+        ready = [one.producer_success.producer_ready for one in other.answers(request)]
+        assert ready == [False, True]
+        assert other.answers(request)[1].producer_success.topic_epoch == 1
+
+    run(body)
+
+
+def test_a_refused_producer_can_ask_again_under_its_id() -> None:
+    async def body(world: World) -> None:
+        client, other = world.client(), world.client()
+        client.wire.polite = True
+        await client.produce(1, producer_name="x", producer_access_mode=EXCLUSIVE)
+        refused = await other.produce(1, producer_name="y", producer_access_mode=EXCLUSIVE)
+        assert refused.error.error == pb.ProducerFenced
+        client.lose()
+        again = await other.produce(1, producer_name="y", producer_access_mode=EXCLUSIVE)
+        assert again.type == _T.PRODUCER_SUCCESS
+
+    run(body)
+
+
+@pytest.mark.parametrize("passes", range(12))
+def test_a_connection_lost_at_any_step_of_making_a_producer_leaves_nothing(passes: int) -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        world.metadata.hold(passes)
+        client.request(
+            "PRODUCER",
+            topic=TOPIC,
+            producer_id=1,
+            producer_name="p",
+            producer_access_mode=EXCLUSIVE,
+            initial_subscription_name="dlq",
+            schema={"name": "s", "type": pb.Schema.String, "schema_data": b"null"},
+        )
+        await settle()
+        client.lose()
+        await settle()
+        world.metadata.release()
+        await settle()
+        loaded = world.loaded()
+        if isinstance(loaded, Topic):
+            assert len(loaded.producers) == 0
+            assert loaded.producers.access.producers == []
+        other = world.client()
+        again = await other.produce(producer_name="p", producer_access_mode=EXCLUSIVE)
+        assert again.type == _T.PRODUCER_SUCCESS
+
+    run(body)
+
+
+def test_one_client_going_away_does_not_spoil_the_load_for_another() -> None:
+    async def body(world: World) -> None:
+        first, second = world.client(), world.client()
+        world.metadata.hold()
+        first.request("PRODUCER", topic=TOPIC, producer_id=1)
+        await settle()
+        request = second.request("PRODUCER", topic=TOPIC, producer_id=1)
+        await settle()
+        first.lose()
+        await settle()
+        world.metadata.release()
+        await settle()
+        assert second.answers(request)[0].type == _T.PRODUCER_SUCCESS
+
+    run(body)
+
+
+def test_a_topic_that_fails_sends_its_producers_to_the_recovered_one() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.produce(producer_name="p")
+        client.send(0, "a")
+        await settle()
+        world.ledgers.fail_append(Fenced("another owner"))
+        client.send(1, "b")
+        await settle()
+        assert client.heard.answered == [(0, None), (1, pb.PersistenceError)]
+        assert client.heard.kinds[-1] == "CLOSE_PRODUCER"
+        again = await client.produce(producer_name="p", epoch=1)
+        assert again.type == _T.PRODUCER_SUCCESS
+        client.send(1, "b")
+        await settle()
+        assert client.heard.answered[-1] == (1, None)
+        assert (await world.topic()).managed.entries == 2
+
+    run(body)
+
+
+def test_unloading_and_coming_back_neither_loses_nor_doubles() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.produce(producer_name="p")
+        world.ledgers.hold()
+        client.send(0, "a")
+        await settle()
+        unloading = world.spawn(world.node.topics.unload((await world.topic()).name))
+        await settle()
+        client.send(1, "b")
+        world.ledgers.release()
+        await unloading
+        assert client.heard.answered == [(0, None)]
+        assert client.heard.kinds[-1] == "CLOSE_PRODUCER"
+        await client.produce(producer_name="p", epoch=1)
+        client.send(1, "b")
+        await settle()
+        assert client.heard.answered == [(0, None), (1, None)]
+        assert client.heard.receipts[1].position > client.heard.receipts[0].position > Position(-1, -1)
+
+    run(body)
+
+
+def test_a_terminated_topic_refuses_producers_for_good() -> None:
+    async def body(world: World) -> None:
+        await (await world.topic()).seal("op", Term(1))
+        refused = await world.client().produce()
+        assert refused.error.error == pb.TopicTerminatedError
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        ("persistent://public/nowhere/t", pb.TopicNotFound),
+        ("topic://public/default/t", pb.NotAllowedError),
+        ("persistent://not a name", pb.InvalidTopicName),
+    ],
+)
+def test_a_topic_that_cannot_be_is_refused_with_its_own_code(topic: str, code: int) -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        assert (await client.produce(topic=topic)).error.error == code
+        assert client.connection.making_producers == {}
+
+    run(body)
+
+
+def test_a_command_without_what_it_needs_ends_the_connection() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        said = command("PRODUCER", producer_id=1, request_id=1)
+        client.wire.feed(
+            (lambda body: (len(body) + 4).to_bytes(4, "big") + len(body).to_bytes(4, "big") + body)(
+                said.SerializePartialToString()
+            )
+        )
+        assert client.wire.aborted
+
+    run(body)
