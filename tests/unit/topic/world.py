@@ -7,7 +7,7 @@ that nobody awaited.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -51,6 +51,7 @@ class HeldStore(MemoryStore):
     passes: int | None = None
     waiting = 0
     _opened: asyncio.Event | None = None
+    _looks: asyncio.Event | None = None
 
     def hold(self, passes: int = 0) -> None:
         self.passes = passes
@@ -72,6 +73,25 @@ class HeldStore(MemoryStore):
             await self._opened.wait()
         finally:
             self.waiting -= 1
+
+    def hold_looks(self) -> None:
+        """Listings wait until `release_looks`; everything else goes on."""
+        self._looks = asyncio.Event()
+
+    def release_looks(self) -> None:
+        assert self._looks is not None
+        self._looks.set()
+
+    async def scan(self, path: str, **how: Any) -> AsyncIterator[tuple[str, Node]]:
+        if self._looks is not None:
+            await self._looks.wait()
+        async for item in super().scan(path, **how):
+            yield item
+
+    async def children(self, path: str) -> list[str]:
+        if self._looks is not None:
+            await self._looks.wait()
+        return await super().children(path)
 
     async def get(self, path: str) -> Node | None:
         await self._gate()
