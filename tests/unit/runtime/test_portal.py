@@ -1,0 +1,132 @@
+"""A thread that cannot await gets its answer from the loop thread, in a forked child as well."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+
+import pytest
+
+from magnetar.base.errors import Closed, Misuse, NotReady, TimedOut
+from magnetar.runtime.portal import Mailbox, Portal, portal
+from magnetar.runtime.real import RealRuntime
+
+
+async def doubled(value: int) -> int:
+    await asyncio.sleep(0)
+    return value * 2
+
+
+def test_a_coroutine_runs_on_the_loop_thread_and_its_result_comes_back():
+    assert portal().run(lambda: doubled(21)) == 42
+    assert portal() is RealRuntime().portal()
+    where = portal().call(threading.current_thread)
+    assert where is not threading.current_thread()
+
+
+def test_errors_come_back_as_they_are():
+    async def failing() -> None:
+        raise NotReady("not now")
+
+    with pytest.raises(NotReady):
+        portal().run(failing)
+    with pytest.raises(ZeroDivisionError):
+        portal().call(lambda: 1 // 0)
+
+
+def test_a_call_that_takes_too_long_is_cancelled():
+    cancelled = threading.Event()
+
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    with pytest.raises(TimedOut):
+        portal().run(endless, timeout_s=0.01)
+    assert cancelled.wait(10)
+
+
+def test_the_loop_thread_does_not_wait_for_itself():
+    with pytest.raises(Misuse):
+        portal().call(lambda: portal().run(lambda: doubled(1)))
+
+
+def test_threads_share_the_portal():
+    found: list[Portal] = []
+    threads = [threading.Thread(target=lambda: found.append(portal())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(found) == {portal()}
+
+
+def test_after_its_end_another_one_is_made():
+    first = portal()
+    first.close()
+    first.close()
+    with pytest.raises(Closed):
+        first.run(lambda: doubled(1))
+    assert portal() is not first
+    assert portal().run(lambda: doubled(2)) == 4
+
+
+def test_a_forked_child_gets_its_own_and_leaves_the_parents_alone():
+    before = portal()
+    assert before.run(lambda: doubled(1)) == 2
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            mine = portal()
+            answer = mine.run(lambda: doubled(20))
+            os.write(write, b"ok" if mine is not before and answer == 40 else b"no")
+        finally:
+            os._exit(0)
+    os.close(write)
+    assert os.read(read, 2) == b"ok"
+    os.close(read)
+    os.waitpid(child, 0)
+    assert portal() is before
+    assert before.run(lambda: doubled(3)) == 6
+
+
+def test_a_mailbox_wakes_the_loop_once_and_keeps_the_order():
+    taken: list[int] = []
+    wakes: list[int] = []
+    holding = threading.Event()
+
+    def look() -> None:
+        wakes.append(1)
+        while (item := box.take()) is not None:
+            taken.append(item)
+
+    box: Mailbox[int] = Mailbox(portal(), look, items_max=1_000)
+    portal().tell(lambda: holding.wait(10) and None)
+    for number in range(100):
+        box.put(number)
+    holding.set()
+    portal().call(lambda: None)
+    assert taken == list(range(100))
+    assert len(wakes) == 1
+
+
+def test_a_full_mailbox_makes_its_putter_wait_until_it_is_half_empty():
+    box: Mailbox[int] = Mailbox(portal(), lambda: None, items_max=4)
+    done = threading.Event()
+
+    def put() -> None:
+        for number in range(4):
+            box.put(number)
+        done.set()
+
+    thread = threading.Thread(target=put)
+    thread.start()
+    assert not done.wait(0.05)
+    assert [box.take(), box.take()] == [0, 1]
+    assert done.wait(10)
+    thread.join()
+    assert len(box) == 2
