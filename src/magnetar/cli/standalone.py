@@ -6,6 +6,7 @@ SIGTERM or SIGINT. It puts the node and its REST skin together and knows nothing
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -51,8 +52,9 @@ def standalone(
         return Exit.FAILURE
     given = {"brokerServicePort": port, "webServicePort": http_port}
     settings = {key: str(value) for key, value in given.items() if value is not None}
+    say = partial(print, flush=True)  # a script that started us waits for this line on a pipe
     try:
-        failure = uvloop.run(run(str(data), settings, None if conf is None else str(conf), WebServer, print))
+        failure = uvloop.run(run(str(data), settings, None if conf is None else str(conf), WebServer, say))
     except MagnetarError as error:
         tell(f"the broker cannot start: {error}", why=type(error).__name__, run="magnetar standalone --help")
         return Exit.FAILURE
