@@ -20,6 +20,7 @@ from magnetar.base.limits import (
     CONNECTION_REQUESTS_MAX,
     CONNECTION_WRITE_BYTES_HIGH,
     FRAME_JOIN_BYTES_MAX,
+    HANDSHAKE_FRAME_BYTES_MAX,
 )
 from magnetar.broker.handlers import COMMANDS
 from magnetar.broker.handlers.consume import take_ack, take_flow
@@ -70,7 +71,7 @@ class Connection(asyncio.Protocol):
         self._heard = 0  # reads since the connection was made: any growth is a sign of life
         self._heard_at_tick = -1
         self._probes: list[asyncio.Future[bool]] = []
-        self._frame_bytes_max = node.frame_bytes_max
+        self.frame_bytes_max = HANDSHAKE_FRAME_BYTES_MAX  # raised with `connected`
 
     # asyncio.Protocol
 
@@ -236,7 +237,7 @@ class Connection(asyncio.Protocol):
         return data, missing
 
     def _take(self, data: bytes, start_at: int) -> None:
-        found, consumed = frames.split(data, start_at, self._frame_bytes_max)
+        found, consumed = frames.split(data, start_at, self.frame_bytes_max)
         count = len(found)
         index = 0
         while index < count and not self.closed:

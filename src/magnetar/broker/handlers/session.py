@@ -40,6 +40,7 @@ def connect(connection: Connection, command: pb.BaseCommand) -> None:
     if asked.feature_flags.magnetar_extensions:
         flags.magnetar_extensions = min(EXTENSIONS_VERSION, asked.feature_flags.magnetar_extensions)
     connection.connected = True
+    connection.frame_bytes_max = connection.node.frame_bytes_max
     connection.write(encode_command(answer))
 
 
