@@ -1,7 +1,11 @@
-"""What all blocking faces share: an asyncio object on the loop thread, and how to make it again in a forked child."""
+"""What all blocking faces share: an asyncio object on the loop thread, and how to make it again in a forked child.
+
+The parent's objects are kept there and never touched: their sockets belong to the parent.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -29,6 +33,7 @@ class Face(Generic[C]):
         self._make = make
         self._portal: Portal | None = None
         self._object: C | None = None
+        self._renewing: tuple[Portal, asyncio.Lock] | None = None
         self.core()
 
     def core(self) -> tuple[Portal, C]:
@@ -36,15 +41,24 @@ class Face(Generic[C]):
         here = portal()
         if here is self._portal and self._object is not None:
             return here, self._object
-        _left.append((self._portal, self._object))
         where, client = self._client.core()
-        made = where.run(lambda: self._make(client))
-        self._portal, self._object = where, made
-        self.renewed(where, made)
-        return where, made
+        return where, where.run(lambda: self._renew(where, client))
 
     def renewed(self, where: Portal, made: C) -> None:
-        """For faces that keep more than the object."""
+        """For faces that keep more than the object: called on the loop, before anybody uses it."""
+
+    async def _renew(self, where: Portal, client: aio.Client) -> C:
+        """On the loop, one at a time: two threads that come first together get the same object."""
+        if self._renewing is None or self._renewing[0] is not where:
+            self._renewing = (where, asyncio.Lock())
+        async with self._renewing[1]:
+            if self._object is None or self._portal is not where:
+                _left.append((self._portal, self._object))
+                made = await self._make(client)
+                self.renewed(where, made)
+                self._object = made
+                self._portal = where
+            return self._object
 
     def _run(self, call: Callable[[C], Coroutine[Any, Any, T]]) -> T:
         where, made = self.core()
