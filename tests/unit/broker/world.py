@@ -185,6 +185,7 @@ class World:
     ledgers: MemoryLedgers
     runtime: InlineRuntime
     bugs: int = 0  # failures inside the broker that the test expects
+    stopped: bool = False  # by the test
     clients: list[Client] = field(default_factory=list)
 
     def client(self, **connect: Any) -> Client:
@@ -223,7 +224,8 @@ def run(body: Callable[[World], Coroutine[Any, Any, None]], **settings: str) -> 
         await body(world)
         metadata.release()
         ledgers.release()
-        await node.stop()
+        if not world.stopped:
+            await node.stop()
         await settle()
         assert node.metrics.task_failures.value + node.metrics.request_failures.value == world.bugs
 

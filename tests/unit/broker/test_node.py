@@ -1,0 +1,87 @@
+"""The node: it starts and stops in order, and what one client does never reaches another."""
+
+from __future__ import annotations
+
+from magnetar.base.errors import StorageFailed, StorageFull
+from magnetar.wire.proto import pb
+from tests.unit.broker.world import TOPIC, World, pass_s, run, settle
+
+_T = pb.BaseCommand
+
+
+def test_stopping_with_requests_in_the_air_leaves_no_task_behind() -> None:
+    async def body(world: World) -> None:
+        client, waiter = world.client(), world.client()
+        await client.produce(1, producer_name="x", producer_access_mode=pb.Exclusive)
+        waiter.request("PRODUCER", topic=TOPIC, producer_id=1, producer_access_mode=pb.WaitForExclusive)
+        await settle()
+        await world.node.stop()
+        world.stopped = True
+        await settle()
+        assert client.wire.closing
+        assert waiter.wire.closing
+        assert world.node.connections == {}
+        assert waiter.connection.owner.closed
+
+    run(body)
+
+
+def test_a_disk_that_fails_stops_the_node_once() -> None:
+    async def body(world: World) -> None:
+        assert world.node.ready
+        world.node.fail(StorageFull("no space"))
+        world.node.fail(StorageFailed("and more"))
+        assert isinstance(world.node.failure, StorageFull)
+        assert not world.node.ready
+        assert world.node.stopping.is_set()
+
+    run(body)
+
+
+def test_a_lost_connection_takes_its_producers_consumers_and_watches_with_it() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.produce()
+        await client.subscribe()
+        await client.ask(
+            "WATCH_TOPIC_LIST", namespace="public/default", watcher_id=1, topics_pattern="public/default/.*"
+        )
+        topic = await world.topic()
+        client.lose()
+        assert topic.idle
+        await settle()
+        assert client.connection.owner.closed
+        assert client.connection.producers == client.connection.consumers == client.connection.watchers == {}
+
+    run(body)
+
+
+def test_a_paused_connection_is_resumed_when_the_others_have_let_go() -> None:
+    async def body(world: World) -> None:
+        first, second = world.client(), world.client()
+        first.wire.polite = second.wire.polite = True
+        await first.produce(1, topic="persistent://public/default/a")
+        await second.produce(1, topic="persistent://public/default/b")
+        world.ledgers.hold()
+        first.send(0, "x" * (2 * 1024 * 1024))
+        second.send(0, "y")
+        assert not second.wire.reading  # the broker as a whole holds too much
+        world.ledgers.release()
+        await pass_s(6)
+        assert first.wire.reading
+        assert second.wire.reading
+        assert world.node.paused == {}
+
+    run(body, maxMessagePublishBufferSizeInMB="1")
+
+
+def test_nobody_is_let_in_beyond_the_maximum_of_connections() -> None:
+    async def body(world: World) -> None:
+        world.client(address="10.0.0.1")
+        world.client(address="10.0.0.2")
+        third = world.bare_client()
+        assert third.wire.aborted
+        await settle()
+        assert len(world.node.connections) == 2
+
+    run(body, brokerMaxConnections="2")
