@@ -198,6 +198,7 @@ def test_cancelled_while_it_starts_runs_or_stops_nothing_stays(where: str) -> No
     asyncio.run(body())
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # newer Pythons warn of threads beside a fork
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_a_child_process_makes_its_own_and_leaves_the_parent_s_alone(method: str) -> None:
     context = multiprocessing.get_context(method)
@@ -217,6 +218,7 @@ def test_a_child_process_makes_its_own_and_leaves_the_parent_s_alone(method: str
         assert b.data.is_dir()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # newer Pythons warn of threads beside a fork
 def test_a_forked_child_that_lives_on_hides_neither_a_kill_nor_a_stop() -> None:
     """It has copies of every descriptor: peers must hear of the end all the same, and the lock must be free."""
     context = multiprocessing.get_context("fork")
