@@ -129,8 +129,8 @@ class Subscribing:
             raise Misuse("the bounds of a queue are positive")
         if self.ack_group_s < 0 or self.ack_group_max <= 0 or self.ack_timeout_s < 0:
             raise Misuse("times and numbers of acknowledgements are not negative")
-        if self.key_shared is not None and self.type is not SubscriptionType.KEY_SHARED:
-            raise Misuse("key_shared is for KEY_SHARED subscriptions", type=self.type.value)
+        if self.key_shared is not None and self.type is not SubscriptionType.KEY_SHARED and self.durable:
+            raise Misuse("key_shared is for KEY_SHARED subscriptions and for readers", type=self.type.value)
         if self.read_compacted and not self.type.single:
             raise Misuse("read_compacted is for EXCLUSIVE and FAILOVER subscriptions", type=self.type.value)
         if self.dead_letters is not None and self.type.single and not self.retry:
@@ -180,7 +180,7 @@ def subscribe_command(
         subscribe.subscription_properties.add(key=key, value=value)
     if schema is not None:
         subscribe.schema.CopyFrom(schema)
-    if asked.type is SubscriptionType.KEY_SHARED:
+    if asked.type is SubscriptionType.KEY_SHARED or asked.key_shared is not None:
         wanted = asked.key_shared or KeyShared()
         meta = subscribe.keySharedMeta
         meta.keySharedMode = pb.STICKY if wanted.ranges else pb.AUTO_SPLIT

@@ -1,0 +1,72 @@
+"""One broker process for the whole suite; our client beside the stock one, a topic of its own for every test."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pulsar
+import pytest
+
+from tests.servers.proxy import Proxy
+from tests.servers.standalone import Standalone
+
+_numbers = itertools.count(1)
+
+Start = Callable[..., Standalone]
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("broker")) as running:
+        yield running
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start a broker for this test alone: start(key=value, ...) with settings of standalone.conf."""
+    running: list[Standalone] = []
+
+    def start_one(**settings: object) -> Standalone:
+        one = Standalone(tmp_path / f"broker-{len(running)}", settings)
+        running.append(one)
+        return one.start()
+
+    yield start_one
+    for one in running:
+        one.__exit__(None, None, None)
+
+
+@pytest.fixture
+def proxy(broker: Standalone) -> Iterator[Proxy]:
+    with Proxy(broker.port) as between:
+        yield between
+
+
+@pytest.fixture
+def stock(broker: Standalone) -> Iterator[pulsar.Client]:
+    """The stock client, closed with the test."""
+    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    client = pulsar.Client(broker.url, operation_timeout_seconds=15, logger=logger)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A persistent topic nobody else uses."""
+    return f"persistent://public/default/{_unique(request.node.name)}"
+
+
+@pytest.fixture
+def namespace(broker: Standalone, request: pytest.FixtureRequest) -> str:
+    """A namespace nobody else uses, with default policies."""
+    name = f"public/{_unique(request.node.name)}"
+    broker.admin("PUT", f"namespaces/{name}", {})
+    return name
+
+
+def _unique(text: str) -> str:
+    return f"{re.sub(r'[^a-zA-Z0-9]+', '-', text)[5:45].strip('-')}-{next(_numbers)}"

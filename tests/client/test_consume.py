@@ -1,0 +1,424 @@
+"""Our consumers on a real broker, fed by the stock client and by our own: every kind of message, every subscription."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+
+import pulsar
+import pytest
+
+from magnetar.base.errors import ConsumerBusy, Sealed
+from magnetar.client.client import Client
+from magnetar.client.consumer import Consumer
+from magnetar.client.message import Message, MessageId
+from magnetar.client.nacks import NackBackoff
+from magnetar.client.receive import NoMessage
+from magnetar.client.schemas import STRING
+from magnetar.client.subscribing import DeadLetters, InitialPosition, KeyShared, SubscriptionType
+from tests.servers.standalone import Standalone
+
+EARLIEST = InitialPosition.EARLIEST
+SHARED, KEYED, FAILOVER = SubscriptionType.SHARED, SubscriptionType.KEY_SHARED, SubscriptionType.FAILOVER
+WAIT_S = 15.0
+
+
+def run(broker: Standalone, body: Callable[[Client], Awaitable[None]]) -> None:
+    async def inside() -> None:
+        async with Client(broker.url) as client:
+            await body(client)
+
+    asyncio.run(inside())
+
+
+async def take(consumer: Consumer, count: int, *, ack: bool = True) -> list[Message]:
+    taken = []
+    for _ in range(count):
+        message = await consumer.receive(WAIT_S)
+        taken.append(message)
+        if ack:
+            await consumer.acknowledge(message)
+    return taken
+
+
+async def nothing(consumer: Consumer, quiet_s: float = 0.3) -> None:
+    with pytest.raises(NoMessage):
+        raise AssertionError(f"unexpected: {await consumer.receive(quiet_s)}")
+
+
+def send(producer: pulsar.Producer, count: int, **options: object) -> list[bytes]:
+    values = [b"m%d" % number for number in range(count)]
+    for value in values:
+        producer.send_async(value, None, **options)
+    producer.flush()
+    return values
+
+
+CODECS = {
+    "none": pulsar.CompressionType.NONE,
+    "lz4": pulsar.CompressionType.LZ4,
+    "zlib": pulsar.CompressionType.ZLib,
+    "zstd": pulsar.CompressionType.ZSTD,
+    "snappy": pulsar.CompressionType.SNAPPY,
+}
+
+
+@pytest.mark.parametrize("batched", [True, False], ids=["batched", "single"])
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_codec_of_the_stock_client(broker, stock, topic, codec, batched):
+    async def body(client):
+        consumer = await client.subscribe(topic, "s")
+        producer = stock.create_producer(topic, compression_type=CODECS[codec], batching_enabled=batched)
+        sent = send(producer, 50)
+        assert [message.data for message in await take(consumer, 50)] == sent
+
+    run(broker, body)
+
+
+@pytest.mark.parametrize("batched", [True, False], ids=["batched", "single"])
+def test_every_field_of_the_stock_client(broker, stock, topic, batched):
+    async def body(client):
+        consumer = await client.subscribe(topic, "s", schema=STRING)
+        producer = stock.create_producer(topic, producer_name="me", batching_enabled=batched)
+        producer.send(
+            b"value",
+            properties={"a": "1", "b": ""},
+            partition_key="key",
+            ordering_key="order",
+            event_timestamp=12345,
+            sequence_id=77,
+        )
+        [message] = await take(consumer, 1)
+        assert (message.value, message.data) == ("value", b"value")
+        assert (message.key, message.key_bytes, message.ordering_key) == ("key", b"key", b"order")
+        assert dict(message.properties) == {"a": "1", "b": ""}
+        assert (message.event_time_ms, message.sequence_id, message.producer_name) == (12345, 77, "me")
+        assert (message.topic, message.redelivery_count, message.is_null) == (topic, 0, False)
+        assert abs(message.publish_time_ms - time.time() * 1000) < 60_000
+
+    run(broker, body)
+
+
+def test_chunks_of_the_stock_client(broker, stock, topic):
+    async def body(client):
+        consumer = await client.subscribe(topic, "s", type=SHARED)
+        producer = stock.create_producer(topic, batching_enabled=False, chunking_enabled=True)
+        large = bytes(range(256)) * (12 * 1024 * 1024 // 256)
+        producer.send(large)
+        producer.send(b"small")
+        first, second = await take(consumer, 2)
+        assert (first.data == large, second.data) == (True, b"small")
+        assert first.id.first_chunk is not None
+        assert first.id.first_chunk < first.id
+        await consumer.close()
+        again = await client.subscribe(topic, "s", type=SHARED)
+        await nothing(again)
+
+    run(broker, body)
+
+
+def test_delayed_messages_come_in_time(broker, stock, topic):
+    async def body(client):
+        consumer = await client.subscribe(topic, "s", type=SHARED)
+        producer = stock.create_producer(topic)
+        producer.send(b"later", deliver_at=round(time.time() * 1000) + 500)
+        producer.send(b"now")
+        assert [message.data for message in await take(consumer, 2)] == [b"now", b"later"]
+
+    run(broker, body)
+
+
+def test_one_subscription_passed_between_the_clients_goes_on_where_it_was(broker, stock, topic):
+    async def body(client):
+        ours = await client.subscribe(topic, "s")
+        send(stock.create_producer(topic, batching_enabled=False), 9)
+        assert [message.data for message in await take(ours, 3)] == [b"m0", b"m1", b"m2"]
+        await ours.close()
+        theirs = stock.subscribe(topic, "s")
+        for number in range(3, 6):
+            message = theirs.receive(10_000)
+            assert message.data() == b"m%d" % number
+            theirs.acknowledge(message)
+        theirs.close()
+        again = await client.subscribe(topic, "s")
+        assert [message.data for message in await take(again, 3)] == [b"m6", b"m7", b"m8"]
+
+    run(broker, body)
+
+
+def test_ids_are_the_stock_clients_ids(broker, stock, topic):
+    async def body(client):
+        reader = await client.create_reader(topic, MessageId.EARLIEST)
+        producer = stock.create_producer(topic, batching_enabled=False)
+        sent = [producer.send(b"m%d" % number).serialize() for number in range(3)]
+        received = [await reader.receive(WAIT_S) for _ in range(3)]
+        assert [MessageId.from_bytes(data) for data in sent] == [message.id for message in received]
+        theirs = stock.create_reader(topic, pulsar.MessageId.deserialize(received[0].id.to_bytes()))
+        assert theirs.read_next(10_000).data() == b"m1"
+
+    run(broker, body)
+
+
+def test_exclusive_is_exclusive(broker, topic):
+    async def body(client):
+        await client.subscribe(topic, "s")
+        with pytest.raises(ConsumerBusy):
+            await client.subscribe(topic, "s")
+
+    run(broker, body)
+
+
+def test_shared_is_shared_with_the_stock_client(broker, stock, topic):
+    async def body(client):
+        ours = await client.subscribe(topic, "s", type=SHARED)
+        theirs = stock.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
+        sent = send(stock.create_producer(topic, batching_enabled=False), 100)
+        seen: list[bytes] = []
+        while len(seen) < 100:
+            for message in await ours.receive_batch(100, timeout_s=0.2):
+                seen.append(message.data)
+                await ours.acknowledge(message)
+            try:
+                while True:
+                    message = theirs.receive(50)
+                    seen.append(message.data())
+                    theirs.acknowledge(message)
+            except pulsar.Timeout:
+                pass
+        assert sorted(seen) == sorted(sent)
+        assert ours.counters.messages > 0
+        theirs.close()
+
+    run(broker, body)
+
+
+@pytest.mark.parametrize("ranges", [None, (((0, 32767),), ((32768, 65535),))], ids=["auto-split", "sticky"])
+def test_key_shared_keeps_every_key_with_one_consumer_in_order(broker, stock, topic, ranges):
+    async def body(client):
+        consumers = [
+            await client.subscribe(
+                topic, "s", type=KEYED, key_shared=None if ranges is None else KeyShared(ranges[index])
+            )
+            for index in range(2)
+        ]
+        producer = stock.create_producer(topic, batching_type=pulsar.BatchingType.KeyBased)
+        for number in range(200):
+            producer.send_async(b"%d" % number, None, partition_key=f"k{number % 20}")
+        producer.flush()
+        seen: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        count = 0
+        while count < 200:
+            for index, consumer in enumerate(consumers):
+                for message in await consumer.receive_batch(200, timeout_s=0.1):
+                    seen[message.key].append((index, int(message.data)))
+                    await consumer.acknowledge(message)
+                    count += 1
+        for found in seen.values():
+            assert len({index for index, _ in found}) == 1
+            assert [number for _, number in found] == sorted(number for _, number in found)
+        assert len({found[0][0] for found in seen.values()}) == 2
+
+    run(broker, body)
+
+
+def test_failover_tells_who_is_active_and_hands_over(broker, stock, topic):
+    async def body(client):
+        told: list[tuple[str, bool]] = []
+        first = await client.subscribe(
+            topic, "s", type=FAILOVER, name="a", on_active=lambda consumer, _, active: told.append(("a", active))
+        )
+        second = await client.subscribe(
+            topic, "s", type=FAILOVER, name="b", on_active=lambda consumer, _, active: told.append(("b", active))
+        )
+        producer = stock.create_producer(topic, batching_enabled=False)
+        send(producer, 3)
+        active, standby = await _sorted_out(first, second)
+        await active.close()
+        producer.send(b"next")
+        assert [message.data for message in await take(standby, 1)] == [b"next"]
+        assert standby.is_active
+        assert (standby.asked.name, True) in told
+
+    run(broker, body)
+
+
+async def _sorted_out(first: Consumer, second: Consumer) -> tuple[Consumer, Consumer]:
+    """The one that got the three messages, and the other; a broker may take a second to make up its mind."""
+    while True:
+        for one, other in ((first, second), (second, first)):
+            batch = await one.receive_batch(3, timeout_s=0.2)
+            if batch:
+                for message in batch + await take(one, 3 - len(batch), ack=False):
+                    await one.acknowledge(message)
+                return one, other
+
+
+def test_parts_of_a_batch_stay_acknowledged_across_consumers(start, topic):
+    broker = start(acknowledgmentAtBatchIndexLevelEnabled=True)
+
+    async def body(client):
+        consumer = await client.subscribe(topic, "s", type=SHARED, ack_batch_index=True)
+        producer = await client.create_producer(topic)
+        for number in range(10):
+            producer.send_nowait(b"m%d" % number)
+        await producer.flush()
+        received = await take(consumer, 10, ack=False)
+        assert received[0].id.batch_size == 10
+        for message in received[::2]:
+            await consumer.acknowledge(message)
+        await consumer.close()
+        again = await client.subscribe(topic, "s", type=SHARED, ack_batch_index=True)
+        assert [message.data for message in await take(again, 5)] == [b"m1", b"m3", b"m5", b"m7", b"m9"]
+        await nothing(again)
+
+    run(broker, body)
+
+
+def test_a_refused_message_comes_again_and_is_buried_in_the_end(broker, stock, topic):
+    async def body(client):
+        dead = stock.subscribe(f"{topic}-s-DLQ", "look", initial_position=pulsar.InitialPosition.Earliest)
+        consumer = await client.subscribe(
+            topic, "s", type=SHARED, nack=NackBackoff(0.05, 0.1), dead_letters=DeadLetters(redeliveries_max=2)
+        )
+        stock.create_producer(topic, batching_enabled=False).send(b"bad", partition_key="k", properties={"p": "1"})
+        counts = []
+        for _ in range(3):
+            [message] = await take(consumer, 1, ack=False)
+            counts.append(message.redelivery_count)
+            await consumer.negative_acknowledge(message)
+        assert counts == [0, 1, 2]
+        letter = await asyncio.to_thread(dead.receive, 10_000)
+        assert (letter.data(), letter.partition_key(), letter.properties()["p"]) == (b"bad", "k", "1")
+        assert letter.properties()["REAL_TOPIC"] == topic
+        await nothing(consumer)
+        await consumer.close()
+        await nothing(await client.subscribe(topic, "s", type=SHARED))
+        dead.close()
+
+    run(broker, body)
+
+
+def test_a_message_put_off_comes_back_through_the_retry_topic(broker, topic):
+    async def body(client):
+        consumer = await client.subscribe(
+            topic, "s", type=SHARED, retry=True, dead_letters=DeadLetters(redeliveries_max=3), initial_position=EARLIEST
+        )
+        producer = await client.create_producer(topic)
+        await producer.send(b"later")
+        [message] = await take(consumer, 1, ack=False)
+        await consumer.reconsume_later(message, 0.2, properties={"why": "busy"})
+        [again] = await take(consumer, 1)
+        assert (again.data, again.topic) == (b"later", f"{topic}-s-RETRY")
+        assert (again.properties["RECONSUMETIMES"], again.properties["why"]) == ("1", "busy")
+        assert again.properties["REAL_TOPIC"] == topic
+
+    run(broker, body)
+
+
+def test_what_is_not_acknowledged_in_time_comes_again(broker, stock, topic):
+    async def body(client):
+        consumer = await client.subscribe(topic, "s", type=SHARED, ack_timeout_s=0.3)
+        stock.create_producer(topic).send(b"x")
+        assert [message.redelivery_count for message in await take(consumer, 2, ack=False)] == [0, 1]
+
+    run(broker, body)
+
+
+def test_seeks_by_id_and_by_time(broker, stock, topic):
+    async def body(client):
+        consumer = await client.subscribe(topic, "s")
+        producer = stock.create_producer(topic, batching_enabled=False)
+        send(producer, 5)
+        await asyncio.sleep(0.05)
+        middle = round(time.time() * 1000)
+        await asyncio.sleep(0.05)
+        for number in range(5, 10):
+            producer.send(b"m%d" % number)
+        taken = await take(consumer, 10)
+        await consumer.seek(taken[3].id)
+        assert [message.data for message in await take(consumer, 6)] == [b"m%d" % number for number in range(4, 10)]
+        await consumer.seek(taken[3].id, inclusive=True)
+        assert (await take(consumer, 1))[0].data == b"m3"
+        await consumer.seek(middle)
+        assert (await take(consumer, 1))[0].data == b"m5"
+        await consumer.seek(MessageId.EARLIEST)
+        assert (await take(consumer, 1))[0].data == b"m0"
+        await consumer.seek(MessageId.LATEST)
+        await nothing(consumer)
+        assert await consumer.last_message_id() == taken[-1].id
+
+    run(broker, body)
+
+
+def test_a_seek_into_a_batch_of_the_stock_client(broker, stock, topic):
+    async def body(client):
+        consumer = await client.subscribe(topic, "s")
+        send(stock.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=500), 10)
+        taken = await take(consumer, 10)
+        assert taken[0].id.batch_size == 10
+        await consumer.seek(taken[6].id)
+        assert [message.data for message in await take(consumer, 3)] == [b"m7", b"m8", b"m9"]
+        await consumer.close()
+        await nothing(await client.subscribe(topic, "s"))  # all of the batch is acknowledged, hidden ones too
+
+    run(broker, body)
+
+
+def test_the_end_of_a_terminated_topic(broker, topic):
+    async def body(client):
+        consumer = await client.subscribe(topic, "s")
+        producer = await client.create_producer(topic)
+        await producer.send(b"last")
+        await producer.close()
+        broker.admin("POST", f"persistent/{topic.removeprefix('persistent://')}/terminate")
+        seen = []
+        async for message in consumer:
+            seen.append(message.data)
+            await consumer.acknowledge(message)
+        assert seen == [b"last"]
+        with pytest.raises(Sealed):
+            await consumer.receive(1)
+
+    run(broker, body)
+
+
+def test_receipts_of_acknowledgements(broker, stock, topic):
+    async def body(client):
+        consumer = await client.subscribe(topic, "s")
+        send(stock.create_producer(topic, batching_enabled=False), 3)
+        first, second, third = await take(consumer, 3, ack=False)
+        await consumer.acknowledge(first, confirm=True)
+        await consumer.acknowledge_cumulative(third, confirm=True)
+        stats = broker.admin("GET", f"persistent/{topic.removeprefix('persistent://')}/stats")
+        assert stats["subscriptions"]["s"]["msgBacklog"] == 0
+        assert second.id < third.id
+
+    run(broker, body)
+
+
+def test_unsubscribing_forgets_everything(broker, stock, topic):
+    async def body(client):
+        consumer = await client.subscribe(topic, "s")
+        send(stock.create_producer(topic), 3)
+        await take(consumer, 1)
+        await consumer.unsubscribe()
+        again = await client.subscribe(topic, "s", initial_position=EARLIEST)
+        assert (await take(again, 1))[0].data == b"m0"
+
+    run(broker, body)
+
+
+def test_a_queue_of_none(broker, stock, topic):
+    async def body(client):
+        consumer = await client.subscribe(topic, "s", type=SHARED, queue_messages=0)
+        other = await client.subscribe(topic, "s", type=SHARED)
+        send(stock.create_producer(topic, batching_enabled=False), 10)
+        taken = await take(other, 10)
+        assert len(taken) == 10  # the one that asked for nothing was sent nothing
+        await other.close()
+        send(stock.create_producer(topic, batching_enabled=False), 2)
+        assert [message.data for message in await take(consumer, 2)] == [b"m0", b"m1"]
+
+    run(broker, body)
