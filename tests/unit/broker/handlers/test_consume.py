@@ -9,7 +9,7 @@ import pytest
 from magnetar.base.ids import Position
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
-from tests.unit.broker.world import TOPIC, Client, World, command, run, send_frame, settle
+from tests.unit.broker.world import TOPIC, World, command, run, send_frame, settle
 from tests.unit.topic.world import a_batch
 
 _T = pb.BaseCommand
@@ -276,115 +276,6 @@ def test_a_counted_redelivery_raises_the_epoch_of_what_follows() -> None:
     run(body)
 
 
-# Seek
-
-
-async def seek(client: Client, **target: object) -> pb.BaseCommand:
-    return await client.ask("SEEK", consumer_id=1, **target)
-
-
-@pytest.mark.parametrize(
-    ("place", "texts"),
-    [((2**64 - 1, 2**64 - 1), "abc"), ((LATEST, LATEST), ""), ((1, 1), "bc"), ((1, 2**64 - 1), "abc")],
-)
-def test_a_seek_closes_the_consumer_before_it_is_answered(place: tuple[int, int], texts: str) -> None:
-    async def body(world: World) -> None:
-        await publish(world, "a", "b", "c")
-        client = world.client()
-        await client.subscribe(subType=EXCLUSIVE, permits=10)
-        answer = await seek(client, message_id={"ledgerId": place[0], "entryId": place[1]})
-        assert answer.type == _T.SUCCESS
-        assert client.heard.kinds[-2:] == ["CLOSE_CONSUMER", "SUCCESS"]
-        client.heard.clear()
-        await client.subscribe(subType=EXCLUSIVE, permits=10)
-        await settle()
-        assert "".join(client.heard.texts) == texts
-
-    run(body)
-
-
-def test_a_seek_names_a_place_or_a_time_and_a_consumer_that_is_there() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        await client.subscribe(subType=EXCLUSIVE)
-        assert (await seek(client)).error.error == pb.NotAllowedError
-        assert (await client.ask("SEEK", consumer_id=9, message_publish_time=1)).error.error == pb.ConsumerNotFound
-        assert (await seek(client, message_publish_time=2**63)).type == _T.SUCCESS
-
-    run(body)
-
-
-def test_a_reader_seeks_by_time_and_finds_its_cursor_again() -> None:
-    async def body(world: World) -> None:
-        await publish(world, "a", "b")
-        client = world.client()
-        reader = {"subType": EXCLUSIVE, "durable": False, "subscription": "reader-1"}
-        start = {"ledgerId": LATEST, "entryId": LATEST}
-        await client.subscribe(permits=10, start_message_id=start, **reader)
-        assert client.heard.texts == []
-        await seek(client, message_publish_time=0)
-        await client.subscribe(permits=10, **reader)
-        await settle()
-        assert client.heard.texts == ["a", "b"]
-
-    run(body)
-
-
-# The last message
-
-
-def test_the_last_message_tells_index_and_mark() -> None:
-    async def body(world: World) -> None:
-        writer = world.client()
-        await writer.produce()
-        client = world.client()
-        await client.subscribe(subType=EXCLUSIVE, permits=10)
-        empty = (await client.ask("GET_LAST_MESSAGE_ID", consumer_id=1)).getLastMessageIdResponse
-        assert (empty.last_message_id.ledgerId, empty.last_message_id.entryId) == (2**64 - 1, 2**64 - 1)
-        assert empty.HasField("consumer_mark_delete_position")
-        writer.say(send_frame(1, 0, a_batch(list("abc")), num_messages=3))
-        await settle()
-        position = writer.heard.receipts[0].position
-        said = (await client.ask("GET_LAST_MESSAGE_ID", consumer_id=1)).getLastMessageIdResponse
-        last = said.last_message_id
-        assert (last.ledgerId, last.entryId, last.batch_index, last.partition) == (*position, 2, -1)
-        client.ack(1, position)
-        said = (await client.ask("GET_LAST_MESSAGE_ID", consumer_id=1)).getLastMessageIdResponse
-        mark = said.consumer_mark_delete_position
-        assert (mark.ledgerId, mark.entryId) == position
-
-    run(body)
-
-
-# Leaving
-
-
-def test_unsubscribing_deletes_and_closing_keeps() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        await client.subscribe(1, subscription="kept")
-        await client.subscribe(2, subscription="gone")
-        assert (await client.ask("CLOSE_CONSUMER", consumer_id=1)).type == _T.SUCCESS
-        assert (await client.ask("UNSUBSCRIBE", consumer_id=2)).type == _T.SUCCESS
-        assert [item.name for item in (await world.topic()).subscriptions] == ["kept"]
-        assert (await client.ask("CLOSE_CONSUMER", consumer_id=1)).type == _T.SUCCESS
-        assert (await client.ask("UNSUBSCRIBE", consumer_id=2)).error.error == pb.ConsumerNotFound
-
-    run(body)
-
-
-def test_unsubscribing_with_others_attached_is_a_metadata_error() -> None:
-    async def body(world: World) -> None:
-        client, other = world.client(), world.client()
-        await client.subscribe(1)
-        await other.subscribe(1)
-        assert (await client.ask("UNSUBSCRIBE", consumer_id=1)).error.error == pb.MetadataError
-        assert (await client.ask("UNSUBSCRIBE", consumer_id=1, force=True)).type == _T.SUCCESS
-        assert other.heard.kinds[-1] == "CLOSE_CONSUMER"
-
-    run(body)
-
-
 def test_a_lost_connection_hands_its_messages_to_another() -> None:
     async def body(world: World) -> None:
         await publish(world, "a", "b")
@@ -396,41 +287,6 @@ def test_a_lost_connection_hands_its_messages_to_another() -> None:
         gone.lose()
         await settle()
         assert left.heard.texts == ["a", "b"]
-
-    run(body)
-
-
-# Statistics
-
-
-def test_consumer_stats_answer_for_every_kind_of_topic() -> None:
-    async def body(world: World) -> None:
-        await publish(world, "a", "b")
-        client = world.client()
-        await client.subscribe(1, permits=10, consumer_name="me")
-        await client.subscribe(2, topic="non-persistent://public/default/n", subType=EXCLUSIVE)
-        await settle()
-        said = (await client.ask("CONSUMER_STATS", consumer_id=1)).consumerStatsResponse
-        assert (said.consumerName, said.availablePermits, said.unackedMessages, said.msgBacklog) == ("me", 8, 2, 2)
-        assert said.type == "Shared"
-        assert (await client.ask("CONSUMER_STATS", consumer_id=2)).consumerStatsResponse.type == "Exclusive"
-        missing = (await client.ask("CONSUMER_STATS", consumer_id=3)).consumerStatsResponse
-        assert missing.error_code == pb.ConsumerNotFound
-
-    run(body)
-
-
-def test_a_non_persistent_topic_refuses_what_it_cannot_do() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        await client.subscribe(1, topic="non-persistent://public/default/n", subType=EXCLUSIVE)
-        assert (await seek(client, message_publish_time=1)).error.error == pb.NotAllowedError
-        assert (await seek(client, message_id={"ledgerId": 0, "entryId": 0})).error.error == pb.NotAllowedError
-        last = (await client.ask("GET_LAST_MESSAGE_ID", consumer_id=1)).getLastMessageIdResponse
-        assert last.last_message_id.entryId == 2**64 - 1
-        client.ack(1, Position(0, 0))
-        client.say(command("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1))
-        assert (await client.ask("UNSUBSCRIBE", consumer_id=1)).type == _T.SUCCESS
 
     run(body)
 
