@@ -133,7 +133,7 @@ def test_failover_on_partitions_goes_by_index_modulo_consumers(
     }
     for partition in range(6):
         send(client.create_producer(f"{topic}-partition-{partition}"), [f"p{partition}"])
-    got = {name: sorted(texts(drain(consumer, quiet_ms=2500))) for name, consumer in consumers.items()}
+    got = {name: sorted(texts(drain(consumer, quiet_ms=600))) for name, consumer in consumers.items()}
     assert got == {"a": ["p0", "p3"], "b": ["p1", "p4"], "c": ["p2", "p5"]}
 
 

@@ -65,6 +65,8 @@ class Standalone:
         with self.output.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
         ready = self._wait_ready(self.process)
+        if self._http is None:
+            self._http = httpx2.Client(timeout=60.0)
         self.port = int(ready["url"].rsplit(":", 1)[1])
         self.http_port = int(ready["http"].rsplit(":", 1)[1])
         return self
@@ -90,6 +92,7 @@ class Standalone:
             self.stop()
         if self._http is not None:
             self._http.close()
+            self._http = None
 
     def _wait_ready(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
         assert process.stdout is not None
@@ -150,8 +153,7 @@ class Standalone:
 
     def ask(self, method: str, path: str, body: object = None, **params: object) -> httpx2.Response:
         """One request below the root; `body` is sent as JSON where there is one."""
-        if self._http is None:
-            self._http = httpx2.Client(timeout=60.0)
+        assert self._http is not None, "not started"
         query = {key: str(value) for key, value in params.items()}
         if body is None:
             return self._http.request(method, self.http + path, params=query)

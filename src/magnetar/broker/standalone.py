@@ -16,12 +16,14 @@ import msgspec
 
 from magnetar import __version__
 from magnetar.base.errors import Conflict, MagnetarError
+from magnetar.base.limits import MAINTENANCE_S, TOPICS_GONE_MANY
 from magnetar.broker.node import Node
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.observe import log as logs
 from magnetar.policy.settings import Settings
 from magnetar.runtime.files import Files, Lock
+from magnetar.runtime.memory import give_back
 from magnetar.runtime.real import RealRuntime
 
 log = logs.get("standalone")
@@ -46,7 +48,7 @@ async def run(
     *,
     files: Files | None = None,
 ) -> MagnetarError | None:
-    """Returns after a clean stop: None, or the storage failure that made it stop. `files`: other than this machine's."""
+    """Returns after a clean stop: None, or the storage failure that made it stop. `files`: if not this machine's."""
     settings = Settings.load(conf, given) if conf is not None else Settings(None, given)
     logs.configure(
         json=os.environ.get("MAGNETAR_LOG", "text") == "json", level=os.environ.get("MAGNETAR_LOG_LEVEL", "info")
@@ -107,9 +109,23 @@ async def _serve(
                 {"ready": True, "url": node.addresses.url, "http": node.addresses.http_url, "pid": os.getpid()}
             ).decode()
         )
+        node.runtime.spawn(node.owner, _return_memory(node))
         await node.stopping.wait()
         log.info("stopping", why="asked to" if node.failure is None else "storage failed")
     finally:
         await skin.stop()
         await node.stop()
     return node.failure
+
+
+async def _return_memory(node: Node) -> None:
+    """After thousands of topics have left, by deletion or for idleness, the system gets their memory back."""
+    most = 0
+    while True:
+        await asyncio.sleep(MAINTENANCE_S)
+        loaded = len(node.topics)
+        if most - loaded < TOPICS_GONE_MANY:
+            most = max(most, loaded)
+            continue
+        most = loaded
+        await node.runtime.offload(give_back, "metadata")
