@@ -62,7 +62,11 @@ class Wire(asyncio.Protocol):
         connect.connect.client_version = client_version
         connect.connect.protocol_version = 21
         made.write(encode_command(connect))
-        await made.connected
+        try:
+            await made.connected
+        except BaseException:
+            made.close()
+            raise
         return made
 
     # asyncio.Protocol

@@ -75,6 +75,7 @@ class Swarm:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for wire in self._wires.values():
             wire.close()
+            await wire.lost.wait()
 
     async def gone(self) -> None:
         """The broker is dead: read what it had said, to the end."""

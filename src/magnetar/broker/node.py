@@ -8,7 +8,6 @@ with a sentence that says what to do: what was acknowledged is safe, and nothing
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from magnetar.base.errors import (
     Conflict,
     Corrupt,
     MagnetarError,
-    Misuse,
     NotAuthorized,
     StorageFull,
     Throttled,
@@ -28,6 +26,7 @@ from magnetar.base.limits import FRAME_PADDING_BYTES, MAINTENANCE_S, ORPHAN_SUSP
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.connection import Connection
 from magnetar.broker.counters import Counters
+from magnetar.broker.pattern import Pattern, compiled
 from magnetar.broker.schemas import Schemas
 from magnetar.broker.topics import Topics
 from magnetar.cluster.bootstrap import bootstrap
@@ -335,18 +334,9 @@ class Node:
         bundle = await self.bundles.find(name, policies)
         return lookup(name, listener, owner=await self.ownership.owner(name.namespace, bundle))
 
-    def pattern(self, text: str) -> re.Pattern[str]:
-        """A subscription's pattern, on names without domain; NotAllowed where it is too long or no pattern."""
-        if len(text) > self._patterns_max:
-            raise Misuse(
-                f"the pattern has {len(text)} characters, {self._patterns_max} are allowed "
-                "(subscriptionPatternMaxLength)"
-            )
-        bare = text.split("://", 1)[1] if "://" in text else text
-        try:
-            return re.compile(bare, re.ASCII)
-        except re.error as error:
-            raise Misuse(f"the pattern cannot be read: {error}", pattern=text) from error
+    def pattern(self, text: str) -> Pattern | None:
+        """A subscription's pattern; None: its client must match it. Misuse: too long, or no pattern."""
+        return compiled(text, self._patterns_max)
 
     def _settings_changed(self, keys: frozenset[str]) -> None:
         if not self.owner.closed:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from magnetar.base.hashes import topics_hash
 from magnetar.base.names import NamespaceName, topic_name
+from magnetar.broker.pattern import Pattern
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from magnetar.broker.topics import Topics
 
 
-def matching(pattern: re.Pattern[str], topics: Iterable[str]) -> list[str]:
+def matching(pattern: Pattern, topics: Iterable[str]) -> list[str]:
     """Full match on the name without domain and partition."""
     return [topic for topic in topics if pattern.fullmatch(_plain(topic)) is not None]
 
@@ -26,7 +26,7 @@ def _plain(topic: str) -> str:
 
 class Watcher:
     def __init__(
-        self, watcher_id: int, namespace: NamespaceName, pattern: re.Pattern[str], write: Callable[[bytes], None]
+        self, watcher_id: int, namespace: NamespaceName, pattern: Pattern, write: Callable[[bytes], None]
     ) -> None:
         self.id = watcher_id
         self.namespace = namespace

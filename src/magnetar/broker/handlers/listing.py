@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import Refused
+from magnetar.base.errors import Misuse, Refused
 from magnetar.base.hashes import topics_hash
 from magnetar.base.names import namespace_name
 from magnetar.broker.handlers.request import error_reply, start, success
@@ -36,8 +36,10 @@ async def _topics(connection: Connection, asked: pb.CommandGetTopicsOfNamespace)
     response = answer.getTopicsOfNamespaceResponse
     response.request_id = asked.request_id
     if asked.topics_pattern and node.settings.flag("enableBrokerSideSubscriptionPatternEvaluation"):
-        topics = matching(node.pattern(asked.topics_pattern), topics)
-        response.filtered = True
+        pattern = node.pattern(asked.topics_pattern)
+        if pattern is not None:
+            topics = matching(pattern, topics)
+            response.filtered = True
     response.topics_hash = topics_hash(topics)
     response.changed = not asked.topics_hash or asked.topics_hash != response.topics_hash
     if response.changed:
@@ -57,6 +59,8 @@ async def _watch(connection: Connection, asked: pb.CommandWatchTopicList) -> byt
     namespace = namespace_name(asked.namespace)
     node.allow(connection.principal, "list", str(namespace))
     pattern = node.pattern(asked.topics_pattern)
+    if pattern is None:
+        raise Misuse("look-arounds and back references are not watched by the broker: ask for the list now and then")
     old = connection.watchers.pop(asked.watcher_id, None)
     if old is not None:
         old.close()
