@@ -35,15 +35,22 @@ class Acks:
         self._left.pop(position, None)
         self._waiting[position] = 0
 
-    def individual(self, position: Position, index: int, size: int, unacked: int) -> None:
-        """Message `index` of a batch of `size` that was delivered with `unacked` bits set."""
-        left = self._left.get(position, unacked) & ~(1 << index)
+    def individual(self, position: Position, index: int, size: int, unacked: int) -> bool:
+        """Message `index` of a batch of `size`, delivered with `unacked` bits set. Is there more to send now?"""
+        known = self._left.get(position, -1)
+        left = (unacked if known < 0 else known) & ~(1 << index)
         if not left:
             self.whole(position)
-            return
-        self._keep(position, left)
-        if self._batch_index and position not in self._waiting:
+            return True
+        if known < 0:
+            self._keep(position, left)
+        else:
+            self._left[position] = left
+        if not self._batch_index:
+            return False
+        if position not in self._waiting:
             self._waiting[position] = (size + 63) // 64  # the bits themselves are read when it is sent
+        return True
 
     def cumulative(self, position: Position, index: int, size: int, unacked: int) -> None:
         """Everything up to a message; `index` -1 for a whole entry."""

@@ -131,15 +131,18 @@ class Consumer(Generic[T]):
         once the last of it is); if that fails it is not known whether it arrived, and it is sent again later.
         """
         if isinstance(message, Message):
-            part = self._source(message)
-            part.ack(message)
+            part: Part = message._delivery.source
+            if self.closed or part.consumer is not self:
+                self._source(message)
+            more = part.ack(message)
         else:
             part = self._part_of(message)
             part.ack_id(message)
+            more = True
         self.counters.acks += 1
         if confirm:
             await part.confirm()
-        else:
+        elif more:
             part.acker.added()
 
     async def acknowledge_cumulative(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:

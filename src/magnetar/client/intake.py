@@ -214,4 +214,4 @@ class Intake:
 
 def _without_compacted(messages: list[Message[Any]]) -> list[Message[Any]]:
     """Those that compaction left in their batch."""
-    return [message for message in messages if message._single is None or not message._single.compacted_out]
+    return [message for message in messages if not getattr(message._head, "compacted_out", False)]

@@ -1,17 +1,20 @@
 """A received message, and what it shares with the others of its entry.
 
 A message costs one small object: its bytes are cut out at once, all else (key, properties, times, id, value) is read
-from the entry's metadata when somebody asks. Nothing here knows of connections; acknowledging is the consumer's. The
-metadata is trusted to have been parsed and checked by `opening`.
+from the metadata when somebody asks, and is `Corrupt` then if it cannot be read. Nothing here knows of connections;
+acknowledging is the consumer's.
 """
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
+from google.protobuf.message import DecodeError
+
+from magnetar.base.errors import Corrupt
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
 
@@ -19,8 +22,6 @@ __all__ = ["Decoder", "Delivery", "Message", "MessageId"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-
-_UNREAD: Any = object()  # the value was not decoded yet; None is a value
 
 
 class Decoder(Protocol[T_co]):
@@ -77,20 +78,26 @@ class Delivery:
 
 
 class Message(Generic[T]):
-    """One message. Two messages are equal only if they are the same delivery of the same message."""
+    """One message. Two messages are equal only if they are the same delivery of the same message.
+
+    `single` is the message's own metadata in a batch, as bytes until somebody asks for a field.
+    """
 
     __slots__ = ("_delivery", "_single", "_value", "batch_index", "data")
 
     data: bytes
 
     def __init__(
-        self, data: bytes, delivery: Delivery, single: pb.SingleMessageMetadata | None = None, batch_index: int = -1
+        self,
+        data: bytes,
+        delivery: Delivery,
+        single: bytes | pb.SingleMessageMetadata | None = None,
+        batch_index: int = -1,
     ) -> None:
         self.data = data
         self.batch_index = batch_index
         self._delivery = delivery
         self._single = single
-        self._value: T = _UNREAD
 
     def __repr__(self) -> str:
         return f"<Message {self.id} of {self.topic}, {len(self.data)} bytes>"
@@ -98,8 +105,11 @@ class Message(Generic[T]):
     @property
     def value(self) -> T:
         """The data decoded through the consumer's schema, once; what the schema raises is raised here."""
-        if self._value is _UNREAD:
-            self._value = self._delivery.schema.decode(self.data)
+        try:
+            return self._value
+        except AttributeError:  # not asked for yet
+            pass
+        self._value: T = self._delivery.schema.decode(self.data)
         return self._value
 
     @property
@@ -166,11 +176,9 @@ class Message(Generic[T]):
 
     @property
     def sequence_id(self) -> int:
-        single = self._single
-        if single is None:
-            return self._delivery.metadata.sequence_id
-        if single.HasField("sequence_id"):
-            return single.sequence_id
+        head = self._head
+        if self._single is None or head.HasField("sequence_id"):
+            return head.sequence_id
         return self._delivery.metadata.sequence_id + self.batch_index
 
     @property
@@ -196,9 +204,13 @@ class Message(Generic[T]):
     @property
     def _head(self) -> pb.SingleMessageMetadata | pb.MessageMetadata:
         """Where the fields of this one message are: in a batch each has its own."""
-        return self._delivery.metadata if self._single is None else self._single
-
-
-def encode_key(key: bytes) -> str:
-    """A key of bytes as the wire carries it, beside `partition_key_b64_encoded`."""
-    return b64encode(key).decode()
+        single = self._single
+        if single is None:
+            return self._delivery.metadata
+        if not isinstance(single, bytes):
+            return single
+        try:
+            parsed = self._single = pb.SingleMessageMetadata.FromString(single)
+        except DecodeError:
+            raise Corrupt("the metadata of a message of a batch cannot be parsed", bytes=len(single)) from None
+        return parsed

@@ -8,6 +8,7 @@ reason the broker is told (`validation_error`) among its facts. Encrypted entrie
 from __future__ import annotations
 
 from struct import Struct
+from struct import error as StructError
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -24,7 +25,6 @@ UNCOMPRESSED_SIZE, DECOMPRESSION, CHECKSUM, BATCH, DECRYPTION = range(5)
 
 _LENGTH = Struct(">I")
 _parse_metadata = pb.MessageMetadata.FromString
-_parse_single = pb.SingleMessageMetadata.FromString
 
 
 def open_metadata(data: bytes) -> tuple[pb.MessageMetadata, int]:
@@ -66,7 +66,7 @@ def inflate(metadata: pb.MessageMetadata, payload: bytes) -> bytes:
 
 def open_batch(payload: bytes, delivery: Delivery) -> list[Message[Any]]:
     """The messages of an inflated batch that are not acknowledged (`delivery.unacked`). `delivery.size` messages must
-    fill the payload exactly.
+    fill the payload exactly. Of their own metadata only the payload's size is read here.
     """
     messages: list[Message[Any]] = []
     append = messages.append
@@ -78,22 +78,43 @@ def open_batch(payload: bytes, delivery: Delivery) -> list[Message[Any]]:
     try:
         for index in range(delivery.size):
             start = position + 4
-            if start > length:
-                raise _torn(delivery, index)
             middle = start + unpack(payload, position)[0]
-            single = _parse_single(payload[start:middle])
-            position = middle + single.payload_size
-            if not middle <= position <= length:
+            # Properties and key, each shorter than 128 bytes, and then the size, as everybody writes them; whatever
+            # is different is protobuf's.
+            at = start
+            tag = payload[at]
+            while tag == 0x0A or tag == 0x12:
+                skip = payload[at + 1]
+                if skip >= 128:
+                    break
+                at += 2 + skip
+                tag = payload[at]
+            size = -1
+            if tag == 0x18:
+                size = payload[at + 1]
+                at += 2
+                if size >= 128:
+                    high = payload[at]
+                    at += 1
+                    size = size - 128 + (high << 7) if high < 128 else -1
+            if size < 0 or at > middle:
+                size = _size_of(payload[start:middle])
+            position = middle + size
+            if middle > length or position > length or size < 0:
                 raise _torn(delivery, index)
             if whole or unacked >> index & 1:
-                append(Message(payload[middle:position], delivery, single, index))
-    except DecodeError:
+                append(Message(payload[middle:position], delivery, payload[start:middle], index))
+    except (DecodeError, IndexError, StructError):
         raise _torn(delivery, len(messages)) from None
     if position != length:
         raise Corrupt(
             "a batch holds more than it claims", bytes=length - position, messages=delivery.size, validation_error=BATCH
         )
     return messages
+
+
+def _size_of(single: bytes) -> int:
+    return pb.SingleMessageMetadata.FromString(single).payload_size
 
 
 def _torn(delivery: Delivery, place: int) -> Corrupt:

@@ -168,17 +168,17 @@ class Part:
 
     # Acknowledging: what is acknowledged waits until `acker.added` or `confirm` is called
 
-    def ack(self, message: Message[Any]) -> None:
+    def ack(self, message: Message[Any]) -> bool:
+        """Is there more to send now?"""
         delivery = message._delivery
         position = (delivery.ledger, delivery.entry)
+        if self.redelivery.busy:
+            self.redelivery.acked(position)
         if delivery.size:
-            self.acks.individual(position, message.batch_index, delivery.size, delivery.unacked)
-        elif delivery.chunks is None:
-            self.acks.whole(position)
-        else:
-            for chunk in delivery.chunks:
-                self.acks.whole(chunk)
-        self.redelivery.acked(position)
+            return self.acks.individual(position, message.batch_index, delivery.size, delivery.unacked)
+        for chunk in delivery.chunks or (position,):
+            self.acks.whole(chunk)
+        return True
 
     def ack_id(self, message_id: MessageId) -> None:
         """By id alone. Of a chunked message the last chunk is acknowledged, and the first where the id names it."""

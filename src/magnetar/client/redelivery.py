@@ -29,13 +29,9 @@ class Redelivery:
         self._nacks = Nacks(part.asked.nack)
         self._timeouts = Timeouts(part.asked.ack_timeout_s) if part.asked.ack_timeout_s else None
         self._chunks: dict[Position, list[Position]] = {}  # of chunked messages with the application, by last chunk
+        self.busy = self._timeouts is not None  # must acknowledgements be told? Once true it stays so
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = 0.0
-
-    @property
-    def watches(self) -> bool:
-        """Must `taken` be told of every message?"""
-        return self._timeouts is not None
 
     def taken(self, message: Message[Any]) -> None:
         if self._timeouts is not None:
@@ -45,12 +41,14 @@ class Redelivery:
 
     def nack(self, position: Position, redelivery_count: int) -> None:
         self._part.counters.nacks += 1
+        self.busy = True
         if self._timeouts is not None:
             self._timeouts.remove(position)
         self._nacks.add(position, redelivery_count, self._runtime.monotonic())
         self._arm()
 
     def later(self, positions: list[Position]) -> None:
+        self.busy = True
         for position in positions:
             self._nacks.add(position, 0, self._runtime.monotonic())
         self._arm()
@@ -68,6 +66,7 @@ class Redelivery:
             self._timeouts.remove_until(position)
 
     def remember_chunks(self, chunks: list[Position]) -> None:
+        self.busy = True
         self._chunks[chunks[-1]] = chunks
         if len(self._chunks) > CHUNKED_IDS_MAX:
             del self._chunks[next(iter(self._chunks))]

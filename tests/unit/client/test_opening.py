@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from magnetar.base.errors import BadChecksum, Corrupt
 from magnetar.client.acks import all_bits
@@ -12,6 +14,7 @@ from magnetar.client.message import Delivery, Message
 from magnetar.client.opening import inflate, open_batch, open_metadata
 from magnetar.client.schemas import BYTES, STRING
 from magnetar.wire import codec
+from magnetar.wire.message import batch as wire_batch
 from magnetar.wire.message import with_broker_block
 from magnetar.wire.proto import pb
 from tests.golden import sent_frames
@@ -117,6 +120,50 @@ def test_a_batch_that_is_not_what_it_claims_is_corrupt(change):
     with pytest.raises(Corrupt) as error:
         open_batch(change(payload), delivery)
     assert error.value.facts["validation_error"] == 3
+
+
+SINGLE = st.fixed_dictionaries(
+    {"payload_size": st.just(0)},
+    optional={
+        "partition_key": st.text(max_size=200),
+        "properties": st.lists(
+            st.builds(pb.KeyValue, key=st.text(max_size=5), value=st.text(max_size=200)), max_size=3
+        ),
+        "event_time": st.integers(0, 1 << 62),
+        "ordering_key": st.binary(max_size=5),
+        "sequence_id": st.integers(0, 1 << 62),
+        "null_value": st.booleans(),
+    },
+)
+
+
+@given(st.lists(st.tuples(SINGLE, st.integers(0, 40_000)), min_size=1, max_size=6))
+def test_whatever_a_producer_writes_beside_the_size_is_read(items):
+    singles = [(pb.SingleMessageMetadata(**fields), b"v" * size) for fields, size in items]
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=9, publish_time=1)
+    messages = opened(wire_batch(metadata, singles))
+    assert [message.data for message in messages] == [payload for _, payload in singles]
+    for message, (single_metadata, _) in zip(messages, singles, strict=True):
+        assert message._head == single_metadata
+
+
+@given(st.binary(max_size=60), st.integers(1, 4))
+def test_noise_instead_of_a_batch_is_corrupt_or_what_protobuf_makes_of_it(noise, size):
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=9, publish_time=1)
+    delivery = Delivery(metadata, "t", BYTES, ledger=1, entry=1)
+    delivery.size, delivery.unacked = size, all_bits(size)
+    try:
+        found = open_batch(noise, delivery)
+    except Corrupt:
+        return
+    assert len(found) == size
+    assert sum(len(message.data) for message in found) <= len(noise)
+
+
+def test_metadata_that_cannot_be_read_is_corrupt_when_asked_for():
+    message = Message(b"x", Delivery(pb.MessageMetadata(), "t", BYTES, ledger=1, entry=1), b"\x18\x01\x12\x7f", 0)
+    with pytest.raises(Corrupt):
+        message.key  # noqa: B018
 
 
 def test_a_payload_that_does_not_decompress_says_so_to_the_broker():
