@@ -422,3 +422,18 @@ def test_a_queue_of_none(broker, stock, topic):
         assert [message.data for message in await take(consumer, 2)] == [b"m0", b"m1"]
 
     run(broker, body)
+
+
+def test_topics_that_nobody_keeps(broker, stock, topic):
+    async def body(client):
+        name = topic.replace("persistent://", "non-persistent://")
+        consumer = await client.subscribe(name, "s", type=SHARED)
+        producer = stock.create_producer(name, batching_enabled=False)
+        sent = [b"m%d" % number for number in range(20)]
+        seen = []
+        for value in sent:
+            producer.send(value)
+            seen += [message.data for message in await take(consumer, 1)]
+        assert seen == sent
+
+    run(broker, body)

@@ -52,7 +52,7 @@ class Chunks:
         self._expire_s = expire_s
         self._half: dict[str, _Half] = {}  # the one heard of longest ago comes first
         self._bytes = 0
-        self.given_up: list[Position] = []  # since the user last took them away
+        self.given_up: list[Position] = []  # and not taken away yet
 
     def __len__(self) -> int:
         return len(self._half)
@@ -88,6 +88,11 @@ class Chunks:
         self._half[uuid] = half
         self._make_room()
         return None
+
+    def take_given_up(self) -> list[Position]:
+        """Positions given up since the last time."""
+        found, self.given_up = self.given_up, []
+        return found
 
     def expire(self, now: float) -> None:
         while self._half:

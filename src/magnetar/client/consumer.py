@@ -11,20 +11,19 @@ import asyncio
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from magnetar.base.errors import Closed, MagnetarError, Misuse, Sealed
-from magnetar.base.names import topic_name
 from magnetar.client import seeking
 from magnetar.client.counters import Counters
-from magnetar.client.deadletter import retry_topic
 from magnetar.client.graveyard import MakeOutbox, Undertaker
 from magnetar.client.inbox import Inbox
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import Message, MessageId
-from magnetar.client.multi import Parts
+from magnetar.client.multi import Parts, full_names
 from magnetar.client.part import Part
 from magnetar.client.pattern import Discovery, TopicPattern
 from magnetar.client.receive import Receiver
@@ -63,6 +62,8 @@ class Consumer(Generic[T]):
         on_active: OnActive | None = None,
         closed: Callable[[Any], None] | None = None,
     ) -> None:
+        if not asked.name:  # the same for every partition and every attach: brokers order consumers by it
+            asked = replace(asked, name=f"{lookup.pool.runtime.rng('client.consumer').getrandbits(40):010x}")
         self.asked = asked
         self.counters = Counters()
         self.closed = False
@@ -82,6 +83,9 @@ class Consumer(Generic[T]):
         self._parts = Parts(lookup, asked, self._new_part)
         self._discovery: Discovery | None = None
         self._owner = Owner(f"consumer {asked.subscription}", self._failed)
+        self._last = Owner(f"consumer {asked.subscription}, closing", self._failed)
+        self._closing: asyncio.Task[None] | None = None
+        self._paused = asked.paused
 
     # Receiving
 
@@ -229,12 +233,10 @@ class Consumer(Generic[T]):
 
     def pause(self) -> None:
         """Ask brokers for nothing more until `resume`; what was asked for still comes."""
-        for part in self._parts.by_topic.values():
-            part.pause(True)
+        self._pause(True)
 
     def resume(self) -> None:
-        for part in self._parts.by_topic.values():
-            part.pause(False)
+        self._pause(False)
 
     # What it is
 
@@ -284,7 +286,7 @@ class Consumer(Generic[T]):
                 self._discovery = Discovery(self._lookup, pattern, self._parts, self.asked.discovery_s)
                 await self._discovery.start(timeout_s)
             else:
-                await self._parts.start(self._names(), timeout_s)
+                await self._parts.start(full_names(self._named, self.asked), timeout_s)
         except BaseException:
             await self.close()
             raise
@@ -299,11 +301,16 @@ class Consumer(Generic[T]):
         await self.close()
 
     async def close(self) -> None:
-        """Send the acknowledgements that wait, and leave. Messages not taken or not acknowledged go to others."""
-        if self.closed:
-            return
-        self.closed = True
-        self._receiver.end(Closed("the consumer is closed", subscription=self.asked.subscription))
+        """Send the acknowledgements that wait, and leave. Messages not taken or not acknowledged go to others. A close
+        that is cancelled goes on by itself; another one waits for the same end.
+        """
+        if self._closing is None:
+            self.closed = True
+            self._receiver.end(Closed("the consumer is closed", subscription=self.asked.subscription))
+            self._closing = self._runtime.spawn(self._last, self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         try:
             await self._owner.close()
             if self._undertaker is not None:
@@ -325,21 +332,16 @@ class Consumer(Generic[T]):
 
     # Inside
 
-    def _names(self) -> list[str]:
-        assert not isinstance(self._named, re.Pattern)
-        named = [self._named] if isinstance(self._named, str) else list(self._named)
-        if not named:
-            raise Misuse("a consumer has at least one topic")
-        full = [str(topic_name(topic)) for topic in named]
-        if self.asked.retry:
-            full += [str(topic_name(retry_topic(self.asked, topic))) for topic in full]
-        return list(dict.fromkeys(full))
+    def _pause(self, paused: bool) -> None:
+        self._paused = paused
+        for part in self._parts.by_topic.values():
+            part.pause(paused)
 
     def _new_part(self, topic: str, asked: Subscribing, queue: int) -> Part:
         return Part(
             self._lookup,
             topic,
-            asked,
+            replace(asked, paused=self._paused),
             inbox=self._inbox,
             receiver=self._receiver,
             counters=self.counters,
@@ -361,17 +363,8 @@ class Consumer(Generic[T]):
         return part
 
     def _part_of(self, message_id: MessageId) -> Part:
-        """The one topic an id is of: it says so itself, or there is only one."""
         self._check()
-        parts = self._parts.by_topic
-        part = parts.get(message_id.topic)
-        if part is None and len(parts) == 1:
-            part = next(iter(parts.values()))
-        if part is None and len(self._parts.topics) == 1 and message_id.partition >= 0:
-            part = parts.get(f"{self._parts.topics[0]}-partition-{message_id.partition}")
-        if part is None:
-            raise Misuse("the id does not say which of the consumer's topics it is of", id=str(message_id))
-        return part
+        return self._parts.of(message_id)
 
     def _check(self) -> None:
         if self.closed:

@@ -13,7 +13,7 @@ from magnetar.base.errors import Corrupt
 from magnetar.client.acks import Position, all_bits, bits
 from magnetar.client.chunks import Chunks
 from magnetar.client.message import Decoder, Delivery, Message
-from magnetar.client.opening import BATCH, CHECKSUM, inflate, open_batch, open_metadata
+from magnetar.client.opening import BATCH, CHECKSUM, UNCOMPRESSED_SIZE, inflate, open_batch, open_metadata
 from magnetar.client.receive import Receiver
 from magnetar.client.start import hidden_bits
 from magnetar.observe.log import get
@@ -125,19 +125,29 @@ class Intake:
         self._deliver(messages, counted)
 
     def _chunk(self, delivery: Delivery, payload: bytes) -> None:
+        part = self._part
         position = (delivery.ledger, delivery.entry)
+        now = self._runtime.monotonic()
+        self._chunks.expire(now)
+        self._give_up(self._chunks.take_given_up())
         try:
-            whole = self._chunks.add(delivery.metadata, payload, position, self._runtime.monotonic())
-        finally:
-            if self._chunks.given_up:
-                self._give_up_chunks()
+            whole = self._chunks.add(delivery.metadata, payload, position, now)
+        except Corrupt:
+            self._discard_others(self._chunks.take_given_up())
+            raise
+        self._give_up(self._chunks.take_given_up())
         if whole is None:
-            self._part.lane.arrived([], 0, 1)
+            part.lane.arrived([], 0, 1)
             self._receiver.notify(1)
             return
+        try:
+            data = inflate(delivery.metadata, whole.payload)
+        except Corrupt:
+            self._discard_others(whole.strays + whole.positions[:-1])
+            raise
         delivery.chunks = whole.strays + whole.positions
-        self._part.redelivery.remember_chunks(delivery.chunks)
-        self._deliver([Message(inflate(delivery.metadata, whole.payload), delivery)], 1)
+        part.redelivery.remember_chunks(delivery.chunks)
+        self._deliver([Message(data, delivery)], 1)
 
     def _deliver(self, messages: list[Message[Any]], counted: int) -> None:
         part = self._part
@@ -198,18 +208,25 @@ class Intake:
         part.acker.discard(position, error.facts.get("validation_error", CHECKSUM))
         self._skip(entry, ack_set)
 
-    def _give_up_chunks(self) -> None:
+    def _discard_others(self, positions: list[Position]) -> None:
+        """The other chunks of a message that cannot be put together; the last one is discarded by whoever called."""
+        for position in positions:
+            self._part.acker.discard(position, UNCOMPRESSED_SIZE)
+
+    def _give_up(self, positions: list[Position]) -> None:
+        """Chunks whose message is not complete: left to come again, or done with, as was asked for."""
+        if not positions:
+            return
         part = self._part
-        given_up, self._chunks.given_up = self._chunks.given_up, []
-        part.counters.chunks_given_up += len(given_up)
+        part.counters.chunks_given_up += len(positions)
         discard = part.asked.discard_incomplete_chunks
-        log.warning("chunks given up", topic=part.topic, chunks=len(given_up), discarded=discard)
+        log.warning("chunks given up", topic=part.topic, chunks=len(positions), discarded=discard)
         if discard:
-            for position in given_up:
+            for position in positions:
                 part.acks.whole(position)
             part.acker.added()
         elif not part.asked.type.single:
-            part.redelivery.later(given_up)
+            part.redelivery.later(positions)
 
 
 def _without_compacted(messages: list[Message[Any]]) -> list[Message[Any]]:

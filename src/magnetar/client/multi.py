@@ -8,14 +8,16 @@ this room which topics there are; how messages are merged is the inbox's busines
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from magnetar.base.errors import MagnetarError, Misuse
 from magnetar.base.limits import SUBSCRIBES_AT_ONCE_MAX
 from magnetar.base.names import topic_name
 from magnetar.client.backoff import persist
+from magnetar.client.deadletter import retry_topic
 from magnetar.client.lookup import Lookup
+from magnetar.client.message import MessageId
 from magnetar.client.part import Part
 from magnetar.client.subscribing import InitialPosition, Subscribing
 from magnetar.observe.log import get
@@ -44,6 +46,17 @@ class Parts:
         """As they were named: partitioned topics count once."""
         return list(self._counts)
 
+    def of(self, message_id: MessageId) -> Part:
+        """The one an id is of: it says so itself, or there is only one."""
+        part = self.by_topic.get(message_id.topic)
+        if part is None and len(self.by_topic) == 1:
+            part = next(iter(self.by_topic.values()))
+        if part is None and len(self._counts) == 1 and message_id.partition >= 0:
+            part = self.by_topic.get(f"{next(iter(self._counts))}-partition-{message_id.partition}")
+        if part is None:
+            raise Misuse("the id does not say which of the consumer's topics it is of", id=str(message_id))
+        return part
+
     async def start(self, topics: Iterable[str], timeout_s: float, *, follow: bool = True) -> None:
         """The first topics. All of them are attached, or none."""
         try:
@@ -63,15 +76,16 @@ class Parts:
             await self._add(sorted(topics - self._counts.keys()), timeout_s, later=True)
 
     async def grow(self) -> None:
-        """Look whether partitions were added, and attach those."""
+        """Look whether partitions were added, and attach those, and whatever could not be attached before."""
         async with self._changing:
             for topic, known in list(self._counts.items()):
                 if known:
                     count = await self._partitions(topic, self._lookup.timeout_s)
                     if count > known:
                         log.info("partitions added", topic=topic, partitions=count, before=known)
-                        await self._attach(names(topic, count)[known:], self._lookup.timeout_s, later=True)
                         self._counts[topic] = count
+            wanted = [name for topic, count in self._counts.items() for name in names(topic, count)]
+            await self._attach(wanted, self._lookup.timeout_s, later=True)
 
     async def close(self) -> None:
         self.closed = True
@@ -80,21 +94,15 @@ class Parts:
         await asyncio.gather(*(part.close() for part in parts.values()))
 
     async def _add(self, topics: Iterable[str], timeout_s: float, *, later: bool) -> None:
-        wanted: list[str] = []
         for topic in topics:
             if topic not in self._counts:
-                count = await self._partitions(topic, timeout_s)
-                self._counts[topic] = count
-                wanted += names(topic, count)
-        try:
-            await self._attach(wanted, timeout_s, later=later)
-        except BaseException:
-            for topic in list(self._counts):
-                if not any(name in self.by_topic for name in names(topic, self._counts[topic])):
-                    del self._counts[topic]
-            raise
+                self._counts[topic] = await self._partitions(topic, timeout_s)
+        wanted = [name for topic, count in self._counts.items() for name in names(topic, count)]
+        await self._attach(wanted, timeout_s, later=later)
 
     async def _attach(self, topics: list[str], timeout_s: float, *, later: bool) -> None:
+        """Those of them that are not attached yet."""
+        topics = [topic for topic in topics if topic not in self.by_topic]
         asked = replace(self._asked, initial_position=InitialPosition.EARLIEST) if later else self._asked
         total = len(self.by_topic) + len(topics)
         queue = asked.queue_of(total)
@@ -152,3 +160,13 @@ def names(topic: str, partitions: int) -> list[str]:
     """The full names of what is attached for one topic."""
     full = str(topic_name(topic))
     return [f"{full}-partition-{index}" for index in range(partitions)] if partitions else [full]
+
+
+def full_names(named: str | Sequence[str], asked: Subscribing) -> list[str]:
+    """The topics a consumer is asked to consume, each once; with `retry` their retry topics too."""
+    full = [str(topic_name(topic)) for topic in ([named] if isinstance(named, str) else named)]
+    if not full:
+        raise Misuse("a consumer has at least one topic")
+    if asked.retry:
+        full += [str(topic_name(retry_topic(asked, topic))) for topic in full]
+    return list(dict.fromkeys(full))

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from magnetar.base.errors import Closed, MagnetarError, Misuse, NotReady
+from magnetar.base.names import topic_name
 from magnetar.client.acker import Acker
 from magnetar.client.acks import Acks, all_bits
 from magnetar.client.attached import Attached, consumer_fatal
@@ -58,6 +59,7 @@ class Part:
         self.asked = asked
         self.consumer = consumer  # whose part it is
         self.id = lookup.pool.next_id()
+        self.persistent = topic_name(topic).is_persistent  # else there is nothing to acknowledge: all ids are equal
         self.partition = -1
         self.is_active: bool | None = None
         self.at_end = False  # terminated, and everything acknowledged
@@ -130,6 +132,8 @@ class Part:
         while self.connection is None:
             if self.closed:
                 raise Closed("the consumer is closed", topic=self.topic)
+            if self.failed is not None:
+                raise self.failed
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._attaching.append(waiter)
             try:
@@ -170,6 +174,8 @@ class Part:
 
     def ack(self, message: Message[Any]) -> bool:
         """Is there more to send now?"""
+        if not self.persistent:
+            return False
         delivery = message._delivery
         position = (delivery.ledger, delivery.entry)
         if self.redelivery.busy:
@@ -181,7 +187,9 @@ class Part:
         return True
 
     def ack_id(self, message_id: MessageId) -> None:
-        """By id alone. Of a chunked message the last chunk is acknowledged, and the first where the id names it."""
+        """By id alone; the chunks of a chunked message are remembered for that."""
+        if not self.persistent:
+            return
         position = (message_id.ledger, message_id.entry)
         if message_id.batch_index >= 0:
             size = message_id.batch_size
@@ -200,6 +208,8 @@ class Part:
                 "only EXCLUSIVE and FAILOVER consumers acknowledge cumulatively: others do not get everything",
                 type=self.asked.type.value,
             )
+        if not self.persistent:
+            return
         self.acks.cumulative((ledger, entry), index, size, unacked)
         self.redelivery.acked_until((ledger, entry))
 
@@ -294,6 +304,7 @@ class Part:
     def _detached(self) -> None:
         """Everything unacknowledged will be delivered again: what is queued or waits to be asked for is put away."""
         self.connection = None
+        self.is_active = None  # until it is told so again
         self.acker.detach()
         self.lane.detach()
         self.redelivery.forget()
@@ -302,6 +313,7 @@ class Part:
     def _ended(self, error: MagnetarError) -> None:
         self.failed = error
         self._detached()
+        self._wake_attaching()
         self._on_failed(self, error)
 
     def _flow(self, permits: int) -> None:

@@ -34,13 +34,15 @@ class Redelivery:
         self._rings_at = 0.0
 
     def taken(self, message: Message[Any]) -> None:
-        if self._timeouts is not None:
+        if self._timeouts is not None and self._part.persistent:
             delivery = message._delivery
             self._timeouts.add((delivery.ledger, delivery.entry), self._runtime.monotonic())
             self._arm()
 
     def nack(self, position: Position, redelivery_count: int) -> None:
         self._part.counters.nacks += 1
+        if not self._part.persistent:
+            return  # nobody has it any more
         self.busy = True
         if self._timeouts is not None:
             self._timeouts.remove(position)

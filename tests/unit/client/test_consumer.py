@@ -362,3 +362,27 @@ def test_asking_a_consumer_that_is_not_attached_says_that_nothing_happened():
             assert world.broker.said(K.UNSUBSCRIBE) == []
 
     asyncio.run(inside())
+
+
+def test_chunks_that_do_not_make_their_message_are_thrown_away_together():
+    async def body(world: World):
+        consumer = await world.consumer(type=SHARED, ack_group_s=0)
+        metadata = pb.MessageMetadata(
+            producer_name="p",
+            sequence_id=4,
+            publish_time=1,
+            uuid="p-4",
+            num_chunks_from_msg=2,
+            total_chunk_msg_size=8,
+            uncompressed_size=100,
+            compression=3,
+        )
+        for place in range(2):
+            metadata.chunk_id = place
+            world.broker.push(place, message.close_entry(metadata, b"junk"))
+        world.broker.push(5, single(b"good"))
+        assert await values(consumer, 1) == [b"good"]
+        await world.broker.until(lambda: {item[1] for item in world.broker.acked()} == {0, 1})
+        assert all(ack.HasField("validation_error") for ack in world.broker.said(K.ACK))
+
+    run(body)

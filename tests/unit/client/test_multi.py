@@ -155,3 +155,18 @@ def test_a_pattern_that_matches_nothing_yet_waits_for_its_first_topic():
         assert (await receiving).data == b"x"
 
     run(body)
+
+
+def test_a_partition_that_could_not_be_attached_is_attached_at_the_next_look():
+    async def body(world: World):
+        world.broker.partitions[T] = 1
+        consumer = await world.consumer("t")
+        world.broker.partitions[T] = 3
+        world.broker.refuse[K.SUBSCRIBE] = [(5, "taken")]
+        with pytest.raises(ConsumerBusy):
+            await consumer._parts.grow()
+        await consumer._parts.grow()
+        assert len(consumer.partitions) == 3
+        assert len(set(world.broker.topic_of.values())) == 3
+
+    run(body)

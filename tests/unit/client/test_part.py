@@ -9,6 +9,7 @@ import pytest
 from magnetar.base.errors import ConnectionLost, Misuse, NotAuthorized
 from magnetar.client.consumer import Consumer
 from magnetar.client.message import MessageId
+from magnetar.client.nacks import NackBackoff
 from magnetar.client.subscribing import SubscriptionType
 from magnetar.wire import commands
 from magnetar.wire.proto import pb
@@ -292,3 +293,63 @@ def test_a_client_that_goes_away_ends_its_consumers():
                 await receiving
 
     asyncio.run(inside())
+
+
+def test_a_close_that_is_cancelled_goes_on_and_another_waits_for_it():
+    async def body(world: World):
+        consumer = await world.consumer()
+        world.broker.silent.add(K.CLOSE_CONSUMER)
+        closing = asyncio.create_task(consumer.close())
+        closed = await world.broker.until_said(K.CLOSE_CONSUMER)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        again = asyncio.create_task(consumer.close())
+        await asyncio.sleep(0)
+        assert not again.done()
+        world.broker.peers[0].write(commands.success(closed.request_id))
+        await again
+
+    run(body)
+
+
+def test_a_listener_may_close_its_own_consumer():
+    async def body(world: World):
+        async def listener(consumer, received):
+            await consumer.close()
+
+        consumer = await world.consumer(listener=listener)
+        world.broker.push(0, single(b"x"))
+        await world.broker.until_said(K.CLOSE_CONSUMER)
+        await consumer.close()
+
+    run(body)
+
+
+def test_messages_that_nobody_keeps_are_shown_all_and_never_acknowledged():
+    async def body(world: World):
+        consumer = await world.consumer("non-persistent://public/default/t", ack_group_s=0, nack=NackBackoff(0, 0))
+        for number in range(3):
+            world.broker.push(0, single(b"m%d" % number), ledger=0)
+            received = await consumer.receive(5)
+            assert received.data == b"m%d" % number
+            await consumer.acknowledge(received)
+            await consumer.negative_acknowledge(received)
+        await consumer.acknowledge_cumulative(received, confirm=True)
+        await consumer.close()
+        assert world.broker.said(K.ACK) == []
+        assert world.broker.said(K.REDELIVER_UNACKNOWLEDGED_MESSAGES) == []
+
+    run(body)
+
+
+def test_every_attach_of_one_consumer_has_the_same_name():
+    async def body(world: World):
+        world.broker.partitions["persistent://public/default/t"] = 2
+        await world.consumer()
+        world.broker.drop()
+        await world.broker.until(lambda: len(world.broker.said(K.SUBSCRIBE)) == 4)
+        [name] = {said.consumer_name for said in world.broker.said(K.SUBSCRIBE)}
+        assert len(name) == 10
+
+    run(body)
