@@ -193,8 +193,10 @@ class Consumer(Face[AsyncConsumer[Any]], Generic[T]):
             return
         take = self._acks.take
         while (message := take()) is not None:
-            message._delivery.source.ack(message)
+            part = message._delivery.source
             made.counters.acks += 1
+            if part.ack(message):
+                part.acker.added()
 
 
 class Reader(Face[AsyncReader[Any]], Generic[T]):
