@@ -18,6 +18,7 @@ SUITES = {
     "process",
     "compat",
     "client",
+    "cli",
     "fuzz",
     "tidy",
     "servers",

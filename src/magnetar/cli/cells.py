@@ -54,6 +54,17 @@ def is_number(cell: Cell) -> bool:
     return isinstance(cell, int | float | Size | Rate | Duration | Lag) and not isinstance(cell, bool)
 
 
+def is_nothing(cell: Cell) -> bool:
+    """Not set, never, or none at all."""
+    match cell:
+        case Size() | Rate() | Duration() | Moment():
+            return cell in (Size(0), Rate(0), Rate(0, size=True), Duration(0), Moment(0))
+        case Lag() | bool():
+            return False
+        case _:
+            return not cell
+
+
 def plain(cell: Cell) -> str:
     """For programs: one word a value, exact."""
     match cell:

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
-from magnetar.cli.cells import Cell, Lag, is_number, people, plain
+from magnetar.cli.cells import Cell, Lag, is_nothing, is_number, people, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,19 +25,39 @@ GAP = "  "
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table: its columns, its rows, a line above it for people."""
+    """A table: its columns, its rows, a line above it for people. A column that is `optional` is left out for people
+    where it says nothing; a pipe always has all of them.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     title: str = ""
+    optional: frozenset[str] = frozenset()
+
+    def telling(self) -> Sheet:
+        """Without optional columns that are empty in every row."""
+        kept = [
+            place
+            for place, name in enumerate(self.columns)
+            if name not in self.optional or any(not is_nothing(row[place]) for row in self.rows)
+        ]
+        rows = [[row[place] for place in kept] for row in self.rows]
+        return Sheet([self.columns[place] for place in kept], rows, self.title)
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of one thing: a name and a value a line."""
+    """What is known of one thing: a name and a value a line; `optional` as in a table."""
 
     values: dict[str, Cell] = field(default_factory=dict)
     title: str = ""
+    optional: frozenset[str] = frozenset()
+
+    def telling(self) -> Facts:
+        kept = {
+            name: value for name, value in self.values.items() if name not in self.optional or not is_nothing(value)
+        }
+        return Facts(kept, self.title)
 
 
 class Output:
@@ -108,7 +128,7 @@ class Output:
                 console.print()
             if part.title:
                 console.print(part.title, style="bold", soft_wrap=True, markup=False)
-            console.print(drawn(part, now_ms))
+            console.print(drawn(part.telling(), now_ms))
 
 
 class Rows:
@@ -190,7 +210,7 @@ def _text(cell: Cell, now_ms: int | None) -> Any:
     style = ""
     if isinstance(cell, Lag):
         style = "bold yellow" if cell.messages else "green"
-    elif cell in (None, "", 0) or people(cell, now_ms) in ("never", "0/s", "0 B/s"):
+    elif is_nothing(cell):
         style = "dim"
     return Text(people(cell, now_ms), style=style)
 

@@ -18,11 +18,14 @@ from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, De
 from magnetar.cli.output import Facts, Sheet
 from magnetar.cli.places import Place, place
 from magnetar.cli.session import Session
-from magnetar.cli.topic import SUBSCRIPTION_COLUMNS, subscription_row
+from magnetar.cli.topic import subscription_sheet
 from magnetar.client.documents.stats import SubscriptionStats, TopicStats
 from magnetar.client.documents.topics import MessageId
 
 CONSUMER_COLUMNS = ("CONSUMER", "ADDRESS", "CONNECTED", "OUT", "UNACKED", "PERMITS", "CLIENT")
+OPTIONAL_FACTS = frozenset(
+    ("lag in time", "delayed", "out", "redelivered", "last acknowledged", "active consumer", "properties")
+)
 
 
 def list_(topic: str, /, *, common: Common = COMMON) -> None:
@@ -42,9 +45,8 @@ def list_(topic: str, /, *, common: Common = COMMON) -> None:
     """
     with common.session() as session:
         stats, documents = _stats(session, topic)
-        rows = [subscription_row(name, one) for name, one in sorted(stats.subscriptions.items())]
         lines = [{"subscription": name, **one} for name, one in sorted(documents.items())]
-        session.show(documents, Sheet(SUBSCRIPTION_COLUMNS, rows), lines=lines)
+        session.show(documents, subscription_sheet(stats), lines=lines)
 
 
 def create(
@@ -136,6 +138,7 @@ def show(topic: str, name: str, /, *, common: Common = COMMON) -> None:
             "lag in time": Duration((now_ms - oldest) / 1000) if now_ms and oldest > 0 else None,
             "unacknowledged": one.unackedMessages,
             "delayed": one.msgDelayed,
+            "delivered": one.msgOutCounter,
             "out": Rate(one.msgRateOut),
             "redelivered": Rate(one.msgRateRedeliver),
             "last acknowledged": Moment(one.lastAckedTimestamp),
@@ -154,7 +157,8 @@ def show(topic: str, name: str, /, *, common: Common = COMMON) -> None:
             )
             for consumer in one.consumers
         ]
-        session.show(document, Facts(facts), *([Sheet(CONSUMER_COLUMNS, rows)] if rows else []))
+        sheet = Sheet(CONSUMER_COLUMNS, rows, optional=frozenset(("OUT",)))
+        session.show(document, Facts(facts, optional=OPTIONAL_FACTS), *([sheet] if rows else []))
 
 
 def seek(

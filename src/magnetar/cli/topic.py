@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from cyclopts import Parameter, validators
@@ -19,10 +19,11 @@ from magnetar.cli.cells import Cell, Lag, Moment, Rate, Size, pairs, size
 from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, Properties, flag, properties
 from magnetar.cli.output import Facts, Sheet
 from magnetar.cli.session import Session
-from magnetar.client.documents.stats import TopicStats
+from magnetar.client.documents.stats import SubscriptionStats, TopicStats
 
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
-SUBSCRIPTION_COLUMNS = ("SUBSCRIPTION", "TYPE", "CONSUMERS", "LAG", "UNACKED", "OUT", "LAST ACK")
+SUBSCRIPTION_COLUMNS = ("SUBSCRIPTION", "TYPE", "CONSUMERS", "LAG", "UNACKED", "DELIVERED", "OUT", "LAST ACK")
+OPTIONAL = frozenset(("OUT", "LAST ACK"))  # not every broker measures them
 
 
 def list_(
@@ -134,7 +135,8 @@ def show(topic: str, /, *, common: Common = COMMON) -> None:
             "properties": own,
             "stats": msgspec.Raw(read.document),
         }
-        session.show(document, Facts(facts), *_subscriptions(stats))
+        optional = frozenset(("partitions", "created", "last publish", "properties"))
+        session.show(document, Facts(facts, optional=optional), *_subscriptions(stats))
 
 
 def delete(
@@ -327,21 +329,26 @@ def _producers(stats: TopicStats) -> int:
     return len(stats.publishers)
 
 
-def subscription_row(name: str, one: Any) -> tuple[Cell, ...]:
+def _row(name: str, one: SubscriptionStats) -> tuple[Cell, ...]:
     return (
         name,
         one.type if one.type != "None" else None,
         len(one.consumers),
         Lag(one.msgBacklog),
         one.unackedMessages,
+        one.msgOutCounter,
         Rate(one.msgRateOut),
         Moment(one.lastAckedTimestamp),
     )
 
 
 def _subscriptions(stats: TopicStats) -> list[Sheet]:
-    rows = [subscription_row(name, one) for name, one in sorted(stats.subscriptions.items())]
-    return [Sheet(SUBSCRIPTION_COLUMNS, rows)] if rows else []
+    return [subscription_sheet(stats)] if stats.subscriptions else []
+
+
+def subscription_sheet(stats: TopicStats) -> Sheet:
+    rows = [_row(name, one) for name, one in sorted(stats.subscriptions.items())]
+    return Sheet(SUBSCRIPTION_COLUMNS, rows, optional=OPTIONAL)
 
 
 def _by_partition(stats: TopicStats) -> Sheet:
@@ -350,7 +357,7 @@ def _by_partition(stats: TopicStats) -> Sheet:
     for name, one in sorted(stats.partitions.items(), key=lambda pair: _place(pair[0])):
         lag = max((subscription.msgBacklog for subscription in one.subscriptions.values()), default=0)
         rates = Rate(one.msgRateIn), Rate(one.msgRateOut)
-        rows.append((_place(name), *rates, one.msgInCounter, Lag(lag), Size(one.storageSize)))
+        rows.append((str(_place(name)), *rates, one.msgInCounter, Lag(lag), Size(one.storageSize)))
     return Sheet(("PARTITION", "IN", "OUT", "MESSAGES IN", "LAG", "STORED"), rows)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base import errors
-from magnetar.cli.exits import exit_for
+from magnetar.cli.exits import CODES, Exit, code_for, exit_for, tell_error
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,8 @@ from magnetar.cli.exits import exit_for
         (errors.InvalidName("x"), 2),
         (errors.TopicNotFound("x"), 3),
         (errors.BadVersion("x"), 4),
+        (errors.AlreadyExists("x"), 4),
+        (errors.Sealed("x"), 4),
         (errors.Fenced("x"), 4),
         (errors.NotAuthorized("x"), 5),
         (errors.TimedOut("x"), 6),
@@ -23,3 +25,25 @@ from magnetar.cli.exits import exit_for
 )
 def test_every_error_of_the_tree_has_its_exit_code(error: errors.MagnetarError, code: int) -> None:
     assert exit_for(error) == code
+
+
+def test_every_error_has_a_code_that_belongs_to_its_exit_code() -> None:
+    kinds = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.MagnetarError)]
+    for kind in kinds:
+        error = kind("x")
+        assert code_for(error)[1] == str(exit_for(error).value), kind
+    assert len(set(CODES.values())) == len(CODES)
+
+
+def test_an_error_is_told_with_what_why_near_and_what_to_run(capsys: pytest.CaptureFixture[str]) -> None:
+    error = errors.TopicNotFound("no such topic", call="GET /x")
+    assert tell_error(error, near=["orders"], run="magnetar topic list") == Exit.NOT_FOUND
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines() == [
+        "magnetar: no such topic",
+        "  why: call=GET /x",
+        "  near: orders",
+        "  run: magnetar topic list",
+        "  code: E301",
+    ]

@@ -10,7 +10,7 @@ import pytest
 
 from magnetar import __version__
 from magnetar.cli.exits import Exit
-from magnetar.cli.main import main
+from magnetar.cli.main import examples, in_order, main
 
 
 def test_version_is_told_without_loading_anything_heavy() -> None:
@@ -42,6 +42,27 @@ def test_a_usage_mistake_says_what_and_what_to_run(
     assert said in shown.err
     assert "run: magnetar" in shown.err
     assert "Traceback" not in shown.err
+
+
+@pytest.mark.parametrize(
+    ("given", "ordered"),
+    [
+        (["topic", "list"], ["topic", "list"]),
+        (["topics", "list", "x"], ["topic", "list", "x"]),
+        (["-o", "json", "topic", "list", "x"], ["topic", "list", "-o", "json", "x"]),
+        (["--url=a", "-q", "topics", "list"], ["topic", "list", "--url=a", "-q"]),
+        (["--timeout", "3", "api", "GET", "/x"], ["api", "--timeout", "3", "GET", "/x"]),
+        (["-o", "json"], ["-o", "json"]),
+        (["--help"], ["--help"]),
+        ([], []),
+    ],
+)
+def test_options_before_the_noun_find_their_place(given: list[str], ordered: list[str]) -> None:
+    assert in_order(given) == ordered
+
+
+def test_examples_are_the_lines_a_docstring_shows() -> None:
+    assert examples("Text.\n\n    $ magnetar a b\n    $ other\n") == ["magnetar a b"]
 
 
 def test_a_data_folder_that_is_a_file_is_refused_before_anything_starts(

@@ -1,0 +1,159 @@
+"""The reference page of the command line, docs/CLI.md, rendered from the commands themselves: never edited by hand, and
+a test says so. `python -m magnetar.cli.reference > docs/CLI.md` writes it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+
+from magnetar.cli.exits import CODES, MEANINGS
+from magnetar.cli.main import NOUNS, SINGLE, build, examples
+from magnetar.cli.options import CHANGING, EVERYWHERE
+
+if TYPE_CHECKING:
+    import cyclopts
+    from cyclopts import Argument
+
+_HEAD = """# The command line
+
+`magnetar NOUN VERB [ARGUMENTS] [OPTIONS]`; nouns may be said in the plural, and options of every command may stand
+before the noun.
+
+- Standard output has data and nothing else; standard error has everything for people: steps, hints, errors.
+- `-o table` is a table on a terminal and plain aligned words in a pipe: no frames, no colours, exact numbers and UTC
+  times. `-o json` is the document that REST returns; `-o jsonl` has a line for each row. A change that REST answers
+  with nothing gives its steps.
+- A command that changes something has `--dry-run`, which asks all its questions and sends none of its changes. One
+  whose work cannot be taken back asks for the name on a terminal, and needs `--yes` where there is none.
+- An error says what happened, why, which names are near, what to run next, and a code of the table below.
+"""
+
+
+def page() -> str:
+    app = build("*")
+    parts = [_HEAD, _everywhere(app), _exit_codes(), _error_codes()]
+    for noun, text in NOUNS.items():
+        parts.append(f"\n## magnetar {noun}\n\n{text}\n")
+        verbs = import_module(f"magnetar.cli.{noun}").VERBS
+        parts += [_command(f"{noun} {verb}", function, app[noun][verb], "###") for verb, function in verbs.items()]
+    for name in SINGLE:
+        function = getattr(import_module(f"magnetar.cli.{name}"), name)
+        parts.append(_command(name, function, app[name], "##"))
+    return "".join(parts)
+
+
+def _command(name: str, function: Callable[..., Any], app: cyclopts.App, level: str) -> str:
+    described = inspect.getdoc(function) or ""
+    prose = re.split(r"\n(?:Parameters|Examples)\n-+\n", described)[0].strip()
+    prose = re.sub(r"\n\n(\$ magnetar .*\n?)+", "", prose)  # shown below
+    texts = _parameter_texts(described)
+    arguments = [one for one in app.assemble_argument_collection() if one.name != "*"]
+    own = [one for one in arguments if not _grouped(one, EVERYWHERE) and not _grouped(one, CHANGING)]
+    changing = [one for one in arguments if _grouped(one, CHANGING)]
+    usage = " ".join(["magnetar", name, *_usage(own)])
+    lines = [f"\n{level} magnetar {name}\n\n`{usage}`\n\n{prose}\n"]
+    lines.append(_table(own, texts))
+    if changing:
+        lines.append("\nIt changes something: " + ", ".join(f"`{one.name}`" for one in changing) + ".\n")
+    shown = examples(described)
+    if shown:
+        lines.append("\n```console\n" + "".join(f"$ {line}\n" for line in shown) + "```\n")
+    return "".join(lines)
+
+
+def _grouped(one: Argument, group: cyclopts.Group) -> bool:
+    groups: Any = one.parameter.group
+    return group in groups
+
+
+def _usage(arguments: list[Argument]) -> Iterator[str]:
+    for one in arguments:
+        if one.index is not None:
+            yield one.name if one.required else f"[{one.name}]"
+        elif one.required:
+            yield f"{one.name} {_kind(one)}"
+
+
+def _table(arguments: list[Argument], texts: dict[str, str]) -> str:
+    if not arguments:
+        return ""
+    rows = []
+    for one in arguments:
+        key = one.field_info.name if one.parameter.help is None else ""
+        text = one.parameter.help or texts.get(key, "")
+        names = " ".join(f"`{name}`" for name in one.names)
+        kind = _kind(one)
+        rows.append(f"| {names}{f' {kind}' if kind and one.index is None else ''} | {text}{_default(one)} |\n")
+    return "\n| | |\n|---|---|\n" + "".join(rows)
+
+
+def _kind(one: Argument) -> str:
+    hint = one.hint
+    if get_origin(hint) is Literal:
+        return " or ".join(f"`{choice}`" for choice in get_args(hint))
+    kinds = {str: "TEXT", int: "NUMBER", float: "NUMBER", bool: ""}
+    hints = [hint, *get_args(hint), *[part for one in get_args(hint) for part in get_args(one)]]
+    found = [kinds.get(kind) for kind in hints if kind in kinds]
+    return (found[0] if found else "FILE") or ""
+
+
+def _default(one: Argument) -> str:
+    default = one.field_info.default
+    if one.required or default is None or default is inspect.Parameter.empty or default is False or default == ():
+        return ""
+    return f" Default: `{str(default).lower() if isinstance(default, bool) else default}`."
+
+
+def _parameter_texts(described: str) -> dict[str, str]:
+    """Of a docstring: the name of each parameter, and what it says."""
+    found: dict[str, str] = {}
+    section = re.search(r"\nParameters\n-+\n(.*?)(?:\n\nExamples\n|\Z)", described, re.DOTALL)
+    name = ""
+    for line in (section[1] if section else "").splitlines():
+        if line and not line.startswith(" "):
+            name = line.strip()
+            found[name] = ""
+        elif line.strip():
+            found[name] = f"{found[name]} {line.strip()}".strip()
+    return found
+
+
+def _everywhere(app: cyclopts.App) -> str:
+    arguments = app["topic"]["delete"].assemble_argument_collection()
+    lines = ["\n## Options of every command\n\n| | environment | |\n|---|---|---|\n"]
+    for group in (EVERYWHERE, CHANGING):
+        for one in arguments:
+            if _grouped(one, group) and one.name != "*":
+                names, kind = " ".join(f"`{name}`" for name in one.names), _kind(one)
+                names = f"{names} {kind}".strip()
+                variables = ", ".join(f"`{name}`" for name in one.parameter.env_var or ())
+                only = ""
+                if group is CHANGING:
+                    lasting = one.name == "--yes"
+                    only = f" (Where {'the work cannot be taken back' if lasting else 'something is changed'}.)"
+                lines.append(f"| {names} | {variables} | {one.parameter.help}{only}{_default(one)} |\n")
+    return "".join(lines)
+
+
+def _exit_codes() -> str:
+    rows = "".join(f"| {code.value} | {text} |\n" for code, text in MEANINGS.items())
+    return f"\n## Exit codes\n\n| code | meaning |\n|---|---|\n{rows}"
+
+
+def _error_codes() -> str:
+    rows = []
+    for kind, code in sorted(CODES.items(), key=lambda pair: pair[1]):
+        again = {"NEVER": "no", "SAME": "yes, later", "REFRESH": "after looking again"}[kind.retry.name]
+        happened = "no" if kind.outcome.name == "DEFINITE" else "perhaps"
+        rows.append(f"| {code} | {kind.__name__} | {happened} | {again} |\n")
+    head = "| code | error | did it happen? | does it help to try again? |\n|---|---|---|---|\n"
+    return f"\n## Error codes\n\n{head}{''.join(rows)}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,72 @@
+"""Three forms of one answer: a document, lines, a table; and a table for pipes that a program can cut."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from magnetar.cli.cells import Lag, Rate, Size
+from magnetar.cli.output import Facts, Form, Output, Sheet, aligned, drawn
+
+SHEET = Sheet(("NAME", "LAG", "SIZE"), [("a", Lag(5), Size(2048)), ("longer", Lag(12), None)])
+
+
+def shown(form: Form, document: Any, *parts: Any, **options: Any) -> str:
+    stream = io.StringIO()
+    Output(form, stream=stream).show(document, *parts, **options)
+    return stream.getvalue()
+
+
+def test_plain_text_is_aligned_with_numbers_to_the_right() -> None:
+    assert list(aligned(SHEET)) == ["NAME    LAG  SIZE", "a         5  2048", "longer   12     -"]
+
+
+def test_a_table_that_is_empty_has_its_head() -> None:
+    assert list(aligned(Sheet(("A", "B"), []))) == ["A  B"]
+
+
+def test_facts_are_a_name_and_a_value_a_line() -> None:
+    assert list(aligned(Facts({"a": 1, "longer": None}))) == ["a       1", "longer  -"]
+
+
+def test_json_keeps_the_document_as_it_was_written() -> None:
+    raw = b'{"b":1.0,"a":[1e3,null],"big":12345678901234567890}'
+    text = shown("json", raw, SHEET)
+    assert json.loads(text) == json.loads(raw)
+    assert "12345678901234567890" in text
+    assert text.index('"b"') < text.index('"a"')
+
+
+def test_json_lines_cut_lists_and_take_other_rows_where_given() -> None:
+    assert shown("jsonl", b'["a", "b"]') == '"a"\n"b"\n'
+    assert shown("jsonl", {"a": 1}) == '{"a":1}\n'
+    assert shown("jsonl", {"a": 1}, lines=[{"x": 1}, {"x": 2}]) == '{"x":1}\n{"x":2}\n'
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [("table", "a\nb\n"), ("jsonl", '"a"\n"b"\n'), ("json", '[\n  "a",\n  "b"\n]\n')],
+)
+def test_rows_are_told_as_they_come(form: Form, text: str) -> None:
+    stream = io.StringIO()
+    Output(form, stream=stream).stream(iter(["a", "b"]))
+    assert stream.getvalue() == text
+
+
+def test_no_rows_are_still_a_document() -> None:
+    stream = io.StringIO()
+    Output("json", stream=stream).stream([])
+    assert stream.getvalue() == "[]\n"
+
+
+def test_people_are_spared_what_says_nothing_and_pipes_are_not() -> None:
+    sheet = Sheet(("NAME", "OUT"), [("a", Rate(0)), ("b", Rate(0))], optional=frozenset(("OUT",)))
+    assert [column.header for column in drawn(sheet.telling(), None).columns] == ["NAME"]
+    assert next(aligned(sheet)) == "NAME  OUT"
+    telling = Sheet(("NAME", "OUT"), [("a", Rate(0)), ("b", Rate(2))], optional=frozenset(("OUT",)))
+    assert len(drawn(telling.telling(), None).columns) == 2
+    facts = Facts({"a": 1, "b": None}, optional=frozenset(("b",)))
+    assert (list(facts.telling().values), len(list(aligned(facts)))) == (["a"], 2)

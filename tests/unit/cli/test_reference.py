@@ -1,0 +1,19 @@
+"""docs/CLI.md is what the commands say of themselves, today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from magnetar.cli.reference import page
+
+PAGE = Path(__file__).parents[3] / "docs" / "CLI.md"
+
+
+def test_the_page_is_fresh() -> None:
+    assert PAGE.read_text() == page(), "run python -m magnetar.cli.reference > docs/CLI.md"
+
+
+def test_every_option_is_explained() -> None:
+    for line in page().splitlines():
+        if line.startswith("| `"):
+            assert line.split("|")[-2].strip(" |"), line
