@@ -1,8 +1,9 @@
 """A TCP proxy that can cut: what lies between a stock client and its broker when a cable is pulled.
 
 It forwards bytes both ways and rewrites one thing: the broker's own port in lookup answers, so that clients come back
-through it (the two ports have the same number of digits, no length changes). Threads, because the stock client's own
-threads are on the other side; it refuses to be clever about frames.
+through it (the two ports have the same number of digits, no length changes). With `edit` it also hands every frame of
+the client to a function, which may say what the client has no option for. Threads, because the stock client's own
+threads are on the other side.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -18,8 +20,10 @@ ATTEMPTS_MAX = 200
 
 
 class Proxy:
-    def __init__(self, target_port: int) -> None:
+    def __init__(self, target_port: int, edit: Callable[[bytes], bytes] | None = None) -> None:
+        """`edit` gets each whole frame of the client, its size in front, and returns what goes on."""
         self._target = target_port
+        self._edit = edit
         self._lock = threading.Lock()
         self._links: list[tuple[socket.socket, socket.socket]] = []
         self._closed = False
@@ -82,12 +86,27 @@ class Proxy:
             threading.Thread(target=self._forward, args=(far, near, True), daemon=True).start()
 
     def _forward(self, source: socket.socket, sink: socket.socket, rewrite: bool) -> None:
+        held = b""
         try:
             while block := source.recv(BLOCK_BYTES):
-                sink.sendall(block.replace(self._told, self._tell) if rewrite else block)
+                if rewrite:
+                    block = block.replace(self._told, self._tell)
+                elif self._edit is not None:
+                    frames, held = _whole(held + block)
+                    block = b"".join(map(self._edit, frames))
+                sink.sendall(block)
         except OSError:
             pass
         _reset(sink)
+
+
+def _whole(data: bytes) -> tuple[list[bytes], bytes]:
+    """The frames that are complete, and the rest."""
+    frames = []
+    while len(data) >= 4 and len(data) >= (size := 4 + int.from_bytes(data[:4], "big")):
+        frames.append(data[:size])
+        data = data[size:]
+    return frames, data
 
 
 def _listen(like: int) -> socket.socket:
