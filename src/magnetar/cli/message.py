@@ -28,8 +28,7 @@ from magnetar.cli.places import place
 if TYPE_CHECKING:
     from magnetar.client.administration.peeked import Peeked
     from magnetar.client.client import Client
-    from magnetar.client.message import Message
-    from magnetar.wire.ids import MessageId
+    from magnetar.client.message import Message, MessageId
 
 STDIN_BYTES = 64 * 1024  # read at once, where so much is there
 
@@ -243,7 +242,7 @@ async def _read(common: Common, output: Output, topic: str, start: str, count: i
 @asynccontextmanager
 async def _reader(client: Any, topic: str, start: str) -> AsyncIterator[Any]:
     """At an id, a reader begins with that message; at a time, it seeks."""
-    from magnetar.wire.ids import MessageId
+    from magnetar.client.message import MessageId
 
     where = place(start, client.runtime.wall())
     if isinstance(where, int):

@@ -28,8 +28,8 @@ from magnetar.cli.output import Facts, Output, Sheet
 
 if TYPE_CHECKING:
     from magnetar.client.client import Client
+    from magnetar.client.message import MessageId
     from magnetar.client.producer import Producer
-    from magnetar.wire.ids import MessageId
 
 TOPIC = "persistent://public/default/perf"
 STAMP = struct.Struct(">d")  # when a message was sent, at its front

@@ -18,7 +18,7 @@ from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, De
 from magnetar.cli.output import Facts, Sheet
 from magnetar.cli.places import Place, place
 from magnetar.cli.session import Session
-from magnetar.cli.topic import subscription_sheet
+from magnetar.cli.statistics import read, subscription_sheet
 from magnetar.client.documents.stats import SubscriptionStats, TopicStats
 from magnetar.client.documents.topics import MessageId
 
@@ -264,11 +264,8 @@ def _about(session: Session, topic: str, name: str) -> None:
 
 def _stats(session: Session, topic: str) -> tuple[TopicStats, dict[str, Any]]:
     """The topic's statistics, and the part with subscriptions as REST gave it."""
-    full = str(topic_name(topic))
-    session.about(topic=full)
-    count = session.admin.topics.partitions(full).partitions
-    stats = session.admin.topics.partitioned_stats(full) if count else session.admin.topics.stats(full)
-    return stats, msgspec.json.decode(session.document).get("subscriptions", {})
+    found = read(session, topic)
+    return found.stats, msgspec.json.decode(found.document).get("subscriptions", {})
 
 
 def _one(session: Session, topic: str, name: str) -> tuple[SubscriptionStats, dict[str, Any]]:

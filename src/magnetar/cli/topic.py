@@ -7,7 +7,6 @@ in public/default. Partitions are shown under the topic they belong to.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Literal
 
@@ -15,15 +14,20 @@ import msgspec
 from cyclopts import Parameter, validators
 
 from magnetar.base.names import topic_name
-from magnetar.cli.cells import Cell, Lag, Moment, Rate, Size, pairs, size
+from magnetar.cli.cells import Cell, Moment, Size, pairs, size
 from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, Properties, flag, properties
 from magnetar.cli.output import Facts, Sheet
-from magnetar.cli.session import Session
-from magnetar.client.documents.stats import SubscriptionStats, TopicStats
+from magnetar.cli.statistics import (
+    internal_parts,
+    partition_sheet,
+    place_of,
+    producers,
+    read,
+    subscription_sheets,
+    traffic_facts,
+)
 
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
-SUBSCRIPTION_COLUMNS = ("SUBSCRIPTION", "TYPE", "CONSUMERS", "LAG", "UNACKED", "DELIVERED", "OUT", "LAST ACK")
-OPTIONAL = frozenset(("OUT", "LAST ACK"))  # not every broker measures them
 
 
 def list_(
@@ -112,31 +116,31 @@ def show(topic: str, /, *, common: Common = COMMON) -> None:
     $ magnetar topic show orders
     """
     with common.session() as session:
-        read = _read(session, topic)
-        broker = session.admin.topics.lookup(read.name)
+        found = read(session, topic)
+        broker = session.admin.topics.lookup(found.name)
         broker_document = session.document
-        own = session.admin.topics.properties(read.name) if read.name.startswith("persistent") else {}
-        stats = read.stats
+        own = session.admin.topics.properties(found.name) if found.name.startswith("persistent") else {}
+        stats = found.stats
         facts: dict[str, Cell] = {
-            "topic": read.name,
-            "partitions": read.partitions or None,
+            "topic": found.name,
+            "partitions": found.partitions or None,
             "broker": broker.brokerUrl or broker.nativeUrl,
             "created": Moment(stats.topicCreationTimeStamp),
             "last publish": Moment(stats.lastPublishTimeStamp),
-            "producers": _producers(stats),
+            "producers": producers(stats),
             "subscriptions": len(stats.subscriptions),
             "stored": Size(stats.storageSize),
             "properties": pairs(own),
         }
         document = {
-            "topic": read.name,
-            "partitions": read.partitions,
+            "topic": found.name,
+            "partitions": found.partitions,
             "broker": msgspec.Raw(broker_document),
             "properties": own,
-            "stats": msgspec.Raw(read.document),
+            "stats": msgspec.Raw(found.document),
         }
         optional = frozenset(("partitions", "created", "last publish", "properties"))
-        session.show(document, Facts(facts, optional=optional), *_subscriptions(stats))
+        session.show(document, Facts(facts, optional=optional), *subscription_sheets(stats))
 
 
 def delete(
@@ -160,12 +164,12 @@ def delete(
     $ magnetar topic delete orders --force --yes
     """
     with common.session(change) as session:
-        read = _read(session, topic)
-        stored, users = size(read.stats.storageSize), len(read.stats.subscriptions)
-        session.confirm(read.name, f"deletes {read.name} for good, {stored} and {users} subscriptions")
+        found = read(session, topic)
+        stored, users = size(found.stats.storageSize), len(found.stats.subscriptions)
+        session.confirm(found.name, f"deletes {found.name} for good, {stored} and {users} subscriptions")
         session.do(
-            f"delete {read.name}",
-            lambda: session.admin.topics.delete(read.name, partitioned=bool(read.partitions), force=force),
+            f"delete {found.name}",
+            lambda: session.admin.topics.delete(found.name, partitioned=bool(found.partitions), force=force),
         )
 
 
@@ -194,30 +198,19 @@ def stats(
     """
     with common.session() as session:
         if internal:
-            _show_internal(session, topic)
+            name = str(topic_name(topic))
+            session.about(topic=name)
+            internals = session.admin.topics.internal_stats(name)
+            session.show(session.document, *internal_parts(name, internals))
             return
-        read = _read(session, topic)
-        found = read.stats
-        facts: dict[str, Cell] = {
-            "in": Rate(found.msgRateIn),
-            "in bytes": Rate(found.msgThroughputIn, size=True),
-            "out": Rate(found.msgRateOut),
-            "out bytes": Rate(found.msgThroughputOut, size=True),
-            "messages in": found.msgInCounter,
-            "messages out": found.msgOutCounter,
-            "average size": Size(found.averageMsgSize),
-            "stored": Size(found.storageSize),
-            "backlog": Size(found.backlogSize),
-            "producers": _producers(found),
-        }
-        parts: list[Sheet | Facts] = [Facts(facts, title=read.name), *_subscriptions(found)]
-        if partitions and read.partitions:
-            parts.append(_by_partition(found))
+        found = read(session, topic)
+        parts: list[Sheet | Facts] = [traffic_facts(found), *subscription_sheets(found.stats)]
         lines = None
-        if partitions and isinstance(found.partitions, dict):
-            document = msgspec.json.decode(read.document)["partitions"]
-            lines = [{"topic": name, **one} for name, one in sorted(document.items(), key=lambda pair: _place(pair[0]))]
-        session.show(read.document, *parts, lines=lines)
+        if partitions and found.partitions:
+            parts.append(partition_sheet(found.stats))
+            document = msgspec.json.decode(found.document)["partitions"]
+            lines = [{"topic": name, **document[name]} for name in sorted(document, key=place_of)]
+        session.show(found.document, *parts, lines=lines)
 
 
 def terminate(topic: str, /, *, change: Destruction = DESTRUCTION, common: Common = COMMON) -> None:
@@ -233,10 +226,10 @@ def terminate(topic: str, /, *, change: Destruction = DESTRUCTION, common: Commo
     $ magnetar topic terminate orders --yes
     """
     with common.session(change) as session:
-        read = _read(session, topic)
-        session.confirm(read.name, f"ends {read.name} for good: nothing can be published to it again")
-        admin, name = session.admin.topics, read.name
-        if read.partitions:
+        found = read(session, topic)
+        session.confirm(found.name, f"ends {found.name} for good: nothing can be published to it again")
+        admin, name = session.admin.topics, found.name
+        if found.partitions:
             ends = session.do(f"terminate {name}", lambda: admin.terminate_partitions(name))
             if ends is not None:
                 rows: list[tuple[Cell, ...]] = [(index, f"{end.ledgerId}:{end.entryId}") for index, end in ends.items()]
@@ -303,90 +296,7 @@ VERBS = {
 }
 
 
-# A topic as it is read
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    name: str
-    partitions: int
-    stats: TopicStats
-    document: bytes  # the statistics as REST gave them
-
-
-def _read(session: Session, topic: str) -> Read:
-    """A topic that exists, partitioned or not, with its statistics."""
-    name = str(topic_name(topic))
-    session.about(topic=name)
-    count = session.admin.topics.partitions(name).partitions
-    found = session.admin.topics.partitioned_stats(name) if count else session.admin.topics.stats(name)
-    return Read(name, count, found, session.document)
-
-
-def _producers(stats: TopicStats) -> int:
-    if isinstance(stats.partitions, dict) and not stats.publishers:
-        return max((len(one.publishers) for one in stats.partitions.values()), default=0)
-    return len(stats.publishers)
-
-
-def _row(name: str, one: SubscriptionStats) -> tuple[Cell, ...]:
-    return (
-        name,
-        one.type if one.type != "None" else None,
-        len(one.consumers),
-        Lag(one.msgBacklog),
-        one.unackedMessages,
-        one.msgOutCounter,
-        Rate(one.msgRateOut),
-        Moment(one.lastAckedTimestamp),
-    )
-
-
-def _subscriptions(stats: TopicStats) -> list[Sheet]:
-    return [subscription_sheet(stats)] if stats.subscriptions else []
-
-
-def subscription_sheet(stats: TopicStats) -> Sheet:
-    rows = [_row(name, one) for name, one in sorted(stats.subscriptions.items())]
-    return Sheet(SUBSCRIPTION_COLUMNS, rows, optional=OPTIONAL)
-
-
-def _by_partition(stats: TopicStats) -> Sheet:
-    assert isinstance(stats.partitions, dict)
-    rows: list[tuple[Cell, ...]] = []
-    for name, one in sorted(stats.partitions.items(), key=lambda pair: _place(pair[0])):
-        lag = max((subscription.msgBacklog for subscription in one.subscriptions.values()), default=0)
-        rates = Rate(one.msgRateIn), Rate(one.msgRateOut)
-        rows.append((str(_place(name)), *rates, one.msgInCounter, Lag(lag), Size(one.storageSize)))
-    return Sheet(("PARTITION", "IN", "OUT", "MESSAGES IN", "LAG", "STORED"), rows)
-
-
-def _show_internal(session: Session, topic: str) -> None:
-    name = str(topic_name(topic))
-    session.about(topic=name)
-    found = session.admin.topics.internal_stats(name)
-    facts: dict[str, Cell] = {
-        "entries": found.numberOfEntries,
-        "size": Size(found.totalSize),
-        "last entry": found.lastConfirmedEntry or None,
-        "state": found.state or None,
-    }
-    ledgers = found.ledgers or []
-    ledger_rows = [(str(one.ledgerId), one.entries, Size(one.size)) for one in ledgers]
-    cursor_rows = [
-        (key, one.markDeletePosition or None, one.readPosition or None, one.totalNonContiguousDeletedMessagesRange)
-        for key, one in sorted(found.cursors.items())
-    ]
-    session.show(
-        session.document,
-        Facts(facts, title=name),
-        Sheet(("LEDGER", "ENTRIES", "SIZE"), ledger_rows),
-        Sheet(("CURSOR", "ACKNOWLEDGED TO", "READS AT", "HOLES"), cursor_rows),
-    )
-
-
-def _place(partition: str) -> int:
-    return topic_name(partition).partition_index
+# Names
 
 
 def _topics(names: Iterator[str]) -> Iterator[str]:
