@@ -111,10 +111,10 @@ async def filled_up(
     await swarm.subscribe_first()
     swarm.start()
     try:
-        await until(lambda: len(swarm.history.deliveries) > 50)
-        if start is not None:
-            start()
         async with asyncio.timeout(ENDED_S):
+            if start is not None:
+                await until(lambda: len(swarm.history.deliveries) > 50)
+                start()
             await until(lambda: broker.process is None or broker.process.poll() is not None)
         assert broker.stop() == 1
         assert said in broker.log(200)
