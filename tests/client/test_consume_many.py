@@ -93,9 +93,9 @@ def test_a_pattern_follows_its_namespace(broker, stock, namespace):
         stock.create_producer(f"persistent://{namespace}/log-1").send(b"before")
         stock.create_producer(f"persistent://{namespace}/other").send(b"other")
         pattern = re.compile(f"persistent://{namespace}/log-.*")
-        consumer = await client.subscribe(pattern, "s", initial_position=InitialPosition.EARLIEST)
+        consumer = await client.subscribe(pattern, "s", initial_position=InitialPosition.EARLIEST, discovery_s=1)
         assert [message.data for message in await take(consumer, 1)] == [b"before"]
-        stock.create_producer(f"persistent://{namespace}/log-2").send(b"new")  # the watch tells of it
+        stock.create_producer(f"persistent://{namespace}/log-2").send(b"new")
         assert [message.data for message in await take(consumer, 1)] == [b"new"]
         partitioned(broker, f"persistent://{namespace}/log-3", 2)
         producer = stock.create_producer(f"persistent://{namespace}/log-3", batching_enabled=False)

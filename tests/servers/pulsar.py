@@ -55,6 +55,7 @@ SETTINGS: dict[str, object] = {
     "dbStorage_writeCacheMaxSizeMb": 32,
     "dbStorage_readAheadCacheMaxSizeMb": 32,
     "dbStorage_rocksDB_blockCacheSize": 4194304,
+    "nettyMaxFrameSizeBytes": 5_253_120,  # as its own conf: the largest message and its metadata
     "journalSyncData": False,
     "journalMaxGroupWaitMSec": 1,
     "diskUsageThreshold": 0.99,

@@ -11,11 +11,11 @@ import asyncio
 import re
 from dataclasses import dataclass
 
-from magnetar.base.errors import MagnetarError, Misuse
+from magnetar.base.errors import MagnetarError, Misuse, Refused
 from magnetar.base.names import Domain, topic_name
 from magnetar.client.backoff import persist
 from magnetar.client.connection import Connection
-from magnetar.client.lookup import Lookup, Mode
+from magnetar.client.lookup import Lookup, Mode, Topics
 from magnetar.client.multi import Parts
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
@@ -67,6 +67,7 @@ class Discovery:
         self._pattern = pattern
         self._parts = parts
         self._discovery_s = discovery_s
+        self._sent = pattern.expression  # "": this broker does not take it (they bound its length)
         self._hash = ""
         self._owner = Owner("client.pattern", self._failed)
         self._changed = asyncio.Event()
@@ -104,16 +105,28 @@ class Discovery:
     async def _ask(self, timeout_s: float) -> set[str] | None:
         """The topics that match, None: the same as the last time."""
         pattern = self._pattern
-        told = await persist(
-            self._lookup.pool.runtime,
-            timeout_s,
-            lambda: self._lookup.topics(pattern.namespace, pattern.mode, pattern=pattern.expression, hash=self._hash),
-            what="topics of namespace",
-        )
+        try:
+            told = await self._list(timeout_s)
+        except Refused as error:
+            if not self._sent:
+                raise
+            log.info("pattern not taken", pattern=pattern.expression, why=error, do="match it here")
+            self._sent = self._hash = ""
+            told = await self._list(timeout_s)
         if not told.changed:
             return None
         self._hash = told.hash
         return pattern.matching(told.names)
+
+    async def _list(self, timeout_s: float) -> Topics:
+        return await persist(
+            self._lookup.pool.runtime,
+            timeout_s,
+            lambda: self._lookup.topics(
+                self._pattern.namespace, self._pattern.mode, pattern=self._sent, hash=self._hash
+            ),
+            what="topics of namespace",
+        )
 
     async def _follow(self) -> None:
         while True:
@@ -134,8 +147,8 @@ class Discovery:
         if self._watched is not None and not self._watched.closed:
             return
         self._watched = None
-        if self._pattern.mode != "PERSISTENT":
-            return  # brokers watch the topics they keep
+        if self._pattern.mode != "PERSISTENT" or not self._sent:
+            return  # brokers watch the topics they keep, by patterns they take
         try:
             connection = await self._lookup.service()
             if not connection.features.supports_topic_watchers:

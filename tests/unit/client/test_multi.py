@@ -170,3 +170,15 @@ def test_a_partition_that_could_not_be_attached_is_attached_at_the_next_look():
         assert len(set(world.broker.topic_of.values())) == 3
 
     run(body)
+
+
+def test_a_pattern_the_broker_does_not_take_is_matched_here():
+    async def body(world: World):
+        world.broker.topics = ["persistent://public/default/a1", "persistent://public/default/b1"]
+        world.broker.refuse[K.GET_TOPICS_OF_NAMESPACE] = [(22, "too long")]
+        await world.consumer(re.compile("public/default/a.*"))
+        assert names(world) == {"a1"}
+        assert [said.topics_pattern for said in world.broker.said(K.GET_TOPICS_OF_NAMESPACE)][1:] == [""]
+        assert world.broker.said(K.WATCH_TOPIC_LIST) == []
+
+    run(body)
