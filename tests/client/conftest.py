@@ -1,7 +1,7 @@
 """One server process for the whole suite; our client beside the stock one, a topic of its own for every test.
 
-Every case that asks for `broker` or `start` runs on our own broker and, in `make test-all`, on a real Apache Pulsar too:
-our client has to be right on both.
+Every case that asks for `broker` or `start` runs on our own broker and, in `make test-all`, on a real Apache Pulsar
+too: our client has to be right on both.
 """
 
 from __future__ import annotations
