@@ -22,10 +22,6 @@ class Two(Record):
     c = String(default="none", required_default=True)
 
 
-def version(number: int) -> bytes:
-    return number.to_bytes(8, "big")
-
-
 def test_strings_pass(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", schema=StringSchema())
     producer = client.create_producer(topic, schema=StringSchema())
@@ -49,7 +45,7 @@ def test_the_first_version_is_zero_and_the_same_schema_gets_it_again(client: pul
         producer = client.create_producer(topic, schema=AvroSchema(One))
         producer.send(One(a="x", b=1))
         producer.close()
-    assert [message.schema_version() for message in take(consumer, 2)] == [version(0).decode("latin-1")] * 2 or True
+    assert [message._message.schema_version() for message in take(consumer, 2)] == ["\0" * 8] * 2
 
 
 def test_readers_resolve_the_version_a_message_was_written_with(
