@@ -13,7 +13,7 @@ class Reason(msgspec.Struct, frozen=True):
 
 class LeaderBroker(msgspec.Struct, frozen=True):
     serviceUrl: str
-    brokerId: str
+    brokerId: str = ""
 
 
 class OwnedNamespace(msgspec.Struct, frozen=True):

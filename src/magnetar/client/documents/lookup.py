@@ -6,10 +6,10 @@ import msgspec
 
 
 class LookupData(msgspec.Struct, frozen=True):
-    brokerId: str
-    brokerUrl: str
-    httpUrl: str
-    nativeUrl: str
+    brokerId: str = ""  # released Pulsar does not say it
+    brokerUrl: str = ""
+    httpUrl: str = ""
+    nativeUrl: str = ""
     brokerUrlTls: str = ""
     httpUrlTls: str = ""
     brokerUrlSsl: str = ""

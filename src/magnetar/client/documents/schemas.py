@@ -15,8 +15,8 @@ class SchemaInfo(msgspec.Struct, frozen=True):
     version: int
     type: str
     timestamp: int
-    data: str
-    properties: dict[str, str]
+    data: str = ""
+    properties: dict[str, str] = {}
 
 
 class AllSchemas(msgspec.Struct, frozen=True):

@@ -15,17 +15,17 @@ NEVER = "1970-01-01T00:00:00Z"
 
 
 class PublisherStats(msgspec.Struct, kw_only=True):
-    accessMode: str
+    accessMode: str = "Shared"
     msgRateIn: float = 0.0
     msgThroughputIn: float = 0.0
     averageMsgSize: float = 0.0
     chunkedMessageRate: float = 0.0
-    producerId: int
+    producerId: int = 0
     supportsPartialProducer: bool = False
-    producerName: str
-    address: str
-    connectedSince: str
-    clientVersion: str
+    producerName: str = ""
+    address: str = ""
+    connectedSince: str = ""
+    clientVersion: str = ""
     metadata: dict[str, str] = {}
     msgDropRate: float | UnsetType = UNSET  # non-persistent topics only
 
@@ -38,7 +38,7 @@ class ConsumerStats(msgspec.Struct, kw_only=True):
     msgRateRedeliver: float = 0.0
     messageAckRate: float = 0.0
     chunkedMessageRate: float = 0.0
-    consumerName: str
+    consumerName: str = ""
     availablePermits: int = 0
     unackedMessages: int = 0
     avgMessagesPerEntry: int = 0
@@ -46,9 +46,9 @@ class ConsumerStats(msgspec.Struct, kw_only=True):
     drainingHashesCount: int = 0
     drainingHashesClearedTotal: int = 0
     drainingHashesUnackedMessages: int = 0
-    address: str
-    connectedSince: str
-    clientVersion: str
+    address: str = ""
+    connectedSince: str = ""
+    clientVersion: str = ""
     lastAckedTimestamp: int = 0
     lastConsumedTimestamp: int = 0
     firstMessagesSentTimestamp: int = 0
