@@ -141,6 +141,7 @@ ORPHAN_SWEEP_S = 3_600.0  # how often orphans are looked for when none is suspec
 
 # Clients
 CLIENT_CONNECT_S = 10.0  # TCP and CONNECTED, as stock clients: a host that does not answer is tried again
+CLIENT_CLOSE_S = 5.0  # for the last bytes to leave when a client closes: then the connection is cut
 CLIENT_OPERATION_S = 30.0  # any request of a client, and the first attach of a producer or consumer
 CLIENT_BACKOFF_S_MIN, CLIENT_BACKOFF_S_MAX = 0.1, 60.0  # attaching again, doubling, as stock clients
 CLIENT_FRAME_BYTES_MAX = 128 * 1024 * 1024  # one inbound frame: topic lists of large namespaces; more is nonsense

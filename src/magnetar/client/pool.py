@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from magnetar.base.errors import Closed, MagnetarError, NotReady
-from magnetar.base.limits import CLIENT_CONNECT_S
+from magnetar.base.limits import CLIENT_CLOSE_S, CLIENT_CONNECT_S
 from magnetar.client.address import address
 from magnetar.client.connection import Connection
 from magnetar.observe.log import get
@@ -19,10 +19,13 @@ log = get("client.pool")
 
 
 class Pool:
-    def __init__(self, runtime: Runtime, *, connect_s: float = CLIENT_CONNECT_S) -> None:
+    def __init__(
+        self, runtime: Runtime, *, connect_s: float = CLIENT_CONNECT_S, close_s: float = CLIENT_CLOSE_S
+    ) -> None:
         self.runtime = runtime
         self.closed = False
         self._connect_s = connect_s
+        self._close_s = close_s
         self._owner = Owner("client.pool", self._failed)
         self._open: dict[tuple[str, str], Connection] = {}
         self._opening: dict[tuple[str, str], asyncio.Task[Connection]] = {}
@@ -61,8 +64,13 @@ class Pool:
         for connection in connections:
             connection.close()
         await self._owner.close()
-        for connection in connections:
-            await connection.wait_closed()
+        try:
+            async with asyncio.timeout(self._close_s):
+                for connection in connections:
+                    await connection.wait_closed()
+        except TimeoutError:  # a peer that does not read: what is left for it goes nowhere
+            for connection in connections:
+                connection.abort(Closed("the client is closed"))
 
     async def _connect(self, url: str, proxied: str) -> Connection:
         where = address(url)

@@ -1,0 +1,66 @@
+"""What a type checker sees of the public client: values keep their type from schema to message, mistakes are named."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+GIVEN = """
+from dataclasses import dataclass
+from typing import assert_type
+
+import magnetar
+from magnetar import aio
+
+
+@dataclass
+class Order:
+    id: int
+
+
+async def awaited() -> None:
+    async with aio.Client("pulsar://localhost:6650") as client:
+        plain = await client.create_producer("t")
+        assert_type(plain, aio.Producer[bytes])
+        orders = await client.create_producer("t", schema=magnetar.Json(Order), chunking=True)
+        assert_type(orders, aio.Producer[Order])
+        assert_type(await orders.send(Order(1), key="k"), magnetar.MessageId)
+        consumer = await client.subscribe("t", "s", schema=magnetar.Json(Order))
+        assert_type(await consumer.receive(), magnetar.Message[Order])
+        async for message in consumer:
+            assert_type(message.value, Order)
+        reader = await client.create_reader("t", schema=magnetar.String())
+        assert_type((await reader.receive()).value, str)
+        table = await client.create_table_view("t", schema=magnetar.String())
+        assert_type(table["k"], str)
+        await orders.send("an order")  # wrong
+        await plain.send(b"", keys="k")  # wrong
+
+
+def blocking() -> None:
+    with magnetar.Client("pulsar://localhost:6650") as client:
+        texts = client.create_producer("t", schema=magnetar.String())
+        assert_type(texts, magnetar.Producer[str])
+        assert_type(texts.send("x", properties={"a": "b"}), magnetar.MessageId)
+        for message in client.subscribe(["a", "b"], "s"):
+            assert_type(message.data, bytes)
+            assert_type(message.value, bytes)
+        texts.send(b"bytes")  # wrong
+        client.subscribe("t", "s", queue=3)  # wrong
+"""
+
+
+def test_values_keep_their_type_and_mistakes_are_named(tmp_path: Path) -> None:
+    given = tmp_path / "given.py"
+    given.write_text(GIVEN)
+    found = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", str(given)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    wrong = [number for number, line in enumerate(GIVEN.splitlines(), start=1) if line.endswith("# wrong")]
+    errors = {int(line.split(":")[1]) for line in found.stdout.splitlines() if ": error:" in line}
+    assert sorted(errors) == wrong, found.stdout
