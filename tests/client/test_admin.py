@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import pytest
 
@@ -291,6 +292,21 @@ def test_the_awaiting_face_says_the_same(broker: Server, namespace: str) -> None
                 await admin.topics.stats(f"persistent://{namespace}/none")
 
     asyncio.run(body())
+
+
+def test_a_forked_child_uses_connections_of_its_own(admin: Admin) -> None:
+    with admin:
+        names = admin.tenants.names()
+        for _ in range(3):
+            child = os.fork()
+            if child == 0:
+                right = False
+                try:
+                    right = admin.tenants.names() == names
+                finally:
+                    os._exit(0 if right else 1)
+            assert os.waitpid(child, 0)[1] == 0
+            assert admin.tenants.names() == names
 
 
 def test_nobody_there_is_not_ready() -> None:
