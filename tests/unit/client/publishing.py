@@ -1,0 +1,69 @@
+"""A publisher beside a scripted broker, keeping what its messages were told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from magnetar.base.errors import MagnetarError
+from magnetar.client.budget import Budget
+from magnetar.client.outgoing import Fields
+from magnetar.client.producing import Opening
+from magnetar.client.publisher import Publisher
+from magnetar.wire import message
+from magnetar.wire.ids import MessageId
+from magnetar.wire.proto import pb
+from tests.unit.client.world import Broker, Sent, a_broker, a_lookup
+
+K = pb.BaseCommand
+TOPIC = "persistent://public/default/t"
+
+
+class World:
+    def __init__(self, broker: Broker, publisher: Publisher, budget: Budget) -> None:
+        self.broker = broker
+        self.publisher = publisher
+        self.budget = budget
+        self.told: list[tuple[bytes, MessageId | None, MagnetarError | None]] = []
+
+    def add(self, payload: bytes, **said: Any) -> None:
+        fields = None
+        if said:
+            fields = Fields()
+            for name, value in said.items():
+                setattr(fields, name, value)
+        assert self.budget.take(len(payload))
+        self.publisher.add(payload, fields, lambda found, error: self.told.append((payload, found, error)))
+
+    def stored(self) -> list[bytes]:
+        return [payload for payload, found, _ in self.told if found is not None]
+
+    def failed(self) -> list[tuple[bytes, type[MagnetarError]]]:
+        return [(payload, type(error)) for payload, _, error in self.told if error is not None]
+
+
+@asynccontextmanager
+async def a_world(*, receipts: bool = True, **opening: Any) -> AsyncIterator[World]:
+    opening.setdefault("batching", None)
+    opening.setdefault("operation_timeout_s", 5.0)
+    async with a_broker() as broker, a_lookup(broker) as lookup:
+        broker.receipts = receipts
+        budget = Budget()
+        publisher = Publisher(lookup, TOPIC, Opening(**opening), budget)
+        await publisher.start()
+        world = World(broker, publisher, budget)
+        yield world
+        if publisher.error is None:
+            await publisher.close(flush=False)
+        assert (budget.bytes, budget.messages) == (0, 0), "room was not given back"
+
+
+def payloads(sent: list[Sent]) -> list[bytes]:
+    return [message.open_entry(one.entry).payload for one in sent]
+
+
+async def flushed(world: World) -> None:
+    async with asyncio.timeout(10):
+        await world.publisher.flush()
