@@ -14,10 +14,9 @@ from magnetar.base.errors import ConsumerBusy, Sealed
 from magnetar.client.client import Client
 from magnetar.client.consumer import Consumer
 from magnetar.client.message import Message, MessageId
-from magnetar.client.nacks import NackBackoff
 from magnetar.client.receive import NoMessage
 from magnetar.client.schemas import STRING
-from magnetar.client.subscribing import DeadLetters, InitialPosition, KeyShared, SubscriptionType
+from magnetar.client.subscribing import InitialPosition, KeyShared, SubscriptionType
 from tests.servers.standalone import Standalone
 
 EARLIEST = InitialPosition.EARLIEST
@@ -272,96 +271,6 @@ def test_parts_of_a_batch_stay_acknowledged_across_consumers(start, topic):
         again = await client.subscribe(topic, "s", type=SHARED, ack_batch_index=True)
         assert [message.data for message in await take(again, 5)] == [b"m1", b"m3", b"m5", b"m7", b"m9"]
         await nothing(again)
-
-    run(broker, body)
-
-
-def test_a_refused_message_comes_again_and_is_buried_in_the_end(broker, stock, topic):
-    async def body(client):
-        dead = stock.subscribe(f"{topic}-s-DLQ", "look", initial_position=pulsar.InitialPosition.Earliest)
-        consumer = await client.subscribe(
-            topic, "s", type=SHARED, nack=NackBackoff(0.05, 0.1), dead_letters=DeadLetters(redeliveries_max=2)
-        )
-        stock.create_producer(topic, batching_enabled=False).send(b"bad", partition_key="k", properties={"p": "1"})
-        counts = []
-        for _ in range(3):
-            [message] = await take(consumer, 1, ack=False)
-            counts.append(message.redelivery_count)
-            await consumer.negative_acknowledge(message)
-        assert counts == [0, 1, 2]
-        letter = await asyncio.to_thread(dead.receive, 10_000)
-        assert (letter.data(), letter.partition_key(), letter.properties()["p"]) == (b"bad", "k", "1")
-        assert letter.properties()["REAL_TOPIC"] == topic
-        await nothing(consumer)
-        await consumer.close()
-        await nothing(await client.subscribe(topic, "s", type=SHARED))
-        dead.close()
-
-    run(broker, body)
-
-
-def test_a_message_put_off_comes_back_through_the_retry_topic(broker, topic):
-    async def body(client):
-        consumer = await client.subscribe(
-            topic, "s", type=SHARED, retry=True, dead_letters=DeadLetters(redeliveries_max=3), initial_position=EARLIEST
-        )
-        producer = await client.create_producer(topic)
-        await producer.send(b"later")
-        [message] = await take(consumer, 1, ack=False)
-        await consumer.reconsume_later(message, 0.2, properties={"why": "busy"})
-        [again] = await take(consumer, 1)
-        assert (again.data, again.topic) == (b"later", f"{topic}-s-RETRY")
-        assert (again.properties["RECONSUMETIMES"], again.properties["why"]) == ("1", "busy")
-        assert again.properties["REAL_TOPIC"] == topic
-
-    run(broker, body)
-
-
-def test_what_is_not_acknowledged_in_time_comes_again(broker, stock, topic):
-    async def body(client):
-        consumer = await client.subscribe(topic, "s", type=SHARED, ack_timeout_s=0.3)
-        stock.create_producer(topic).send(b"x")
-        assert [message.redelivery_count for message in await take(consumer, 2, ack=False)] == [0, 1]
-
-    run(broker, body)
-
-
-def test_seeks_by_id_and_by_time(broker, stock, topic):
-    async def body(client):
-        consumer = await client.subscribe(topic, "s")
-        producer = stock.create_producer(topic, batching_enabled=False)
-        send(producer, 5)
-        await asyncio.sleep(0.05)
-        middle = round(time.time() * 1000)
-        await asyncio.sleep(0.05)
-        for number in range(5, 10):
-            producer.send(b"m%d" % number)
-        taken = await take(consumer, 10)
-        await consumer.seek(taken[3].id)
-        assert [message.data for message in await take(consumer, 6)] == [b"m%d" % number for number in range(4, 10)]
-        await consumer.seek(taken[3].id, inclusive=True)
-        assert (await take(consumer, 1))[0].data == b"m3"
-        await consumer.seek(middle)
-        assert (await take(consumer, 1))[0].data == b"m5"
-        await consumer.seek(MessageId.EARLIEST)
-        assert (await take(consumer, 1))[0].data == b"m0"
-        await consumer.seek(MessageId.LATEST)
-        await nothing(consumer)
-        assert await consumer.last_message_id() == taken[-1].id
-
-    run(broker, body)
-
-
-def test_a_seek_into_a_batch_of_the_stock_client(broker, stock, topic):
-    async def body(client):
-        consumer = await client.subscribe(topic, "s")
-        send(stock.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=500), 10)
-        taken = await take(consumer, 10)
-        assert taken[0].id.batch_size == 10
-        await consumer.seek(taken[6].id)
-        assert [message.data for message in await take(consumer, 3)] == [b"m7", b"m8", b"m9"]
-        await consumer.close()
-        await nothing(await client.subscribe(topic, "s"))  # all of the batch is acknowledged, hidden ones too
 
     run(broker, body)
 
