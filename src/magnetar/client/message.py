@@ -104,12 +104,15 @@ class Message(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The data decoded through the consumer's schema, once; what the schema raises is raised here."""
+        """The data decoded through the consumer's schema, once; what the schema raises is raised here. A null value
+        (`is_null`) is None, whatever the schema.
+        """
         try:
             return self._value
         except AttributeError:  # not asked for yet
             pass
-        self._value: T = self._delivery.schema.decode(self.data)
+        absent: Any = None
+        self._value: T = self._delivery.schema.decode(self.data) if self.data or not self.is_null else absent
         return self._value
 
     @property

@@ -88,6 +88,13 @@ def test_fields_of_a_single_message_are_read_when_asked_for():
     assert message.id.topic == "persistent://public/default/t"
 
 
+def test_a_null_value_is_none_and_an_empty_one_is_not():
+    [null] = opened(single(b"", null_value=True), schema=STRING)
+    [empty] = opened(single(b""), schema=STRING)
+    assert (null.value, null.is_null) == (None, True)
+    assert (empty.value, empty.is_null) == ("", False)
+
+
 def test_a_key_marked_as_base64_by_mistake_is_its_text():
     [message] = opened(single(b"x", partition_key="not base64!", partition_key_b64_encoded=True))
     assert message.key_bytes == b"not base64!"
