@@ -253,12 +253,15 @@ def test_access_modes(broker, topic):
         await first.close()
         second = await asyncio.wait_for(waiting, 15)
         await second.send(b"second")
-        third = await client.create_producer(topic, access_mode=AccessMode.EXCLUSIVE_WITH_FENCING)
+        await second.close()  # fenced, a real Pulsar would let it wait again
+        third = await client.create_producer(topic, access_mode=AccessMode.EXCLUSIVE)
         await third.send(b"third")
+        fourth = await client.create_producer(topic, access_mode=AccessMode.EXCLUSIVE_WITH_FENCING)
+        await fourth.send(b"fourth")
         with pytest.raises((Fenced, ConnectionLost)):
-            await second.send(b"fenced")  # refused, or written behind a close that was on its way
+            await third.send(b"fenced")  # refused, or written behind a close that was on its way
         with pytest.raises(Fenced):
-            await second.send(b"fenced")
+            await third.send(b"fenced")
 
     run(broker, body)
 
