@@ -15,7 +15,7 @@ PYTEST := $(PY) -m pytest
 
 # Parallel suites share nothing but processors; serial ones start brokers and count what they see.
 PARALLEL := $(wildcard tests/tidy tests/unit tests/contract)
-SERIAL := $(wildcard tests/sim tests/process tests/compat tests/testing tests/examples tests/cli)
+SERIAL := $(wildcard tests/sim tests/process tests/compat tests/client tests/testing tests/examples tests/cli)
 FUZZ := $(wildcard tests/fuzz)
 CODE := $(wildcard src tests simulation benchmarks examples)
 

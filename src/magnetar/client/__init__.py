@@ -1,4 +1,7 @@
-"""The public client's room. Today it holds `documents/`, the bodies of REST calls, which the broker's REST server and
-the typed admin client share. It refuses to know anything of the broker: it stands on base, layout, wire, runtime and
-observe alone.
+"""The public client: producers, consumers, readers and table views over asyncio, blocking faces over the same (`sync/`),
+the typed admin client (`admin`, `administration/`), and `documents/`, the bodies of REST calls that broker and admin
+client share.
+
+Users come in through `magnetar` and `magnetar.aio`. It refuses to know anything of the broker: it stands on base,
+layout, wire, runtime and observe alone, and trusts nothing a broker sends before `wire` has read it.
 """
