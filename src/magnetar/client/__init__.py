@@ -1,6 +1,5 @@
-"""The public client: producers, consumers, readers and table views over asyncio, blocking faces over the same (`sync/`),
-the typed admin client (`admin`, `administration/`), and `documents/`, the bodies of REST calls that broker and admin
-client share.
+"""The public client: producers, consumers, readers and table views over asyncio, blocking faces over them (`sync/`), the
+typed admin client (`admin`, `administration/`), and `documents/`, the bodies of REST calls that it shares with brokers.
 
 Users come in through `magnetar` and `magnetar.aio`. It refuses to know anything of the broker: it stands on base,
 layout, wire, runtime and observe alone, and trusts nothing a broker sends before `wire` has read it.
