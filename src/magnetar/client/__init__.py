@@ -1,4 +1,4 @@
-"""The public client: producers, consumers, readers and table views over asyncio, blocking faces over them (`sync/`), the
+"""The public client: producers, consumers, readers and table views over asyncio, blocking faces (`sync`), the
 typed admin client (`admin`, `administration/`), and `documents/`, the bodies of REST calls that it shares with brokers.
 
 Users come in through `magnetar` and `magnetar.aio`. It refuses to know anything of the broker: it stands on base,
