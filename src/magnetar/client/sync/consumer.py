@@ -39,11 +39,11 @@ class Consumer(Face[AsyncConsumer[Any]], Generic[T]):
     def receive(self, timeout_s: float | None = None) -> Message[T]:
         """The next message; `NoMessage` if none came in time."""
         self.core()
-        try:
-            return self._taken.popleft()
-        except IndexError:
-            self._taken.extend(self._run(lambda made: self._fetch(made, timeout_s)))
-            return self._taken.popleft()
+        while True:
+            try:
+                return self._taken.popleft()
+            except IndexError:  # also where another thread was faster
+                self._run(lambda made: self._fetch(made, timeout_s))
 
     def receive_batch(
         self,
@@ -176,12 +176,17 @@ class Consumer(Face[AsyncConsumer[Any]], Generic[T]):
 
     # On the loop
 
-    async def _fetch(self, made: AsyncConsumer[Any], timeout_s: float | None) -> list[Message[Any]]:
-        if made.asked.ack_timeout_s <= 0:  # else the clock of each message starts when it is handed out
-            found = await made.receive_batch(CLIENT_TAKEN_MESSAGES_MAX, timeout_s=0.0)
-            if found:
-                return found
-        return [await made.receive(timeout_s)]
+    async def _fetch(self, made: AsyncConsumer[Any], timeout_s: float | None) -> None:
+        """What is taken is kept here at once: a thread interrupted while it waits loses nothing."""
+        taken = self._taken
+        if made.asked.ack_timeout_s > 0:  # the clock of each message starts when it is handed out
+            taken.append(await made.receive(timeout_s))
+            return
+        found = await made.receive_batch(CLIENT_TAKEN_MESSAGES_MAX, timeout_s=0.0)
+        if not found:
+            taken.append(await made.receive(timeout_s))
+            found = await made.receive_batch(CLIENT_TAKEN_MESSAGES_MAX, timeout_s=0.0)  # the others of its entry
+        taken.extend(found)
 
     async def _after_acks(self, call: Any) -> Any:
         self._acknowledge_all()
@@ -210,11 +215,11 @@ class Reader(Face[AsyncReader[Any]], Generic[T]):
     def receive(self, timeout_s: float | None = None) -> Message[T]:
         """The next message; `NoMessage` if none came in time."""
         self.core()
-        try:
-            return self._taken.popleft()
-        except IndexError:
-            self._taken.extend(self._run(lambda made: self._fetch(made, timeout_s)))
-            return self._taken.popleft()
+        while True:
+            try:
+                return self._taken.popleft()
+            except IndexError:  # also where another thread was faster
+                self._run(lambda made: self._fetch(made, timeout_s))
 
     def receive_batch(
         self, messages_max: int = BATCH_MESSAGES_MAX, *, timeout_s: float = BATCH_WAIT_S
@@ -269,9 +274,13 @@ class Reader(Face[AsyncReader[Any]], Generic[T]):
     ) -> None:
         self.close()
 
-    async def _fetch(self, made: AsyncReader[Any], timeout_s: float | None) -> list[Message[Any]]:
+    async def _fetch(self, made: AsyncReader[Any], timeout_s: float | None) -> None:
+        taken = self._taken
         found = await made.receive_batch(CLIENT_TAKEN_MESSAGES_MAX, timeout_s=0.0)
-        return found or [await made.receive(timeout_s)]
+        if not found:
+            taken.append(await made.receive(timeout_s))
+            found = await made.receive_batch(CLIENT_TAKEN_MESSAGES_MAX, timeout_s=0.0)
+        taken.extend(found)
 
 
 class TableView(Face[AsyncTableView[Any]], Mapping[str, T], Generic[T]):
