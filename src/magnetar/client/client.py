@@ -19,13 +19,20 @@ from magnetar.client.budget import Budget
 from magnetar.client.consumer import Consumer, Listener, OnActive
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import MessageId
-from magnetar.client.options import ConsumerOptions, ProducerOptions, ReaderOptions, opening_of, reading_of
+from magnetar.client.options import (
+    ConsumerOptions,
+    ProducerOptions,
+    ReaderOptions,
+    opening_of,
+    reading_of,
+    subscribing_of,
+)
 from magnetar.client.pool import Pool
 from magnetar.client.producer import Producer
 from magnetar.client.reader import Reader
 from magnetar.client.router import Router
 from magnetar.client.schemas import BYTES, Schema
-from magnetar.client.subscribing import Subscribing, Topics
+from magnetar.client.subscribing import Topics
 from magnetar.client.tableview import TableView
 from magnetar.observe.log import get
 from magnetar.runtime.real import RealRuntime
@@ -131,7 +138,7 @@ class Client:
         consumer: Consumer[Any] = Consumer(
             self.lookup,
             topics,
-            Subscribing(subscription, **options),
+            subscribing_of(subscription, options),
             schema=schema,
             make_outbox=self._outbox,
             listener=listener,

@@ -6,6 +6,8 @@ methods, the same for the asyncio and the blocking client. What each means is sa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
+from enum import Enum
 from typing import Any, TypedDict
 
 from magnetar.base.errors import Misuse
@@ -77,7 +79,30 @@ class ReaderOptions(TypedDict, total=False):
     chunked_expire_s: float
 
 
+_MEMBERS: dict[str, type[Enum]] = {
+    "access_mode": AccessMode,
+    "compression": Compression,
+    "initial_position": InitialPosition,
+    "type": SubscriptionType,
+}
+
+
+def check_options(options: Mapping[str, object], table: type, what: str) -> None:
+    """Misuse: an option that there is not, or a word where a member is meant. Type checkers see both; not everybody
+    has one.
+    """
+    for name, value in options.items():
+        if name not in table.__annotations__:
+            near = get_close_matches(name, table.__annotations__, 1)
+            raise Misuse(f"{what} has no option {name}" + (f": did you mean {near[0]}?" if near else ""))
+        members = _MEMBERS.get(name)
+        if members is not None and not isinstance(value, members):
+            choices = ", ".join(str(member) for member in members)
+            raise Misuse(f"{name} is one of {choices}", given=repr(value))
+
+
 def opening_of(topic: str, schema: Schema[Any], options: ProducerOptions, operation_timeout_s: float) -> Opening:
+    check_options(options, ProducerOptions, "a producer")
     if options.get("chunking") and not topic_name(topic).is_persistent:
         raise Misuse("chunks need a persistent topic", topic=topic)
     return Opening(
@@ -95,8 +120,16 @@ def opening_of(topic: str, schema: Schema[Any], options: ProducerOptions, operat
     )
 
 
+def subscribing_of(subscription: str, options: ConsumerOptions) -> Subscribing:
+    check_options(options, ConsumerOptions, "a consumer")
+    return Subscribing(subscription, **options)
+
+
 def reading_of(start: MessageId, options: ReaderOptions, unique: str) -> Subscribing:
     """A reader's subscription lives no longer than itself, under a name of its own."""
+    check_options(options, ReaderOptions, "a reader")
+    if not isinstance(start, MessageId):
+        raise Misuse("a reader starts at a MessageId: MessageId.EARLIEST, MessageId.LATEST or one of a message")
     asked: dict[str, Any] = dict(options)
     asked.setdefault("subscription", f"reader-{unique}")
     return Subscribing(durable=False, start=start, **asked)

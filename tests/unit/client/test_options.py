@@ -1,0 +1,51 @@
+"""What a person writes who has no type checker: refused with the names there are, before anything is sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import Misuse
+from magnetar.client.message import MessageId
+from magnetar.client.options import opening_of, reading_of, subscribing_of
+from magnetar.client.producer import AccessMode
+from magnetar.client.schemas import BYTES
+from magnetar.client.subscribing import SubscriptionType
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"batchin": None}, "a producer has no option batchin: did you mean batching?"),
+        ({"compression": "lz4"}, "compression is one of Compression.NONE"),
+        ({"access_mode": "Shared"}, "access_mode is one of AccessMode.SHARED"),
+    ],
+)
+def test_a_producers_option_that_there_is_not_is_refused(options, said):
+    with pytest.raises(Misuse, match=said):
+        opening_of("t", BYTES, options, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"typ": SubscriptionType.SHARED}, "a consumer has no option typ: did you mean type?"),
+        ({"type": "shared"}, "type is one of SubscriptionType.EXCLUSIVE"),
+        ({"initial_position": "earliest"}, "initial_position is one of InitialPosition.LATEST"),
+    ],
+)
+def test_a_consumers_option_that_there_is_not_is_refused(options, said):
+    with pytest.raises(Misuse, match=said):
+        subscribing_of("s", options)
+
+
+def test_a_reader_starts_at_an_id_and_not_at_a_word():
+    with pytest.raises(Misuse, match=r"MessageId\.EARLIEST"):
+        reading_of("earliest", {}, "1")
+    with pytest.raises(Misuse, match="a reader has no option type"):
+        reading_of(MessageId.EARLIEST, {"type": SubscriptionType.SHARED}, "1")
+
+
+def test_what_there_is_is_taken():
+    assert opening_of("t", BYTES, {"name": "p", "access_mode": AccessMode.SHARED}, 1.0).name == "p"
+    assert subscribing_of("s", {"type": SubscriptionType.SHARED}).type is SubscriptionType.SHARED
+    assert reading_of(MessageId.LATEST, {}, "1").subscription == "reader-1"
