@@ -13,6 +13,7 @@ import resource
 import sqlite3
 import struct
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -169,6 +170,30 @@ def test_a_second_broker_on_a_folder_is_told_who_holds_it(tmp_path: Path) -> Non
         assert "choose another directory" in str(refused.value)
         assert "Traceback" not in str(refused.value)
         assert first.ask("GET", "/admin/v2/brokers/health").status_code == 200
+
+
+def said_by(*arguments: str) -> str:
+    """What a broker that cannot start says on standard error."""
+    command = [sys.executable, "-m", "magnetar.cli.main", "standalone", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1, ended
+    assert "Traceback" not in ended.stderr
+    return ended.stderr
+
+
+def test_one_port_for_both_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    told = said_by("--data", str(tmp_path / "data"), "--port", "7070", "--http-port", "7070")
+    assert "each needs a port of its own" in told
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_setting_with_a_typo_is_warned_of_and_a_bad_value_ends_the_start(tmp_path: Path) -> None:
+    conf = tmp_path / "standalone.conf"
+    conf.write_text("brokerDeduplicationEnable=true\nbrokerDeduplicationEnabled=maybe\n")
+    told = said_by("--data", str(tmp_path / "data"), "--conf", str(conf))
+    assert "near=brokerDeduplicationEnabled" in told
+    assert "brokerDeduplicationEnabled is not true or false" in told
+    assert "value=maybe" in told
 
 
 # Files that changed

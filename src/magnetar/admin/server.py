@@ -72,7 +72,8 @@ class WebServer:
             self._server = await asyncio.get_running_loop().create_server(self._protocol, host, port)
         except OSError as error:
             raise Conflict(
-                f"the REST server cannot listen on {host}:{port}: {error.strerror}; choose another webServicePort"
+                f"the REST server cannot listen on {host}:{port}: {error.strerror}; "
+                "choose another port (--http-port, or webServicePort in the file)"
             ) from error
         bound: int = self._server.sockets[0].getsockname()[1]
         log.info("serving", port=bound)

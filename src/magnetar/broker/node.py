@@ -146,7 +146,8 @@ class Node:
             self._server = await loop.create_server(self._accept, host, port, start_serving=False)
         except OSError as error:
             raise Conflict(
-                f"the broker cannot listen on {host}:{port}: {error.strerror}; choose another brokerServicePort"
+                f"the broker cannot listen on {host}:{port}: {error.strerror}; "
+                "choose another port (--port, or brokerServicePort in the file)"
             ) from error
         bound = self._server.sockets[0].getsockname()[1]
         self.addresses = Addresses(host_shown, bound, self.addresses.http_port)
@@ -163,6 +164,8 @@ class Node:
         cluster = self.settings.text("clusterName")
         await bootstrap(self.clusters, self.tenants, self.namespaces, cluster=cluster, data=urls)
         await self._server.start_serving()
+        if None in self._server.sockets:  # how uvloop says that somebody else listened between our bind and now
+            raise Conflict(f"the broker cannot listen on port {self.addresses.port}: another process took it meanwhile")
         self.ready = True
         log.info("serving", url=self.addresses.url)
 

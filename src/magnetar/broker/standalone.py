@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from magnetar import __version__
-from magnetar.base.errors import Conflict, MagnetarError
+from magnetar.base.errors import Conflict, MagnetarError, Misuse
 from magnetar.base.limits import MAINTENANCE_S, TOPICS_GONE_MANY
 from magnetar.broker.node import Node
 from magnetar.ledger.local.engine import LocalLedgers
@@ -49,10 +49,15 @@ async def run(
     files: Files | None = None,
 ) -> MagnetarError | None:
     """Returns after a clean stop: None, or the storage failure that made it stop. `files`: if not this machine's."""
-    settings = Settings.load(conf, given) if conf is not None else Settings(None, given)
     logs.configure(
         json=os.environ.get("MAGNETAR_LOG", "text") == "json", level=os.environ.get("MAGNETAR_LOG_LEVEL", "info")
     )
+    settings = Settings.load(conf, given) if conf is not None else Settings(None, given)
+    if settings.number("brokerServicePort") == settings.number("webServicePort") != 0:
+        raise Misuse(
+            "brokerServicePort and webServicePort are the same: each needs a port of its own",
+            port=settings.number("brokerServicePort"),
+        )
     runtime = RealRuntime(files)
     try:
         node, lock = await open_node(data, settings, runtime)
@@ -68,7 +73,7 @@ async def run(
 async def open_node(data: str, settings: Settings, runtime: RealRuntime) -> tuple[Node, Lock]:
     """The engines on this directory and a node on them, not serving yet. Conflict names who holds the directory."""
     files = runtime.files
-    holder = f"magnetar {__version__}, process {os.getpid()}"
+    holder = f"magnetar {__version__}"
 
     def prepare() -> Lock:
         files.mkdir(data)
@@ -77,7 +82,7 @@ async def open_node(data: str, settings: Settings, runtime: RealRuntime) -> tupl
     try:
         lock = await runtime.offload(prepare, "journal")
     except Conflict as error:
-        raise Conflict(f"{data} is in use: {error.what}; stop that broker, or choose another directory") from error
+        raise Conflict(f"{data} is in use: {error.what}") from error
     try:
         metadata = await EmbeddedStore.open(os.path.join(data, "metadata.db"), runtime)
         try:

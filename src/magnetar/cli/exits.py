@@ -128,9 +128,12 @@ def code_for(error: MagnetarError) -> str:
 
 def tell_error(error: MagnetarError, *, near: Sequence[str] = (), run: str = "") -> Exit:
     """Say it on standard error; how to end."""
-    why = ", ".join(f"{key}={value}" for key, value in error.facts.items())
-    tell(error.what, why=why, near=near, run=run or _next(error), code=code_for(error))
+    tell(error.what, why=facts_of(error), near=near, run=run or _next(error), code=code_for(error))
     return exit_for(error)
+
+
+def facts_of(error: MagnetarError) -> str:
+    return ", ".join(f"{key}={value}" for key, value in error.facts.items())
 
 
 def tell(what: str, *, why: str = "", near: Sequence[str] = (), run: str = "", code: str = "") -> None:

@@ -36,7 +36,7 @@ def standalone(
         A standalone.conf or broker.conf in Pulsar's own form.
     """
     from magnetar.base.errors import MagnetarError
-    from magnetar.cli.exits import Exit, tell
+    from magnetar.cli.exits import Exit, code_for, facts_of, tell
 
     try:
         import uvloop
@@ -56,7 +56,8 @@ def standalone(
     try:
         failure = uvloop.run(run(str(data), settings, None if conf is None else str(conf), WebServer, say))
     except MagnetarError as error:
-        tell(f"the broker cannot start: {error}", why=type(error).__name__, run="magnetar standalone --help")
+        said = f"the broker cannot start: {error.what}"
+        tell(said, why=facts_of(error), run="magnetar standalone --help", code=code_for(error))
         return Exit.FAILURE
     if failure is not None:
         tell(f"the broker stopped: {failure}", why="the disk did not take what it was given", run="magnetar standalone")

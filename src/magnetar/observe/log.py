@@ -15,6 +15,7 @@ from magnetar.base.errors import Misuse
 from magnetar.base.limits import LOG_ONCE_KEYS_MAX
 
 ROOT = "magnetar"
+FOREIGN = ("uvicorn", "asyncio")  # what a node stands on: its lines are written as ours, never raw between them
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 logging.getLogger(ROOT).addHandler(logging.NullHandler())  # a library says nothing until it is asked to
@@ -95,10 +96,11 @@ def configure(*, json: bool, level: str) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
-    root = logging.getLogger(ROOT)
-    root.handlers[:] = [handler]
-    root.propagate = False
-    root.setLevel(LEVELS[level.lower()])
+    for name in (ROOT, *FOREIGN):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.propagate = False
+        logger.setLevel(LEVELS[level.lower()])
 
 
 def _facts(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from magnetar.base.errors import Misuse, NotFound, Refused
@@ -149,7 +150,8 @@ def _read(where: str, texts: Mapping[str, str]) -> dict[str, Value]:
     for name, text in texts.items():
         key = KEYS.get(name)
         if key is None:
-            log.once("setting unknown", key=name, where=where)
+            near = get_close_matches(name, KEYS, 1)
+            log.once("setting unknown", key=name, where=where, **({"near": near[0]} if near else {}))
             continue
         value = key.read(text)
         if not key.honoured and value != key.default:

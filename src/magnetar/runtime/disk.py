@@ -190,11 +190,11 @@ class RealFiles:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(fd, 0)
             since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            os.pwrite(fd, f"{holder} (pid {os.getpid()} on {socket.gethostname()} since {since})".encode(), 0)
+            os.pwrite(fd, f"{holder} (process {os.getpid()} on {socket.gethostname()} since {since})".encode(), 0)
         except BlockingIOError as error:
             other = os.pread(fd, HOLDER_BYTES_MAX, 0).decode(errors="replace").strip() or "an unknown process"
             os.close(fd)
-            raise Conflict(f"{path} is held by {other}: stop it or use another directory", holder=other) from error
+            raise Conflict(f"{path} is held by {other}: stop it or choose another directory", holder=other) from error
         except OSError as error:
             os.close(fd)
             raise _error("lock", path, error) from error

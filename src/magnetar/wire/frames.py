@@ -44,6 +44,9 @@ _FIELD_OF_TYPE: dict[int, str] = {
     for number in pb.BaseCommand.Type.values()
     if number in pb.BaseCommand.DESCRIPTOR.fields_by_number
 }
+# Usual mistakes, by what would be the size of the first frame: said for what they are. All are larger than a frame.
+_STRANGERS = dict.fromkeys((b"GET ", b"PUT ", b"POST", b"HEAD", b"DELE", b"OPTI", b"HTTP"), "this is HTTP")
+_TLS_HELLO = 0x1603
 _INT32_LIMIT = 1 << 31
 _INT64_LIMIT = 1 << 63
 
@@ -344,5 +347,8 @@ def _check_text(message: Message) -> None:
 
 def _lie(total: int, size: int, frame_bytes_max: int) -> BadFrame:
     if total > frame_bytes_max:
+        said = _STRANGERS.get(_LENGTH.pack(total)) or ("this is TLS" if total >> 16 == _TLS_HELLO else "")
+        if said:
+            return BadFrame(f"{said}, where Pulsar's binary protocol is spoken: check scheme and port")
         return BadFrame("a frame is too large", bytes=total, frame_bytes_max=frame_bytes_max)
     return BadFrame("the sizes of a frame contradict each other", total=total, command=size)

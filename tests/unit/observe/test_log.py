@@ -21,11 +21,12 @@ class Unprintable:
 
 @pytest.fixture(autouse=True)
 def quiet_again() -> Iterator[None]:
-    root = logging.getLogger(logs.ROOT)
-    before = (root.handlers[:], root.level, root.propagate)
+    loggers = [logging.getLogger(name) for name in (logs.ROOT, *logs.FOREIGN)]
+    before = [(logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
     yield
-    root.handlers[:], root.level, root.propagate = before
-    root.setLevel(before[1])  # empties the cache of levels
+    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        logger.handlers[:], logger.propagate = handlers, propagate
+        logger.setLevel(level)  # empties the cache of levels
 
 
 def test_plain_lines_are_event_and_facts(caplog: pytest.LogCaptureFixture) -> None:
@@ -68,6 +69,14 @@ def test_configured_as_json_a_line_is_one_object(capsys: pytest.CaptureFixture[s
     assert (lines[0]["level"], lines[1]["level"]) == ("info", "error")
     assert "ValueError: broken" in lines[1]["exception"]
     assert lines[1]["command"] == "SEND"
+
+
+def test_configured_as_json_the_web_servers_own_lines_are_objects_too(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(json=True, level="info")
+    logging.getLogger("uvicorn.error").warning("Invalid %s request received.", "HTTP")
+    (line,) = capsys.readouterr().err.splitlines()
+    found = json.loads(line)
+    assert (found["event"], found["room"]) == ("Invalid HTTP request received.", "uvicorn.error")
 
 
 def test_configured_for_people_a_line_has_event_and_facts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,7 +111,7 @@ def test_a_second_process_is_told_who_holds_the_lock(tmp_path, files):
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(Conflict, match=rf"another node \(pid {other.pid} on .+ since 20..-..-..T"):
+        with pytest.raises(Conflict, match=rf"another node \(process {other.pid} on .+ since 20..-..-..T"):
             files.lock(path, "me")
         other.stdin.close()
         other.wait()

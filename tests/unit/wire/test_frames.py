@@ -184,3 +184,18 @@ def test_recorded_producers_are_decoded(frame):
         if isinstance(value, str | int) and not isinstance(getattr(producer, name), int):
             assert getattr(producer, name) == value
     assert frames.encode_command(pb.BaseCommand(type=pb.BaseCommand.PRODUCER, producer=producer)) == data
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"GET / HTTP/1.1\r\n", "this is HTTP"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "this is HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01", "this is TLS"),
+        (b"hello, world", "a frame is too large"),
+    ],
+)
+def test_another_protocol_on_the_port_is_said_for_what_it_is(sent, said):
+    for length in (4, len(sent)):
+        with pytest.raises(BadFrame, match=said):
+            frames.split(sent[:length], 0, LIMIT)
