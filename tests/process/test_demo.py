@@ -81,7 +81,13 @@ def test_on_a_terminal_there_is_a_picture(temporary: dict[str, str]) -> None:
 @pytest.mark.parametrize("at", ["starting a broker", "consumers of 4 subscriptions", "kill -9"])
 def test_interrupted_at_any_step_its_broker_and_files_go_too(temporary: dict[str, str], at: str) -> None:
     command = [*COMMAND[:-4], "--seconds", "2"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=temporary) as running:
+    # A shell starts what it puts in the background with SIGINT ignored, and children inherit that: a person's Ctrl-C is not.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=temporary)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with running:
         assert running.stderr is not None
         steps = ""
         while at not in steps:
