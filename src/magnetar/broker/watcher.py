@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.hashes import topics_hash
 from magnetar.base.names import NamespaceName, topic_name
 from magnetar.broker.pattern import Pattern
-from magnetar.wire.frames import encode_command
-from magnetar.wire.proto import pb
+from magnetar.wire import commands
 
 if TYPE_CHECKING:
     from magnetar.broker.topics import Topics
@@ -70,8 +69,5 @@ class Watcher:
             self.topics.append(topic)
         else:
             self.topics.remove(topic)
-        update = pb.BaseCommand(type=pb.BaseCommand.WATCH_TOPIC_UPDATE)
-        update.watchTopicUpdate.watcher_id = self.id
-        (update.watchTopicUpdate.new_topics if added else update.watchTopicUpdate.deleted_topics).append(topic)
-        update.watchTopicUpdate.topics_hash = self.hash
-        self._write(encode_command(update))
+        new, deleted = ((topic,), ()) if added else ((), (topic,))
+        self._write(commands.watch_topic_update(self.id, new, deleted, self.hash))

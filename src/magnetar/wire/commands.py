@@ -13,7 +13,7 @@ from typing import Any
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
 
-PROTOCOL_VERSION = 21
+PROTOCOL_VERSION = 21  # Pulsar's current number; what both sides know is the smaller of the two
 FROM_BROKER = (1 << 64) - 1  # the request id of what no client asked for
 
 _Type = pb.BaseCommand

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import BadFrame, Closed, ConsumerNotFound, MagnetarError, Misuse, NotBuilt, ProducerBusy
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
@@ -13,7 +13,7 @@ from magnetar.broker.handlers.request import error_reply, start, success
 from magnetar.topic.consumer import Consumer, KeyShared
 from magnetar.topic.subscribe import Subscribe
 from magnetar.wire import commands
-from magnetar.wire.frames import AckParts, encode_command
+from magnetar.wire.frames import AckParts
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
@@ -155,13 +155,8 @@ def take_ack(connection: Connection, parts: AckParts) -> None:
     else:
         consumer.subscription.ack(consumer, [(_place(item[0], item[1]), item[2]) for item in ids])
     if request_id >= 0:
-        answer = pb.BaseCommand(type=pb.BaseCommand.ACK_RESPONSE)
-        answer.ackResponse.consumer_id = consumer_id
-        answer.ackResponse.request_id = request_id
-        if error is not None:
-            answer.ackResponse.error = error.wire_code  # type: ignore[assignment]
-            answer.ackResponse.message = error.what
-        connection.write(encode_command(answer))
+        code, text = (None, "") if error is None else (error.wire_code, error.what)
+        connection.write(commands.ack_response(consumer_id, request_id, code=code, text=text))
 
 
 def redeliver(connection: Connection, command: pb.BaseCommand) -> None:
@@ -236,36 +231,30 @@ async def _last_message_id(connection: Connection, asked: pb.CommandGetLastMessa
     assert subscription is not None
     topic = subscription.topic
     last, batch_index = await topic.last_message()
-    answer = pb.BaseCommand(type=pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE)
-    response = answer.getLastMessageIdResponse
-    response.request_id = asked.request_id
-    _fill(response.last_message_id, last, topic.partition)
-    response.last_message_id.batch_index = batch_index
-    _fill(response.consumer_mark_delete_position, subscription.mark, topic.partition)
-    return encode_command(answer)
+    found = _id_data(last, topic.partition)
+    found.batch_index = batch_index
+    return commands.last_message_id(asked.request_id, found, _id_data(subscription.mark, topic.partition))
 
 
-def _fill(data: pb.MessageIdData, position: Position, partition: int) -> None:
-    data.ledgerId = position.ledger % 2**64
-    data.entryId = position.entry % 2**64
-    data.partition = partition
+def _id_data(position: Position, partition: int) -> pb.MessageIdData:
+    return pb.MessageIdData(ledgerId=position.ledger % 2**64, entryId=position.entry % 2**64, partition=partition)
 
 
 def consumer_stats(connection: Connection, command: pb.BaseCommand) -> None:
     asked = command.consumerStats
-    answer = pb.BaseCommand(type=pb.BaseCommand.CONSUMER_STATS_RESPONSE)
-    response = answer.consumerStatsResponse
-    response.request_id = asked.request_id
     consumer = connection.consumers.get(asked.consumer_id)
+    stats: dict[str, Any]
     if consumer is None or consumer.subscription is None:
-        response.error_code = pb.ConsumerNotFound
-        response.error_message = f"consumer {asked.consumer_id} is not attached on this connection"
+        text = f"consumer {asked.consumer_id} is not attached on this connection"
+        stats = {"error_code": pb.ConsumerNotFound, "error_message": text}
     else:
-        response.consumerName = consumer.name
-        response.availablePermits = max(0, consumer.permits)
-        response.unackedMessages = consumer.pending.messages
-        response.blockedConsumerOnUnackedMsgs = consumer.blocked
-        response.address = consumer.address
-        response.type = pb.CommandSubscribe.SubType.Name(consumer.subscription.type or 0)
-        response.msgBacklog = consumer.subscription.backlog
-    connection.write(encode_command(answer))
+        stats = {
+            "consumerName": consumer.name,
+            "availablePermits": max(0, consumer.permits),
+            "unackedMessages": consumer.pending.messages,
+            "blockedConsumerOnUnackedMsgs": consumer.blocked,
+            "address": consumer.address,
+            "type": pb.CommandSubscribe.SubType.Name(consumer.subscription.type or 0),
+            "msgBacklog": consumer.subscription.backlog,
+        }
+    connection.write(commands.consumer_stats(asked.request_id, stats))

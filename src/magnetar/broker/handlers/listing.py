@@ -9,7 +9,7 @@ from magnetar.base.hashes import topics_hash
 from magnetar.base.names import namespace_name
 from magnetar.broker.handlers.request import error_reply, start, success
 from magnetar.broker.watcher import Watcher, matching
-from magnetar.wire.frames import encode_command
+from magnetar.wire import commands
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
@@ -32,19 +32,17 @@ async def _topics(connection: Connection, asked: pb.CommandGetTopicsOfNamespace)
     namespace = namespace_name(asked.namespace)
     node.allow(connection.principal, "list", str(namespace))
     topics = await node.topics.names(namespace, _MODES[asked.mode])
-    answer = pb.BaseCommand(type=pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE)
-    response = answer.getTopicsOfNamespaceResponse
-    response.request_id = asked.request_id
+    filtered = False
     if asked.topics_pattern and node.settings.flag("enableBrokerSideSubscriptionPatternEvaluation"):
         pattern = node.pattern(asked.topics_pattern)
         if pattern is not None:
             topics = matching(pattern, topics)
-            response.filtered = True
-    response.topics_hash = topics_hash(topics)
-    response.changed = not asked.topics_hash or asked.topics_hash != response.topics_hash
-    if response.changed:
-        response.topics.extend(topics)
-    return encode_command(answer)
+            filtered = True
+    known = topics_hash(topics)
+    changed = not asked.topics_hash or asked.topics_hash != known
+    return commands.topics_of_namespace(
+        asked.request_id, topics if changed else (), topics_hash=known, filtered=filtered, changed=changed
+    )
 
 
 def watch(connection: Connection, command: pb.BaseCommand) -> None:
@@ -76,14 +74,8 @@ async def _watch(connection: Connection, asked: pb.CommandWatchTopicList) -> byt
     if connection.closed or connection.watchers.get(asked.watcher_id) is not watcher:
         watcher.close()
         return None
-    answer = pb.BaseCommand(type=pb.BaseCommand.WATCH_TOPIC_LIST_SUCCESS)
-    response = answer.watchTopicListSuccess
-    response.request_id = asked.request_id
-    response.watcher_id = asked.watcher_id
-    response.topics_hash = watcher.hash
-    if asked.topics_hash != watcher.hash:
-        response.topic.extend(watcher.topics)
-    connection.write(encode_command(answer))
+    news = () if asked.topics_hash == watcher.hash else watcher.topics
+    connection.write(commands.watch_topic_list_success(asked.request_id, asked.watcher_id, news, watcher.hash))
     watcher.start()
     return None
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.names import topic_name
 from magnetar.broker.handlers.request import Fail, start
 from magnetar.cluster.lookup import Connect, Failed, Redirect
-from magnetar.wire.frames import encode_command
+from magnetar.wire import commands
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
@@ -28,27 +28,11 @@ async def _partitions(connection: Connection, asked: pb.CommandPartitionedTopicM
     connection.node.allow(connection.principal, "lookup", str(name))
     async with connection.node.one_lookup():
         partitions = await connection.node.topics.partitions(name, create=asked.metadata_auto_creation_enabled)
-    answer = pb.BaseCommand(type=pb.BaseCommand.PARTITIONED_METADATA_RESPONSE)
-    response = answer.partitionMetadataResponse
-    response.request_id = asked.request_id
-    response.response = pb.CommandPartitionedTopicMetadataResponse.Success
-    response.partitions = partitions
-    return encode_command(answer)
+    return commands.partitions(asked.request_id, partitions)
 
 
 def _partitions_failed(request_id: int) -> Fail:
-    def fail(code: int, text: str) -> bytes:
-        answer = pb.BaseCommand(type=pb.BaseCommand.PARTITIONED_METADATA_RESPONSE)
-        response = answer.partitionMetadataResponse
-        response.request_id = request_id
-        response.response = pb.CommandPartitionedTopicMetadataResponse.Failed
-        # A bad name is final, but clients repeat InvalidTopicName here until their timeout (stock-clients A3): say
-        # NotAllowed.
-        response.error = pb.NotAllowedError if code == pb.InvalidTopicName else code  # type: ignore[assignment]
-        response.message = text
-        return encode_command(answer)
-
-    return fail
+    return lambda code, text: commands.partitions_failed(request_id, _final(code), text)
 
 
 def lookup(connection: Connection, command: pb.BaseCommand) -> None:
@@ -62,32 +46,19 @@ async def _lookup(connection: Connection, asked: pb.CommandLookupTopic) -> bytes
     node.allow(connection.principal, "lookup", str(name))
     async with node.one_lookup():
         verdict = await node.lookup(name, asked.advertised_listener_name)
-    answer = pb.BaseCommand(type=pb.BaseCommand.LOOKUP_RESPONSE)
-    response = answer.lookupTopicResponse
-    response.request_id = asked.request_id
     match verdict:
         case Connect(url=url, url_tls=url_tls):
-            response.response = pb.CommandLookupTopicResponse.Connect
-            response.authoritative = True
-        case Redirect(url=url, url_tls=url_tls):
-            response.response = pb.CommandLookupTopicResponse.Redirect
-            response.authoritative = verdict.authoritative
+            return commands.lookup_connect(asked.request_id, url, url_tls)
+        case Redirect(url=url, url_tls=url_tls, authoritative=authoritative):
+            return commands.lookup_redirect(asked.request_id, url, url_tls, authoritative=authoritative)
         case Failed(error=error):
             raise error
-    response.brokerServiceUrl = url
-    if url_tls:
-        response.brokerServiceUrlTls = url_tls
-    return encode_command(answer)
 
 
 def _lookup_failed(request_id: int) -> Fail:
-    def fail(code: int, text: str) -> bytes:
-        answer = pb.BaseCommand(type=pb.BaseCommand.LOOKUP_RESPONSE)
-        response = answer.lookupTopicResponse
-        response.request_id = request_id
-        response.response = pb.CommandLookupTopicResponse.Failed
-        response.error = pb.NotAllowedError if code == pb.InvalidTopicName else code  # type: ignore[assignment]
-        response.message = text
-        return encode_command(answer)
+    return lambda code, text: commands.lookup_failed(request_id, _final(code), text)
 
-    return fail
+
+def _final(code: int) -> int:
+    """A bad name is final, but clients repeat InvalidTopicName here until their timeout (stock-clients A3)."""
+    return pb.NotAllowedError if code == pb.InvalidTopicName else code

@@ -11,7 +11,7 @@ from magnetar.broker.handlers.request import error_reply, start, success
 from magnetar.topic.access import Mode
 from magnetar.topic.producer import Producer
 from magnetar.wire import commands
-from magnetar.wire.frames import Frame, encode_command, read_send
+from magnetar.wire.frames import Frame, read_send
 from magnetar.wire.proto import pb
 from magnetar.wire.sends import gather_sends
 
@@ -78,26 +78,18 @@ async def _producer(connection: Connection, asked: pb.CommandProducer) -> bytes 
 
 
 def _success(request_id: int, made: Producer, last_sequence_id: int) -> bytes:
-    answer = pb.BaseCommand(type=pb.BaseCommand.PRODUCER_SUCCESS)
-    response = answer.producer_success
-    response.request_id = request_id
-    response.producer_name = made.name
-    response.last_sequence_id = min(last_sequence_id, INT64_MAX)
-    response.producer_ready = True
-    if made.schema_version:
-        response.schema_version = made.schema_version
-    if made.topic_epoch is not None:
-        response.topic_epoch = made.topic_epoch
-    return encode_command(answer)
+    return commands.producer_success(
+        request_id,
+        made.name,
+        last_sequence_id=min(last_sequence_id, INT64_MAX),
+        schema_version=made.schema_version,
+        topic_epoch=made.topic_epoch,
+    )
 
 
 def _queued(request_id: int, made: Producer) -> bytes:
     """It waits for exclusivity; a second PRODUCER_SUCCESS with the same request id follows."""
-    answer = pb.BaseCommand(type=pb.BaseCommand.PRODUCER_SUCCESS)
-    answer.producer_success.request_id = request_id
-    answer.producer_success.producer_name = made.name
-    answer.producer_success.producer_ready = False
-    return encode_command(answer)
+    return commands.producer_success(request_id, made.name, ready=False)
 
 
 def take_sends(connection: Connection, data: bytes, found: list[Frame], index: int) -> int:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Closed, MagnetarError
 from magnetar.observe.log import get
-from magnetar.wire.frames import encode_command
-from magnetar.wire.proto import pb
+from magnetar.wire import commands
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
@@ -55,18 +55,7 @@ async def _run(connection: Connection, work: Coroutine[object, object, bytes | N
 
 def error_reply(request_id: int) -> Fail:
     """The plain ERROR: for every request whose client accepts it (stock-clients A3)."""
-
-    def fail(code: int, text: str) -> bytes:
-        command = pb.BaseCommand(type=pb.BaseCommand.ERROR)
-        command.error.request_id = request_id
-        command.error.error = code  # type: ignore[assignment]
-        command.error.message = text
-        return encode_command(command)
-
-    return fail
+    return partial(commands.error, request_id)
 
 
-def success(request_id: int) -> bytes:
-    command = pb.BaseCommand(type=pb.BaseCommand.SUCCESS)
-    command.success.request_id = request_id
-    return encode_command(command)
+success = commands.success

@@ -8,7 +8,6 @@ from magnetar import __version__
 from magnetar.base.errors import BadFrame
 from magnetar.observe.log import get
 from magnetar.wire import commands
-from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 log = get("session")
 
-PROTOCOL_VERSION = 21  # Pulsar's current number; what both sides know is the smaller of the two
 EXTENSIONS_VERSION = 1  # of our own commands and fields, told only to peers that told theirs
 
 
@@ -27,21 +25,21 @@ def connect(connection: Connection, command: pb.BaseCommand) -> None:
     if asked.proxy_to_broker_url:
         log.info("proxied connect", peer=connection.peer, to=asked.proxy_to_broker_url)
     connection.client_version = asked.client_version
-    connection.protocol_version = min(PROTOCOL_VERSION, asked.protocol_version)
+    connection.protocol_version = min(commands.PROTOCOL_VERSION, asked.protocol_version)
     connection.features = asked.feature_flags
     connection.principal = connection.node.access.authenticate(asked.auth_method_name, asked.auth_data)
-    answer = pb.BaseCommand(type=pb.BaseCommand.CONNECTED)
-    answer.connected.server_version = f"Magnetar-{__version__}"
-    answer.connected.protocol_version = connection.protocol_version
-    answer.connected.max_message_size = connection.node.message_bytes_max
-    flags = answer.connected.feature_flags
-    flags.supports_topic_watchers = connection.node.settings.flag("enableBrokerTopicListWatcher")
-    flags.supports_get_partitioned_metadata_without_auto_creation = True
+    node = connection.node
+    flags = pb.FeatureFlags(
+        supports_topic_watchers=node.settings.flag("enableBrokerTopicListWatcher"),
+        supports_get_partitioned_metadata_without_auto_creation=True,
+    )
     if asked.feature_flags.magnetar_extensions:
         flags.magnetar_extensions = min(EXTENSIONS_VERSION, asked.feature_flags.magnetar_extensions)
     connection.connected = True
-    connection.frame_bytes_max = connection.node.frame_bytes_max
-    connection.write(encode_command(answer))
+    connection.frame_bytes_max = node.frame_bytes_max
+    connection.write(
+        commands.connected(f"Magnetar-{__version__}", connection.protocol_version, node.message_bytes_max, flags)
+    )
 
 
 def ping(connection: Connection, command: pb.BaseCommand) -> None:
