@@ -33,6 +33,9 @@ HEAP_MB = 512
 START_S = 180.0
 POLL_S = 0.2
 
+# The pipe ends with the process that holds it, however that ends, and the server ends with the pipe.
+WATCHED = 'exec 3<&0; "$@" </dev/null 3<&- & server=$!; { read -r _ <&3; kill -9 $server; } & wait $server'
+
 # Small, on loopback, with every feature our broker has; what a test sets goes over it.
 SETTINGS: dict[str, object] = {
     "metadataStoreUrl": "",
@@ -103,7 +106,12 @@ class Pulsar:
         command += ["--bookkeeper-port", str(self._bookie_port)]
         with self.output.open("ab") as log:
             self.process = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=self.folder, start_new_session=True, stdin=subprocess.DEVNULL
+                ["sh", "-c", WATCHED, "sh", *command],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                start_new_session=True,
             )
         self._wait_healthy(self.process)
         return self
@@ -114,6 +122,8 @@ class Pulsar:
         if process is not None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            assert process.stdin is not None
+            process.stdin.close()
 
     def restart(self, *, kill: bool = True) -> None:
         self.kill()
