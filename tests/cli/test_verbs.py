@@ -141,6 +141,12 @@ def test_consuming_without_acknowledging_leaves_it_there(magnetar: Run, topic: s
     assert magnetar("message", "consume", topic, "-s", "s", "-n", "0", "--wait", "1").out == "again\n"
 
 
+def test_consuming_a_part_of_a_batch_goes_on_behind_it(magnetar: Run, topic: str) -> None:
+    magnetar("message", "produce", topic, "a", "b", "c", "d")
+    for wanted in ("a\nb\n", "c\nd\n"):
+        assert magnetar("message", "consume", topic, "-s", "s", "-n", "2").out == wanted
+
+
 def test_reading_and_peeking_leave_everything_as_it_is(magnetar: Run, broker: Standalone, topic: str) -> None:
     fill(magnetar, topic, 3)
     magnetar("message", "produce", topic, "a", "b", "c")

@@ -8,7 +8,6 @@ defaults.
 MESSAGE_BYTES_MAX = 5 * 1024 * 1024  # what CONNECTED announces, Pulsar's default
 FRAME_PADDING_BYTES = 10 * 1024  # chunk frames exceed the message size by their own metadata (stock-clients A1)
 HANDSHAKE_FRAME_BYTES_MAX = 64 * 1024  # before CONNECT is answered: nobody unknown makes the broker hold more
-HANDSHAKE_S = 30.0  # a peer that has not sent CONNECT by then is closed
 KEEPALIVE_S = 30.0  # PING when nothing was heard for this long; closed at the next tick without an answer
 
 # Journal

@@ -154,6 +154,8 @@ def _next(error: MagnetarError) -> str:
     match error:
         case NotReady():
             return "magnetar standalone, or give --admin-url (MAGNETAR_ADMIN_URL) and --url (MAGNETAR_URL)"
+        case ConnectionLost():
+            return "the same again; if that does not help, see that --admin-url names the HTTP port of a broker"
         case NotAuthenticated() | NotAuthorized():
             return "the same with --token (MAGNETAR_TOKEN)"
         case TimedOut():

@@ -178,6 +178,7 @@ async def _consume(
             asked["subscription"],
             type=SubscriptionType[asked["type"].upper().replace("-", "_")],
             initial_position=InitialPosition[asked["start"].upper()],
+            ack_batch_index=True,  # whoever asks for two messages of a batch has consumed two
         )
         with _messages(output) as rows:
             while not count or rows.count < count:

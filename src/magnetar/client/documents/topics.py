@@ -31,18 +31,3 @@ class ResetCursor(msgspec.Struct, frozen=True):
     batchIndex: int = -1
     excluded: bool = False
     properties: dict[str, str] | None = None
-
-
-class BacklogAnalysis(msgspec.Struct, frozen=True):
-    entries: int
-    messages: int
-    markerMessages: int = 0
-    filterRejectedEntries: int = 0
-    filterAcceptedEntries: int = 0
-    filterRescheduledEntries: int = 0
-    filterRejectedMessages: int = 0
-    filterAcceptedMessages: int = 0
-    filterRescheduledMessages: int = 0
-    aborted: bool = False
-    firstMessageId: str | None = None
-    lastMessageId: str | None = None

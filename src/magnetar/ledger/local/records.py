@@ -29,7 +29,6 @@ FIELDS = struct.Struct("<QQQQIIIII")
 FOOT = struct.Struct("<I")
 HEADER_BYTES = FRONT.size + FIELDS.size + FOOT.size
 ENTRY_BYTES = 8  # of the tables, for one entry
-U32_MAX = 0xFFFFFFFF
 NATIVE = sys.byteorder == "little"
 
 
