@@ -80,7 +80,7 @@ class Intake:
                 source=part,
             )
             if metadata.HasField("num_messages_in_batch"):
-                self._batch(delivery, entry[payload_at:], ack_set)
+                self._batch(delivery, entry, payload_at, ack_set)
             elif self._hidden(position, 0) or part.acks.duplicate(position):
                 self._skipped(1, position)
             elif metadata.num_chunks_from_msg > 1:
@@ -90,7 +90,7 @@ class Intake:
         except Corrupt as error:
             self._discard(position, error, entry, ack_set)
 
-    def _batch(self, delivery: Delivery, payload: bytes, ack_set: list[int] | None) -> None:
+    def _batch(self, delivery: Delivery, entry: bytes, payload_at: int, ack_set: list[int] | None) -> None:
         part = self._part
         metadata = delivery.metadata
         position = (delivery.ledger, delivery.entry)
@@ -115,7 +115,10 @@ class Intake:
             self._skipped(counted, position)
             return
         delivery.unacked = shown
-        messages = open_batch(inflate(metadata, payload), delivery)
+        if metadata.compression:
+            messages = open_batch(inflate(metadata, entry[payload_at:]), delivery)
+        else:
+            messages = open_batch(entry, delivery, payload_at)  # no copy
         if self._compacted:
             messages = _without_compacted(messages)
             delivery.unacked = sum(1 << message.batch_index for message in messages)

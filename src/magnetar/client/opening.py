@@ -64,9 +64,9 @@ def inflate(metadata: pb.MessageMetadata, payload: bytes) -> bytes:
         raise
 
 
-def open_batch(payload: bytes, delivery: Delivery) -> list[Message[Any]]:
-    """The messages of an inflated batch that are not acknowledged (`delivery.unacked`). `delivery.size` messages must
-    fill the payload exactly. Of their own metadata only the payload's size is read here.
+def open_batch(payload: bytes, delivery: Delivery, position: int = 0) -> list[Message[Any]]:
+    """The messages of an inflated batch, from `position` on, that are not acknowledged (`delivery.unacked`).
+    `delivery.size` messages must fill the payload exactly. Of their own metadata only the payload's size is read here.
     """
     messages: list[Message[Any]] = []
     append = messages.append
@@ -74,7 +74,6 @@ def open_batch(payload: bytes, delivery: Delivery) -> list[Message[Any]]:
     length = len(payload)
     unacked = delivery.unacked
     whole = unacked & (unacked + 1) == 0 and unacked.bit_length() == delivery.size
-    position = 0
     try:
         for index in range(delivery.size):
             start = position + 4
