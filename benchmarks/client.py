@@ -74,7 +74,9 @@ def stock_consume(port: int, topic: str, size: int, count: int) -> Measured:
 
     def take(total: int) -> None:
         for _ in range(total):
-            consumer.acknowledge(consumer.receive(ARRIVAL_S * 1000))
+            message = consumer.receive(ARRIVAL_S * 1000)
+            assert len(message.data()) == size
+            consumer.acknowledge(message)
 
     found = timed(count, take)
     client.close()
@@ -133,7 +135,9 @@ def sync_consume(port: int, topic: str, size: int, count: int) -> Measured:
 
     def take(total: int) -> None:
         for _ in range(total):
-            consumer.acknowledge(consumer.receive(ARRIVAL_S))
+            message = consumer.receive(ARRIVAL_S)
+            assert len(message.data) == size
+            consumer.acknowledge(message)
 
     found = timed(count, take)
     client.close()
@@ -198,7 +202,9 @@ def aio_consume(port: int, topic: str, size: int, count: int) -> Measured:
 
             async def take(total: int) -> None:
                 for _ in range(total):
-                    await consumer.acknowledge(await consumer.receive(ARRIVAL_S))
+                    message = await consumer.receive(ARRIVAL_S)
+                    assert len(message.data) == size
+                    await consumer.acknowledge(message)
 
             return await timed_aio(count, take)
 
