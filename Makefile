@@ -13,9 +13,10 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PYTEST := $(PY) -m pytest
 
-# Parallel suites share nothing but processors; serial ones start brokers and count what they see.
+# The first need processors and nothing else. The others start brokers of their own and mostly wait for them, so three at
+# a time keep two cores busy; the longest come first.
 PARALLEL := tests/tidy tests/unit tests/contract
-SERIAL := tests/sim tests/process tests/compat tests/client tests/testing tests/examples tests/cli
+WITH_BROKERS := tests/sim tests/fuzz tests/process tests/compat tests/client tests/cli tests/testing tests/examples
 FUZZ := tests/fuzz
 CODE := src tests simulation benchmarks examples
 
@@ -47,9 +48,10 @@ unit: $(STAMP)  ## tidy, unit and contract tests: under a minute
 	$(PYTEST) -n 2 --dist loadfile -m "not slow" $(PARALLEL)
 
 test: unit  ## everything that needs PyPI only: unit, a minute of fuzzing, processes, other people's clients
-	for suite in $(FUZZ) $(SERIAL); do MAGNETAR_FUZZ_S=60 $(PYTEST) -m "not slow" $$suite; done
+	MAGNETAR_FUZZ_S=60 $(PYTEST) -n 3 --dist loadfile -m "not slow" $(WITH_BROKERS)
 
-test-all: test  ## what takes minutes on top of `make test`
+test-all: test  ## what takes minutes, or Java and Maven, on top of `make test`: our client on a real Apache Pulsar
+	-$(PY) -m tests.servers.pulsar  # its jars, once; where Java or Maven is missing the tests say so
 	$(PYTEST) -m slow tests
 
 fuzz: $(STAMP)  ## ten minutes of hostile bytes

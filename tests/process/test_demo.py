@@ -81,7 +81,7 @@ def test_on_a_terminal_there_is_a_picture(temporary: dict[str, str]) -> None:
 @pytest.mark.parametrize("at", ["starting a broker", "consumers of 4 subscriptions", "kill -9"])
 def test_interrupted_at_any_step_its_broker_and_files_go_too(temporary: dict[str, str], at: str) -> None:
     command = [*COMMAND[:-4], "--seconds", "2"]
-    # A shell starts what it puts in the background with SIGINT ignored, and children inherit that: a person's Ctrl-C is not.
+    # What a shell puts in the background ignores SIGINT, and so do its children: a person's Ctrl-C is not ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=temporary)
