@@ -76,7 +76,7 @@ class Portal:
             raise Closed("the loop of the blocking client has ended") from None
 
     def _start(self, make: Callable[[], Coroutine[Any, Any, T]], call: _Call[T]) -> None:
-        call.task = self._loop.create_task(make())
+        call.task = self._loop.create_task(call.carry(make))
         call.task.add_done_callback(call.ended_task)
 
     def _begin(self, start: Callable[[Ended], None], call: _Call[Any]) -> None:
@@ -156,7 +156,7 @@ class _Call(Generic[T]):
         self._done.acquire()
         self._result: Any = None
         self._error: BaseException | None = None
-        self.task: asyncio.Task[T] | None = None
+        self.task: asyncio.Task[None] | None = None
 
     def wait(self, timeout_s: float | None) -> T:
         if not self._done.acquire(timeout=-1 if timeout_s is None else timeout_s):
@@ -169,17 +169,25 @@ class _Call(Generic[T]):
         result: T = self._result
         return result
 
+    async def carry(self, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        """The thread hears of the end at once, not in the turn of the loop after it."""
+        try:
+            result = await make()
+        except Exception as error:  # handed to the thread that asked
+            self.ended(None, error)
+        else:
+            self.ended(result, None)
+
     def ended(self, result: Any, error: BaseException | None) -> None:
         self._result, self._error = result, error
         self._done.release()
 
-    def ended_task(self, task: asyncio.Task[T]) -> None:
+    def ended_task(self, task: asyncio.Task[None]) -> None:
+        """Of a task that could not tell so itself: cancelled, maybe before its first step."""
         if task.cancelled():
             self.ended(None, asyncio.CancelledError())
         elif (error := task.exception()) is not None:
             self.ended(None, error)
-        else:
-            self.ended(task.result(), None)
 
     def cancel(self) -> None:
         if self.task is not None:
