@@ -73,7 +73,7 @@ class WebServer:
         except OSError as error:
             raise Conflict(
                 f"the REST server cannot listen on {host}:{port}: {error.strerror}; "
-                "choose another port (--http-port, or webServicePort in the file)"
+                "choose another port (--http-port, or webServicePort and bindAddress in the file)"
             ) from error
         bound: int = self._server.sockets[0].getsockname()[1]
         log.info("serving", port=bound)

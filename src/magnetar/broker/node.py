@@ -147,7 +147,7 @@ class Node:
         except OSError as error:
             raise Conflict(
                 f"the broker cannot listen on {host}:{port}: {error.strerror}; "
-                "choose another port (--port, or brokerServicePort in the file)"
+                "choose another port (--port, or brokerServicePort and bindAddress in the file)"
             ) from error
         bound = self._server.sockets[0].getsockname()[1]
         self.addresses = Addresses(host_shown, bound, self.addresses.http_port)
