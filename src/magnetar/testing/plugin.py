@@ -105,6 +105,9 @@ def _serve(config: pytest.Config, settings: Mapping[str, object]) -> Iterator[Br
 
 def _scope(request: pytest.FixtureRequest) -> str:
     mark = request.node.get_closest_marker("magnetar")
+    strange = [] if mark is None else [*map(repr, mark.args), *sorted(mark.kwargs.keys() - {"scope", "settings"})]
+    if strange:
+        raise pytest.UsageError(f"a magnetar mark takes scope=... and settings=..., not {', '.join(strange)}")
     asked = None if mark is None else mark.kwargs.get("scope")
     if _marked(request):
         if asked not in (None, "function"):
