@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 GIVEN = """
 from dataclasses import dataclass
@@ -51,9 +55,7 @@ def blocking() -> None:
 """
 
 
-def test_values_keep_their_type_and_mistakes_are_named(tmp_path: Path) -> None:
-    given = tmp_path / "given.py"
-    given.write_text(GIVEN)
+def _mypy(given: Path) -> tuple[list[int], str]:
     found = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", str(given)],
         capture_output=True,
@@ -61,6 +63,28 @@ def test_values_keep_their_type_and_mistakes_are_named(tmp_path: Path) -> None:
         check=False,
         cwd=Path(__file__).parents[2],
     )
+    return sorted({int(line.split(":")[1]) for line in found.stdout.splitlines() if ": error:" in line}), found.stdout
+
+
+def _pyright(given: Path) -> tuple[list[int], str]:
+    (given.parent / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    found = subprocess.run(
+        [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable, str(given)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=given.parent,
+    )
+    said = json.loads(found.stdout)["generalDiagnostics"]
+    return sorted({each["range"]["start"]["line"] + 1 for each in said if each["severity"] == "error"}), found.stdout
+
+
+@pytest.mark.parametrize("check", [_mypy, _pyright])
+def test_values_keep_their_type_and_mistakes_are_named(
+    tmp_path: Path, check: Callable[[Path], tuple[list[int], str]]
+) -> None:
+    given = tmp_path / "given.py"
+    given.write_text(GIVEN)
     wrong = [number for number, line in enumerate(GIVEN.splitlines(), start=1) if line.endswith("# wrong")]
-    errors = {int(line.split(":")[1]) for line in found.stdout.splitlines() if ": error:" in line}
-    assert sorted(errors) == wrong, found.stdout
+    errors, said = check(given)
+    assert errors == wrong, said
