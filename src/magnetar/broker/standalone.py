@@ -49,9 +49,10 @@ async def run(
     files: Files | None = None,
 ) -> MagnetarError | None:
     """Returns after a clean stop: None, or the storage failure that made it stop. `files`: if not this machine's."""
-    logs.configure(
-        json=os.environ.get("MAGNETAR_LOG", "text") == "json", level=os.environ.get("MAGNETAR_LOG_LEVEL", "info")
-    )
+    form = os.environ.get("MAGNETAR_LOG", "text")
+    if form not in ("text", "json"):
+        raise Misuse(f"MAGNETAR_LOG is text or json, not {form}")
+    logs.configure(json=form == "json", level=os.environ.get("MAGNETAR_LOG_LEVEL", "info"))
     settings = Settings.load(conf, given) if conf is not None else Settings(None, given)
     if settings.number("brokerServicePort") == settings.number("webServicePort") != 0:
         raise Misuse(
