@@ -222,6 +222,11 @@ class Producer(Generic[T]):
         await self._budget.wait(len(payload))
         self._hand_over(payload, fields, done)
 
+    def hurry(self) -> None:
+        """A thread waits: what the next turn of the loop would write is written in this one."""
+        for publisher in self._publishers:
+            publisher.hurry()
+
     def work(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A task that ends with this producer at the latest."""
         return self._runtime.spawn(self._owner, coroutine)

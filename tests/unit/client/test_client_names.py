@@ -39,7 +39,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 # What only one face has: a thread cannot await, and a loop needs no mailbox.
 ONLY_AIO = {
     "Client": {"budget", "lookup", "operation_timeout_s", "pool", "runtime"},
-    "Producer": {"admit", "admit_later", "grow", "prepared", "send_nowait", "start", "submit", "work"},
+    "Producer": {"admit", "admit_later", "grow", "hurry", "prepared", "send_nowait", "start", "submit", "work"},
     "Consumer": {"start"},
     "Reader": {"counters", "start"},
     "TableView": {"refresh", "start"},

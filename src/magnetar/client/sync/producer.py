@@ -35,7 +35,7 @@ class Producer(Face[AsyncProducer[Any]], Generic[T]):
         if len(self._outgoing.box):
             return where.run(lambda: self._behind(made, value, options))  # behind what was posted before
         try:
-            stored: MessageId = where.ask(lambda ended: made.send_nowait(value, ended, **options))
+            stored: MessageId = where.ask(lambda ended: _send_now(made, value, ended, options))
         except Busy:
             return where.run(lambda: made.send(value, **options))
         return stored
@@ -128,7 +128,8 @@ class _Outgoing:
         while (item := take()) is not None:
             if not admit(*item):
                 self._waiting = self._producer.work(self._wait(item))
-                return
+                break
+        self._producer.hurry()
 
     async def _wait(self, item: Posted | None) -> None:
         try:
@@ -145,6 +146,11 @@ class _Outgoing:
         """What nobody will send any more."""
         while (item := self.box.take()) is not None:
             _refuse(item, error)
+
+
+def _send_now(made: AsyncProducer[Any], value: Any, ended: Done, options: MessageOptions) -> None:
+    made.send_nowait(value, ended, **options)
+    made.hurry()
 
 
 def _refuse(item: Posted | None, error: MagnetarError) -> None:
