@@ -51,7 +51,7 @@ test: unit  ## everything that needs PyPI only: unit, a minute of fuzzing, proce
 	MAGNETAR_FUZZ_S=60 $(PYTEST) -n 3 --dist loadfile -m "not slow" $(WITH_BROKERS)
 
 test-all: test  ## what takes minutes, or Java and Maven, on top of `make test`: our client on a real Apache Pulsar
-	-$(PY) -m tests.servers.pulsar  # its jars, once; where Java or Maven is missing the tests say so
+	$(PY) -m tests.servers.pulsar || true  # its jars, once; where Java or Maven is missing the tests say so
 	$(PYTEST) -m slow tests
 
 fuzz: $(STAMP)  ## ten minutes of hostile bytes
