@@ -126,12 +126,17 @@ async def _serve(
 
 async def _return_memory(node: Node) -> None:
     """After thousands of topics have left, by deletion or for idleness, the system gets their memory back."""
-    most = 0
+    most = before = 0
+    owed = False
     while True:
         await asyncio.sleep(MAINTENANCE_S)
         loaded = len(node.topics)
-        if most - loaded < TOPICS_GONE_MANY:
-            most = max(most, loaded)
-            continue
-        most = loaded
-        await node.runtime.offload(give_back, "metadata")
+        gone = most - loaded >= TOPICS_GONE_MANY
+        # Once more when it has become quiet: what was on its way out at the first look is free only now.
+        quiet = owed and loaded == before
+        before = loaded
+        if gone or quiet:
+            most = loaded
+            owed = gone
+            await node.runtime.offload(give_back, "metadata")
+        most = max(most, loaded)
