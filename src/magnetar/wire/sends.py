@@ -112,8 +112,13 @@ def gather_sends(buffer: bytes, frames: list[Frame], index: int) -> Sends:
                         cursor += 1
                         sequence += (byte << 21) - (128 << 14)
                         if byte >= 128:
-                            cursor = -1
-            plain = cursor == middle
+                            byte = buffer[cursor]
+                            cursor += 1
+                            sequence += (byte << 28) - (128 << 21)
+                            if byte >= 128:
+                                cursor = -1
+            # One message, said or not: some clients always say it.
+            plain = cursor == middle or (cursor + 2 == middle and starts_with(b"\x18\x01", cursor))
         if not plain:
             send = first if index == result.stop else _next_send(buffer, start, middle)
             if send is None or send[0] != producer_id or send[5] or send[6] >= 0 or send[7] >= 0 or send[8] is not None:
