@@ -61,8 +61,9 @@ chaos: $(STAMP)  ## kill -9 under load and power cuts, for long: KILLS=500 SEEDS
 	MAGNETAR_KILLS=$${KILLS:-500} $(PYTEST) --timeout 14400 -k kill tests/process
 	MAGNETAR_CRASH_SEEDS=$${SEEDS:-10} $(PYTEST) --timeout 14400 tests/sim
 
-bench: $(STAMP)  ## the broker beside its ceilings, ratios in one run; writes benchmarks/results/
+bench: $(STAMP)  ## the broker beside its ceilings and the client beside the stock one, ratios in one run; writes benchmarks/results/
 	$(PY) -m benchmarks.broker
+	$(PY) -m benchmarks.client
 
 sync: $(STAMP)  ## the blocking admin client, made from the one that awaits
 	cd src/magnetar/client/administration
