@@ -214,7 +214,9 @@ class Appender:
         self._queue.extendleft(reversed(pen.in_flight))
         pen.in_flight.clear()
         self._deaths += 1
-        if isinstance(error, Fenced) or self._deaths > LEDGER_DEATHS_MAX:
+        fenced = isinstance(error, Fenced)
+        self._runtime.mark("ledger.fenced" if fenced else "ledger.writer_died", path=self._book.path, error=str(error))
+        if fenced or self._deaths > LEDGER_DEATHS_MAX:
             self.abandon(error)
             return
         log.warning("writer died", path=self._book.path, ledger=pen.writer.ledger, error=str(error))
@@ -263,6 +265,7 @@ class Appender:
                 await self._delete(writer.ledger)  # nothing happened: it is in no record
             if old is None or old.dead:
                 raise
+            self._runtime.mark("ledger.roll_put_off", path=self._book.path)
             log.warning("roll put off", path=self._book.path, error=str(error))
             old.full = False
             old.kept_until = self._runtime.monotonic() + LEDGER_ROLL_RETRY_S

@@ -89,6 +89,7 @@ class Cursor:
             acks.settle()
         else:
             acks = Acks.decode(snapshots.last, chain, many)
+            managed.runtime.mark("cursor.recovered", path=managed.path, cursor=name, mark=acks.mark, holes=acks.holes)
         return cls(managed, name, acks, snapshots)
 
     @staticmethod

@@ -284,6 +284,7 @@ class ManagedLedger:
             ends[link.ledger] = end.closed(self.runtime.wall())
         if not ends:
             return
+        self.runtime.mark("ledger.recovered", path=self.path, ledgers=sorted(ends))
         await self._book.commit(lambda links: [end for link in links if (end := ends.get(link.ledger, link)).entries])
         for ledger in sorted(ends):
             if not ends[ledger].entries:

@@ -129,6 +129,7 @@ def _publish_parts(
             _append(topic, producer, run.slice(start, stop), sequence_ids, highest_ids, known)
         else:
             producer.outlet.released(run.offsets[stop] - run.offsets[start])
+            topic.runtime.mark(f"dedup.{verdicts[start].name.lower()}", topic=str(topic.name), producer=producer.name)
             if verdicts[start] is Verdict.DUPLICATE:
                 for index in range(start, stop):
                     sequence, highest = sends.sequence_ids[index], sends.highest_ids[index]

@@ -65,6 +65,7 @@ class Recall:
             run = await managed.read(position, BACKLOG_READ_BYTES_MAX, BACKLOG_READ_ENTRIES_MAX)
             if run is None:
                 return
+            self._topic.runtime.mark("dedup.replayed", topic=str(self._topic.name), entries=len(run))
             self._learn(run)
             position = managed.next_valid(Position(run.ledger, run.last + 1))
 

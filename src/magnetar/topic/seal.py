@@ -61,7 +61,7 @@ class Sealing:
         if end is None:
             end = await self._terminate(term)
             log.info("sealed", topic=str(topic.name), end=str(end), term=term, op=op)
-            topic.runtime.mark("sealed", topic=str(topic.name), end=end, term=term, op=op)
+            topic.runtime.mark("topic.sealed", topic=str(topic.name), end=end, term=term, op=op)
         elif term > known:
             await topic.managed.set_properties({TERM_PROPERTY: str(term)})
         topic.refusal = sealed(end)

@@ -198,6 +198,7 @@ class Topic:
             self.refusal = error  # sent while the end was being written: whoever seals closes the producers
         elif self.refusal is None:
             self.refusal = NotReady("the topic failed here and is being recovered: look it up again")
+            self.runtime.mark("topic.failed", topic=str(self.name), error=str(error))
             log.error("append failed", topic=str(self.name), error=str(error))
             self._failed(self, error)
 

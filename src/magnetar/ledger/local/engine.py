@@ -146,7 +146,7 @@ class LocalLedgers:
             journal.on_failure.append(on_failure)
         engine = cls(runtime, metadata, shelf, lock, catalog, states=states, journal=journal)
         for place in catalog.damage:
-            runtime.mark("journal damaged", segment=place.segment, offset=place.offset, bytes=place.size)
+            runtime.mark("journal.damaged", segment=place.segment, offset=place.offset, bytes=place.size)
             log.error(
                 "journal damaged", segment=place.segment, offset=place.offset, bytes=place.size, do=place.error().what
             )

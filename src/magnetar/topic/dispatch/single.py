@@ -103,6 +103,8 @@ class SingleActive:
             return
         self.active = chosen
         self._change += 1
+        if previous is not None:
+            topic.runtime.mark("failover.switched", topic=str(topic.name), consumer=chosen.name)
         delay_s = topic.settings.failover_delay_ms / 1000
         if self.failover and previous is not None and not previous.closed and delay_s > 0:
             self._waiting = True

@@ -85,7 +85,7 @@ def test_a_flipped_bit_in_a_body_is_corrupt_where_it_is_and_nowhere_else() -> No
         world.flip(at + HEADER_BYTES + 3 * 8 + 5)
         engine = await world.kill()
         assert [(d.segment, d.offset, d.known) for d in engine.damage] == [(1, at, True)]
-        assert [name for name, _ in world.runtime.marked] == ["journal damaged"]
+        assert [name for name, _ in world.runtime.marked] == ["journal.damaged"]
         await assert_lost(engine, one, 12, 14)
         assert await read_all(await engine.open(two, recover=True)) == [entry(two, n) for n in range(30)]
         engine = await world.kill()  # and the next start does not forget it

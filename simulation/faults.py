@@ -1,0 +1,131 @@
+"""Which faults a world meets, and when: a plan drawn from its seed before anything runs, so that it can be read, cut
+down and run again.
+
+A swarm: each seed switches on its own subset of kinds, with its own intensity. Most worlds are hit by few kinds, hard;
+some by none, because what breaks in a quiet world is hidden in a loud one. A plan is data and knows nothing of the
+world it will hurt: `simulation/cluster.py` carries it out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+QUIET_SHARE = 0.08  # of all worlds: no fault at all
+CALM_S = 0.5  # at the start nothing happens: brokers come up, clients attach
+
+
+class Kind(Enum):
+    """What can happen, to whom: BROKER (one of them), LINK (two hosts), STORE, LEDGERS."""
+
+    CRASH = ("crash", "broker")  # the machine loses power: what was not synced may be gone
+    KILL = ("kill", "broker")  # the process dies: the page cache survives
+    PAUSE = ("pause", "broker")  # nothing of it runs for a while, longer than a session now and then
+    JUMP = ("jump", "broker")  # its wall clock is set, forward or back
+    SLOW_DISK = ("slow disk", "disk")
+    FULL_DISK = ("full disk", "disk")
+    SYNC_FAILS = ("sync fails", "disk")
+    CUT = ("cut", "link")  # bytes of one direction wait, and nobody is told
+    PART = ("part", "link")  # both directions
+    HOLD = ("hold", "link")  # one direction is late, all at once
+    LOSE = ("lose", "link")  # live connections are reset
+    HALF_OPEN = ("half open", "link")  # one side is told, the other is not
+    DISCONNECT = ("disconnect", "session")  # a broker and its metadata store, within the session's time
+    EXPIRE = ("expire", "session")  # its session ends and it is told
+    EXPIRE_UNTOLD = ("expire untold", "session")  # its session ends and it goes on believing
+    STORE_OUT = ("store out", "store")  # nobody is answered
+    APPEND_FAILS = ("append fails", "ledgers")
+    APPEND_UNHEARD = ("append unheard", "ledgers")  # it landed, or not; its writer hears of a failure
+    LEDGERS_OUT = ("ledgers out", "ledgers")
+    UNLOAD = ("unload", "admin")  # somebody asks a broker to let a namespace go
+    CLIENT_CRASH = ("client crash", "client")
+
+    def __init__(self, shown: str, target: str) -> None:
+        self.shown = shown
+        self.target = target
+
+
+LOCAL_ONLY = frozenset({"disk"})  # brokers on one machine's disk
+SHARED_ONLY = frozenset({"ledgers", "session", "store"})  # brokers on stores of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    at_s: float
+    kind: Kind
+    where: tuple[str, ...]
+    for_s: float = 0.0  # 0: at once
+    amount: float = 0.0  # what it means depends on the kind
+
+    def __str__(self) -> str:
+        lasting = f" for {self.for_s:.2f} s" if self.for_s else ""
+        much = f" ({self.amount:g})" if self.amount else ""
+        return f"{self.at_s:7.3f} {self.kind.shown} {' > '.join(self.where)}{lasting}{much}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Who there is to hurt."""
+
+    brokers: tuple[str, ...]
+    clients: tuple[str, ...]
+    shared: bool  # brokers on shared stores; else one broker on its own disk
+    session_s: float
+
+
+def draw(place: Place, chaos_s: float, rng: random.Random) -> tuple[Fault, ...]:
+    """The plan of one world, in order of time."""
+    if rng.random() < QUIET_SHARE:
+        return ()
+    kinds = [kind for kind in Kind if kind.target not in (LOCAL_ONLY if place.shared else SHARED_ONLY)]
+    chosen = rng.sample(kinds, rng.randint(1, min(6, len(kinds))))
+    found: list[Fault] = []
+    for kind in chosen:
+        found += [_fault(kind, place, rng.uniform(CALM_S, chaos_s), rng) for _ in range(_times(rng))]
+    return tuple(sorted(found, key=lambda fault: fault.at_s))
+
+
+def _times(rng: random.Random) -> int:
+    """Few of most kinds, many of some."""
+    return rng.choice((1, 1, 2, 2, 3, 5, 8))
+
+
+def _fault(kind: Kind, place: Place, at_s: float, rng: random.Random) -> Fault:
+    broker = (rng.choice(place.brokers),)
+    short_s = rng.choice((0.05, 0.2, 0.5, 1.0)) * rng.uniform(0.5, 1.5)
+    match kind:
+        case Kind.PAUSE:
+            return Fault(at_s, kind, broker, for_s=rng.choice((short_s, place.session_s * rng.uniform(0.8, 2.0))))
+        case Kind.CRASH | Kind.KILL:
+            return Fault(at_s, kind, broker, for_s=short_s)  # until it starts again
+        case Kind.JUMP:
+            return Fault(at_s, kind, broker, amount=rng.choice((-3600.0, -5.0, -0.2, 0.2, 5.0, 3600.0)))
+        case Kind.SLOW_DISK:
+            return Fault(at_s, kind, broker, for_s=short_s, amount=rng.choice((5.0, 20.0, 100.0)))
+        case Kind.FULL_DISK | Kind.SYNC_FAILS:
+            return Fault(at_s, kind, broker, for_s=short_s)
+        case Kind.CUT | Kind.PART | Kind.HOLD | Kind.LOSE | Kind.HALF_OPEN:
+            return Fault(at_s, kind, _link(place, rng), for_s=0.0 if kind in (Kind.LOSE, Kind.HALF_OPEN) else short_s)
+        case Kind.DISCONNECT:
+            return Fault(at_s, kind, broker, for_s=min(short_s, place.session_s * 0.8))
+        case Kind.EXPIRE | Kind.EXPIRE_UNTOLD:
+            return Fault(at_s, kind, broker, for_s=short_s)
+        case Kind.STORE_OUT | Kind.LEDGERS_OUT:
+            return Fault(at_s, kind, (), for_s=rng.choice((short_s, place.session_s * 1.5)))
+        case Kind.APPEND_FAILS | Kind.APPEND_UNHEARD | Kind.UNLOAD:
+            return Fault(at_s, kind, broker, amount=float(rng.randint(0, 1)))
+        case Kind.CLIENT_CRASH:
+            return Fault(at_s, kind, (rng.choice(place.clients),), for_s=short_s)
+
+
+def _link(place: Place, rng: random.Random) -> tuple[str, str]:
+    """A client and a broker, in one direction or the other: brokers meet in the stores only."""
+    ends = [rng.choice(place.clients), rng.choice(place.brokers)]
+    rng.shuffle(ends)
+    return ends[0], ends[1]
+
+
+def shown(plan: Sequence[Fault]) -> Iterable[str]:
+    return [str(fault) for fault in plan] or ["no faults"]
