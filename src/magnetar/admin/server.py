@@ -2,8 +2,8 @@
 them.
 
 The listening socket is made by the running loop and signals stay with whoever owns the process. Bodies are read up to a
-bound and within a time, requests in flight are bounded, and stopping waits for what is being answered, but not for
-ever.
+bound and within a time (`http.py` does so for what comes before them), requests in flight are bounded, and stopping
+waits for what is being answered, but not for ever.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
+from magnetar.admin.http import Patience, PatientProtocol
 from magnetar.admin.rates import observe
 from magnetar.admin.request import Request, Response, refused
 from magnetar.admin.routes import handle
@@ -29,8 +30,8 @@ from magnetar.base.errors import Conflict
 from magnetar.base.limits import (
     HTTP_BODY_BYTES_MAX,
     HTTP_BODY_S,
+    HTTP_DISCARD_BYTES_MAX,
     HTTP_GZIP_BYTES_MIN,
-    HTTP_HEADER_BYTES_MAX,
     HTTP_REQUESTS_MAX,
     HTTP_STOP_S,
 )
@@ -45,8 +46,9 @@ log = get("web")
 class WebServer:
     """`start` binds and serves; `stop` answers what is open and lets go of the port."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, patience: Patience | None = None) -> None:
         self._node = node
+        self._patience = patience or Patience()
         self._state = ServerState()
         self._server: asyncio.Server | None = None
         self._config = uvicorn.Config(
@@ -61,7 +63,6 @@ class WebServer:
             server_header=False,
             date_header=False,
             limit_concurrency=HTTP_REQUESTS_MAX,
-            h11_max_incomplete_event_size=HTTP_HEADER_BYTES_MAX,
         )
 
     async def start(self, host: str, port: int) -> int:
@@ -106,9 +107,7 @@ class WebServer:
             connection.transport.abort()
 
     def _protocol(self) -> asyncio.Protocol:
-        return self._config.http_protocol_class(  # type: ignore[call-arg]
-            config=self._config, server_state=self._state, app_state={}
-        )
+        return PatientProtocol(self._config, self._state, self._patience)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         web = WebRequest(scope, receive)
@@ -148,15 +147,25 @@ class WebServer:
 
 
 async def _body(web: WebRequest) -> bytes | None:
-    """None: too large; no more than the bound is ever held."""
+    """None: too large; no more than the bound is ever held. The rest is read and thrown away, up to a bound too: a
+    connection closed on a peer that still writes takes the answer from it."""
+    if web.headers.get("expect", "").lower() == "100-continue" and _announced(web) > HTTP_BODY_BYTES_MAX:
+        return None  # it asks before it sends
     pieces: list[bytes] = []
     size = 0
     async for piece in web.stream():
         size += len(piece)
-        if size > HTTP_BODY_BYTES_MAX:
-            return None
-        pieces.append(piece)
-    return b"".join(pieces)
+        if size <= HTTP_BODY_BYTES_MAX:
+            pieces.append(piece)
+        elif size > HTTP_DISCARD_BYTES_MAX:
+            break
+        else:
+            pieces.clear()
+    return b"".join(pieces) if size <= HTTP_BODY_BYTES_MAX else None
+
+
+def _announced(web: WebRequest) -> int:
+    return int(web.headers.get("content-length", "0"))  # h11 has seen that it is a number
 
 
 def _query(raw: bytes) -> dict[str, str]:

@@ -126,6 +126,9 @@ CREATIONS_AT_ONCE_MAX = 500  # partition records written together: enough to sha
 # REST
 HTTP_BODY_BYTES_MAX = 1024 * 1024  # policies and schemas are the largest bodies, and a metadata record is smaller
 HTTP_BODY_S = 30.0  # a body that trickles in holds memory and a place
+HTTP_HEAD_S = 10.0  # a request line and headers that trickle in hold a connection; people's clients send them at once
+HTTP_UNREAD_S = 60.0  # a peer that reads nothing of its answer for this long is gone or holds memory on purpose
+HTTP_DISCARD_BYTES_MAX = 16 * 1024 * 1024  # of a body that is refused: read and dropped, so that its sender hears why
 HTTP_PATH_CHARS_MAX = 16 * 1024  # a topic's name of the largest size, every character of it escaped
 HTTP_HEADER_BYTES_MAX = 64 * 1024  # start line and headers: the longest path, twice
 HTTP_REQUESTS_MAX = 1_000  # requests and connections at once; more are answered 503
