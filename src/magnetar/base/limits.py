@@ -207,3 +207,12 @@ DEMO_TICK_S = 0.02  # producers send what is due since the last tick
 CLIENT_MAILBOX_MESSAGES_MAX = 10_000  # on their way to the loop thread of a blocking client: then the caller waits
 CLIENT_TAKEN_MESSAGES_MAX = 1_000  # that cross from the loop thread at once: a crossing costs as much as 30 messages
 TOPICS_GONE_MANY = 1000  # topics fewer than at the last look before freed memory is given back: some tens of megabytes
+
+# Scalable topics
+SEGMENT_BUCKETS_MAX = 1_024  # entry buckets of one segment, as newer Pulsar
+RECORD_BYTES_MAX = 512 * 1024  # of a scalable topic: half of what ZooKeeper takes, checked before anything is sealed
+SEGMENTS_ACTIVE_MAX = 64  # of one topic by default, as Pulsar; the record holds about 1,500 in all
+HISTORY_RESHAPES_MAX = 200  # kept in the record: about 30 KiB; the oldest goes
+CONSUMER_GRACE_S = 60.0  # a stream consumer's segments wait this long for it to come back, as Pulsar
+LEADER_PROOF_S = 3.0  # how often an idle leader reads its term again: bounds how long a deaf one is believed (H-B11)
+SUBSCRIPTIONS_MAX = 1_000  # of one scalable topic: every reshape lists them and makes that many cursors a child

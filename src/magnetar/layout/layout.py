@@ -1,0 +1,278 @@
+"""The layout of one scalable topic: all its segments, active and sealed, as an immutable graph with an epoch.
+
+Splits, merges and pruning return a new layout. Making one checks it whole: the active ranges partition the keyspace,
+edges agree at both ends, a child has a higher id than its parents (so there is no circle), every id is below the
+counter; anything else is `Corrupt`. It does not know why a layout changes, nor who may change it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from magnetar.base.errors import Corrupt, InvalidRange, NotFound
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.base.limits import SEGMENT_BUCKETS_MAX
+from magnetar.base.ranges import SLOT_MAX, HashRange
+from magnetar.layout import cuts
+from magnetar.layout.routing import Routing, legacy_partition, segment_hash
+from magnetar.layout.segment import Ending, Segment, State, bucket_splits
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A segment that is to be: id and range."""
+
+    id: SegmentId
+    range: HashRange
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    epoch: Epoch
+    next_segment_id: SegmentId
+    segments: tuple[Segment, ...]  # by id; none at all once the topic is deleted
+    active: tuple[Segment, ...] = field(init=False, repr=False, compare=False)  # by range
+    _by_id: Mapping[SegmentId, Segment] = field(init=False, repr=False, compare=False)
+    _starts: list[int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        active = sorted((one for one in self.segments if one.state is State.ACTIVE), key=lambda one: one.range.start)
+        object.__setattr__(self, "active", tuple(active))
+        object.__setattr__(self, "_by_id", {one.id: one for one in self.segments})
+        object.__setattr__(self, "_starts", [one.range.start for one in active])
+        _check(self)
+
+    def __contains__(self, id: SegmentId) -> bool:
+        return id in self._by_id
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    def segment(self, id: SegmentId) -> Segment:
+        found = self._by_id.get(id)
+        if found is None:
+            raise NotFound(f"segment not found: {id}")
+        return found
+
+    def route(self, hash: int) -> Segment:
+        """The active segment that takes this hash."""
+        if not self.active or not 0 <= hash <= SLOT_MAX:
+            raise InvalidRange("no active segment takes this hash", hash=hash)
+        return self.active[bisect_right(self._starts, hash) - 1]
+
+    def route_key(self, key: str | bytes, routing: Routing) -> Segment:
+        """The active segment of a key. Where all of them are plain topics (a partitioned topic shown as a layout), the
+        key goes to the partition it always went to."""
+        if self.active and all(one.legacy_topic for one in self.active):
+            return self.segment(SegmentId(legacy_partition(key, len(self.active))))
+        return self.route(segment_hash(key, routing))
+
+    # Planning: what a reshape would make
+
+    def split_ranges(self, id: SegmentId, *, at: int | None = None, into: int = 2) -> tuple[HashRange, ...]:
+        whole = self._active(id).range
+        return cuts.cut_into(whole, into) if at is None else cuts.cut_at(whole, at)
+
+    def merge_range(self, ids: Sequence[SegmentId]) -> HashRange:
+        return cuts.joined(self._active(id).range for id in ids)
+
+    # Changes
+
+    def burned(self, ranges: Sequence[HashRange]) -> tuple[Layout, tuple[Child, ...]]:
+        """Ids for new segments. They are taken here for good, whatever becomes of the segments (H-C2)."""
+        first = self.next_segment_id
+        children = tuple(Child(SegmentId(first + index), part) for index, part in enumerate(ranges))
+        return replace(self, next_segment_id=SegmentId(first + len(children))), children
+
+    def reshaped(
+        self,
+        parents: Sequence[SegmentId],
+        children: Sequence[Child],
+        *,
+        now_ms: int,
+        op: str = "",
+        endings: Mapping[SegmentId, Ending] | None = None,
+    ) -> Layout:
+        """The parents sealed, the children active, one epoch later."""
+        epoch = Epoch(self.epoch + 1)
+        before = [self._active(id) for id in parents]
+        ids = tuple(child.id for child in children)
+        changed = {
+            one.id: replace(
+                one,
+                state=State.SEALED,
+                children=ids,
+                sealed_epoch=epoch,
+                sealed_ms=now_ms,
+                sealed_by=op,
+                ending=(endings or {}).get(one.id),
+            )
+            for one in before
+        }
+        buckets = _buckets(before, len(children))
+        for child in children:
+            changed[child.id] = Segment(
+                child.id,
+                child.range,
+                parents=tuple(parents),
+                created_epoch=epoch,
+                created_ms=now_ms,
+                bucket_splits=buckets,
+            )
+        return self._with(changed, epoch)
+
+    def split(self, id: SegmentId, *, now_ms: int, at: int | None = None, into: int = 2) -> Layout:
+        """All of a split at once: what it will look like."""
+        burned, children = self.burned(self.split_ranges(id, at=at, into=into))
+        return burned.reshaped([id], children, now_ms=now_ms)
+
+    def merge(self, ids: Sequence[SegmentId], *, now_ms: int) -> Layout:
+        """All of a merge of neighbours at once."""
+        burned, children = self.burned([self.merge_range(ids)])
+        return burned.reshaped(list(ids), children, now_ms=now_ms)
+
+    def raised(self) -> Layout:
+        """The same at a higher epoch: a take-over shows (H-B6, H-B7)."""
+        return replace(self, epoch=Epoch(self.epoch + 1))
+
+    def pruning(self, ids: Iterable[SegmentId]) -> Layout:
+        """Announce that sealed segments go; they stay listed until their topics are gone (H-H1)."""
+        chosen = [self.segment(id) for id in ids]
+        for one in chosen:
+            if one.is_active:
+                raise InvalidRange(f"cannot prune an active segment: {one.id}")
+        return self._with({one.id: replace(one, state=State.PRUNING) for one in chosen}, Epoch(self.epoch + 1))
+
+    def removed(self, id: SegmentId) -> Layout:
+        """Without a sealed segment; its neighbours forget it."""
+        gone = self.segment(id)
+        if gone.is_active:
+            raise InvalidRange(f"cannot prune an active segment: {id}")
+        changed = {child: self.segment(child) for child in gone.children}
+        changed = {key: replace(one, parents=_without(one.parents, id)) for key, one in changed.items()}
+        for parent in gone.parents:
+            before = self.segment(parent)
+            changed[parent] = replace(before, children=_without(before.children, id))
+        return self._with(changed, Epoch(self.epoch + 1), without=id)
+
+    def _active(self, id: SegmentId) -> Segment:
+        one = self.segment(id)
+        if not one.is_active:
+            raise InvalidRange(f"segment {id} is not active", state=one.state)
+        return one
+
+    def _with(self, changed: Mapping[SegmentId, Segment], epoch: Epoch, without: SegmentId | None = None) -> Layout:
+        after = {**self._by_id, **changed}
+        if without is not None:
+            del after[without]
+        return replace(self, epoch=epoch, segments=tuple(after[id] for id in sorted(after)))
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What one layout has that an older one has not."""
+
+    added: tuple[SegmentId, ...]
+    sealed: tuple[SegmentId, ...]
+    removed: tuple[SegmentId, ...]
+
+
+def diff(before: Layout, after: Layout) -> Diff:
+    return Diff(
+        added=tuple(one.id for one in after.segments if one.id not in before),
+        sealed=tuple(
+            one.id
+            for one in after.segments
+            if not one.is_active and one.id in before and before.segment(one.id).is_active
+        ),
+        removed=tuple(one.id for one in before.segments if one.id not in after),
+    )
+
+
+def initial(count: int, *, now_ms: int, first_id: int = 0, epoch: int = 0, buckets: int = 1) -> Layout:
+    """The layout of a new topic. A name that had a life before goes on with its counters (H-C1)."""
+    at = Epoch(epoch)
+    splits = bucket_splits(buckets)
+    segments = tuple(
+        Segment(SegmentId(first_id + index), part, created_epoch=at, created_ms=now_ms, bucket_splits=splits)
+        for index, part in enumerate(cuts.initial(count))
+    )
+    return Layout(at, SegmentId(first_id + count), segments)
+
+
+def migrated(topics: Sequence[str], *, now_ms: int) -> Layout:
+    """A plain topic, or the partitions of one, as sealed parents of as many fresh segments (PIP-475)."""
+    count = len(topics)
+    children = tuple(SegmentId(count + index) for index in range(count))
+    old = tuple(
+        Segment(
+            SegmentId(index),
+            HashRange(0, SLOT_MAX),
+            state=State.SEALED,
+            children=children,
+            created_ms=now_ms,
+            sealed_epoch=Epoch(0),
+            sealed_ms=now_ms,
+            legacy_topic=topic,
+        )
+        for index, topic in enumerate(topics)
+    )
+    parents = tuple(one.id for one in old)
+    new = tuple(
+        Segment(id, part, parents=parents, created_ms=now_ms)
+        for id, part in zip(children, cuts.initial(count), strict=True)
+    )
+    return Layout(Epoch(0), SegmentId(2 * count), old + new)
+
+
+def synthetic(topics: Sequence[str]) -> Layout:
+    """A plain topic, or the partitions of one, as clients of scalable topics see it: active, at epoch 0."""
+    segments = tuple(
+        Segment(SegmentId(index), part, legacy_topic=topic)
+        for index, (topic, part) in enumerate(zip(topics, cuts.initial(len(topics)), strict=True))
+    )
+    return Layout(Epoch(0), SegmentId(len(topics)), segments)
+
+
+def _buckets(parents: Sequence[Segment], children: int) -> tuple[int, ...]:
+    """A split shares the buckets of its parent among the children, a merge adds those of its parents."""
+    together = sum(one.buckets for one in parents)
+    return bucket_splits(min(max(1, together // children), SEGMENT_BUCKETS_MAX))
+
+
+def _without(ids: tuple[SegmentId, ...], id: SegmentId) -> tuple[SegmentId, ...]:
+    return tuple(one for one in ids if one != id)
+
+
+def _check(layout: Layout) -> None:
+    known = layout._by_id
+    if len(known) != len(layout.segments):
+        raise Corrupt("a layout names a segment twice")
+    for lower, upper in pairwise(layout.segments):
+        if lower.id > upper.id:
+            raise Corrupt("the segments of a layout are kept in the order of their ids", id=upper.id)
+    for one in layout.segments:
+        _check_segment(one, layout, known)
+    if not layout.segments:
+        return
+    if not layout.active or layout.active[0].range.start != 0 or layout.active[-1].range.end != SLOT_MAX:
+        raise Corrupt("the active segments do not cover the keyspace", epoch=layout.epoch)
+    for lower, upper in pairwise(layout.active):
+        if lower.range.end + 1 != upper.range.start:
+            raise Corrupt("the active segments leave a gap or overlap", lower=lower.id, upper=upper.id)
+
+
+def _check_segment(one: Segment, layout: Layout, known: Mapping[SegmentId, Segment]) -> None:
+    if not 0 <= one.id < layout.next_segment_id:
+        raise Corrupt("a segment has an id that was not handed out", id=one.id, next=layout.next_segment_id)
+    if one.is_active and one.children:
+        raise Corrupt("an active segment has children", id=one.id)
+    for child in one.children:
+        if child <= one.id or child not in known or one.id not in known[child].parents:
+            raise Corrupt("an edge of the layout is not known to both ends", parent=one.id, child=child)
+    for parent in one.parents:
+        if parent >= one.id or parent not in known or one.id not in known[parent].children:
+            raise Corrupt("an edge of the layout is not known to both ends", parent=parent, child=one.id)

@@ -1,0 +1,67 @@
+"""Who descends from whom: the questions that order rests on.
+
+A message of an ancestor comes before a message of its descendants, so a segment may be read only when EVERY ancestor is
+done, not only its parents: an empty generation in the middle would otherwise open its children while a grandparent
+still has messages (H-F1). Pure; each answer takes one walk over the edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from magnetar.base.ids import SegmentId
+from magnetar.layout.layout import Layout
+from magnetar.layout.segment import Segment
+
+
+def ancestors(layout: Layout, id: SegmentId) -> set[SegmentId]:
+    """Everything that comes before, without the segment itself."""
+    return _walk(layout, layout.segment(id).parents, up=True)
+
+
+def descendants(layout: Layout, id: SegmentId) -> set[SegmentId]:
+    return _walk(layout, layout.segment(id).children, up=False)
+
+
+def lineage(layout: Layout, id: SegmentId) -> list[SegmentId]:
+    """The segment, what it came from and what came of it, by id."""
+    return sorted(ancestors(layout, id) | {id} | descendants(layout, id))
+
+
+def open_segments(layout: Layout, done: Collection[SegmentId]) -> list[Segment]:
+    """The segments all of whose ancestors are done, the done ones among them, by id. An ancestor that is not in the
+    layout any more was done by everybody before it went."""
+    clear: set[SegmentId] = set()
+    found: list[Segment] = []
+    for one in layout.segments:  # parents come before their children: ids grow
+        if all(parent in done and parent in clear for parent in one.parents):
+            clear.add(one.id)
+            found.append(one)
+    return found
+
+
+def blockers(layout: Layout, id: SegmentId, done: Collection[SegmentId]) -> list[SegmentId]:
+    """The ancestors that a segment still waits for, by id."""
+    return sorted(ancestors(layout, id) - set(done))
+
+
+def merge_depth(layout: Layout, id: SegmentId) -> int:
+    """How many segments in the ancestry, itself included, came of a merge."""
+    return sum(len(layout.segment(one).parents) > 1 for one in ancestors(layout, id) | {id})
+
+
+def removable(layout: Layout) -> list[SegmentId]:
+    """Sealed segments without a parent left: only these may be pruned, so that nobody is cut off from an ancestor."""
+    return [one.id for one in layout.segments if not one.is_active and not one.parents]
+
+
+def _walk(layout: Layout, start: Iterable[SegmentId], *, up: bool) -> set[SegmentId]:
+    seen: set[SegmentId] = set()
+    waiting = list(start)
+    while waiting:
+        id = waiting.pop()
+        if id not in seen:
+            seen.add(id)
+            one = layout.segment(id)
+            waiting.extend(one.parents if up else one.children)
+    return seen

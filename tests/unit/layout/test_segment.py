@@ -1,0 +1,22 @@
+"""Entry buckets are cut as Pulsar cuts them."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import InvalidRange
+from magnetar.base.ids import SegmentId
+from magnetar.base.ranges import FULL
+from magnetar.layout.segment import Segment, bucket_splits
+
+
+def test_equal_buckets_start_at_equal_distances():
+    assert bucket_splits(1) == ()
+    assert bucket_splits(4) == (0x4000, 0x8000, 0xC000)
+    assert Segment(SegmentId(0), FULL, bucket_splits=bucket_splits(3)).buckets == 3
+
+
+@pytest.mark.parametrize("count", [0, 1025])
+def test_a_count_out_of_bounds_is_refused(count):
+    with pytest.raises(InvalidRange):
+        bucket_splits(count)
