@@ -109,6 +109,9 @@ READER_KEPT_S = 60.0  # a reader whose seek disconnected it may come back to its
 TOPIC_IDLE_S = 60.0  # a topic nobody uses leaves memory after this; it is a row until somebody comes
 TRIM_S = 60.0  # retention by time is looked at this often although nothing happens
 MAINTENANCE_S = 5.0  # how often trimming, idle topics and deduplication snapshots are looked at
+VISIT_S = 3_600.0  # between the beginnings of two walks over topics that are not loaded: space they hold comes back
+VISIT_RECORDS_PER_ROUND_MAX = 1_000  # records of such topics read in one round of housekeeping: a page of the store
+VISITS_PER_ROUND_MAX = 50  # of them loaded and trimmed: ten a second leave the broker to its clients
 
 # Names
 TOPIC_NAME_CHARS_MAX = (
@@ -216,3 +219,10 @@ HISTORY_RESHAPES_MAX = 200  # kept in the record: about 30 KiB; the oldest goes
 CONSUMER_GRACE_S = 60.0  # a stream consumer's segments wait this long for it to come back, as Pulsar
 LEADER_PROOF_S = 3.0  # how often an idle leader reads its term again: bounds how long a deaf one is believed (H-B11)
 SUBSCRIPTIONS_MAX = 1_000  # of one scalable topic: every reshape lists them and makes that many cursors a child
+
+# Several brokers on one store
+OWNERSHIP_WAIT_S = 10.0  # for the store to answer a lookup or a load: a client asks again long before its timeout
+OWNERSHIP_TRIES_MAX = 5  # rounds of one acquisition: a bundle that changes hands more often is asked for again
+REGISTRATION_WAIT_S = 60.0  # at the start, for an earlier life's session to end: longer than sessions are
+OPEN_TRIES_MAX = 5  # of a load that another owner's last writes got in the way of: each of them can do so once or twice
+UNLOADS_AT_ONCE_MAX = 100  # topics of a bundle that is given up: their last writes share syncs

@@ -67,6 +67,12 @@ class Book:
         async with self._lock:
             await self._commit(change, floor, terminated, properties, deleting)
 
+    async def check_current(self) -> None:
+        """Fenced: the record is not as it was read."""
+        node = await self._metadata.get(self.path)
+        if node is None or node.stat.version != self._version:
+            raise Fenced("another owner has changed this topic's record", wire_code=6, path=self.path)
+
     async def rename(self, properties: Mapping[str, str], remove: Iterable[str] = ()) -> None:
         """Change some of the properties."""
         async with self._lock:
@@ -147,6 +153,15 @@ def decode_record(path: str, value: bytes, version: int) -> dict[str, Any]:
             path=path,
         )
     return record
+
+
+def decode_links(path: str, value: bytes) -> list[Link]:
+    """The ledgers that a topic's record names, for whoever looks without opening it; none while it is being deleted."""
+    record = decode_record(path, value, VERSION)
+    try:
+        return [] if record.get("deleting") else [_decode_link(item) for item in record.get("ledgers", [])]
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        raise Corrupt("the record of a topic cannot be read", path=path) from error
 
 
 def _encode_link(link: Link) -> dict[str, Any]:

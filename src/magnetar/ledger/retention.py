@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from magnetar.base.ids import Position
+from magnetar.base.ids import AFTER_ALL, Position
 from magnetar.ledger.chain import Link
 
 INFINITE = -1
@@ -23,6 +23,11 @@ _MEGABYTE = 1024 * 1024
 class Retention:
     minutes: int = 0
     megabytes: int = 0
+
+    @property
+    def endless(self) -> bool:
+        """Nothing is ever let go."""
+        return self.minutes == INFINITE and self.megabytes == INFINITE
 
     def expired(self, closed_ms: int, now_ms: int) -> bool:
         return self.minutes == 0 or (self.minutes > 0 and now_ms - closed_ms > self.minutes * _MINUTE_MS)
@@ -43,3 +48,11 @@ def droppable(links: Sequence[Link], upto: Position, retention: Retention, now_m
         if not retention.expired(link.closed_ms, now_ms) and not retention.oversized(left):
             return count
     return len(links)
+
+
+def may_drop(links: Sequence[Link], retention: Retention, now_ms: int) -> bool:
+    """Whether opening the topic could let something go, wherever its cursors stand: a ledger that a crash left open has
+    no age until somebody has closed it."""
+    if retention.endless:
+        return False
+    return any(not link.closed_ms for link in links) or droppable(links, AFTER_ALL, retention, now_ms) > 0

@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.base.errors import Corrupt, Refused, Unknown
 from magnetar.base.ids import Position
-from magnetar.ledger.book import Book
+from magnetar.ledger.book import Book, decode_links
 from magnetar.ledger.chain import Link
 from simulation.store import MemoryStore, lost
 
@@ -78,3 +78,14 @@ def test_two_commits_at_once_both_happen():
         assert again.properties == {"a": "b"}
 
     asyncio.run(body())
+
+
+def test_whoever_looks_without_opening_sees_the_ledgers_and_none_of_a_topic_being_deleted():
+    links = decode_links(
+        PATH, b'{"v":1,"ledgers":[{"id":2,"entries":4,"bytes":9,"messages":4,"closed_ms":7},{"id":5}]}'
+    )
+    assert [(link.ledger, link.entries, link.closed_ms) for link in links] == [(2, 4, 7), (5, 0, 0)]
+    assert decode_links(PATH, b"") == []
+    assert decode_links(PATH, b'{"v":1,"ledgers":[{"id":2}],"deleting":true}') == []
+    with pytest.raises(Corrupt):
+        decode_links(PATH, b'{"v":1,"ledgers":[{"entries":4}]}')

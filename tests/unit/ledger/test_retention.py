@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.ledger.chain import Link
-from magnetar.ledger.retention import INFINITE, Retention, droppable
+from magnetar.ledger.retention import INFINITE, Retention, droppable, may_drop
 
 MB = 1024 * 1024
 NOW_MS = 100 * 60_000
@@ -61,3 +61,22 @@ def test_the_last_ledger_goes_too_once_it_is_closed_and_consumed():
     links = [*LINKS[:3], LINKS[3].closed(NOW_MS)]
     assert droppable(links, Position(7, 9), Retention(0, 0), NOW_MS) == 4
     assert droppable(links, Position(7, 8), Retention(0, 0), NOW_MS) == 3
+
+
+@pytest.mark.parametrize(
+    ("links", "retention", "worth"),
+    [
+        (LINKS[:1], Retention(), True),
+        (LINKS[:1], Retention(89, INFINITE), True),
+        (LINKS[:1], Retention(91, INFINITE), False),
+        (LINKS[:2], Retention(INFINITE, 4), True),
+        (LINKS[:1], Retention(INFINITE, 4), False),
+        (LINKS[3:], Retention(91, INFINITE), True),
+        (LINKS, Retention(INFINITE, INFINITE), False),
+        ([], Retention(), False),
+    ],
+)
+def test_a_topic_is_worth_opening_where_something_could_go_or_a_crash_left_a_ledger_without_an_end(
+    links: list[Link], retention: Retention, worth: bool
+) -> None:
+    assert may_drop(links, retention, NOW_MS) is worth

@@ -1,0 +1,162 @@
+"""Topics out of memory are trimmed as well: visited after the start and once in a while, a few at a time."""
+
+from __future__ import annotations
+
+from magnetar.base.ids import Position
+from magnetar.base.limits import MAINTENANCE_S, TOPIC_IDLE_S, VISIT_S, VISITS_PER_ROUND_MAX
+from magnetar.base.names import namespace_name, topic_name
+from magnetar.broker.visits import Visits
+from magnetar.policy.policies import Policies
+from tests.unit.broker.world import TOPIC, World, pass_s, run, settle
+
+NAME = topic_name(TOPIC)
+
+
+async def consumed(world: World, topic: str = TOPIC, *, acked: bool = True) -> None:
+    """One message of a topic with one subscription, then nobody uses it and it leaves memory."""
+    client = world.client()
+    await client.subscribe(topic=topic, permits=10)
+    await client.produce(topic=topic)
+    client.send(0)
+    await settle()
+    loaded = await world.topic(topic)
+    if acked:
+        client.ack(1, loaded.managed.last)
+        await settle()
+    client.lose()
+    await settle()
+    await world.node.topics.unload(topic_name(topic))
+    assert world.loaded(topic) is None
+
+
+async def entries(world: World, topic: str = TOPIC) -> int:
+    return (await world.topic(topic)).managed.entries
+
+
+def a_walk(world: World) -> Visits:
+    return Visits(world.node)  # as a broker that has just started
+
+
+def test_what_is_consumed_in_a_topic_out_of_memory_is_dropped_without_anybody_asking_for_the_topic() -> None:
+    async def body(world: World) -> None:
+        await consumed(world)
+        held = len(await world.ledgers.list({"component": "managed-ledger"}))
+        visits = a_walk(world)
+        await visits.round()
+        assert visits.trimmed == 1
+        assert len(await world.ledgers.list({"component": "managed-ledger"})) == held - 1
+        assert await entries(world) == 0
+
+    run(body)
+
+
+def test_what_a_subscription_has_still_to_read_stays() -> None:
+    async def body(world: World) -> None:
+        await consumed(world, acked=False)
+        visits = a_walk(world)
+        await visits.round()
+        assert visits.trimmed == 0
+        assert await entries(world) == 1
+
+    run(body)
+
+
+def test_what_retention_keeps_is_not_even_loaded_until_its_time_has_run_out() -> None:
+    async def body(world: World) -> None:
+        await consumed(world)
+        await a_walk(world).round()
+        assert world.loaded() is None
+        await pass_s(11 * 60)
+        visits = a_walk(world)
+        await visits.round()
+        assert visits.trimmed == 1
+
+    run(body, defaultRetentionTimeInMinutes="10", defaultRetentionSizeInMB="-1")
+
+
+def test_a_namespace_that_keeps_everything_is_not_looked_at() -> None:
+    async def body(world: World) -> None:
+        await consumed(world)
+        await a_walk(world).round()
+        assert world.loaded() is None
+
+    run(body, defaultRetentionTimeInMinutes="-1", defaultRetentionSizeInMB="-1")
+
+
+def test_many_topics_are_visited_a_few_in_a_round_and_every_one_of_them() -> None:
+    async def body(world: World) -> None:
+        many = VISITS_PER_ROUND_MAX + 3
+        for number in range(many):
+            await consumed(world, f"{TOPIC}-{number}")
+        visits = a_walk(world)
+        await visits.round()
+        assert visits.trimmed == VISITS_PER_ROUND_MAX
+        await visits.round()
+        assert visits.trimmed == many
+
+    run(body)
+
+
+def test_topics_in_buckets_are_found_too() -> None:
+    async def body(world: World) -> None:
+        namespace = namespace_name("public/bucketed")
+        await world.node.namespaces.create(namespace, Policies(numberOfTopicBuckets=4))
+        for number in range(5):
+            await consumed(world, f"persistent://public/bucketed/t{number}")
+        visits = a_walk(world)
+        await visits.round()
+        assert visits.trimmed == 5
+
+    run(body)
+
+
+def test_the_node_walks_after_its_start_and_then_once_in_a_while() -> None:
+    async def body(world: World) -> None:
+        await pass_s(2 * MAINTENANCE_S)  # the first walk is over, and found nothing
+        await consumed(world)
+        await pass_s(TOPIC_IDLE_S)
+        assert world.node.visits.trimmed == 0
+        await pass_s(VISIT_S)
+        assert world.node.visits.trimmed == 1
+        assert world.loaded() is None  # and has left memory again, like any idle topic
+
+    run(body)
+
+
+def test_a_topic_deleted_between_reading_its_record_and_the_visit_is_passed_over() -> None:
+    async def body(world: World) -> None:
+        for number in range(2):
+            await consumed(world, f"{TOPIC}-{number}")
+        visits = a_walk(world)
+        world.metadata.hold()
+        rounding = world.spawn(visits.round())
+        await settle()
+        world.metadata.release()
+        await world.node.topics.delete(topic_name(f"{TOPIC}-1"), force=True)
+        await rounding
+        assert visits.trimmed >= 1
+        assert not await world.node.catalogue.exists(topic_name(f"{TOPIC}-1"))
+
+    run(body)
+
+
+def test_a_damaged_record_does_not_end_the_walk() -> None:
+    async def body(world: World) -> None:
+        await consumed(world, f"{TOPIC}-b")
+        await world.metadata.put("/managed-ledgers/public/default/persistent/orders-a", b"{")
+        visits = a_walk(world)
+        await visits.round()
+        assert visits.trimmed == 1
+
+    run(body)
+
+
+def test_positions_do_not_move_back_by_a_visit() -> None:
+    async def body(world: World) -> None:
+        await consumed(world)
+        before = (await world.topic()).managed.last
+        await world.node.topics.unload(NAME)
+        await a_walk(world).round()
+        assert (await world.topic()).managed.last == before > Position(-1, -1)
+
+    run(body)
