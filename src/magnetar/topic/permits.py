@@ -81,6 +81,8 @@ class SharedChooser(Generic[R]):
                 del level.consumers[at]
                 if at < level.next:
                     level.next -= 1
+                elif level.next == len(level.consumers):
+                    level.next = 0  # it was the last in line, and its turn
                 if not level.consumers:
                     self._levels.remove(level)
                 break

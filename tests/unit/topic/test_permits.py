@@ -95,6 +95,14 @@ def test_a_leaver_gets_nothing_and_costs_nobody_a_turn() -> None:
     assert chooser.assign([1]) == []
 
 
+def test_the_last_in_line_leaving_on_its_turn_passes_it_to_the_first() -> None:
+    a, b = Consumer("a", 100), Consumer("b", 100)
+    chooser = chooser_of(a, b)
+    chooser.assign([1])
+    chooser.remove(b)
+    assert names(chooser.assign([1])) == [("a", 0, 1)]
+
+
 def test_chunks_of_a_message_stay_with_the_consumer_of_the_first_over_many_runs() -> None:
     a, b = Consumer("a", 100), Consumer("b", 100)
     chooser = chooser_of(a, b)
