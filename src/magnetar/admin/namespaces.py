@@ -14,6 +14,7 @@ import msgspec
 from magnetar.admin.policies import check_policies
 from magnetar.admin.request import DONE, JSON, Request, Response, shown
 from magnetar.admin.route import delete, get, put
+from magnetar.admin.spelling import check_spelling
 from magnetar.base.bundles import Bundle, bundle_from_text
 from magnetar.base.errors import Misuse, NotFound, TopicNotFound
 from magnetar.base.limits import HTTP_PIECE_BYTES, TOPICS_PAGE_MAX
@@ -42,6 +43,7 @@ async def read(node: Node, request: Request) -> Response:
 async def create(node: Node, request: Request) -> Response:
     document: dict[str, Any] | None = request.read(dict[str, Any])
     policies = Policies.of(document or {})
+    check_spelling(document, policies)
     check_policies(policies)
     await node.namespaces.create(request.namespace, policies)
     return DONE

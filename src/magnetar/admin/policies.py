@@ -14,6 +14,7 @@ import msgspec
 
 from magnetar.admin.request import DONE, EMPTY, JSON, Request, Response, shown, text
 from magnetar.admin.route import Handler, Route, delete, get, post, put
+from magnetar.admin.spelling import check_spelling
 from magnetar.base.errors import Conflict, Misuse, NotAuthorized, NotBuilt
 from magnetar.policy.policies import (
     AutoSubscriptionCreation,
@@ -174,6 +175,8 @@ def _writer(policy: Policy) -> Handler:
     async def write(node: Node, request: Request) -> Response:
         value: Any = request.read(policy.kind) if policy.empty == "unset" else request.need(policy.kind)
         if value is not None:
+            if isinstance(value, msgspec.Struct):
+                check_spelling(request.read(dict[str, Any]), value)
             policy.check(value)
         await change(node, request, **{policy.field: value})
         return DONE

@@ -97,11 +97,13 @@ CODES: dict[type[MagnetarError], str] = {
 
 
 class Explained(Exception):
-    """An error of the tree with what a command knows about it: names that are near, what to run next."""
+    """An error of the tree with what a command knows about it: what it is about, names that are near, what to run
+    next."""
 
-    def __init__(self, error: MagnetarError, *, near: Sequence[str] = (), run: str = "") -> None:
+    def __init__(self, error: MagnetarError, *, name: str = "", near: Sequence[str] = (), run: str = "") -> None:
         super().__init__(str(error))
         self.error = error
+        self.name = name
         self.near = near
         self.run = run
 
@@ -126,9 +128,10 @@ def code_for(error: MagnetarError) -> str:
     return next(CODES[kind] for kind in type(error).__mro__ if kind in CODES)
 
 
-def tell_error(error: MagnetarError, *, near: Sequence[str] = (), run: str = "") -> Exit:
+def tell_error(error: MagnetarError, *, name: str = "", near: Sequence[str] = (), run: str = "") -> Exit:
     """Say it on standard error; how to end."""
-    tell(error.what, why=facts_of(error), near=near, run=run or _next(error), code=code_for(error))
+    what = f"{error.what}: {name}" if name else error.what
+    tell(what, why=facts_of(error), near=near, run=run or _next(error), code=code_for(error))
     return exit_for(error)
 
 

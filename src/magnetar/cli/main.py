@@ -57,7 +57,7 @@ def _command(tokens: list[str]) -> int:
         _tell_usage(error, app)
         return Exit.USAGE
     except Explained as explained:
-        return tell_error(explained.error, near=explained.near, run=explained.run)
+        return tell_error(explained.error, name=explained.name, near=explained.near, run=explained.run)
     except MagnetarError as error:
         return tell_error(error)
     except KeyboardInterrupt:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import httpx2
 import msgspec
 
-from magnetar.base.errors import MagnetarError, Misuse, NotFound
+from magnetar.base.errors import MagnetarError, Misuse, NotFound, Refused
+from magnetar.cli.advice import advise
 from magnetar.cli.cells import age
 from magnetar.cli.exits import Explained
 from magnetar.cli.nearby import Subject, near
@@ -128,9 +129,11 @@ class Session:
         try:
             if error is None:
                 self._tell_steps()
-            elif isinstance(error, NotFound):
-                names = near(self.admin, self.subject, error)
-                raise Explained(error, near=names, run=f"the same with {names[0]}" if names else "") from error
+            elif isinstance(error, Refused):
+                names = near(self.admin, self.subject, error) if isinstance(error, NotFound) else []
+                advice = advise(self.subject, error)
+                run = f"the same with {names[0]}" if names else advice.run
+                raise Explained(error, name=advice.name, near=names, run=run) from error
         finally:
             self.admin.close()
 

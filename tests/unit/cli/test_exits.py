@@ -47,3 +47,12 @@ def test_an_error_is_told_with_what_why_near_and_what_to_run(capsys: pytest.Capt
         "  run: magnetar topic list",
         "  code: E301",
     ]
+
+
+def test_a_refusal_whose_words_name_nothing_is_told_with_the_name(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_error(errors.NotFound("Tenant does not exist"), name="acme", run="magnetar tenant list")
+    assert capsys.readouterr().err.splitlines() == [
+        "magnetar: Tenant does not exist: acme",
+        "  run: magnetar tenant list",
+        "  code: E300",
+    ]
