@@ -4,6 +4,7 @@ ENGINES."""
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,7 +13,12 @@ from typing import Protocol
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.metadata.store import Event, MetadataStore
 from magnetar.runtime.real import RealRuntime
+from simulation.nasty import Nastiness
 from simulation.store import MemoryStore
+from tests.contract import virtual
+
+SEED = 5
+WATCH_S = 0.1
 
 
 class Expiring(MetadataStore, Protocol):
@@ -43,6 +49,15 @@ class Memory:
         return store.reopen()
 
 
+class Nasty(Memory):
+    """As bad as the contract allows: every operation takes its time, reads come from a follower that is behind, events
+    are late and several of one path may be one."""
+
+    async def open(self) -> MemoryStore:
+        nasty = Nastiness(delay_s=0.01, stale=0.5, lag_s=0.5, watch_s=WATCH_S, coalesce=0.3)
+        return MemoryStore(self.runtime, nasty=nasty, rng=random.Random(SEED))
+
+
 class Embedded:
     def __init__(self, directory: Path, runtime: RealRuntime) -> None:
         self.directory = directory
@@ -70,7 +85,8 @@ class Embedded:
         return store
 
 
-ENGINES: dict[str, type[Engine]] = {"memory": Memory, "embedded": Embedded}
+ENGINES: dict[str, type[Engine]] = {"memory": Memory, "nasty": Nasty, "embedded": Embedded}
+EXACT = ["memory", "embedded"]  # these tell every event, before the writer's call returns: more than the contract asks
 
 
 Body = Callable[[Engine, Expiring], Awaitable[None]]
@@ -85,8 +101,14 @@ def listen(store: MetadataStore, prefix: str) -> list[Event]:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let others run until it holds; the suite's time limit ends what never does."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event of its own
-        await asyncio.sleep(0)
+    while not condition():
+        await (virtual.rest(virtual.TURN_S) if virtual.here() else asyncio.sleep(0))
+
+
+async def told() -> None:
+    """Until every event has been heard that an engine may keep back."""
+    if virtual.here():
+        await virtual.rest(WATCH_S * 2)
 
 
 def run_on(engine: str, directory: Path, body: Body) -> None:
@@ -104,6 +126,9 @@ def run_on(engine: str, directory: Path, body: Body) -> None:
                 await other.close()
 
     try:
-        asyncio.run(main())
+        if engine == "nasty":
+            virtual.run(main())
+        else:
+            asyncio.run(main())
     finally:
         runtime.close()

@@ -9,7 +9,7 @@ import pytest
 from magnetar.base.errors import BadVersion, Closed, InvalidName, LimitExceeded, Misuse, NotEmpty, NotFound
 from magnetar.base.limits import METADATA_VALUE_BYTES_MAX
 from magnetar.metadata.store import ABSENT, Change, Event, Node
-from tests.contract.stores import Engine, Expiring, On, listen
+from tests.contract.stores import Engine, Expiring, On, listen, told
 
 
 async def scanned(store: Expiring, path: str, after: str | None = None, limit: int | None = None) -> list[str]:
@@ -217,7 +217,7 @@ def test_a_record_too_large_is_refused(on: On) -> None:
     on(body)
 
 
-def test_events_tell_each_change_in_order_and_only_below_the_prefix(on: On) -> None:
+def test_events_tell_each_change_in_order_and_only_below_the_prefix(exactly_on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         await store.put("/p/old", b"")
         heard = listen(store, "/p/a")
@@ -235,10 +235,10 @@ def test_events_tell_each_change_in_order_and_only_below_the_prefix(on: On) -> N
         assert heard.count(Event(Change.CHILDREN_CHANGED, "/p/a")) == 2
         assert {event.path for event in heard} == {"/p/a", "/p/a/below"}
 
-    on(body)
+    exactly_on(body)
 
 
-def test_a_new_or_gone_child_changes_the_children_of_its_parent(on: On) -> None:
+def test_a_new_or_gone_child_changes_the_children_of_its_parent(exactly_on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         heard = listen(store, "/p")
         await store.put("/p/a/b", b"")
@@ -251,10 +251,42 @@ def test_a_new_or_gone_child_changes_the_children_of_its_parent(on: On) -> None:
         await store.delete_tree("/p")
         assert Event(Change.DELETED, "/p/a/b") in heard
 
+    exactly_on(body)
+
+
+def test_the_last_change_of_every_path_is_heard_in_order_after_it_can_be_read(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        heard: list[Event] = []
+        reads: list[asyncio.Task[Node | None]] = []
+        loop = asyncio.get_running_loop()
+
+        def hear(event: Event) -> None:
+            heard.append(event)
+            reads.append(loop.create_task(store.get("/p/a")))
+
+        store.subscribe("/p/a", hear)
+        first = await store.put("/p/a", b"1")
+        for _ in range(20):
+            last = await store.put("/p/a", b"2")
+        await told()
+        node = await reads[-1]
+        assert node is not None
+        assert node.stat == last  # who hears the last event and re-reads sees the last change
+        versions = [node.stat.version for node in await asyncio.gather(*reads) if node is not None]
+        assert versions == sorted(versions)
+        assert versions[0] >= first.version
+        await store.delete("/p/a")
+        await told()
+        own = [event.change for event in heard if event.path == "/p/a"]
+        assert own == [Change.CREATED] * own.count(Change.CREATED) + [Change.MODIFIED] * (
+            len(own) - own.count(Change.CREATED) - 1
+        ) + [Change.DELETED]
+        assert await reads[-1] is None
+
     on(body)
 
 
-def test_an_event_is_heard_before_the_writers_call_returns_and_the_change_can_be_read(on: On) -> None:
+def test_an_event_is_heard_before_the_writers_call_returns_and_the_change_can_be_read(exactly_on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         read: list[asyncio.Task[Node | None]] = []
         loop = asyncio.get_running_loop()
@@ -265,17 +297,19 @@ def test_an_event_is_heard_before_the_writers_call_returns_and_the_change_can_be
         assert node is not None
         assert node.value == b"1"
 
-    on(body)
+    exactly_on(body)
 
 
 def test_a_refused_operation_tells_nobody(on: On) -> None:
     async def body(engine: Engine, store: Expiring) -> None:
         await store.put("/a/b", b"")
+        await told()
         heard = listen(store, "/")
         with pytest.raises(BadVersion):
             await store.put("/a/b", b"", expected=ABSENT)
         with pytest.raises(NotEmpty):
             await store.delete("/a")
+        await told()
         assert heard == []
 
     on(body)
@@ -296,6 +330,7 @@ def test_an_unsubscribed_or_failing_listener_keeps_nobody_from_hearing(on: On) -
         unsubscribe()
         unsubscribe()
         await store.put("/a", b"")
+        await told()
         assert heard == [Event(Change.CREATED, "/a")]
         assert gone == []
         assert [type(problem) for problem in problems] == [ZeroDivisionError]

@@ -8,7 +8,7 @@ import pytest
 
 from magnetar.base.errors import Misuse
 from magnetar.metadata.store import ABSENT, Change, Event, Node, Session
-from tests.contract.stores import Engine, Expiring, On, listen
+from tests.contract.stores import Engine, Expiring, On, listen, told
 
 
 def test_ephemerals_have_no_children_and_say_whose_they_are(on: On) -> None:
@@ -37,6 +37,7 @@ def test_an_expired_session_takes_its_ephemerals_and_gets_another_id(on: On) -> 
         assert store.session_id != before
         assert await store.get("/e/1") is None
         assert await store.exists("/stays")
+        await told()
         assert Event(Change.DELETED, "/e/1") in heard
 
     on(body)

@@ -62,6 +62,7 @@ class Cache(Generic[T]):
         """Read, change, compare-and-set, again if somebody was faster. `change` may refuse by raising, and may run
         several times."""
         for _ in range(METADATA_UPDATE_TRIES_MAX):
+            await self._store.sync(path)  # a read that is behind may say that there is nothing to do
             node = await self._store.get(path)
             before = None if node is None else self._read_value(path, node.value)
             after = change(before)
@@ -78,8 +79,10 @@ class Cache(Generic[T]):
 
     async def create(self, path: str, value: T) -> None:
         """BadVersion if it is there."""
-        await put_checked(self._store, path, self._encode(value), expected=ABSENT)
-        self._drop(path)
+        try:
+            await put_checked(self._store, path, self._encode(value), expected=ABSENT)
+        finally:
+            self._drop(path)  # also when another was faster: what is kept may say that nothing is there
 
     async def delete(self, path: str) -> None:
         """Nothing there is no error."""

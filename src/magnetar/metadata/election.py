@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from enum import Enum, auto
 
-from magnetar.base.errors import BadVersion, Closed, MagnetarError, NotFound, TimedOut, Unknown
+from magnetar.base.errors import BadVersion, Closed, MagnetarError, NotFound, TimedOut, Unavailable, Unknown
 from magnetar.base.limits import ELECTION_RETRY_S, LEADER_WAIT_S
 from magnetar.metadata.store import ABSENT, Change, Event, MetadataStore, Session
 from magnetar.runtime.runtime import Owner, Runtime
@@ -38,7 +38,7 @@ class Election:
         self.value = value
         self.state = State.NO_LEADER
         self.leader_value: bytes | None = None
-        self._version = ABSENT
+        self._stood = False  # a record of ours may be there
         self._store = store
         self._runtime = runtime
         self._heard_state = heard
@@ -70,10 +70,10 @@ class Election:
         if self._timer is not None:
             self._timer.cancel()
         await self._owner.close()
-        if self.state is State.LEADING:
+        if self._stood:
             try:
-                await self._store.delete(self.path, expected=self._version)
-            except (NotFound, BadVersion, Unknown, Closed):
+                await self._step_down()
+            except (NotFound, BadVersion, Unknown, Unavailable, Closed):
                 pass  # gone, another's, or gone with the session
         self._become(State.NO_LEADER, None)
 
@@ -101,7 +101,7 @@ class Election:
         await self._store.sync(self.path)
         node = await self._store.get(self.path)
         if node is not None and node.value == self.value and node.stat.mine:
-            self._version = node.stat.version
+            self._stood = True
             self._become(State.LEADING, self.value)
             return
         if node is not None and node.value != self.value and not node.stat.mine:
@@ -112,8 +112,16 @@ class Election:
                 await self._store.delete(self.path, expected=node.stat.version)
             except NotFound:
                 pass
-        self._version = (await self._store.put(self.path, self.value, expected=ABSENT, ephemeral=True)).version
+        self._stood = True
+        await self._store.put(self.path, self.value, expected=ABSENT, ephemeral=True)
         self._become(State.LEADING, self.value)
+
+    async def _step_down(self) -> None:
+        """Look rather than remember: a put whose answer never came may have made us leader."""
+        await self._store.sync(self.path)
+        node = await self._store.get(self.path)
+        if node is not None and node.stat.mine and node.value == self.value:
+            await self._store.delete(self.path, expected=node.stat.version)
 
     def _become(self, state: State, value: bytes | None) -> None:
         changed = state is not self.state

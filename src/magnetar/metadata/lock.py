@@ -15,7 +15,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from magnetar.base.errors import BadVersion, Closed, Conflict, MagnetarError, NotFound, Unavailable, Unknown
-from magnetar.base.limits import METADATA_RETRY_S_MAX, METADATA_RETRY_S_MIN
+from magnetar.base.limits import METADATA_CHECKED_TRIES_MAX, METADATA_RETRY_S_MAX, METADATA_RETRY_S_MIN
 from magnetar.metadata.store import ABSENT, Change, Event, MetadataStore, Session, Unsubscribe
 from magnetar.runtime.runtime import Owner, Runtime
 
@@ -87,8 +87,8 @@ class Locks:
                 raise Conflict("the lock is not held", path=lock.path)
             try:
                 stat = await self._store.put(lock.path, value, expected=lock.version, ephemeral=True)
-            except BadVersion:
-                self._look_at(lock.path)
+            except (BadVersion, Unknown):
+                self._look_at(lock.path)  # an answer that was lost leaves us with a version that is not the record's
                 raise
             lock.value, lock.version = value, stat.version
 
@@ -99,12 +99,26 @@ class Locks:
                 return
             lock.state = State.RELEASING
             try:
-                await self._store.delete(lock.path, expected=lock.version)
+                await self._remove(lock)
             except (NotFound, BadVersion):
                 pass
             finally:
                 lock.state = State.RELEASED
                 self._forget(lock)
+
+    async def confirm(self, lock: Lock) -> bool:
+        """Ask the store now whether it is held; a record that is gone is made again. False: it is not, and `on_lost`
+        was told. Unknown, Unavailable: nobody knows."""
+        async with lock.turn:
+            if lock.state is not State.VALID:
+                return False
+            try:
+                await self._revalidate(lock)
+            except Conflict:
+                self._forget(lock)
+                lock._lose()
+                return False
+            return True
 
     async def close(self) -> None:
         """Releases what is held; a store that does not answer keeps nobody from closing."""
@@ -118,6 +132,16 @@ class Locks:
             except (Unknown, Unavailable, Closed):
                 pass  # the session's end releases it
 
+    async def _remove(self, lock: Lock) -> None:
+        try:
+            await self._store.delete(lock.path, expected=lock.version)
+        except BadVersion:
+            # Somebody else's, or ours with a version whose answer was lost: that one would outlive its release.
+            await self._store.sync(lock.path)
+            node = await self._store.get(lock.path)
+            if node is not None and node.stat.mine:
+                await self._store.delete(lock.path, expected=node.stat.version)
+
     async def _create(self, lock: Lock) -> None:
         stat = await self._store.put(lock.path, lock.value, expected=ABSENT, ephemeral=True)
         lock.version, lock.state, lock.doubtful = stat.version, State.VALID, False
@@ -126,13 +150,18 @@ class Locks:
         try:
             await self._create(lock)
         except (BadVersion, Unknown):
-            try:
-                await self._revalidate(lock)
-            except BadVersion as error:
-                raise Conflict("somebody else has the lock", path=lock.path) from error
+            await self._revalidate(lock)
 
     async def _revalidate(self, lock: Lock) -> None:
-        """Conflict or BadVersion: lost. Anything else that is raised: nobody knows."""
+        """Conflict: lost. Anything else that is raised: nobody knows."""
+        for _ in range(METADATA_CHECKED_TRIES_MAX):
+            try:
+                return await self._look(lock)
+            except BadVersion:
+                pass  # changed between look and write: by a rival, or by a late write of ours
+        raise Conflict("others change the lock all the time", path=lock.path)
+
+    async def _look(self, lock: Lock) -> None:
         await self._store.sync(lock.path)
         node = await self._store.get(lock.path)
         if node is None:
@@ -160,8 +189,8 @@ class Locks:
 
     def _heard(self, event: Event) -> None:
         lock = self._held.get(event.path)
-        if lock is not None and event.change in (Change.DELETED, Change.RESYNC) and lock.state is State.VALID:
-            self._look_at(event.path)
+        if lock is not None and event.change is not Change.CHILDREN_CHANGED and lock.state is State.VALID:
+            self._look_at(event.path)  # also when it was made: that event may stand for a deletion before it
 
     def _heard_session(self, session: Session) -> None:
         if session is Session.REESTABLISHED:

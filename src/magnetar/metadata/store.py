@@ -4,7 +4,8 @@ A store maps slash-separated paths to small values, each with a version. There a
 every invariant of ours is a compare-and-set on one record.
 
 1. Value plus path stay below METADATA_VALUE_BYTES_MAX; ephemeral nodes have no children.
-2. Events of one path keep their order and arrive at least once; who hears one re-reads.
+2. Events of one path keep their order and arrive at least once; several in a row may come as one, the last; who hears
+   one re-reads. A read may be behind, never behind this handle's own writes or what it has read or heard before.
 3. An operation that fails with an `Unknown` error may have happened; `put_checked` re-reads and compares.
 4. After SessionLost no ephemeral of the old session may be assumed; after SessionReestablished the session id differs.
 5. Caches live above the store and are dropped on events, on Resync and on session changes.

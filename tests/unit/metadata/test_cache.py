@@ -10,7 +10,7 @@ from magnetar.base.errors import BadVersion, Conflict, Corrupt
 from magnetar.metadata.cache import Cache
 from magnetar.metadata.store import MetadataStore
 from simulation.store import MemoryStore, lost
-from tests.contract.stores import Engine, Expiring, On
+from tests.contract.stores import Engine, Expiring, On, told
 
 
 def numbers(store: MetadataStore, entries_max: int = 100) -> Cache[int]:
@@ -24,11 +24,14 @@ def test_a_record_is_read_once_until_it_changes(on: On) -> None:
         assert await cache.get("/n/a") is None
         assert (cache.hits, cache.misses) == (1, 1)
         await store.put("/n/a", b"1")
+        await told()
         assert await cache.get("/n/a") == 1
         await store.put("/n/a", b"2")
+        await told()
         assert await cache.get("/n/a") == 2
         assert cache.peek("/n/a") == 2
         await store.delete("/n/a")
+        await told()
         assert await cache.get("/n/a") is None
 
     on(body)
