@@ -166,6 +166,10 @@ class ForgetfulFiles:
             after._names[path] = after._durable[path] = contents[inode]
         return after
 
+    def kill(self) -> None:
+        """The process is gone and the machine is not: nothing is forgotten, and its locks are free."""
+        self._held.clear()
+
     def damage(self, path: str, offset: int, data: bytes) -> None:
         """Overwrite durable bytes behind everybody's back, as a failing disk does."""
         for content in (self._names[path].current, self._names[path].durable):

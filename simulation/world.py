@@ -19,6 +19,7 @@ from magnetar.policy.settings import Settings
 from simulation.disk import Crashed, ForgetfulFiles
 from simulation.inline import InlineRuntime
 from simulation.loop import VirtualLoop
+from simulation.network import Network
 from simulation.power import Power, PoweredStore
 from simulation.store import MemoryStore
 from simulation.wire import Wire
@@ -95,11 +96,13 @@ class World:
         """One life. Returns whether it came to its end and stopped cleanly; otherwise the power went."""
         self.lives += 1
         loop = VirtualLoop(self._now)
+        network = Network(loop)
         asyncio.set_event_loop(loop)
         try:
-            return loop.run_until_complete(self._run(loop, story, cut_at))
+            ended: bool = loop.run_until_complete(self._run(loop, network, story, cut_at))
+            return ended
         finally:
-            _bury(loop)
+            _bury(loop, network)
             self._now = loop.time() + 1.0
             asyncio.set_event_loop(None)
             loop.close()
@@ -114,7 +117,7 @@ class World:
         self.files = self.files.crash()
         self.store = self.store.reopen()
 
-    async def _run(self, loop: VirtualLoop, story: Story, cut_at: int | None) -> bool:
+    async def _run(self, loop: VirtualLoop, network: Network, story: Story, cut_at: int | None) -> bool:
         power = Power(cut_at)
         runtime = MortalRuntime(self.files, self.seed + self.lives, power)
         loop.set_exception_handler(lambda _, context: self._failed(power, context))
@@ -123,7 +126,7 @@ class World:
         await asyncio.wait([owner, out], return_when=asyncio.FIRST_COMPLETED)
         self.passes = power.passes
         if power.out.is_set():
-            loop.cut()
+            network.stop()
             return False
         out.cancel()
         owner.result()
@@ -167,9 +170,9 @@ async def _told(story: Awaitable[None], node: Node) -> None:
     await asyncio.wait([told])
 
 
-def _bury(loop: VirtualLoop) -> None:
+def _bury(loop: VirtualLoop, network: Network) -> None:
     """Nobody in a dead machine does anything more: cancel, and look away from what that breaks."""
-    loop.cut()
+    network.stop()
     loop.set_exception_handler(lambda _, __: None)
     for _ in range(100):
         left = asyncio.all_tasks(loop)

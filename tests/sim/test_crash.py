@@ -128,7 +128,7 @@ def stopped(play: World, *, power: bool) -> list[str]:
 def test_a_failed_sync_anywhere_stops_the_node_in_order_and_loses_nothing() -> None:
     probe = world(0)
     probe.live(Cast().play)
-    for number in range(1, probe.files.syncs, 2):
+    for number in range(1, probe.files.syncs - 1, 2):  # the last two are made by the stop, when all is told already
         play = world(number, files=ForgetfulFiles(number, fail_sync_at=number))
         assert stopped(play, power=number % 4 == 1) == [], f"sync {number}"
         assert play.lives == 2, f"sync {number}: the node went on"

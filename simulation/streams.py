@@ -1,0 +1,23 @@
+"""Chance of one world: three streams from one seed, and as many forks of them as anybody wants.
+
+`schedule` decides when things happen, `faults` what breaks, `workload` what players do. A fork is derived by hashing
+the seed and its name, never by drawing, so a draw added in one place disturbs no other place. Names are the identity:
+two forks of one name are equal generators, and their owner is whoever made the name up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+
+
+class Streams:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.schedule = self.fork("schedule", "")
+        self.faults = self.fork("faults", "")
+        self.workload = self.fork("workload", "")
+
+    def fork(self, stream: str, name: str) -> random.Random:
+        text = f"{self.seed}/{len(stream)}/{stream}/{name}"
+        return random.Random(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=32).digest(), "big"))
