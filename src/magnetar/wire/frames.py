@@ -117,11 +117,11 @@ def command_type(buffer: bytes, start: int, end: int) -> int:
         # Type, then the one submessage that fills the rest: nothing after it can change the type.
         if kind < 16:
             if buffer[start + 2] == (kind << 3 | 2) and kind in _FIELD_OF_TYPE:
-                length, position = _varint(buffer, start + 3, end)
+                length, position = read_varint(buffer, start + 3, end)
                 if position > 0 and position + length == end:
                     return kind
         elif kind < 128 and buffer[start + 2] == (kind << 3 & 127 | 130) and buffer[start + 3] == kind >> 4:
-            length, position = _varint(buffer, start + 4, end)
+            length, position = read_varint(buffer, start + 4, end)
             if position > 0 and position + length == end and kind in _FIELD_OF_TYPE:
                 return kind
     try:
@@ -141,7 +141,7 @@ def read_send(buffer: bytes, start: int, end: int) -> SendParts:
     position = start + 4
     while position < end:
         tag = buffer[position]
-        value, position = _varint(buffer, position + 1, end)
+        value, position = read_varint(buffer, position + 1, end)
         if position < 0:
             return _send_by_protobuf(buffer, start, end)
         if tag == 0x08:
@@ -170,14 +170,14 @@ def read_send(buffer: bytes, start: int, end: int) -> SendParts:
 def read_ack(buffer: bytes, start: int, end: int) -> AckParts:
     if end - start < 8 or buffer[start : start + 3] != b"\x08\x0a\x52":
         return _ack_by_protobuf(buffer, start, end)
-    length, position = _varint(buffer, start + 3, end)
+    length, position = read_varint(buffer, start + 3, end)
     if position < 0 or position + length != end:
         return _ack_by_protobuf(buffer, start, end)
     consumer = kind = error = request = least = most = -1
     ids: list[IdParts] = []
     while position < end:
         tag = buffer[position]
-        value, position = _varint(buffer, position + 1, end)
+        value, position = read_varint(buffer, position + 1, end)
         if position < 0:
             return _ack_by_protobuf(buffer, start, end)
         if tag == 0x1A:
@@ -216,7 +216,7 @@ def read_flow(buffer: bytes, start: int, end: int) -> tuple[int, int]:
     position = start + 4
     while position < end:
         tag = buffer[position]
-        value, position = _varint(buffer, position + 1, end)
+        value, position = read_varint(buffer, position + 1, end)
         if position < 0:
             return _flow_by_protobuf(buffer, start, end)
         if tag == 0x08:
@@ -230,7 +230,7 @@ def read_flow(buffer: bytes, start: int, end: int) -> tuple[int, int]:
     return consumer, permits
 
 
-def _varint(buffer: bytes, position: int, end: int) -> tuple[int, int]:
+def read_varint(buffer: bytes, position: int, end: int) -> tuple[int, int]:
     """Value and what follows it; (0, -1) for one that is cut off or too long, which protobuf then judges."""
     if position >= end:
         return 0, -1
@@ -260,7 +260,7 @@ def _read_id(buffer: bytes, position: int, end: int) -> IdParts | None:
     words: list[int] | None = None
     while position < end:
         tag = buffer[position]
-        value, position = _varint(buffer, position + 1, end)
+        value, position = read_varint(buffer, position + 1, end)
         if position < 0:
             return None
         if tag == 0x08:
@@ -285,7 +285,7 @@ def _read_id(buffer: bytes, position: int, end: int) -> IdParts | None:
 
 
 def _send_by_protobuf(buffer: bytes, start: int, end: int) -> SendParts:
-    send = _decode(buffer, start, end, SEND).send
+    send = decode_as(buffer, start, end, SEND).send
     return (
         send.producer_id,
         send.sequence_id,
@@ -300,7 +300,7 @@ def _send_by_protobuf(buffer: bytes, start: int, end: int) -> SendParts:
 
 
 def _ack_by_protobuf(buffer: bytes, start: int, end: int) -> AckParts:
-    ack = _decode(buffer, start, end, ACK).ack
+    ack = decode_as(buffer, start, end, ACK).ack
     return (
         ack.consumer_id,
         ack.ack_type,
@@ -314,7 +314,7 @@ def _ack_by_protobuf(buffer: bytes, start: int, end: int) -> AckParts:
 
 
 def _flow_by_protobuf(buffer: bytes, start: int, end: int) -> tuple[int, int]:
-    flow = _decode(buffer, start, end, FLOW).flow
+    flow = decode_as(buffer, start, end, FLOW).flow
     return flow.consumer_id, flow.messagePermits
 
 
@@ -323,7 +323,8 @@ def id_parts(data: pb.MessageIdData) -> IdParts:
     return data.ledgerId, data.entryId, words or None, data.batch_index, data.batch_size, data.partition
 
 
-def _decode(buffer: bytes, start: int, end: int, kind: int) -> pb.BaseCommand:
+def decode_as(buffer: bytes, start: int, end: int, kind: int) -> pb.BaseCommand:
+    """The command, which must be of this type: for readers that met something unusual."""
     command = decode_command(buffer, start, end)
     if command is None or command.type != kind:
         raise BadFrame("a command of another type", expected=kind)

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from magnetar.base.errors import BadFrame
-from magnetar.wire.frames import decode_command
-from magnetar.wire.proto import pb
+from magnetar.wire.frames import decode_as, read_varint
 
 # producer, sequence, highest sequence (-1: absent), ledger, entry (-1: nowhere, or a duplicate)
 ReceiptParts: TypeAlias = tuple[int, int, int, int, int]
@@ -37,7 +35,7 @@ def read_receipt(buffer: bytes, start: int, end: int) -> ReceiptParts:
     position = start + 4
     while position < end:
         tag = buffer[position]
-        value, position = _varint(buffer, position + 1, end)
+        value, position = read_varint(buffer, position + 1, end)
         if position < 0:
             return _receipt_by_protobuf(buffer, start, end)
         if tag == 0x08:
@@ -50,10 +48,10 @@ def read_receipt(buffer: bytes, start: int, end: int) -> ReceiptParts:
             last = position + value
             if last > end or position >= last or buffer[position] != 0x08:
                 return _receipt_by_protobuf(buffer, start, end)
-            ledger, position = _varint(buffer, position + 1, last)
+            ledger, position = read_varint(buffer, position + 1, last)
             if position < 0 or position >= last or buffer[position] != 0x10:
                 return _receipt_by_protobuf(buffer, start, end)
-            entry, position = _varint(buffer, position + 1, last)
+            entry, position = read_varint(buffer, position + 1, last)
             if position != last:
                 return _receipt_by_protobuf(buffer, start, end)
         else:
@@ -73,7 +71,7 @@ def read_message(buffer: bytes, start: int, end: int) -> MessageParts:
     position = start + 4
     while position < end:
         tag = buffer[position]
-        value, position = _varint(buffer, position + 1, end)
+        value, position = read_varint(buffer, position + 1, end)
         if position < 0:
             return _message_by_protobuf(buffer, start, end)
         if tag == 0x08:
@@ -84,7 +82,7 @@ def read_message(buffer: bytes, start: int, end: int) -> MessageParts:
                 return _message_by_protobuf(buffer, start, end)
             while position < last:
                 tag = buffer[position]
-                value, position = _varint(buffer, position + 1, last)
+                value, position = read_varint(buffer, position + 1, last)
                 if position < 0:
                     return _message_by_protobuf(buffer, start, end)
                 if tag == 0x08:
@@ -111,7 +109,7 @@ def read_message(buffer: bytes, start: int, end: int) -> MessageParts:
 
 
 def _receipt_by_protobuf(buffer: bytes, start: int, end: int) -> ReceiptParts:
-    receipt = _decode(buffer, start, end, SEND_RECEIPT).send_receipt
+    receipt = decode_as(buffer, start, end, SEND_RECEIPT).send_receipt
     highest = receipt.highest_sequence_id if receipt.HasField("highest_sequence_id") else -1
     if not receipt.HasField("message_id"):
         return receipt.producer_id, receipt.sequence_id, highest, -1, -1
@@ -120,7 +118,7 @@ def _receipt_by_protobuf(buffer: bytes, start: int, end: int) -> ReceiptParts:
 
 
 def _message_by_protobuf(buffer: bytes, start: int, end: int) -> MessageParts:
-    message = _decode(buffer, start, end, MESSAGE).message
+    message = decode_as(buffer, start, end, MESSAGE).message
     found = message.message_id
     words = list(message.ack_set)
     return (
@@ -134,36 +132,5 @@ def _message_by_protobuf(buffer: bytes, start: int, end: int) -> MessageParts:
     )
 
 
-def _decode(buffer: bytes, start: int, end: int, kind: int) -> pb.BaseCommand:
-    command = decode_command(buffer, start, end)
-    if command is None or command.type != kind:
-        raise BadFrame("a command of another type", expected=kind)
-    return command
-
-
 def _signed(value: int) -> int:
     return value if value < _INT63 else value - _INT64
-
-
-def _varint(buffer: bytes, position: int, end: int) -> tuple[int, int]:
-    """Value and what follows it; (0, -1) for one that is cut off or too long, which protobuf then judges."""
-    if position >= end:
-        return 0, -1
-    byte = buffer[position]
-    if byte < 128:
-        return byte, position + 1
-    value = byte & 127
-    shift = 7
-    position += 1
-    while position < end:
-        byte = buffer[position]
-        position += 1
-        if byte < 128:
-            if shift == 63 and byte > 1:
-                return 0, -1
-            return value | byte << shift, position
-        if shift == 63:
-            return 0, -1
-        value |= (byte & 127) << shift
-        shift += 7
-    return 0, -1

@@ -14,6 +14,7 @@ from google_crc32c import value as _crc32c
 
 from magnetar.base.errors import BadFrame
 from magnetar.wire.frames import SEND, Frame, SendParts, command_type, read_send
+from magnetar.wire.templates import varint
 
 _COMMAND_HEAD = Struct(">I")
 _ENTRY_HEAD = Struct(">HII")
@@ -71,7 +72,7 @@ def gather_sends(buffer: bytes, frames: list[Frame], index: int) -> Sends:
     first = read_send(buffer, start, middle)
     producer_id = first[0]
     result = Sends(producer_id, index)
-    prefix = b"\x08" + _varint_bytes(producer_id) + b"\x10"
+    prefix = b"\x08" + varint(producer_id) + b"\x10"
     prefix_end = 4 + len(prefix)
     command_head = _COMMAND_HEAD.unpack_from
     entry_head = _ENTRY_HEAD.unpack_from
@@ -195,12 +196,3 @@ def _next_send(buffer: bytes, start: int, end: int) -> SendParts | None:
         return read_send(buffer, start, end) if command_type(buffer, start, end) == SEND else None
     except BadFrame:
         return None
-
-
-def _varint_bytes(value: int) -> bytes:
-    out = bytearray()
-    while value >= 128:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
