@@ -20,7 +20,6 @@ from magnetar.base.errors import (
     NotAuthorized,
     StorageFull,
     Throttled,
-    TopicNotFound,
 )
 from magnetar.base.limits import FRAME_PADDING_BYTES, MAINTENANCE_S, ORPHAN_SUSPECT_S, ORPHAN_SWEEP_S
 from magnetar.base.names import NamespaceName, TopicName
@@ -28,14 +27,15 @@ from magnetar.broker.connection import Connection
 from magnetar.broker.counters import Counters
 from magnetar.broker.pattern import Pattern, compiled
 from magnetar.broker.schemas import Schemas
+from magnetar.broker.served import Served
 from magnetar.broker.topics import Topics
 from magnetar.broker.visits import Visits
 from magnetar.cluster.bootstrap import bootstrap
 from magnetar.cluster.bundles import NamespaceBundles
 from magnetar.cluster.clusters import Clusters
-from magnetar.cluster.lookup import Connect, Failed, Redirect, lookup
+from magnetar.cluster.lookup import Connect, Failed, Redirect
 from magnetar.cluster.namespaces import Namespaces
-from magnetar.cluster.ownership import Alone, Broker, Ownership, Urls, advertised
+from magnetar.cluster.ownership import Broker, Ownership, Urls, advertised
 from magnetar.cluster.tenants import Tenants
 from magnetar.cluster.topics import Catalogue
 from magnetar.ledger.flusher import CursorFlusher
@@ -73,6 +73,8 @@ class Addresses:
 
 
 class Node:
+    """`cluster`: other brokers share the two stores, so bundles are owned by locks. Without it, this one is alone."""
+
     def __init__(
         self,
         *,
@@ -81,6 +83,7 @@ class Node:
         ledgers: LedgerStore,
         settings: Settings,
         access: Access | None = None,
+        cluster: bool = False,
     ) -> None:
         self.runtime = runtime
         self.metadata = metadata
@@ -100,6 +103,7 @@ class Node:
         self.schemas = Schemas(self.schema_registry)
         self.flusher = CursorFlusher(runtime)
         self.topics = Topics(self)
+        self.served = Served(self, cluster=cluster)
         self.visits = Visits(self)
         self.message_bytes_max = settings.number("maxMessageSize")
         self.frame_bytes_max = self.message_bytes_max + FRAME_PADDING_BYTES
@@ -110,9 +114,10 @@ class Node:
             bytes_max=settings.number("managedLedgerMaxSizePerLedgerMbytes") * 1024 * 1024,
             age_min_s=settings.number("managedLedgerMinLedgerRolloverTimeMinutes") * 60,
             age_max_s=settings.number("managedLedgerMaxLedgerRolloverTimeMinutes") * 60,
+            claim=cluster,
+            may_roll=lambda: self.ownership.steady,
         )
         self.addresses = Addresses("localhost", 0, 0)
-        self.ownership: Ownership = Alone(self._broker())
         self.ready = False
         self.failure: MagnetarError | None = None
         self.stopping = asyncio.Event()
@@ -153,7 +158,8 @@ class Node:
             ) from error
         bound = self._server.sockets[0].getsockname()[1]
         self.addresses = Addresses(host_shown, bound, self.addresses.http_port)
-        self.ownership = Alone(self._broker())
+        self.ownership.me = self._broker()
+        self.served.watch()
 
     async def serve(self, http_port: int) -> None:
         """The REST skin listens, so it is known how the cluster is reached: put in place what is missing, and let
@@ -161,10 +167,10 @@ class Node:
         """
         assert self._server is not None
         self.addresses = Addresses(self.addresses.host, self.addresses.port, http_port)
-        self.ownership = Alone(self._broker())
         urls = {"serviceUrl": self.addresses.http_url, "brokerServiceUrl": self.addresses.url}
         cluster = self.settings.text("clusterName")
         await bootstrap(self.clusters, self.tenants, self.namespaces, cluster=cluster, data=urls)
+        await self.ownership.start(self._broker())
         await self._server.start_serving()
         if None in self._server.sockets:  # how uvloop says that somebody else listened between our bind and now
             raise Conflict(f"the broker cannot listen on port {self.addresses.port}: another process took it meanwhile")
@@ -190,7 +196,9 @@ class Node:
         self.ready = False
         if self._server is not None:
             self._server.close()
+        await self.ownership.leave()
         await self.topics.close()
+        await self.served.close()  # nothing of ours is loaded any more: others may have it
         for connection in list(self.connections):
             connection.close()
             await connection.owner.close()
@@ -296,7 +304,8 @@ class Node:
         if now < self._sweep_at:
             return
         try:
-            self._suspects = await sweep(self.ledgers, self.metadata, self._suspects)
+            mine = self.served.sweeps if self.served.cluster else None
+            self._suspects = await sweep(self.ledgers, self.metadata, self._suspects, mine=mine)
             self._sweep_at = now + (ORPHAN_SUSPECT_S if self._suspects else ORPHAN_SWEEP_S)
         except MagnetarError as error:
             log.warning("sweep failed", error=str(error))
@@ -333,12 +342,14 @@ class Node:
         finally:
             self.lookups -= 1
 
-    async def lookup(self, name: TopicName, listener: str) -> Connect | Redirect | Failed:
-        policies = await self.namespaces.policies(name.namespace)
-        if policies is None:
-            raise TopicNotFound(f"Namespace {name.namespace} does not exist: create it, or check the topic's name")
-        bundle = await self.bundles.find(name, policies)
-        return lookup(name, listener, owner=await self.ownership.owner(name.namespace, bundle))
+    @property
+    def ownership(self) -> Ownership:
+        return self.served.ownership
+
+    async def lookup(
+        self, name: TopicName, listener: str, *, authoritative: bool = False
+    ) -> Connect | Redirect | Failed:
+        return await self.served.lookup(name, listener, authoritative=authoritative)
 
     def pattern(self, text: str) -> Pattern | None:
         """A subscription's pattern; None: its client must match it. Misuse: too long, or no pattern."""
@@ -350,7 +361,11 @@ class Node:
 
     def _policies_changed(self, namespace: NamespaceName) -> None:
         if not self.owner.closed:
-            self.runtime.spawn(self.owner, self.topics.configure(namespace))
+            self.runtime.spawn(self.owner, self._follow(namespace))
+
+    async def _follow(self, namespace: NamespaceName) -> None:
+        await self.topics.configure(namespace)
+        await self.served.follow(namespace)
 
 
 def _publish_time(data: bytes) -> int:

@@ -1,7 +1,7 @@
 """The topics in memory: loaded when first asked for, one load at a time each, unloaded when idle, in use, or asked to.
 
 A topic without clients is a row in the metadata store, not an object. Whether one may be created is decided in
-`cluster`; this file only acts on the answer.
+`cluster`, and whether it may be loaded here in `served.py`; this file only acts on the answers.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from magnetar.base.errors import MagnetarError, NotBuilt, NotReady, TopicNotFound
-from magnetar.base.limits import TOPIC_IDLE_S
+from magnetar.base.errors import Fenced, MagnetarError, NotBuilt, NotReady, TopicNotFound
+from magnetar.base.limits import OPEN_TRIES_MAX, TOPIC_IDLE_S, UNLOADS_AT_ONCE_MAX
 from magnetar.base.names import Domain, NamespaceName, TopicName
 from magnetar.broker.rules import topic_settings
 from magnetar.ledger.managed import ManagedLedger
@@ -19,10 +19,12 @@ from magnetar.metadata import paths
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
 from magnetar.topic.nonpersistent import NonPersistentTopic
+from magnetar.topic.settings import TopicSettings
 from magnetar.topic.topic import Topic
 
 if TYPE_CHECKING:
     from magnetar.broker.node import Node
+    from magnetar.broker.served import Place
 
 log = get("topics")
 
@@ -36,6 +38,7 @@ class Topics:
         self.loaded: dict[str, AnyTopic] = {}
         self._loading: dict[str, asyncio.Task[AnyTopic]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
+        self._places: dict[str, Place] = {}  # in a cluster: of all that is loaded or being loaded
         self.closed = False
         self._owner = Owner("topics", _ended)
 
@@ -75,6 +78,8 @@ class Topics:
             return self.loaded[key]
         finally:
             del self._loading[key]
+            if key not in self.loaded:
+                self._places.pop(key, None)
 
     async def _open(self, name: TopicName, *, create: bool) -> AnyTopic:
         node = self._node
@@ -86,11 +91,25 @@ class Topics:
         if policies is None:
             raise TopicNotFound(f"namespace {name.namespace} does not exist: create it, or check the topic's name")
         settings = topic_settings(node.settings, policies)
-        await node.catalogue.admit(name, create=create)
+        if not node.served.cluster:
+            await node.catalogue.admit(name, create=create)
+            return await self._recover(name, policies.buckets, settings)
+        place = self._places[name.canonical] = await node.served.place(name, policies)
+        for _ in range(OPEN_TRIES_MAX):
+            await node.served.check(name, place)
+            await node.catalogue.admit(name, create=create)
+            try:
+                return await self._recover(name, policies.buckets, settings)
+            except Fenced as error:  # an owner before us wrote once more: it is ours if the bundle still is
+                log.info("opened again", topic=str(name), error=str(error))
+        raise NotReady("another broker keeps writing to the topic: look it up again", topic=str(name))
+
+    async def _recover(self, name: TopicName, buckets: int, settings: TopicSettings) -> AnyTopic:
+        node = self._node
         if name.domain is Domain.NON_PERSISTENT:
             return NonPersistentTopic(name, runtime=node.runtime, settings=settings)
         managed = await ManagedLedger.open(
-            paths.topic(name, policies.buckets),
+            paths.topic(name, buckets),
             ledgers=node.ledgers,
             metadata=node.metadata,
             runtime=node.runtime,
@@ -107,36 +126,66 @@ class Topics:
         )
         try:
             return await topic.recover()
-        except BaseException:
-            await topic.close()
+        except BaseException as error:
+            await topic.close(lost=isinstance(error, Fenced))
             raise
 
     def _failed(self, topic: Topic, error: MagnetarError) -> None:
         """Nothing more can be stored in it: unload, so that its clients find it recovered, here or elsewhere."""
         if not self.closed:
-            self._node.runtime.spawn(self._node.owner, self.unload(topic.name))
+            lost = isinstance(error, Fenced)
+            if lost:
+                self._node.runtime.mark("fence.old_owner", topic=str(topic.name), last=topic.managed.last)
+            self._node.runtime.spawn(self._node.owner, self._give_up(topic.name, lost=lost))
 
-    async def unload(self, name: TopicName) -> bool:
-        """Clients look it up again; what was acknowledged is durable. False if it was not loaded."""
+    async def _give_up(self, name: TopicName, *, lost: bool) -> None:
+        place = self._places.get(name.canonical)
+        await self.unload(name, lost=lost)
+        if lost and place is not None:
+            try:
+                await self._node.ownership.owns(*place)  # whoever fenced us may have the whole bundle
+            except NotReady:
+                pass  # the store will tell when it answers again
+
+    async def empty(self, place: Place, *, lost: bool = False) -> None:
+        """Unload all topics of a bundle, those being loaded too. `lost`: somebody else owns it, nothing is written."""
+        while keys := [key for key, found in self._places.items() if found == place][:UNLOADS_AT_ONCE_MAX]:
+            await asyncio.gather(*(self._empty(key, lost) for key in keys))
+
+    async def _empty(self, key: str, lost: bool) -> None:
+        loading = self._loading.get(key)
+        if loading is not None:
+            await asyncio.wait([loading])
+        topic = self.loaded.get(key)
+        if topic is not None:
+            try:
+                await self.unload(topic.name, lost=lost)
+            except MagnetarError as error:
+                log.error("unload failed", topic=str(topic.name), error=str(error))
+
+    async def unload(self, name: TopicName, *, lost: bool = False) -> bool:
+        """Clients look it up again; what was acknowledged is durable. False if it was not loaded. `lost`: somebody else
+        owns it, nothing is written."""
         key = name.canonical
         topic = self.loaded.get(key)
         if topic is None:
             return False
         closing = self._closing.get(key)
         if closing is None:
-            closing = self._closing[key] = self._work(self._close(key, topic))
+            closing = self._closing[key] = self._work(self._close(key, topic, lost=lost))
         await asyncio.wait([closing])
         _result(closing)
         return True
 
-    async def _close(self, key: str, topic: AnyTopic, *, delete: bool = False) -> None:
+    async def _close(self, key: str, topic: AnyTopic, *, delete: bool = False, lost: bool = False) -> None:
         try:
-            await topic.close()
+            await topic.close(lost=lost)
             if delete and isinstance(topic, Topic):
                 await topic.managed.delete()
                 await self._node.catalogue.deleted(topic.name)
         finally:
             self.loaded.pop(key, None)
+            self._places.pop(key, None)
             del self._closing[key]
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
@@ -165,7 +214,8 @@ class Topics:
         return await self._node.catalogue.partitions(name, create=create)
 
     async def names(self, namespace: NamespaceName, domains: tuple[str, ...]) -> list[str]:
-        """Every topic of a namespace, partitions by their own names; non-persistent ones while they are loaded."""
+        """Every topic of a namespace, partitions by their own names; non-persistent ones while they are loaded here:
+        those that another broker serves have no record and are known to it alone."""
         found: list[str] = []
         if "persistent" in domains:
             found += [topic async for topic in self._node.catalogue.topics(namespace)]
@@ -185,16 +235,19 @@ class Topics:
         """Settings or a namespace's policies changed: every loaded topic they apply to takes them over."""
         for topic in list(self.loaded.values()):
             if namespace is None or topic.name.namespace == namespace:
-                policies = await self._node.namespaces.policies(topic.name.namespace)
-                if policies is None or topic.closed:
-                    continue
                 try:
+                    policies = await self._node.namespaces.policies(topic.name.namespace)
+                    if policies is None or topic.closed:
+                        continue
                     await topic.configure(topic_settings(self._node.settings, policies))
                 except MagnetarError as error:
                     log.warning("settings not taken over", topic=str(topic.name), error=str(error))
 
     async def maintain(self) -> None:
-        """One round of housekeeping: trimming, deduplication snapshots, idle topics out of memory."""
+        """One round of housekeeping: trimming, deduplication snapshots, idle topics out of memory. None of it while the
+        metadata store is away: what is unloaded then could not be loaded again."""
+        if not self._node.ownership.steady:
+            return
         now = self._node.runtime.monotonic()
         for topic in list(self.loaded.values()):
             if topic.closed or topic.name.canonical in self._closing:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from magnetar.base.errors import MagnetarError, NotReady
 from magnetar.base.names import TopicName
-from magnetar.cluster.ownership import Broker
+from magnetar.cluster.ownership import Broker, Candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,7 @@ class Connect:
     url_tls: str
     http: str = ""
     https: str = ""
+    broker: str = ""  # its id
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,17 @@ class Failed:
     error: MagnetarError
 
 
-def lookup(name: TopicName, listener: str, *, owner: Broker | None) -> Connect | Redirect | Failed:
-    """`listener` "" is the broker's own choice. The owner may be any broker: clients connect to it straight."""
-    if owner is None:
-        return Failed(NotReady(f"no broker owns the bundle of {name} yet: Failed to acquire ownership, try again"))
-    urls = owner.at(listener)
+def lookup(name: TopicName, listener: str, *, owner: Broker | Candidate) -> Connect | Redirect | Failed:
+    """`listener` "" is the broker's own choice. The owner may be any broker: clients connect to it straight. A
+    candidate is asked with authority, so that it takes the bundle whatever it thinks of who should.
+    """
+    broker = owner.broker if isinstance(owner, Candidate) else owner
+    urls = broker.at(listener)
     if urls is None or not (urls.broker or urls.broker_tls):
         # Stock clients look for these words; with others they would ask until their timeout (stock-clients A3).
-        return Failed(NotReady(f"the broker do not have {listener} listener", broker=owner.id))
-    return Connect(urls.broker, urls.broker_tls, urls.http, urls.https)
+        return Failed(NotReady(f"the broker do not have {listener} listener", broker=broker.id, topic=str(name)))
+    web = broker.urls  # a listener's own web address is rarely given
+    http, https = urls.http or web.http, urls.https or web.https
+    if isinstance(owner, Candidate):
+        return Redirect(urls.broker, urls.broker_tls, True, http, https)
+    return Connect(urls.broker, urls.broker_tls, http, https, broker.id)

@@ -1,12 +1,12 @@
 """Who serves a bundle. The contract that lookups ask, and the answer of a broker that is alone: everything is here.
 
-A cluster puts locks behind the same contract. An answer may be stale the moment it is given: what a topic writes is
-guarded by fencing, never by this.
+A cluster puts locks behind the same contract (`locked.py`). An answer may be stale the moment it is given: what a
+topic writes is guarded by fencing, never by this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -38,36 +38,95 @@ class Broker:
         return self.urls if not listener else self.listeners.get(listener)
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Nobody serves the bundle yet: this broker is the one to ask for it."""
+
+    broker: Broker
+
+
 class Ownership(Protocol):
     me: Broker
 
-    async def owner(self, namespace: NamespaceName, bundle: Bundle) -> Broker | None:
-        """Who serves the bundle now; None: nobody yet, and nobody may be asked to."""
+    @property
+    def steady(self) -> bool:
+        """Whether new things may be begun: loads, acquisitions, ledger rolls. What is there is served either way."""
         ...
 
-    async def owns(self, namespace: NamespaceName, bundle: Bundle) -> bool: ...
-
-    async def release(self, namespace: NamespaceName, bundle: Bundle) -> None:
-        """Let another broker have it."""
+    async def start(self, me: Broker) -> None:
+        """From now on others find this broker under these addresses."""
         ...
 
-    async def close(self) -> None: ...
+    async def owner(
+        self, namespace: NamespaceName, bundle: Bundle, *, authoritative: bool = False
+    ) -> Broker | Candidate:
+        """Who serves the bundle now, after this broker took it if it should. `authoritative`: whoever sent the client
+        chose this broker, so a bundle that nobody has is taken here. NotReady: ask again."""
+        ...
+
+    async def known(self, namespace: NamespaceName, bundle: Bundle) -> Broker | None:
+        """Who serves the bundle now; None: nobody. Takes nothing. NotReady: nobody knows."""
+        ...
+
+    async def owns(self, namespace: NamespaceName, bundle: Bundle) -> bool:
+        """Whether a topic of it may be loaded here, as the store says now. NotReady: nobody knows."""
+        ...
+
+    async def release(self, namespace: NamespaceName, bundle: Bundle, empty: Callable[[], Awaitable[None]]) -> None:
+        """Unload what is loaded of it with `empty`, and let another broker have it; nothing is loaded meanwhile."""
+        ...
+
+    def held(self) -> list[tuple[NamespaceName, Bundle]]:
+        """Bundles that are this broker's by a lock, in the order of taking."""
+        ...
+
+    async def brokers(self) -> list[Broker]:
+        """Those that live, this one among them, by id."""
+        ...
+
+    async def leave(self) -> None:
+        """Take no bundle any more and be no candidate of others. What is held stays held."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything that is held."""
+        ...
 
 
 class Alone:
-    """One broker: it owns every bundle of every namespace that exists."""
+    """One broker: it owns every bundle of every namespace that exists, and asks nobody."""
+
+    steady = True
 
     def __init__(self, me: Broker) -> None:
         self.me = me
 
-    async def owner(self, namespace: NamespaceName, bundle: Bundle) -> Broker | None:
+    async def start(self, me: Broker) -> None:
+        self.me = me
+
+    async def owner(
+        self, namespace: NamespaceName, bundle: Bundle, *, authoritative: bool = False
+    ) -> Broker | Candidate:
+        return self.me
+
+    async def known(self, namespace: NamespaceName, bundle: Bundle) -> Broker | None:
         return self.me
 
     async def owns(self, namespace: NamespaceName, bundle: Bundle) -> bool:
         return True
 
-    async def release(self, namespace: NamespaceName, bundle: Bundle) -> None:
+    async def release(self, namespace: NamespaceName, bundle: Bundle, empty: Callable[[], Awaitable[None]]) -> None:
         """Nobody else could take it: it stays."""
+        await empty()
+
+    def held(self) -> list[tuple[NamespaceName, Bundle]]:
+        return []
+
+    async def brokers(self) -> list[Broker]:
+        return [self.me]
+
+    async def leave(self) -> None:
+        """Nobody knows of it."""
 
     async def close(self) -> None:
         """Nothing is held."""

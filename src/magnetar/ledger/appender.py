@@ -42,6 +42,10 @@ def _no_time(entry: bytes) -> int:
     return 0
 
 
+def _always() -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class ManagedConfig:
     publish_time_of: Callable[[bytes], int] = _no_time  # milliseconds, out of an entry's bytes
@@ -50,6 +54,8 @@ class ManagedConfig:
     bytes_max: int = LEDGER_BYTES_MAX
     age_min_s: float = LEDGER_AGE_S_MIN
     age_max_s: float = LEDGER_AGE_S_MAX
+    claim: bool = False  # others share the stores: opening writes every record, so that an earlier owner cannot
+    may_roll: Callable[[], bool] = _always  # False: the metadata store is away, a ledger that is due is kept for now
 
 
 class Pen:
@@ -197,8 +203,8 @@ class Appender:
         if now < pen.kept_until:
             return False
         if pen.entries >= config.entries_max and age >= config.age_min_s:
-            return True
-        return pen.bytes >= config.bytes_max or age >= config.age_max_s
+            return config.may_roll()
+        return (pen.bytes >= config.bytes_max or age >= config.age_max_s) and config.may_roll()
 
     def confirmed(self, pen: Pen, run: Run, done: Appended) -> None:
         self._deaths = 0

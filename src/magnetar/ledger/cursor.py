@@ -81,6 +81,7 @@ class Cursor:
                 metadata=managed.metadata,
                 token=f"{managed.runtime.rng('cursor').getrandbits(64):016x}",
                 create=create,
+                claim=managed.config.claim,
             )
         except NotFound as error:
             raise SubscriptionNotFound("there is no such subscription", path=managed.path, cursor=name) from error
@@ -236,6 +237,11 @@ class Cursor:
         except MagnetarError as error:
             log.warning("left unflushed", path=self.managed.path, cursor=self.name, error=str(error))
         await self._snapshots.close()
+
+    def abandon(self) -> None:
+        """Let go and write nothing: somebody else has the topic."""
+        if self._snapshots is not None:
+            self._snapshots.abandon()
 
     async def delete(self) -> None:
         """The record and what it points to. Again is no error."""

@@ -247,6 +247,11 @@ class ManagedLedger:
         await self._appender.close()
         await self._let_go()
 
+    async def abandon(self) -> None:
+        """Let go and write nothing: somebody else owns it. Pending runs fail before this returns."""
+        self._appender.abandon(Closed("the topic has another owner: look it up again", path=self.path))
+        await self._let_go()
+
     async def delete(self) -> None:
         """The ledgers, the cursors and what they remember, the record. Marked in the record first: whoever opens it
         after a crash finishes the work. Again is no error."""
@@ -273,6 +278,7 @@ class ManagedLedger:
             try:
                 reader = await self.ledgers.open(link.ledger, recover=True)
             except NoSuchLedger as error:
+                await self._book.check_current()  # else another owner dropped it, and our list is old
                 raise Corrupt(
                     "the record names a ledger that does not exist: restore it, or delete the topic",
                     path=self.path,
@@ -283,6 +289,8 @@ class ManagedLedger:
             end = Link(link.ledger, entries, size, messages, extra=link.extra)
             ends[link.ledger] = end.closed(self.runtime.wall())
         if not ends:
+            if self.config.claim:
+                await self._book.commit()  # an owner before us that has no ledger open would still make one
             return
         self.runtime.mark("ledger.recovered", path=self.path, ledgers=sorted(ends))
         await self._book.commit(lambda links: [end for link in links if (end := ends.get(link.ledger, link)).entries])

@@ -2,15 +2,17 @@
 
 A ledger exists before a record names it and after a record has dropped it; a crash between leaves an orphan. Every
 ledger of ours says in its custom metadata which record it belongs to, so a sweep can look there. A ledger that was
-made a moment ago is not in its record yet: only what two sweeps in a row found without a record is deleted. It
-trusts custom metadata that carry our mark and touches no others.
+made a moment ago is not in its record yet: only what two sweeps in a row found without a record is deleted. Where
+several brokers share the stores that is no proof, because another one's write may be late by any time: the record is
+written again first, so that no such write can name the ledger any more. It trusts custom metadata that carry our mark
+and touches no others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
-from magnetar.base.errors import Corrupt, NoSuchLedger, Refused
+from magnetar.base.errors import BadVersion, Corrupt, NoSuchLedger, Refused
 from magnetar.ledger.book import VERSION, decode_record
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
@@ -31,12 +33,16 @@ def snapshot_custom(path: str) -> dict[str, str]:
 
 
 async def sweep(
-    ledgers: LedgerStore, metadata: MetadataStore, suspects: frozenset[int] = frozenset()
+    ledgers: LedgerStore,
+    metadata: MetadataStore,
+    suspects: frozenset[int] = frozenset(),
+    *,
+    mine: Callable[[str], Awaitable[bool]] | None = None,
 ) -> frozenset[int]:
     """Delete the suspects that still have no record, and return the suspects for the next sweep. Sweeps are as far
-    apart as a roll may take at most; one broker of a cluster sweeps."""
+    apart as a roll may take at most. `mine`: others share the stores, and this says whose records are ours to tidy."""
     named: dict[str, set[int] | None] = {}
-    missing: list[int] = []
+    missing: dict[int, str] = {}
     for ledger in await ledgers.list(OURS):
         try:
             path = (await ledgers.info(ledger)).custom.get(_NODE)
@@ -50,12 +56,29 @@ async def sweep(
             if named[path] is None:
                 log.warning("record not understood", path=path)
         held = named[path]
-        if held is not None and ledger not in held:
-            missing.append(ledger)
-    for ledger in missing:
-        if ledger in suspects:
+        if held is not None and ledger not in held and (mine is None or await mine(path)):
+            missing[ledger] = path
+    for ledger, path in missing.items():
+        if ledger in suspects and (mine is None or await _settle(path, ledger, metadata)):
             await ledgers.delete(ledger)
     return frozenset(missing) - suspects
+
+
+async def _settle(path: str, ledger: int, metadata: MetadataStore) -> bool:
+    """Write the record as it is: a compare-and-set under way that would name the ledger fails from now on. False: the
+    record has changed, look again."""
+    await metadata.sync(path)
+    node = await metadata.get(path)
+    if node is None:
+        return True  # nothing names a ledger where there is no record: those are made first, without one
+    named = named_ledgers(path, node.value)
+    if named is None or ledger in named:
+        return False
+    try:
+        await metadata.put(path, node.value, expected=node.stat.version)
+    except BadVersion:
+        return False
+    return True
 
 
 async def erase(path: str, chain: Iterable[int], *, ledgers: LedgerStore, metadata: MetadataStore) -> None:

@@ -87,8 +87,11 @@ class SnapshotLog:
         metadata: MetadataStore,
         token: str,
         create: Mapping[str, Any] | None = None,
+        claim: bool = False,
     ) -> SnapshotLog:
-        """The log whose record is at `path`; a missing one is made with the fields of `create`, or is NotFound."""
+        """The log whose record is at `path`; a missing one is made with the fields of `create`, or is NotFound.
+        `claim`: also write the record, so that an owner before us that has no ledger open cannot. Fenced: that owner
+        was faster, open it again."""
         opened = cls(path, kind, ledgers, metadata, token)
         node = await metadata.get(path)
         if node is None:
@@ -99,6 +102,8 @@ class SnapshotLog:
         else:
             opened._version = node.stat.version
             await opened._load(node.value)
+            if claim:
+                await opened._commit(opened._ledger, opened.fields)
         return opened
 
     @property
@@ -147,6 +152,11 @@ class SnapshotLog:
                     await writer.close()
                 except MagnetarError as error:
                     log.warning("ledger left open", path=self.path, ledger=writer.ledger, error=str(error))
+
+    def abandon(self) -> None:
+        """Write no more; what is being written may still land, if nobody has fenced it."""
+        if self._failed is None:
+            self._failed = Closed("these snapshots are another owner's", path=self.path)
 
     async def delete(self) -> None:
         """The record, then the ledger. Again is no error."""

@@ -142,7 +142,8 @@ class NonPersistentTopic:
     async def seal(self, op: str, term: Term) -> Any:
         raise Refused("a non-persistent topic keeps nothing and has no end: delete it instead")
 
-    async def close(self) -> None:
+    async def close(self, *, lost: bool = False) -> None:
+        """There is nothing to write either way."""
         self.closed = True
         self.refusal = Closed("the topic is being unloaded: look it up again")
         self.producers.close_all()

@@ -47,6 +47,7 @@ class Recall:
             metadata=topic.metadata,
             token=f"{topic.runtime.rng('dedup').getrandbits(64):016x}",
             create={},
+            claim=managed.config.claim,
         )
         if self._snapshots.last is not None:
             self.position = self._dedup.load(self._snapshots.last, topic.runtime.wall())
@@ -114,6 +115,11 @@ class Recall:
         if self._behind:
             await self._take()
         await self._snapshots.close()
+
+    def abandon(self) -> None:
+        """The topic is somebody else's: write no more."""
+        assert self._snapshots is not None
+        self._snapshots.abandon()
 
     async def delete(self) -> None:
         """Deduplication was switched off: what is remembered would be wrong by the time it is on again."""

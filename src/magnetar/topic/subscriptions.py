@@ -59,6 +59,12 @@ class Subscriptions:
             self._flusher.discard(subscription.cursor)
             await subscription.cursor.close()
 
+    def abandon(self) -> None:
+        """The topic is somebody else's: no cursor is written any more."""
+        for subscription in self:
+            self._flusher.discard(subscription.cursor)
+            subscription.cursor.abandon()
+
     def _adopt(self, name: str, cursor: Cursor) -> Subscription:
         subscription = Subscription(self._topic, name, cursor)
         self._by_name[name] = subscription

@@ -116,12 +116,17 @@ class Topic:
             if before != settings:
                 subscription.dispatcher.reconsider()
 
-    async def close(self) -> None:
-        """Unload: clients are told to look the topic up again, what was acknowledged is durable."""
+    async def close(self, *, lost: bool = False) -> None:
+        """Unload: clients are told to look the topic up again, what was acknowledged is durable. `lost`: somebody else
+        owns it, so nothing is written any more."""
         if self.closed:
             return
         self.closing = True
         self.refusal = self.refusal or Closed("the topic is being unloaded: look it up again")
+        if lost:
+            self.subscriptions.abandon()
+            if self.recall is not None:
+                self.recall.abandon()
         await self.quiet()  # before the producers hear of it: what is in flight gets its receipt
         self.producers.close_all()
         for subscription in list(self.subscriptions):
@@ -132,6 +137,9 @@ class Topic:
             timer.cancel()
         self._timers.clear()
         await self.owner.close()
+        if lost:
+            await self.managed.abandon()
+            return
         if self.recall is not None:
             try:
                 await self.recall.close()

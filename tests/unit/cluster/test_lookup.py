@@ -1,16 +1,13 @@
-"""Where to connect, by owner and listener; and how listeners are written."""
+"""Where to connect, by owner and listener."""
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from magnetar.base.bundles import Bundle
-from magnetar.base.errors import Misuse, NotReady
-from magnetar.base.names import namespace_name, topic_name
-from magnetar.cluster.lookup import Connect, Failed, lookup
-from magnetar.cluster.ownership import Alone, Broker, Urls, advertised
+from magnetar.base.errors import NotReady
+from magnetar.base.names import topic_name
+from magnetar.cluster.lookup import Connect, Failed, Redirect, lookup
+from magnetar.cluster.ownership import Broker, Candidate, Urls, advertised
 
 NAME = topic_name("persistent://public/default/t")
 ME = Broker(
@@ -21,10 +18,19 @@ ME = Broker(
 
 
 def test_the_owner_is_where_to_connect() -> None:
-    assert lookup(NAME, "", owner=ME) == Connect("pulsar://localhost:6650", "", "http://localhost:8080")
+    web = "http://localhost:8080"
+    assert lookup(NAME, "", owner=ME) == Connect("pulsar://localhost:6650", "", web, "", "localhost:8080")
     assert lookup(NAME, "external", owner=ME) == Connect(
-        "pulsar://broker.example:6650", "pulsar+ssl://broker.example:6651"
+        "pulsar://broker.example:6650", "pulsar+ssl://broker.example:6651", web, "", "localhost:8080"
     )
+
+
+def test_a_candidate_is_asked_with_authority_where_the_client_can_reach_it() -> None:
+    web = "http://localhost:8080"
+    assert lookup(NAME, "", owner=Candidate(ME)) == Redirect("pulsar://localhost:6650", "", True, web)
+    verdict = lookup(NAME, "external", owner=Candidate(ME))
+    assert verdict == Redirect("pulsar://broker.example:6650", "pulsar+ssl://broker.example:6651", True, web)
+    assert isinstance(lookup(NAME, "nosuch", owner=Candidate(ME)), Failed)
 
 
 @pytest.mark.parametrize("listener", ["nosuch", "web"])
@@ -33,32 +39,3 @@ def test_an_unknown_listener_fails_in_the_words_clients_look_for(listener: str) 
     assert isinstance(verdict, Failed)
     assert isinstance(verdict.error, NotReady)
     assert f"the broker do not have {listener} listener" in str(verdict.error)
-
-
-def test_without_an_owner_the_client_asks_again() -> None:
-    verdict = lookup(NAME, "", owner=None)
-    assert isinstance(verdict, Failed)
-    assert "Failed to acquire ownership" in str(verdict.error)  # stock clients keep their connection on these words
-
-
-def test_a_broker_that_is_alone_owns_everything() -> None:
-    async def body() -> None:
-        alone = Alone(ME)
-        bundle = Bundle(0, 0xFFFFFFFF)
-        namespace = namespace_name("public/default")
-        assert await alone.owner(namespace, bundle) is ME
-        await alone.release(namespace, bundle)
-        assert await alone.owns(namespace, bundle)
-        await alone.close()
-
-    asyncio.run(body())
-
-
-@pytest.mark.parametrize("text", ["external", "external:", ":pulsar://h:1", "external:ftp://h:1", "a:pulsar://"])
-def test_listeners_of_the_wrong_form_are_refused(text: str) -> None:
-    with pytest.raises(Misuse, match="advertisedListeners"):
-        advertised(text)
-
-
-def test_no_listeners_are_fine() -> None:
-    assert advertised("") == {}

@@ -206,3 +206,24 @@ def test_another_value_is_written_only_while_held(on: On) -> None:
         await locks.close()
 
     on(body)
+
+
+def test_a_lock_is_confirmed_by_the_store_or_lost_for_certain(on: On) -> None:
+    async def body(engine: Engine, store: Expiring) -> None:
+        told: list[Lock] = []
+        locks = Locks(store, RealRuntime())
+        lock = await locks.acquire("/l/a", b"me", told.append)
+        assert await locks.confirm(lock)
+        await store.delete("/l/a")
+        assert await locks.confirm(lock)
+        assert await value_of(store, "/l/a") == (b"me", True)
+        await store.put("/l/a", b"somebody", ephemeral=False)
+        await store.delete("/l/a")
+        await store.put("/l/a", b"somebody")
+        assert not await locks.confirm(lock)
+        assert told == [lock]
+        assert not await locks.confirm(lock)
+        assert told == [lock]
+        await locks.close()
+
+    on(body)

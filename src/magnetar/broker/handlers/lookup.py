@@ -45,7 +45,7 @@ async def _lookup(connection: Connection, asked: pb.CommandLookupTopic) -> bytes
     name = topic_name(asked.topic)
     node.allow(connection.principal, "lookup", str(name))
     async with node.one_lookup():
-        verdict = await node.lookup(name, asked.advertised_listener_name)
+        verdict = await node.lookup(name, asked.advertised_listener_name, authoritative=asked.authoritative)
     match verdict:
         case Connect(url=url, url_tls=url_tls):
             return commands.lookup_connect(asked.request_id, url, url_tls)

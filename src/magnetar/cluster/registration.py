@@ -1,0 +1,115 @@
+"""What a broker says of itself in the store: its registration, and the record of a bundle it owns. Pulsar's fields.
+
+Both are values of ephemeral records that are compared byte for byte with what is there, so nothing in them changes
+while a broker lives, and a broker that comes back under its addresses writes what it wrote before. Fields of others
+that are not known here are passed over.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from magnetar.cluster.ownership import Broker, Urls
+
+
+class Listener(msgspec.Struct, frozen=True, kw_only=True):
+    brokerServiceUrl: str | None = None
+    brokerServiceUrlTls: str | None = None
+    brokerHttpUrl: str | None = None
+    brokerHttpsUrl: str | None = None
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """/namespace/<tenant>/<namespace>/<range>"""
+
+    brokerId: str | None = None
+    nativeUrl: str | None = None
+    nativeUrlTls: str | None = None
+    httpUrl: str | None = None
+    httpUrlTls: str | None = None
+    disabled: bool = False
+    advertisedListeners: dict[str, Listener] = {}
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """/loadbalance/brokers/<broker id>"""
+
+    brokerId: str | None = None
+    webServiceUrl: str | None = None
+    webServiceUrlTls: str | None = None
+    pulsarServiceUrl: str | None = None
+    pulsarServiceUrlTls: str | None = None
+    advertisedListeners: dict[str, Listener] = {}
+
+
+def owner_value(broker: Broker) -> bytes:
+    urls = broker.urls
+    return msgspec.json.encode(
+        Owner(
+            brokerId=broker.id,
+            nativeUrl=urls.broker or None,
+            nativeUrlTls=urls.broker_tls or None,
+            httpUrl=urls.http or None,
+            httpUrlTls=urls.https or None,
+            advertisedListeners=_listeners(broker),
+        )
+    )
+
+
+def owner_of(value: bytes) -> Broker:
+    """Raises what msgspec raises for bytes that are no such record."""
+    found = msgspec.json.decode(value, type=Owner)
+    urls = Urls(found.nativeUrl or "", found.nativeUrlTls or "", found.httpUrl or "", found.httpUrlTls or "")
+    # A broker before Pulsar 3 does not say its id: host and port of its web address are what it is made of.
+    broker_id = found.brokerId or (urls.http or urls.https).partition("://")[2]
+    return Broker(broker_id, urls, _urls(found.advertisedListeners))
+
+
+def member_value(broker: Broker) -> bytes:
+    urls = broker.urls
+    return msgspec.json.encode(
+        Member(
+            brokerId=broker.id,
+            webServiceUrl=urls.http or None,
+            webServiceUrlTls=urls.https or None,
+            pulsarServiceUrl=urls.broker or None,
+            pulsarServiceUrlTls=urls.broker_tls or None,
+            advertisedListeners=_listeners(broker),
+        )
+    )
+
+
+def member_of(broker_id: str, value: bytes) -> Broker:
+    """The broker that is registered under this id."""
+    found = msgspec.json.decode(value, type=Member)
+    urls = Urls(
+        found.pulsarServiceUrl or "",
+        found.pulsarServiceUrlTls or "",
+        found.webServiceUrl or "",
+        found.webServiceUrlTls or "",
+    )
+    return Broker(broker_id, urls, _urls(found.advertisedListeners))
+
+
+def _listeners(broker: Broker) -> dict[str, Listener]:
+    return {
+        name: Listener(
+            brokerServiceUrl=urls.broker or None,
+            brokerServiceUrlTls=urls.broker_tls or None,
+            brokerHttpUrl=urls.http or None,
+            brokerHttpsUrl=urls.https or None,
+        )
+        for name, urls in sorted(broker.listeners.items())
+    }
+
+
+def _urls(listeners: dict[str, Listener]) -> dict[str, Urls]:
+    return {
+        name: Urls(
+            found.brokerServiceUrl or "",
+            found.brokerServiceUrlTls or "",
+            found.brokerHttpUrl or "",
+            found.brokerHttpsUrl or "",
+        )
+        for name, found in listeners.items()
+    }

@@ -1,0 +1,165 @@
+"""Several nodes on one metadata store and one ledger store in memory, on a virtual clock; clients as in `world`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from magnetar.base.bundles import Bundle
+from magnetar.base.names import NamespaceName, TopicName, topic_name
+from magnetar.broker.node import Node
+from magnetar.ledger.cursor import Cursor
+from magnetar.metadata import paths
+from magnetar.policy.settings import Settings
+from magnetar.topic.topic import Topic
+from magnetar.wire.proto import pb
+from simulation.inline import InlineRuntime
+from simulation.ledgers import MemoryLedgers
+from tests.unit.broker.world import TOPIC, Client
+from tests.unit.clock import run_on_clock, settle
+from tests.unit.topic.world import HeldStore, NoFiles
+
+NAME = topic_name(TOPIC)
+
+
+@dataclass
+class Member:
+    """One broker, and what is its own of the world."""
+
+    node: Node
+    metadata: HeldStore
+    ledgers: MemoryLedgers
+    runtime: InlineRuntime
+    stopped: bool = False  # by the test
+
+    @property
+    def url(self) -> str:
+        return self.node.addresses.url
+
+    @property
+    def id(self) -> str:
+        return self.node.ownership.me.id
+
+    def client(self) -> Client:
+        return Client(self.node).connect()
+
+    def loaded(self, name: TopicName = NAME) -> bool:
+        return name.canonical in self.node.topics.loaded
+
+    def topic(self, name: TopicName = NAME) -> Topic:
+        found = self.node.topics.loaded[name.canonical]
+        assert isinstance(found, Topic)
+        return found
+
+    def marks(self, name: str) -> list[dict[str, object]]:
+        return [facts for said, facts in self.runtime.marked if said == name]
+
+    async def place(self, name: TopicName = NAME) -> tuple[NamespaceName, Bundle]:
+        return await self.node.served.place(name)
+
+    async def lock_path(self, name: TopicName = NAME) -> str:
+        namespace, bundle = await self.place(name)
+        return paths.ownership(namespace, str(bundle))
+
+    def cursor(self) -> Cursor:
+        """Of subscription `s`."""
+        found = self.topic().subscriptions.get("s")
+        assert found is not None
+        return found.cursor
+
+    def below(self, path: str) -> list[tuple[str, bytes]]:
+        """All records there, as the store has them."""
+        return sorted((at, found.value) for at, found in self.metadata.content.records.items() if at.startswith(path))
+
+    async def stop(self) -> None:
+        self.stopped = True
+        await self.node.stop()
+
+
+@dataclass
+class Cluster:
+    members: list[Member] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+
+    async def join(self) -> Member:
+        """One more broker on the same stores."""
+        files: Any = NoFiles()
+        number = len(self.members) + 1
+        runtime = InlineRuntime(files, seed=number)
+        if self.members:
+            first = self.members[0]
+            metadata, ledgers = HeldStore(runtime, content=first.metadata.content), first.ledgers.peer()
+        else:
+            metadata, ledgers = HeldStore(runtime), MemoryLedgers()
+        node = Node(
+            runtime=runtime, metadata=metadata, ledgers=ledgers, settings=Settings(None, self.settings), cluster=True
+        )
+        member = Member(node, metadata, ledgers, runtime)
+        self.members.append(member)
+        await node.start("127.0.0.1", 6650, host_shown=f"broker-{number}")
+        await node.serve(8080)
+        return member
+
+    async def find(self, name: TopicName = NAME) -> tuple[Member, Member]:
+        """Who serves the topic after a lookup of any of its clients, and somebody who does not."""
+        owner = await self.follow(self.members[0], name)
+        return owner, next(member for member in self.members if member is not owner and not member.stopped)
+
+    async def follow(self, asked: Member, name: TopicName = NAME) -> Member:
+        """What a stock client does: look up, follow one redirect, connect."""
+        said = await self.lookup(asked, name)
+        if said.response == pb.CommandLookupTopicResponse.Redirect:
+            assert said.authoritative
+            said = await self.lookup(self.at(said.brokerServiceUrl), name, authoritative=said.authoritative)
+        assert said.response == pb.CommandLookupTopicResponse.Connect, said
+        return self.at(said.brokerServiceUrl)
+
+    async def lookup(self, asked: Member, name: TopicName = NAME, *, authoritative: bool = False) -> Any:
+        client = asked.client()
+        said = await client.ask("LOOKUP", topic=str(name), authoritative=authoritative)
+        client.lose()
+        return said.lookupTopicResponse
+
+    def at(self, url: str) -> Member:
+        # Ports are the same for all: who it is, is in the host.
+        return next(member for member in self.members if member.url == url)
+
+
+def run(
+    body: Callable[[Cluster], Coroutine[Any, Any, None]], brokers: int = 2, *, bugs: int = 0, **settings: str
+) -> None:
+    """The story with so many brokers that serve. A failure inside one of them fails it, but for `bugs` expected."""
+
+    async def main() -> None:
+        cluster = Cluster(settings=settings)
+        for _ in range(brokers):
+            await cluster.join()
+        await body(cluster)
+        for member in cluster.members:
+            member.metadata.release()
+            member.ledgers.release()
+            if not member.stopped:
+                await member.stop()
+        await settle()
+        counted = [member.node.metrics for member in cluster.members]
+        assert sum(one.task_failures.value + one.request_failures.value for one in counted) == bugs
+
+    run_on_clock(main)
+
+
+async def take(old: Member, new: Member) -> None:
+    """The old owner's session ends at the server without its knowing, and the new one takes the bundle."""
+    old.metadata._listeners.clear()  # no event reaches it any more
+    old.metadata.content.end_session(old.metadata.session_id)
+    await settle()
+    assert await new.node.ownership.owner(*await new.place(), authoritative=True) == new.node.ownership.me
+
+
+def error_of(said: pb.BaseCommand) -> int | None:
+    return int(said.error.error) if said.type == pb.BaseCommand.ERROR else None
+
+
+def spawn(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    return asyncio.get_running_loop().create_task(work)
