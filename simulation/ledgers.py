@@ -2,64 +2,54 @@
 
 `crash()` is what a process finds afterwards: the same ledgers without their handles, and of the runs still in flight
 as many as the test lets land. `fail_append` kills the writer at its next run, `hold` keeps completions back until
-`release`, `peer()` is another process on the same ledgers.
+`release`, `peer()` is another process on the same ledgers. `nasty` says what goes wrong by chance, `outage` takes the
+bookies away from everybody or `cut_off` from this handle; `shelf.counts` says how often each fault was met.
+
+As on a quorum of bookies a run first lands and is then acknowledged, in the order of the ledger, whoever else does what
+meanwhile. A recovery keeps what has landed and as much as it likes of what is on its way; nothing lands after it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import random
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Final
 
-from magnetar.base.errors import Closed, Fenced, MagnetarError, Misuse, NoSuchEntry, NoSuchLedger
+from magnetar.base.errors import (
+    Closed,
+    Fenced,
+    MagnetarError,
+    Misuse,
+    NoSuchLedger,
+    NotEnoughNodes,
+    TimedOut,
+)
 from magnetar.ledger.run import Run
 from magnetar.ledger.store import Done, LedgerInfo
 from simulation.power import Power
-
-
-@dataclass(slots=True)
-class Stored:
-    """What is on the disk, so to speak, of one ledger."""
-
-    ledger: int
-    custom: dict[str, str]
-    entries: list[bytes] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    sealed: bool = False
-    writer: MemoryWriter | None = None
-
-    def land(self, run: Run) -> None:
-        self.entries += [bytes(run.entry(index)) for index in range(len(run))]
-        self.counts += run.counts
-
-    def seal(self, last_entry: int | None = None) -> None:
-        if last_entry is not None:
-            del self.entries[last_entry + 1 :]
-            del self.counts[last_entry + 1 :]
-        self.sealed = True
-
-    @property
-    def last_entry(self) -> int:
-        """The last one acknowledged, as far as anybody knows."""
-        return len(self.entries) - 1 if self.sealed or self.writer is None else self.writer.lac
-
-    @property
-    def bytes(self) -> int:
-        return sum(map(len, self.entries))
-
-
-@dataclass(slots=True)
-class Shelf:
-    """Outlives every handle."""
-
-    ledgers: dict[int, Stored] = field(default_factory=dict)
-    created: int = 0
+from simulation.reading import MemoryReader
+from simulation.shelf import LedgerNastiness, Shelf, Stored
 
 
 class MemoryLedgers:
-    def __init__(self, shelf: Shelf | None = None, power: Power | None = None) -> None:
+    def __init__(
+        self,
+        shelf: Shelf | None = None,
+        power: Power | None = None,
+        *,
+        nasty: LedgerNastiness | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        """`rng` is the shelf's, for all handles: give it with the first."""
         self.shelf: Final = shelf if shelf is not None else Shelf()
+        if rng is not None:
+            self.shelf.rng = rng
+        self.nasty = nasty if nasty is not None else LedgerNastiness()
+        self.context = contextvars.copy_context()  # of the host whose handle this is
+        self.cut_until_s = 0.0
         self.power = power if power is not None else Power()
         self.create_faults: deque[MagnetarError] = deque()
         self.append_faults: deque[tuple[MagnetarError, bool]] = deque()
@@ -72,19 +62,31 @@ class MemoryLedgers:
         self._writers: list[MemoryWriter] = []
         self._dead = False
 
-    def peer(self) -> MemoryLedgers:
-        return MemoryLedgers(self.shelf)
+    def peer(self, *, nasty: LedgerNastiness | None = None) -> MemoryLedgers:
+        """Another process on the same ledgers; as nasty to it as to this one unless said."""
+        return MemoryLedgers(self.shelf, nasty=self.nasty if nasty is None else nasty)
 
-    def crash(self, *, landed: int = 0, power: Power | None = None) -> MemoryLedgers:
-        """This process is gone. Of each writer's runs in flight the first `landed` reached the disk."""
+    def crash(self, *, landed: int | None = 0, power: Power | None = None) -> MemoryLedgers:
+        """This process is gone. Of each writer's runs in flight the first `landed` reached the disk; None: drawn."""
         self._dead = True
         for writer in self._writers:
-            for run, _ in list(writer.pending)[:landed]:
-                writer.stored.land(run)
-            writer.pending.clear()
-            writer.dead = Closed("the process is gone")
-            writer.stored.writer = None
-        return MemoryLedgers(self.shelf, power)
+            writer.abandon(self.shelf.rng.randint(0, len(writer.pending)) if landed is None else landed)
+        return MemoryLedgers(self.shelf, power, nasty=self.nasty)
+
+    def outage(self, seconds: float) -> None:
+        """Nobody reaches enough bookies for so long: operations fail, or wait for its end."""
+        self.shelf.outage(seconds)
+
+    def cut_off(self, seconds: float) -> None:
+        """The same for this handle alone: others may recover its ledgers meanwhile."""
+        self.shelf.counts["handles cut off"] += 1
+        self.cut_until_s = max(self.cut_until_s, asyncio.get_running_loop().time() + seconds)
+
+    @property
+    def away_s(self) -> float:
+        """How long nothing will get through."""
+        until_s = max(self.shelf.down_until_s, self.cut_until_s)
+        return max(0.0, until_s - asyncio.get_running_loop().time()) if until_s else 0.0
 
     def fail_append(self, error: MagnetarError, *, landed: bool = False) -> None:
         """The next run fails and its writer dies; `landed`: the entries are on the disk all the same."""
@@ -129,12 +131,12 @@ class MemoryLedgers:
         await self._turn()
         stored = self._find(ledger)
         if recover and not stored.sealed:
-            writer = stored.writer
-            if writer is not None:
-                for run, _ in list(writer.pending)[: self.recovery_keeps]:
-                    stored.land(run)
-                writer.die(Fenced("another owner recovered this ledger", ledger=ledger))
+            if stored.writer is not None:
+                stored.writer.fence(self)
             stored.seal()
+            self.shelf.counts["ledgers recovered"] += 1
+        if self.nasty.delay_s:
+            await asyncio.sleep(self.shelf.drawn(self.nasty.delay_s))
         return MemoryReader(self, stored)
 
     async def delete(self, ledger: int) -> None:
@@ -170,7 +172,18 @@ class MemoryLedgers:
     async def _turn(self) -> None:
         if self._dead:
             raise Closed("the ledger store is closed")
-        await asyncio.sleep(0)
+        await self.travel()
+        if self._dead:
+            raise Closed("the ledger store is closed")
+
+    async def travel(self) -> None:
+        """To the bookies: at once, after a while, or not at all for now (then nothing has happened)."""
+        await asyncio.sleep(self.shelf.drawn(self.nasty.delay_s))
+        while self.away_s:
+            if not self.shelf.chance(self.nasty.outage_hangs, "operations hung in an outage"):
+                self.shelf.counts["operations failed in an outage"] += 1
+                raise NotEnoughNodes("too few bookies can be reached")
+            await asyncio.sleep(self.away_s)
 
 
 class MemoryWriter:
@@ -181,6 +194,10 @@ class MemoryWriter:
         self.pending: deque[tuple[Run, Done]] = deque()
         self.dead: MagnetarError | None = None
         self._next = 0
+        self._landed = 0  # of the pending runs, from the oldest on
+        self._travelling = 0
+        self._lands_s = self._tells_s = 0.0
+        self._out: deque[tuple[Done, int, MagnetarError | None]] = deque()
         self._lac = -1
         self._length = 0
 
@@ -197,93 +214,153 @@ class MemoryWriter:
             raise Misuse("a run holds at least one entry", ledger=self.ledger)
         if self.store.power.spent():
             return
-        loop = asyncio.get_running_loop()
         run.ledger, run.first = self.ledger, self._next
         self._next += len(run)
         if self.dead is not None:
-            loop.call_soon(done, -1, self.dead)
+            self._say(done, -1, self.dead)
             return
         self.pending.append((run, done))
-        if not self.store.held:
-            loop.call_soon(self.complete)
+        if self.store.held:
+            return
+        if self.store.nasty.calm and not self.store.away_s and not self._travelling:
+            asyncio.get_running_loop().call_soon(self.complete)
+        else:
+            self._send()
+
+    # A run on its way: it lands, then it is acknowledged; each in order
+
+    def _send(self) -> None:
+        shelf, nasty = self.store.shelf, self.store.nasty
+        now = asyncio.get_running_loop().time()
+        slow = shelf.chance(nasty.slow, "runs slow")
+        self._lands_s = max(self._lands_s, now + shelf.drawn(nasty.slow_s if slow else nasty.append_s))
+        self._travelling += 1
+        shelf.later(self._lands_s - now, self._land)
+
+    def _land(self) -> None:
+        if self.dead is not None:
+            return
+        shelf, nasty = self.store.shelf, self.store.nasty
+        away_s = self.store.away_s
+        if away_s:
+            if shelf.chance(nasty.outage_hangs, "runs hung in an outage"):
+                self._lands_s = max(self._lands_s, asyncio.get_running_loop().time() + away_s)
+                shelf.later(away_s, self._land)
+                return
+            shelf.counts["runs failed in an outage"] += 1
+            self.die(TimedOut("too few bookies answered", ledger=self.ledger))
+            return
+        self._travelling -= 1
+        if shelf.chance(nasty.fail, "runs refused"):
+            self.die(NotEnoughNodes("too few bookies can be written to", ledger=self.ledger))
+            return
+        if shelf.chance(nasty.lost_dropped, "runs lost"):
+            self.die(TimedOut("too few bookies answered", ledger=self.ledger))
+            return
+        self.stored.land(self.pending[self._landed][0])
+        self._landed += 1
+        if shelf.chance(nasty.lost_landed, "runs landed, answers lost"):
+            self.die(TimedOut("too few bookies answered", ledger=self.ledger))
+            return
+        self._tell_after(shelf.drawn(nasty.append_s), self.complete)
 
     def complete(self) -> None:
-        if self.dead is not None or not self.pending:
+        """The oldest run is acknowledged; where nothing travels it lands now."""
+        if self.dead is not None or not self.pending or (not self._landed and len(self.pending) <= self._travelling):
             return
         if self.store.append_faults:
             error, landed = self.store.append_faults.popleft()
-            if landed:
+            if landed and not self._landed:
                 self.stored.land(self.pending[0][0])
             self.die(error)
             return
-        run, done = self.pending.popleft()
-        self.stored.land(run)
-        self._lac += len(run)
-        self._length += run.offsets[-1] - run.offsets[0]
+        run, done = self._acknowledge()
         if not self.store.power.spent():
             done(run.first, None)
+
+    def _acknowledge(self) -> tuple[Run, Done]:
+        run, done = self.pending.popleft()
+        if self._landed:
+            self._landed -= 1
+        else:
+            self.stored.land(run)
+        self._lac += len(run)
+        self._length += run.offsets[-1] - run.offsets[0]
+        return run, done
+
+    # The end
+
+    def fence(self, by: MemoryLedgers) -> None:
+        """`by` recovers: what has landed stays, of what is on its way as much as it finds, and nothing lands after.
+        Of what stays the writer may still hear; all else is refused."""
+        shelf, nasty = by.shelf, self.store.nasty
+        if self.dead is None:
+            on_its_way = list(self.pending)[self._landed :]
+            keeps = by.recovery_keeps if nasty.calm else shelf.rng.randint(0, len(on_its_way))
+            for run, _ in on_its_way[:keeps]:
+                self.stored.land(run)
+                self._landed += 1
+            shelf.counts["runs kept by a recovery"] += self._landed
+            heard = 0 if nasty.calm or self.store.away_s else shelf.rng.randint(0, self._landed)
+            for _ in range(heard):
+                run, done = self._acknowledge()
+                if shelf.chance(nasty.late_ack, "runs acknowledged after a recovery"):
+                    self._say(done, run.first, None)
+                else:
+                    self._say_now(done, run.first)
+        if self.store.away_s and not shelf.chance(nasty.outage_hangs, "writers fenced while cut off"):
+            self.die(TimedOut("too few bookies answered", ledger=self.ledger))  # nobody can tell it more
+        else:
+            self.die(Fenced("another owner recovered this ledger", ledger=self.ledger))
+
+    def abandon(self, landed: int) -> None:
+        """The process is gone: so many of its runs are there, and nobody hears of any."""
+        for run, _ in list(self.pending)[self._landed : max(landed, self._landed)]:
+            if not self.stored.sealed and self.dead is None:
+                self.stored.land(run)
+        self.pending.clear()
+        self._out.clear()
+        self.dead = Closed("the process is gone")
+        self.stored.writer = None
 
     def die(self, error: MagnetarError) -> None:
         if self.dead is None:
             self.dead = error
         failed, self.pending = self.pending, deque()
+        self._landed = self._travelling = 0
         for _, done in failed:
-            asyncio.get_running_loop().call_soon(done, -1, error)
+            self._say(done, -1, error)
 
     async def close(self) -> None:
-        await asyncio.sleep(0)
+        await self.store.travel()
         if isinstance(self.dead, Fenced):
             raise self.dead
         if not self.stored.sealed:
             self.stored.seal(self._lac)
+        elif self.stored.last_entry != self._lac:
+            raise Fenced("another owner recovered this ledger", ledger=self.ledger)
         self.die(Closed("the writer is closed", ledger=self.ledger))
 
+    # Callbacks, in order
 
-class MemoryReader:
-    def __init__(self, store: MemoryLedgers, stored: Stored) -> None:
-        self.ledger = stored.ledger
-        self._store = store
-        self._stored = stored
-        self._known = stored.last_entry if store.readers_lag else None
+    def _say(self, done: Done, first: int, error: MagnetarError | None) -> None:
+        self._out.append((done, first, error))
+        self._tell_after(self.store.away_s + self.store.shelf.drawn(self.store.nasty.append_s), self._ring)
 
-    @property
-    def last_entry(self) -> int:
-        return self._stored.last_entry if self._known is None else self._known
+    def _say_now(self, done: Done, first: int) -> None:
+        self._out.append((done, first, None))
+        while self._out:
+            self._ring()
 
-    @property
-    def length(self) -> int:
-        return sum(map(len, self._stored.entries[: self.last_entry + 1]))
+    def _ring(self) -> None:
+        if self._out:
+            done, first, error = self._out.popleft()
+            self.store.context.copy().run(done, first, error)
 
-    @property
-    def sealed(self) -> bool:
-        return self._stored.sealed
-
-    async def read(self, first: int, last: int, bytes_max: int) -> Run:
-        await self._check(first, last)
-        self._store.reads += 1
-        stop, size = first, 0
-        while stop <= min(last, self.last_entry):
-            size += len(self._stored.entries[stop])
-            if size > bytes_max and stop > first:
-                break
-            stop += 1
-        body = self._stored.entries[first:stop]
-        counts = self._stored.counts[first:stop]
-        offsets = [0]
-        for entry in body:
-            offsets.append(offsets[-1] + len(entry))
-        return Run(b"".join(body), offsets, counts, sum(counts), self.ledger, first)
-
-    async def count(self, first: int, last: int) -> tuple[int, int]:
-        await self._check(first, last)
-        stored = self._stored
-        return sum(stored.counts[first : last + 1]), sum(map(len, stored.entries[first : last + 1]))
-
-    async def _check(self, first: int, last: int) -> None:
-        if not 0 <= first <= last:
-            raise Misuse("a read goes from an entry to one that is not before it", first=first, last=last)
-        await asyncio.sleep(0)
-        if self.ledger not in self._store.shelf.ledgers:
-            raise NoSuchLedger("the ledger was deleted", ledger=self.ledger)
-        if first > self.last_entry:
-            raise NoSuchEntry("the ledger ends before this entry", ledger=self.ledger, entry=first)
+    def _tell_after(self, delay_s: float, work: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        if not delay_s and self._tells_s <= loop.time():
+            loop.call_soon(work, context=self.store.context)
+            return
+        self._tells_s = max(self._tells_s, loop.time() + delay_s)
+        loop.call_at(self._tells_s, work, context=self.store.context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -17,7 +18,9 @@ from magnetar.runtime.real import RealRuntime
 from simulation.disk import ForgetfulFiles
 from simulation.inline import InlineRuntime
 from simulation.ledgers import MemoryLedgers
+from simulation.shelf import LedgerNastiness
 from simulation.store import MemoryStore
+from tests.contract import virtual
 
 SEGMENT_BYTES = 8192  # small, so that every test of some length rolls
 
@@ -121,7 +124,24 @@ class InMemory:
         pass
 
 
-WORLDS: dict[str, type[World]] = {"local": LocalOnDisk, "local-forgetful": LocalForgetful, "memory": InMemory}
+class Slow(InMemory):
+    """Every operation takes its time, and a run lands before anybody hears of it. Drawn from a seed."""
+
+    def __init__(self, directory: Path) -> None:
+        nasty = LedgerNastiness(delay_s=0.01, append_s=0.02, slow=0.02, slow_s=0.2)
+        self.ledgers = MemoryLedgers(nasty=nasty, rng=random.Random(11))
+
+    async def crash(self) -> MemoryLedgers:
+        self.ledgers = self.ledgers.crash(landed=None)
+        return self.ledgers
+
+
+WORLDS: dict[str, type[World]] = {
+    "local": LocalOnDisk,
+    "local-forgetful": LocalForgetful,
+    "memory": InMemory,
+    "slow": Slow,
+}
 
 Body = Callable[[World, LedgerStore], Awaitable[None]]
 On = Callable[[Body], None]
@@ -135,7 +155,10 @@ def run_on(world: str, directory: Path, body: Body) -> None:
         finally:
             await made.end()
 
-    asyncio.run(main())
+    if world == "slow":
+        virtual.run(main())
+    else:
+        asyncio.run(main())
 
 
 class Outcomes:

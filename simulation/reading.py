@@ -1,0 +1,65 @@
+"""Readers of the ledger engine in memory: they see what is acknowledged, or sealed, and that never changes.
+
+A ledger that is deleted under a reader ends it with NoSuchLedger. Trusts the shelf; changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import Misuse, NoSuchEntry, NoSuchLedger
+from magnetar.ledger.run import Run
+from simulation.shelf import Stored
+
+if TYPE_CHECKING:
+    from simulation.ledgers import MemoryLedgers
+
+
+class MemoryReader:
+    def __init__(self, store: MemoryLedgers, stored: Stored) -> None:
+        self.ledger = stored.ledger
+        self._store = store
+        self._stored = stored
+        self._known = stored.last_entry if store.readers_lag else None
+
+    @property
+    def last_entry(self) -> int:
+        return self._stored.last_entry if self._known is None else self._known
+
+    @property
+    def length(self) -> int:
+        return sum(map(len, self._stored.entries[: self.last_entry + 1]))
+
+    @property
+    def sealed(self) -> bool:
+        return self._stored.sealed
+
+    async def read(self, first: int, last: int, bytes_max: int) -> Run:
+        await self._check(first, last)
+        self._store.reads += 1
+        stop, size = first, 0
+        while stop <= min(last, self.last_entry):
+            size += len(self._stored.entries[stop])
+            if size > bytes_max and stop > first:
+                break
+            stop += 1
+        body = self._stored.entries[first:stop]
+        counts = self._stored.counts[first:stop]
+        offsets = [0]
+        for entry in body:
+            offsets.append(offsets[-1] + len(entry))
+        return Run(b"".join(body), offsets, counts, sum(counts), self.ledger, first)
+
+    async def count(self, first: int, last: int) -> tuple[int, int]:
+        await self._check(first, last)
+        stored = self._stored
+        return sum(stored.counts[first : last + 1]), sum(map(len, stored.entries[first : last + 1]))
+
+    async def _check(self, first: int, last: int) -> None:
+        if not 0 <= first <= last:
+            raise Misuse("a read goes from an entry to one that is not before it", first=first, last=last)
+        await self._store.travel()
+        if self.ledger not in self._store.shelf.ledgers:
+            raise NoSuchLedger("the ledger was deleted", ledger=self.ledger)
+        if first > self.last_entry:
+            raise NoSuchEntry("the ledger ends before this entry", ledger=self.ledger, entry=first)
