@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from simulation.disk import Crashed, ForgetfulFiles
@@ -77,6 +77,13 @@ class Host:
         )
         life.remains.append(task)  # a task that waits for what nobody else holds is garbage
         task.add_done_callback(self._ended, context=self.loop.outside)
+        return task
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Something else inside the present life, as a request from nowhere."""
+        context = contextvars.copy_context()
+        context.run(LIFE.set, self._life)
+        task: asyncio.Task[Any] = self.loop.create_task(work, context=context)
         return task
 
     def crash(self) -> None:

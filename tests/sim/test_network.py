@@ -11,7 +11,7 @@ import pytest
 from simulation.loop import Stuck, VirtualLoop, rest
 from simulation.network import Network, Weather
 from simulation.runtime import SimulatedRuntime
-from tests.sim.pair import MANY, PORT, Pair, Talker, forever
+from tests.sim.worlds import MANY, PORT, Pair, Talker, forever
 
 # What TCP promises
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simulation.loop import rest
-from tests.sim.pair import MANY, Pair, Talker
+from tests.sim.worlds import MANY, Pair, Talker
 
 # Faults
 

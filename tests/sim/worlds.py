@@ -1,4 +1,4 @@
-"""Two machines with one connection between them, and an end that remembers all it was told."""
+"""Small worlds for tests: one machine, or two with a connection between them whose ends remember all they were told."""
 
 from __future__ import annotations
 
@@ -112,3 +112,23 @@ class Pair:
 
 async def forever() -> None:
     await asyncio.get_running_loop().create_future()
+
+
+class Lab:
+    """A world with one machine."""
+
+    def __init__(self, seed: int = 0, **more: Any) -> None:
+        self.loop = VirtualLoop(seed=seed)
+        self.streams = Streams(seed)
+        self.network = Network(self.loop, self.streams)
+        self.host = Host("m", self.loop, self.network, self.streams, **more)
+        self.seen: list[Any] = []
+
+    def play(self, body: Callable[[], Awaitable[Any]]) -> Any:
+        async def whole() -> Any:
+            return await body()
+
+        try:
+            return self.loop.run_until_complete(whole())
+        finally:
+            self.loop.close()

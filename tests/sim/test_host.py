@@ -1,0 +1,223 @@
+"""Simulated machines: what dies with them and what stays, their clocks and lanes; at the end the real broker and the
+real client on two of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from magnetar.base.errors import Closed, Conflict
+from magnetar.runtime.runtime import Owner
+from simulation.disk import ForgetfulFiles
+from simulation.host import Host
+from simulation.life import LIFE
+from simulation.loop import rest
+from simulation.runtime import SimulatedRuntime
+from tests.sim.exchange import Exchange
+from tests.sim.worlds import MANY, Lab, forever
+
+ROOT = Path(__file__).parents[2]
+
+
+# Life and death
+
+
+@pytest.mark.parametrize("way", [Host.crash, Host.kill])
+def test_from_the_moment_a_machine_dies_nothing_of_it_runs_and_the_rest_of_the_world_goes_on(
+    way: Callable[[Host], None],
+) -> None:
+    lab = Lab()
+
+    async def ticks(what: str) -> None:
+        while True:
+            await rest(1)
+            lab.seen.append((what, lab.loop.time()))
+
+    async def main(runtime: SimulatedRuntime) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ticks("task"))
+            lab.loop.call_later(1.2, lambda: lab.loop.call_later(1, lab.seen.append, "timer"))
+            lab.loop.call_at(2, lambda: lab.loop.call_soon(lab.seen.append, "ready when it died"))
+            await told  # by the world, after its death
+
+    async def body() -> None:
+        lab.host.run(main)
+        lab.loop.call_at(2, way, lab.host)
+        await rest(5)
+        told.set_result(None)
+        await rest(5)
+        assert not lab.host.alive
+
+    told: asyncio.Future[None] = lab.loop.create_future()
+    lab.play(body)
+    assert lab.seen == [("task", 1)]
+    assert lab.loop.errors == []
+
+
+def test_no_finally_of_the_dead_runs_in_the_middle_of_the_world() -> None:
+    lab = Lab()
+
+    async def main(runtime: SimulatedRuntime) -> None:
+        try:
+            await forever()
+        finally:
+            lab.seen.append("finally")
+
+    async def body() -> None:
+        lab.host.run(main)
+        await rest(1)
+        lab.host.crash()
+        gc.collect()
+        await rest(1)
+        assert lab.seen == []
+
+    lab.play(body)
+    gc.collect()
+    assert lab.seen == ["finally"]  # at the burial
+    assert lab.loop.errors == []
+
+
+def test_everything_made_inside_a_life_belongs_to_it() -> None:
+    lab = Lab()
+
+    async def main(runtime: SimulatedRuntime) -> None:
+        owner = Owner("test")
+
+        async def noted() -> None:
+            lab.seen.append(LIFE.get())
+
+        lab.loop.call_soon(lambda: lab.seen.append(LIFE.get()))
+        lab.loop.call_later(1, lambda: lab.seen.append(LIFE.get()))
+        await runtime.spawn(owner, noted())
+        await runtime.offload(lambda: lab.seen.append(LIFE.get()), "lane")
+        await rest(2)
+        await owner.close()
+        late = noted()
+        with pytest.raises(Closed):
+            runtime.spawn(owner, late)
+
+    async def body() -> None:
+        task = lab.host.run(main)
+        life = lab.host.life
+        await task
+        assert lab.seen == [life] * 4
+        assert LIFE.get() is None
+
+    lab.play(body)
+
+
+def test_a_life_whose_first_task_ends_is_over_and_its_error_is_one_of_the_world() -> None:
+    lab = Lab()
+
+    async def fails(runtime: SimulatedRuntime) -> None:
+        raise ValueError("of main")
+
+    async def body() -> None:
+        lab.host.run(lambda _: rest(1))
+        await rest(2)
+        assert (lab.host.alive, lab.loop.errors) == (False, [])
+        lab.host.run(fails)
+        await rest(1)
+        assert not lab.host.alive
+
+    lab.play(body)
+    assert [type(failure.exception) for failure in lab.loop.errors] == [ValueError]
+    assert lab.host.lives == 2
+
+
+# The disk
+
+
+async def writes_and_syncs(runtime: SimulatedRuntime) -> None:
+    def work() -> None:
+        runtime.files.mkdir("/d")
+        runtime.files.lock("/d/lock", "life")
+        file = runtime.files.open("/d/f", create=True)
+        runtime.files.sync_dir("/d")
+        file.pwritev([b"synced"], 0)
+        file.datasync()
+        file.pwritev([bytes(8_192)], 512)
+
+    await runtime.offload(work, "disk")
+    await forever()
+
+
+def left_after(way: Callable[[Host], None], seed: int) -> bytes:
+    lab = Lab(seed)
+
+    async def body() -> bytes:
+        lab.host.run(writes_and_syncs)
+        await rest(1)
+        with pytest.raises(Conflict):
+            lab.host.files.lock("/d/lock", "another")
+        way(lab.host)
+        lab.host.run(lambda _: forever())
+        lab.host.files.lock("/d/lock", "the next life")
+        return lab.host.files.content("/d/f")
+
+    return lab.play(body)  # type: ignore[no-any-return]
+
+
+def test_a_power_cut_forgets_what_was_not_synced_and_a_kill_forgets_nothing() -> None:
+    crashed = {left_after(Host.crash, seed) for seed in MANY}
+    assert len(crashed) > 1
+    assert {content[:6] for content in crashed} == {b"synced"}
+    assert {len(left_after(Host.kill, seed)) for seed in MANY} == {512 + 8_192}
+
+
+def test_a_crash_in_a_call_of_the_disk_takes_the_machine_with_it_and_nobody_hears() -> None:
+    lab = Lab(files=lambda seed: ForgetfulFiles(seed, crash_at=2))
+
+    async def main(runtime: SimulatedRuntime) -> None:
+        try:
+            await writes_and_syncs(runtime)
+        finally:
+            lab.seen.append("heard")
+
+    async def body() -> None:
+        lab.host.run(main)
+        await rest(1)
+        assert not lab.host.alive
+        assert lab.seen == []
+        lab.host.run(writes_and_syncs)  # the fault is not inherited
+        await rest(1)
+        assert lab.host.alive
+
+    lab.play(body)
+
+
+# The real broker and the real client
+
+
+@pytest.mark.parametrize("hostile", [False, True])
+def test_a_message_goes_from_the_real_client_to_the_real_broker_and_back(hostile: bool) -> None:
+    exchange = Exchange(0, hostile=hostile)
+    exchange.play()
+    assert exchange.received == [b"message 1"]
+    assert [str(failure) for failure in exchange.loop.errors] == []
+
+
+def exchanged(seed: int, hash_seed: int) -> str:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.sim.exchange", str(seed)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOT)},
+    ).stdout
+
+
+def test_an_exchange_is_the_same_in_fresh_processes_and_another_for_another_seed() -> None:
+    first = exchanged(1, 0)
+    assert first.startswith("[b'message 1', b'message 2'")
+    assert exchanged(1, 1) == exchanged(1, 4_242) == first
+    assert exchanged(2, 0) != first
