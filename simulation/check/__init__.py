@@ -1,6 +1,7 @@
-"""One checker for every test that breaks things: what was sent, what was answered, what was delivered, and rules over
-it.
+"""Checkers for every test that breaks things: they read what clients wrote down and return findings.
 
-The history is written down by whoever plays client, at the moment it knows something; a rule reads the history and
-returns findings, each a sentence with the message it is about. Nothing here talks to a broker, and nothing trusts one.
+Two kinds of books, two sets of checkers. `history` and `rules` are of the recorded load, whose players speak frames and
+live through crashes of one broker (the crash test and the one with `kill -9`). Everything else reads
+`simulation.history`, the lines of real clients in a simulated world: one file for each invariant of protocol.md 4b that
+a plain topic can break, all of them in `verdict`. Nothing here talks to a broker, and nothing trusts one.
 """

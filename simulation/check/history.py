@@ -1,4 +1,5 @@
-"""What happened, as clients saw it: sends and their receipts, deliveries, acknowledgements, by life of the broker.
+"""What happened, as the players of the recorded load saw it: sends and receipts, deliveries, acknowledgements, by life
+of the broker. Lines of real clients are in `simulation.history`.
 
 A life ends with a crash, a kill or a stop. A message is `producer|key|number`; numbers of a producer count up by one.
 An acknowledgement of a consumer is noted when it is sent: the broker may have heard it or not.

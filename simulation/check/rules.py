@@ -1,4 +1,5 @@
-"""The rules, each a function from a history to findings. Which invariant of protocol.md 4b it is stands beside it.
+"""The rules for the recorded load, each a function from its history to findings. Which invariant of protocol.md 4b it
+is stands beside it.
 
 `everything` is the whole list for a history that is at rest: every subscription was drained in the present life.
 `while_running` leaves out what needs rest.

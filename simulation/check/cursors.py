@@ -1,0 +1,94 @@
+"""Invariant 9: cursors never skip. What no client began to acknowledge comes again, whatever crashed.
+
+Asked of every subscription whose consumers all left and which one fresh consumer then read to its end (DRAIN): it got
+every place that anybody had seen and nobody had acknowledged. For ordered subscriptions invariant 4 asks the same of
+every attachment. A crash may step back, so an acknowledged message may come again; only where nothing was broken since
+(no FAULT line) does an acknowledgement with the broker's receipt hold: receipts promise no more than that. And only if
+it was made on the attachment that brought the message: else the redelivery may have been on its way before it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from simulation import history as record
+from simulation.check.finding import Finding
+from simulation.check.standing import Standing
+from simulation.check.story import READER, Story, Subscription, tell
+from simulation.history import INVOKE, OK, History, Line, Place
+
+
+def check(history: History) -> Iterator[Finding]:
+    story = tell(history)
+    for subscription in story.subscriptions.values():
+        if subscription.type != READER:
+            yield from _drained(subscription)
+            if subscription.type != "Failover":  # whose idle consumers keep what they had queued
+                yield from _confirmed(story, subscription)
+
+
+def _drained(subscription: Subscription) -> Iterator[Finding]:
+    standing = Standing()
+    owed: dict[Place, Line] = {}
+    began: Line | None = None
+    for line in subscription.lines:
+        standing.feed(line)
+        if line.operation == record.RECEIVE and line.place is not None:
+            owed.pop(line.place, None)
+        elif line.operation == record.DRAIN:
+            if line.phase == INVOKE:
+                began = line
+                owed = _owed(subscription, standing, line)
+            elif line.phase == OK and began is not None:
+                for place, seen in owed.items():
+                    what = f"{subscription.name}: {seen.value} at {place} was not acknowledged and did not come again"
+                    yield Finding(9, subscription.topic.name, what, (seen, began, line))
+                owed = {}
+
+
+def _owed(subscription: Subscription, standing: Standing, began: Line) -> dict[Place, Line]:
+    """What the drain must bring. Places that were first seen later count where the send was acknowledged before."""
+    topic = subscription.topic
+    born = standing.born
+    if born is None or standing.loose:
+        return {}
+    found: dict[Place, Line] = {}
+    for place, seen in topic.seen.items():
+        value = seen.value
+        if value is None or standing.is_acked(place) or subscription.owed(born, value, began.number) is None:
+            continue
+        acked = topic.sends[value].acked
+        if seen.number < began.number or (acked is not None and acked.number < began.number):
+            found[place] = seen
+    return found
+
+
+def _confirmed(story: Story, subscription: Subscription) -> Iterator[Finding]:
+    held: dict[Place, Line] = {}  # acknowledged with a receipt
+    taken: dict[Place, tuple[int, int]] = {}  # on which attachment it was received last
+    refused: set[object] = set()  # entries that were asked for again; all of an attachment, where that asks for all
+    single = subscription.type == "Exclusive"
+    moves = 0
+    standing = Standing()
+    for line in subscription.lines:
+        standing.feed(line)
+        if standing.moves != moves or standing.loose:
+            moves = standing.moves
+            held.clear()
+        if line.place is None:
+            continue
+        attachment = (line.session, line.epoch)
+        if line.operation == record.NACK:
+            refused.add(line.place[:2] if not single else attachment)
+        elif line.operation == record.ACK and line.phase == OK:
+            if taken.get(line.place) == attachment and refused.isdisjoint((line.place[:2], attachment)):
+                held.setdefault(line.place, line)
+        elif line.operation == record.RECEIVE and line.place not in held:
+            taken[line.place] = attachment
+        elif line.operation == record.RECEIVE:
+            acked = held[line.place]
+            broken = bisect_right(story.faults, acked.number) < bisect_right(story.faults, line.number)
+            if not broken:
+                what = f"{subscription.name}: {line.value} was acknowledged with a receipt and came again unprovoked"
+                yield Finding(9, subscription.topic.name, what, (acked, line))

@@ -1,0 +1,66 @@
+"""Invariant 3: no duplicate where none is promised.
+
+With deduplication a value that was sent under one producer name and one sequence id has one place, however often it was
+sent and whatever became of the answers. Without, a message is stored at most as often as it was written: once for each
+call of send, and once more for each time its producer came back to a broker while it was waiting for its receipt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulation.check.finding import Finding
+from simulation.check.story import Attempt, Send, Topic, tell
+from simulation.history import History
+
+
+def check(history: History) -> Iterator[Finding]:
+    for topic in tell(history).topics.values():
+        for value, places in topic.copies.items():
+            send = topic.sends.get(value)
+            if send is None or len(places) == 1:
+                continue  # invariant 2 tells of what was never sent
+            allowed = _allowed(topic, send)
+            if allowed is not None and len(places) > allowed:
+                shown = (send.first, *(topic.seen[place] for place in places))
+                once = "once, with deduplication" if topic.deduplication else f"{allowed} times at most"
+                what = f"{value} may be stored {once}, and is at {places}"
+                yield Finding(3, topic.name, what, shown)
+        if topic.deduplication:
+            yield from _sequences(topic)
+
+
+def _allowed(topic: Topic, send: Send) -> int | None:
+    """How often it may be stored; None: nobody can say."""
+    if topic.deduplication:
+        return len({_identity(attempt) for attempt in send.attempts})
+    writes = 0
+    for attempt in send.attempts:
+        if attempt.refused:
+            continue
+        if attempt.ended is None:
+            return None
+        writes += 1 + attempt.ended.epoch - attempt.invoked.epoch
+    return writes
+
+
+def _identity(attempt: Attempt) -> tuple[object, ...]:
+    """What the broker knows a message by: a producer without a name of its own gets another one each time."""
+    facts = attempt.invoked.facts
+    if facts.get("name") and facts.get("sequence") is not None:
+        return facts["name"], facts["sequence"]
+    return attempt.invoked.session, attempt.invoked.value
+
+
+def _sequences(topic: Topic) -> Iterator[Finding]:
+    """One value for a sequence id: two different ones were both stored only if the broker took a repeated id."""
+    held: dict[tuple[object, ...], Send] = {}
+    for value in topic.copies:
+        send = topic.sends.get(value)
+        if send is None or len({_identity(attempt) for attempt in send.attempts}) != 1:
+            continue
+        identity = _identity(send.attempts[0])
+        other = held.setdefault(identity, send)
+        if other is not send:
+            what = f"{other.value} and {value} are both stored under {identity}"
+            yield Finding(3, topic.name, what, (other.first, send.first))

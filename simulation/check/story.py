@@ -1,0 +1,200 @@
+"""A history of real clients, put in order for the checkers: sends by value, the log as anybody saw it, subscriptions.
+
+Judges nothing. Made once for a history of a given length and shared by all checkers. What is legal to assume is decided
+here too, once: what a subscription is owed (`Subscription.owed`), and when a message is released from every
+expectation because its topic may have been deleted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from simulation import history as record
+from simulation.history import FAIL, INVOKE, OK, History, Line, Place, Value
+
+READER = "Reader"
+SINGLE = ("Exclusive", "Failover", READER)  # one consumer gets everything, in order
+KEYED = "Key_Shared"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One call of send for a value."""
+
+    invoked: Line
+    ended: Line | None = None  # None: nobody ever heard
+
+    @property
+    def ok(self) -> bool:
+        return self.ended is not None and self.ended.phase == OK
+
+    @property
+    def refused(self) -> bool:
+        """For sure nothing came of it."""
+        return self.ended is not None and self.ended.phase == FAIL
+
+
+@dataclass(slots=True)
+class Send:
+    value: Value
+    attempts: list[Attempt] = field(default_factory=list)
+
+    @property
+    def first(self) -> Line:
+        return self.attempts[0].invoked
+
+    @property
+    def acked(self) -> Line | None:
+        """The first receipt."""
+        return next((attempt.ended for attempt in self.attempts if attempt.ok), None)
+
+    @property
+    def refused(self) -> bool:
+        return all(attempt.refused for attempt in self.attempts)
+
+
+@dataclass(slots=True)
+class Topic:
+    name: str
+    deduplication: bool = False
+    kept: bool = True  # nothing is ever trimmed: whoever starts at the beginning gets everything
+    sends: dict[Value, Send] = field(default_factory=dict)
+    seen: dict[Place, Line] = field(default_factory=dict)  # the first receipt or delivery that named a place
+    places: list[Place] = field(default_factory=list)  # the same, in the order of the log
+    copies: dict[Value, list[Place]] = field(default_factory=dict)  # where a value was seen, in the order of the log
+    deletions: list[int] = field(default_factory=list)  # numbers of the lines that began one that may have happened
+    by_key: dict[str, list[Place]] = field(default_factory=dict)
+
+    def value_at(self, place: Place) -> Value | None:
+        return self.seen[place].value
+
+    def released(self, sent: int, number: int) -> bool:
+        """Sent at one line, may it be gone with its topic at another?"""
+        return any(sent < deleted < number for deleted in self.deletions)
+
+    def upto(self, places: list[Place], place: Place) -> int:
+        return bisect_left(places, place)
+
+
+@dataclass(slots=True)
+class Subscription:
+    topic: Topic
+    name: str
+    type: str
+    earliest: bool
+    lines: list[Line] = field(default_factory=list)  # all about it, in order
+
+    @property
+    def keyed(self) -> bool:
+        return self.type == KEYED
+
+    @property
+    def ordered(self) -> bool:
+        return self.type in SINGLE or self.keyed
+
+    def owed(self, born: int, value: Value, number: int) -> Line | None:
+        """The line that began the sending of a value which a subscription, there since line `born`, must get or have
+        got by line `number`, if it was stored at all; None if it need not.
+        """
+        send = self.topic.sends.get(value)
+        if send is None or self.topic.released(send.first.number, number):
+            return None
+        if send.first.number > born or (self.earliest and self.topic.kept):
+            return send.first
+        return None
+
+
+@dataclass(slots=True)
+class Story:
+    topics: dict[str, Topic] = field(default_factory=dict)
+    subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
+    faults: list[int] = field(default_factory=list)  # numbers of lines
+
+    def observed(self) -> Iterator[tuple[Topic, Subscription]]:
+        for subscription in self.subscriptions.values():
+            yield subscription.topic, subscription
+
+
+def tell(history: History) -> Story:
+    length, known = history.digest
+    if length == len(history.lines):
+        assert isinstance(known, Story)
+        return known
+    story = _tell(history)
+    history.digest = (len(history.lines), story)
+    return story
+
+
+def _tell(history: History) -> Story:
+    story = Story()
+    under_way: dict[tuple[str, str, Value], Attempt] = {}
+    refused = _definitely_failed(history, record.DELETE)
+    for line in history.lines:
+        if line.operation == record.FAULT:
+            story.faults.append(line.number)
+        if not line.topic:
+            continue
+        topic = story.topics.setdefault(line.topic, Topic(line.topic))
+        if line.operation == record.TOPIC:
+            topic.deduplication = line.facts.get("deduplication", False)
+            topic.kept = line.facts.get("kept", True)
+        elif line.operation == record.SEND:
+            _send(topic, line, under_way)
+        elif line.operation == record.DELETE and line.phase == INVOKE and line.number not in refused:
+            topic.deletions.append(line.number)
+        if line.subscription:
+            _subscription(story, topic, line)
+    for topic in story.topics.values():
+        _log(topic)
+    return story
+
+
+def _send(topic: Topic, line: Line, under_way: dict[tuple[str, str, Value], Attempt]) -> None:
+    if line.value is None:
+        return
+    name = (line.process, line.topic, line.value)
+    if line.phase == INVOKE:
+        attempt = under_way[name] = Attempt(line)
+        topic.sends.setdefault(line.value, Send(line.value)).attempts.append(attempt)
+        return
+    begun = under_way.pop(name, None)
+    if begun is not None:
+        begun.ended = line
+        if line.phase == OK and line.place is not None:
+            topic.seen.setdefault(line.place, line)
+
+
+def _subscription(story: Story, topic: Topic, line: Line) -> None:
+    name = (line.topic, line.subscription)
+    known = story.subscriptions.get(name)
+    if known is None:
+        kind, earliest = line.facts.get("type", "Shared"), line.facts.get("earliest", True)
+        known = story.subscriptions[name] = Subscription(topic, line.subscription, kind, earliest)
+    known.lines.append(line)
+    if line.operation == record.RECEIVE and line.place is not None:
+        topic.seen.setdefault(line.place, line)
+
+
+def _log(topic: Topic) -> None:
+    topic.places = sorted(topic.seen)
+    for place in topic.places:
+        value = topic.value_at(place)
+        if value is not None:
+            topic.copies.setdefault(value, []).append(place)
+            topic.by_key.setdefault(value.key, []).append(place)
+
+
+def _definitely_failed(history: History, operation: str) -> set[int]:
+    """Numbers of the lines that began something which for sure did not happen."""
+    open_lines: dict[tuple[str, str], int] = {}
+    failed: set[int] = set()
+    for line in history.lines:
+        if line.operation == operation:
+            name = (line.process, line.topic)
+            if line.phase == INVOKE:
+                open_lines[name] = line.number
+            elif line.phase == FAIL and name in open_lines:
+                failed.add(open_lines.pop(name))
+    return failed

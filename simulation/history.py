@@ -1,0 +1,189 @@
+"""What the real clients of a simulated world did and saw: an append-only list of lines, as text one JSON object a line.
+
+Whoever plays client writes a line when it begins something and another when it knows how that ended; the checkers in
+`simulation.check` read the lines and nothing else, so a history can be kept and judged again. Values are unique: a
+message is `producer|key|number`, its payload says so. The recorded load of the crash test, which speaks frames and has
+lives instead of sessions, keeps books of its own (`simulation.check.history`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from magnetar.base.errors import MagnetarError, Outcome
+
+Place = tuple[int, int, int]  # ledger, entry, index inside the batch (0 where there is none)
+
+INVOKE, OK, FAIL, UNKNOWN = "invoke", "ok", "fail", "unknown"
+PHASES = (INVOKE, OK, FAIL, UNKNOWN)  # FAIL: for sure nothing happened; UNKNOWN: it may have happened, now or later
+
+# Operations, and what their lines carry beside topic and process.
+TOPIC = "topic"  # what a topic is: facts deduplication, kept (nothing of it is ever trimmed)
+SEND = "send"  # value, session (one producer object), epoch (its reattachments), place; facts name, sequence, by_key
+SUBSCRIBE = "subscribe"  # subscription, session; facts type, earliest
+RECEIVE = "receive"  # subscription, value, place, session (one consumer object), epoch (its attachments)
+ACK = "ack"  # subscription, place, session; facts cumulative, confirm (then a second line: the broker's receipt)
+NACK = "nack"  # subscription, place, session; asked for again
+ACTIVE = "active"  # subscription, session: a Failover consumer was told that it is the active one
+SEEK = "seek"  # subscription, session, place: the first message wanted (None: the first there is)
+UNSUBSCRIBE = "unsubscribe"  # subscription, session
+CLOSE = "close"  # subscription, session: a consumer leaves
+CREATE = "create"
+DELETE = "delete"
+TERMINATE = "terminate"  # place: the last position there will ever be
+SETTLE = "settle"  # subscription: its own consumers, left alone with a healed world, came to the end
+DRAIN = "drain"  # subscription: after all others left, one fresh consumer reads from `invoke` to the end at `ok`
+LIST = "list"  # facts subscriptions (of the topic), or topics
+FAULT = "fault"  # somebody broke something: facts say what
+SAMPLE = "sample"  # process is what is measured; facts measured, limit
+
+
+class Value(NamedTuple):
+    producer: str
+    key: str
+    number: int
+
+    @property
+    def payload(self) -> bytes:
+        return f"{self.producer}|{self.key}|{self.number}".encode()
+
+    def __str__(self) -> str:
+        return f"{self.producer}|{self.key}|{self.number}"
+
+
+@lru_cache(maxsize=1 << 16)
+def value_of(payload: bytes) -> Value | None:
+    """None: nobody of ours ever sent this."""
+    try:
+        producer, key, number = payload.decode().split("|")
+        return Value(producer, key, int(number))
+    except ValueError:  # UnicodeDecodeError is one too
+        return None
+
+
+class Line(NamedTuple):
+    number: int
+    at: float  # virtual seconds
+    process: str
+    operation: str
+    phase: str
+    topic: str = ""
+    subscription: str = ""
+    value: Value | None = None
+    place: Place | None = None
+    session: int = 0
+    epoch: int = 0
+    error: str = ""  # the class of the error
+    facts: Mapping[str, Any] = MappingProxyType({})
+
+    def __str__(self) -> str:
+        """For people: one row of a story."""
+        head = f"{self.number:>5} {self.at:>9.3f} {self.process:<12} {self.operation:<11} {self.phase:<7}"
+        rest = [self.topic.rsplit("/", 1)[-1], self.subscription, "" if self.value is None else str(self.value)]
+        if self.place is not None:
+            rest.append("{}:{}:{}".format(*self.place))
+        if self.session:
+            rest.append(f"session {self.session}.{self.epoch}")
+        rest += [self.error, *(f"{key}={found}" for key, found in self.facts.items())]
+        return f"{head} {' '.join(part for part in rest if part)}"
+
+
+class History:
+    """`clock` is the virtual time; without one every line is at 0."""
+
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self.lines: list[Line] = []
+        self.digest: tuple[int, Any] = (-1, None)  # what a checker made of the first so many lines, for the next one
+        self._clock = clock or (lambda: 0.0)
+        self._sessions = 0
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def session(self) -> int:
+        """A number for a producer or consumer object."""
+        self._sessions += 1
+        return self._sessions
+
+    def note(
+        self,
+        process: str,
+        operation: str,
+        phase: str,
+        topic: str = "",
+        *,
+        subscription: str = "",
+        value: Value | None = None,
+        place: Place | None = None,
+        session: int = 0,
+        epoch: int = 0,
+        error: str = "",
+        **facts: Any,
+    ) -> Line:
+        assert phase in PHASES, phase
+        line = Line(
+            len(self.lines),
+            self._clock(),
+            process,
+            operation,
+            phase,
+            topic,
+            subscription,
+            value,
+            place,
+            session,
+            epoch,
+            error,
+            facts,
+        )
+        self.lines.append(line)
+        return line
+
+    def failed(self, process: str, operation: str, error: BaseException, topic: str = "", **more: Any) -> Line:
+        """FAIL where the error says that nothing happened; UNKNOWN for any other, also one that is none of ours."""
+        definite = isinstance(error, MagnetarError) and error.outcome is Outcome.DEFINITE
+        return self.note(process, operation, FAIL if definite else UNKNOWN, topic, error=type(error).__name__, **more)
+
+    # As text
+
+    def dump(self) -> str:
+        return "".join(f"{json.dumps(_plain(line), separators=(',', ':'))}\n" for line in self.lines)
+
+    @staticmethod
+    def load(text: str) -> History:
+        """ValueError: a line that is none, or not the next one."""
+        history = History()
+        for row in text.splitlines():
+            line = _line(json.loads(row))
+            if line.number != len(history.lines) or line.phase not in PHASES:
+                raise ValueError(f"line {len(history.lines)} of a history is missing or wrong: {row[:200]}")
+            history.lines.append(line)
+            history._sessions = max(history._sessions, line.session)
+        return history
+
+    def story(self, topic: str = "") -> Iterator[str]:
+        """For people: what concerns a topic, one row a line."""
+        for line in self.lines:
+            if not topic or line.topic in ("", topic):
+                yield str(line)
+
+
+def _plain(line: Line) -> dict[str, Any]:
+    """Without what is empty."""
+    return {name: found for name, found in line._asdict().items() if found not in (None, "", {}) or name == "process"}
+
+
+def _line(plain: dict[str, Any]) -> Line:
+    try:
+        if "value" in plain:
+            plain["value"] = Value(*plain["value"])
+        if "place" in plain:
+            ledger, entry, index = plain["place"]
+            plain["place"] = (ledger, entry, index)
+        return Line(**plain)
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"not a line of a history: {plain}") from error

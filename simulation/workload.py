@@ -1,0 +1,113 @@
+"""What the clients of a world are to do: topics, who produces to them, who subscribes and in which manner. Values only.
+
+`draw` makes a workload of a random.Random; tests and whoever wants a certain shape write one down. Nothing here talks
+to a broker: `simulation.clients` plays it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from magnetar.client.subscribing import SubscriptionType
+
+KEYS = ("a", "b", "c", "d", "e")
+READER = "Reader"
+TYPES = tuple(kind.value for kind in SubscriptionType)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerPlan:
+    name: str  # of the process, and of the producer where it is `named`
+    named: bool = False  # then it gives its sequence ids itself
+    resends: bool = False  # what it does not know to be stored it sends again as the next object: named, deduplicated
+    batch_messages: int = 1  # 1: every message alone
+    by_key: bool = False
+    send_timeout_s: float = 5.0
+    pause_s: float = 0.1  # between messages, on average
+    burst: int = 3  # messages at once, at most
+    stint_messages: int = 60  # until the object is closed and another one made, on average
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPlan:
+    name: str
+    type: str = "Exclusive"  # one of TYPES, or READER
+    consumers: int = 1
+    earliest: bool = True
+    cumulative: bool = False  # acknowledges up to, now and then; else one by one
+    batch_index: bool = False
+    queue_messages: int = 10
+    holds_s: float = 0.5  # a message is held up to so long before it is acknowledged
+    confirms: float = 0.1  # how many of the acknowledgements wait for the broker's receipt
+    refuses: float = 0.05  # how many messages are refused
+    leaves: float = 0.05  # how many messages are never acknowledged
+    stint_s: float = 3.0  # until a consumer leaves and comes back, on average
+    seeks: bool = False  # one consumer, that goes back now and then
+    mayfly: bool = False  # one consumer, that deletes the subscription now and then and makes it anew
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    topic: str
+    deduplication: bool = False
+    kept: bool = True  # nothing of it is trimmed: the namespace's retention is without bounds
+    producers: tuple[ProducerPlan, ...] = ()
+    subscriptions: tuple[SubscriptionPlan, ...] = ()
+    keys: tuple[str, ...] = KEYS
+
+
+def draw(chance: random.Random, *, plain: Sequence[str] = (), once: Sequence[str] = ()) -> list[TopicPlan]:
+    """One plan for each topic; those of `once` have deduplication."""
+    return [_topic(chance, topic, topic in once) for topic in (*plain, *once)]
+
+
+def _topic(chance: random.Random, topic: str, deduplication: bool) -> TopicPlan:
+    short = topic.rsplit("/", 1)[-1]
+    kinds = chance.sample([*TYPES, *TYPES, READER], chance.randint(2, 4))
+    subscriptions = tuple(_subscription(chance, f"{kind.lower()}{place}", kind) for place, kind in enumerate(kinds))
+    keyed = any(plan.type == "Key_Shared" for plan in subscriptions)
+    producers = tuple(
+        _producer(chance, f"{short}-p{place}", deduplication, keyed) for place in range(chance.randint(1, 3))
+    )
+    return TopicPlan(topic, deduplication, producers=producers, subscriptions=subscriptions)
+
+
+def _producer(chance: random.Random, name: str, deduplication: bool, keyed: bool) -> ProducerPlan:
+    resends = deduplication and chance.random() < 0.5
+    return ProducerPlan(
+        name,
+        named=resends or chance.random() < (0.7 if deduplication else 0.3),
+        resends=resends,
+        batch_messages=1 if resends else chance.choice((1, 1, 3, 8)),
+        by_key=keyed,
+        send_timeout_s=0.0 if resends else chance.choice((1.0, 5.0, 30.0)),
+        pause_s=chance.choice((0.1, 0.3, 0.6)),
+        burst=chance.randint(1, 4),
+        stint_messages=chance.choice((10, 40, 1_000)),
+    )
+
+
+def _subscription(chance: random.Random, name: str, kind: str) -> SubscriptionPlan:
+    single = kind in ("Exclusive", "Failover")
+    consumers = 1 if kind in ("Exclusive", READER) else chance.randint(1, 3)
+    if kind == "Exclusive" and chance.random() < 0.3:
+        consumers = 2  # the second waits until the first one leaves
+    special = chance.random() if kind == "Exclusive" and consumers == 1 else 1.0
+    return SubscriptionPlan(
+        name,
+        kind,
+        consumers,
+        earliest=chance.random() < 0.8,
+        cumulative=single and chance.random() < 0.5,
+        batch_index=chance.random() < 0.3,
+        queue_messages=chance.choice((0, 1, 3, 10, 1_000)),
+        holds_s=chance.choice((0.0, 0.3, 2.0)),
+        confirms=chance.choice((0.0, 0.1, 0.5)),
+        refuses=chance.choice((0.0, 0.02)),
+        leaves=chance.choice((0.0, 0.02, 0.1)),
+        stint_s=chance.choice((3.0, 100.0) if kind == READER else (1.0, 3.0, 100.0)),
+        seeks=special < 0.2,
+        mayfly=0.2 <= special < 0.4,
+    )
