@@ -3,7 +3,8 @@
 Inside `fence(loop)` the functions of `time`, `random`, `uuid`, `os.urandom`, threads and sockets look at their caller.
 Modules of `magnetar` get `Forbidden`; libraries (logging) get virtual time and chance from the seed, and no thread or
 socket where anything of ours is behind the call. The garbage collector stands still meanwhile, so that nothing is
-finished at a moment the seed did not choose, and collects at the end, which brings up errors that nobody retrieved.
+finished at a moment the seed did not choose, and collects at the end, which brings up errors that nobody retrieved; a
+loop is best closed inside, so that its remains are collected too.
 It cannot see names that were imported out of those modules before, nor `datetime.now`: the tidy tests do.
 """
 
@@ -41,8 +42,7 @@ def fence(loop: VirtualLoop, seed: int = 0) -> Iterator[None]:
 @contextlib.contextmanager
 def _still() -> Iterator[None]:
     was = gc.isenabled()
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # what was there before need not be looked at again
     gc.disable()
     try:
         yield

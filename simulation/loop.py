@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import hashlib
 import heapq
 import random
@@ -169,6 +170,8 @@ class VirtualLoop(Shape):
 
     def bury(self) -> None:
         """The end of the world: nothing runs any more; whoever was in the middle of something is closed silently."""
+        if not gc.isenabled():
+            gc.collect()  # inside a fence: first let errors that nobody retrieved be found
         self._buried = True
         asyncio._set_running_loop(self)
         try:

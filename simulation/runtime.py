@@ -69,7 +69,8 @@ class SimulatedRuntime:
 
     def mark(self, name: str, **facts: object) -> None:
         if self.host.marked is not None and not self.life.dead:
-            self.host.marked(self.host, name, facts)
+            # What the world does about a mark is not of this life: it may end it.
+            self._loop.outside.copy().run(self.host.marked, self.host, name, facts)
         if self.life.dead:
             raise Crashed(f"{self.life} died at {name}")
 

@@ -65,7 +65,7 @@ class Exchange:
 
         with fence(self.loop):
             self.loop.run_until_complete(whole())
-        self.loop.close()
+            self.loop.close()
 
 
 def main() -> None:

@@ -78,7 +78,8 @@ def test_after_the_fence_everything_is_as_it_was() -> None:
     assert as_module("magnetar.topic.made_up", "time.time()")() > 0
 
 
-def test_an_error_that_nobody_retrieved_is_found_when_the_fence_comes_down() -> None:
+@pytest.mark.parametrize("closed", [False, True])
+def test_an_error_that_nobody_retrieved_is_found_when_the_loop_is_closed_or_the_fence_comes_down(closed: bool) -> None:
     async def fails() -> None:
         raise ValueError("never retrieved")
 
@@ -91,5 +92,7 @@ def test_an_error_that_nobody_retrieved_is_found_when_the_fence_comes_down() -> 
     with fence(loop):
         loop.run_until_complete(body())
         assert loop.errors == []
+        if closed:
+            loop.close()
     assert [type(failure.exception) for failure in loop.errors] == [ValueError]
     loop.close()
