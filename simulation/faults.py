@@ -40,7 +40,7 @@ class Kind(Enum):
     APPEND_UNHEARD = ("append unheard", "ledgers")  # it landed, or not; its writer hears of a failure
     LEDGERS_OUT = ("ledgers out", "ledgers")
     UNLOAD = ("unload", "admin")  # somebody asks a broker to let a namespace go
-    CLIENT_CRASH = ("client crash", "client")
+    CLIENT_PAUSE = ("client pause", "client")  # longer than a broker waits for a sign of life, now and then
 
     def __init__(self, shown: str, target: str) -> None:
         self.shown = shown
@@ -116,8 +116,8 @@ def _fault(kind: Kind, place: Place, at_s: float, rng: random.Random) -> Fault:
             return Fault(at_s, kind, (), for_s=rng.choice((short_s, place.session_s * 1.5)))
         case Kind.APPEND_FAILS | Kind.APPEND_UNHEARD | Kind.UNLOAD:
             return Fault(at_s, kind, broker, amount=float(rng.randint(0, 1)))
-        case Kind.CLIENT_CRASH:
-            return Fault(at_s, kind, (rng.choice(place.clients),), for_s=short_s)
+        case Kind.CLIENT_PAUSE:
+            return Fault(at_s, kind, (rng.choice(place.clients),), for_s=rng.choice((short_s, 6.0)))
 
 
 def _link(place: Place, rng: random.Random) -> tuple[str, str]:

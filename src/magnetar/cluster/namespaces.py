@@ -131,11 +131,13 @@ class Namespaces:
             raise Misuse("Broker doesn't allow forced deletion of namespaces", http_status=405)
 
     def on_change(self, heard: Callable[[NamespaceName], None]) -> Callable[[], None]:
-        """Called with a namespace whose policies were made, changed or removed."""
+        """Called with a namespace whose policies were made, changed or removed. What a RESYNC stands for is not told:
+        whoever must not miss a change looks at all of them then.
+        """
 
         def changed(event: Event) -> None:
             parts = event.path.removeprefix(paths.POLICIES + "/").split("/")
-            if event.change is not Change.CHILDREN_CHANGED and len(parts) == 2:
+            if event.change in (Change.CREATED, Change.MODIFIED, Change.DELETED) and len(parts) == 2:
                 heard(namespace_name("/".join(parts)))
 
         return self._store.subscribe(paths.POLICIES, changed)

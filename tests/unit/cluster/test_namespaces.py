@@ -130,6 +130,21 @@ def test_changes_are_heard_of() -> None:
     run(body)
 
 
+def test_a_resync_of_everything_is_no_namespace() -> None:
+    async def body(world: World) -> None:
+        heard: list[NamespaceName] = []
+        failed: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
+        world.namespaces.on_change(heard.append)
+        assert isinstance(world.store, MemoryStore)
+        world.store.disconnect(told=True)
+        world.store.reconnect()
+        await asyncio.sleep(0)
+        assert (heard, failed) == ([], [])
+
+    run(body)
+
+
 def test_a_namespace_with_topics_is_not_deleted_and_stays_usable() -> None:
     async def body(world: World) -> None:
         await world.namespaces.create(NS, Policies(numberOfTopicBuckets=3))

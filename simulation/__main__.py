@@ -1,0 +1,102 @@
+"""`python -m simulation run --seeds N` tries worlds, `python -m simulation replay SEED` tells the story of one.
+
+`run` prints a line for every world that failed and the sums at the end; its exit code says whether any did. With
+`--record FILE` the sums are written as a page: that is what `make chaos` commits. With `--marks` a rare event that no
+world has met fails the run as well. `replay` runs one seed and prints what happened to its topics, in order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from simulation import marks
+from simulation.cluster import ClusterWorld
+from simulation.record import page
+from simulation.runner import Tally, run_all
+from simulation.shape import shape
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    asked = _parser().parse_args(words)
+    return int(asked.do(asked))
+
+
+def _run(asked: argparse.Namespace) -> int:
+    tally = Tally()
+    for result in run_all(range(asked.first, asked.first + asked.seeds), asked.jobs):
+        tally.add(result)
+        if result.findings:
+            _say(f"seed {result.seed}: {len(result.findings)} finding(s); python -m simulation replay {result.seed}")
+            _say(f"  {result.findings[0]}")
+    missed = marks.missed(tally.marks) if asked.marks else []
+    for name in missed:
+        _say(f"no world met {name}: the faults are too tame, or nothing comes by there")
+    _say(
+        f"{tally.worlds} worlds, {tally.virtual_s:.0f} virtual seconds, {tally.messages} messages acknowledged, "
+        f"{tally.received} delivered, {sum(tally.faults.values())} faults, {len(tally.failing)} failing"
+    )
+    if asked.record is not None:
+        asked.record.write_text(page(tally, asked.first))
+    return 1 if tally.failing or missed else 0
+
+
+def _replay(asked: argparse.Namespace) -> int:
+    if asked.log:
+        logging.basicConfig(level=logging.DEBUG, format="                %(name)s %(message)s", stream=sys.stdout)
+    found = shape(asked.seed)
+    if asked.without:
+        found = found.without(*asked.without)
+    world = ClusterWorld(found)
+    outcome = world.run()
+    for row in found.rows():
+        _say(row)
+    topic = asked.topic or ""
+    if topic and "://" not in topic:
+        topic = next((plan.topic for plan in found.topics if plan.topic.endswith(f"/{topic}")), topic)
+    rows = [
+        (line.at, line.number, str(line)) for line in outcome.history.lines if line.topic in ("", topic) or not topic
+    ]
+    rows += [(at, -1, f"      {at:>9.3f} * {text}") for at, text in world.story]
+    for at, _, row in sorted(rows):
+        if asked.since <= at <= asked.until:
+            _say(row)
+    if asked.history is not None:
+        asked.history.write_text(outcome.history.dump())
+    _say(f"trace {outcome.trace}, {len(outcome.findings)} finding(s)")
+    for finding in outcome.findings:
+        _say(finding)
+    return 1 if outcome.findings else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m simulation", description="Real brokers in a simulated world.")
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    run = verbs.add_parser("run", help="try many worlds")
+    run.add_argument("--seeds", type=int, default=100, help="how many")
+    run.add_argument("--first", type=int, default=0, help="the first seed")
+    run.add_argument("--jobs", type=int, default=2, help="worlds at once, each on a core")
+    run.add_argument("--record", type=Path, help="write the sums to this file")
+    run.add_argument("--marks", action="store_true", help="fail if a rare event was never met")
+    run.set_defaults(do=_run)
+    replay = verbs.add_parser("replay", help="tell the story of one world")
+    replay.add_argument("seed", type=int)
+    replay.add_argument("--topic", help="only this one, by its full name or its last part")
+    replay.add_argument("--since", type=float, default=0.0, help="virtual seconds")
+    replay.add_argument("--until", type=float, default=float("inf"), help="virtual seconds")
+    replay.add_argument("--without", type=int, nargs="*", default=(), help="leave out these faults, by their number")
+    replay.add_argument("--history", type=Path, help="write what clients saw to this file, one JSON object a line")
+    replay.add_argument("--log", action="store_true", help="the brokers' own log between the lines")
+    replay.set_defaults(do=_replay)
+    return parser
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

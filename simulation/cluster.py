@@ -1,0 +1,438 @@
+"""A world of real brokers and real clients: hosts on a virtual clock, a network between them, disks or shared stores
+below, and the faults of its plan.
+
+Two phases. In the first everything breaks as planned while clients work. Then everything is healed, and the world must
+come to rest: what was sent is answered, every subscription comes to its end, every topic can be read from its
+beginning. What clients saw is in the history, and the checkers judge it; what the loop, a node or a convergence that
+did not come tells is a finding as well. Nothing of the product is replaced: a test that wants a liar gives it as an
+engine or decider of its own (`Parts`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from magnetar.admin.request import Request
+from magnetar.admin.routes import handle
+from magnetar.base.errors import AlreadyExists, MagnetarError, StorageFull, Unavailable, Unknown
+from magnetar.base.names import namespace_name
+from magnetar.broker.node import Node
+from magnetar.client.client import Client
+from magnetar.ledger.local.engine import LocalLedgers
+from magnetar.ledger.store import LedgerStore
+from magnetar.metadata.store import MetadataStore
+from magnetar.policy.policies import Policies
+from magnetar.policy.settings import Settings
+from simulation import history as record
+from simulation.check.verdict import verdict
+from simulation.crew import Crew
+from simulation.disk import ForgetfulFiles
+from simulation.faults import Fault, Kind
+from simulation.fence import fence
+from simulation.history import OK, History
+from simulation.host import Host
+from simulation.ledgers import MemoryLedgers
+from simulation.loop import Stuck, VirtualLoop
+from simulation.marks import Marks
+from simulation.nasty import Nastiness
+from simulation.network import Network
+from simulation.runtime import SimulatedRuntime
+from simulation.shape import CONSUMERS, KEPT, ONCE, PRODUCERS, Shape
+from simulation.store import MemoryStore
+from simulation.streams import Streams
+
+PORT, HTTP_PORT = 6650, 8080
+SEGMENT_BYTES = 8 * 1024  # a few dozen entries: the journal rolls, frees and copies inside a short world
+WORLD_S_MAX = 4_000.0  # of virtual time: whoever has not come to rest by then never will
+SUPERVISOR_S = 0.05
+RESTART_S = 0.3  # a process that ended by itself is started again after this long
+FELT = frozenset(
+    {"topic.failed", "ledger.fenced", "ledger.recovered", "ownership.lost", "ownership.acquired", "session.lost"}
+)  # late effects of faults: clients notice
+_FOREVER = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a test may put in the place of an engine; the product has no such switch."""
+
+    files: Callable[[int], ForgetfulFiles] = ForgetfulFiles
+    ledgers: Callable[[Any], LedgerStore] | None = None
+    metadata: Callable[[MetadataStore], MetadataStore] | None = None
+
+
+@dataclass(slots=True)
+class Outcome:
+    seed: int
+    findings: list[str]
+    trace: str
+    marks: Counter[str]
+    faults: Counter[str]
+    messages: int  # sent and acknowledged
+    received: int
+    virtual_s: float
+    calls: int
+    history: History = field(repr=False)
+
+
+class ClusterWorld:
+    def __init__(self, shape: Shape, parts: Parts | None = None) -> None:
+        self.shape = shape
+        self.parts = parts or Parts()
+        self.streams = Streams(shape.seed)
+        self.loop = VirtualLoop(limit_s=WORLD_S_MAX, seed=shape.seed)
+        self.network = Network(self.loop, self.streams)
+        self.history = History(self.loop.time)
+        self.story: list[tuple[float, str]] = []
+        self.marks = Marks(self._marked)
+        self.faults: Counter[str] = Counter()
+        self.findings: list[str] = []
+        self.nasty = replace(Nastiness(), session_s=shape.session_s)
+        self.nodes: dict[str, Node] = {}
+        self._store = MemoryStore(nasty=self.nasty, rng=self.streams.fork("faults", "store"))
+        self._shelf = MemoryLedgers()
+        self._stores: dict[str, MemoryStore] = {}
+        self._ledgers: dict[str, MemoryLedgers] = {}
+        self._down_until: dict[str, float] = {}
+        self._over = False
+        self._stops: set[str] = set()
+        self._hosts = {
+            name: Host(name, self.loop, self.network, self.streams, self.parts.files, marked=self._host_marked)
+            for name in (*shape.brokers, PRODUCERS, CONSUMERS)
+        }
+
+    def run(self) -> Outcome:
+        asyncio.set_event_loop(self.loop)
+        try:
+            with fence(self.loop, self.shape.seed):
+                try:
+                    self.loop.run_until_complete(self._live())
+                except (Stuck, MagnetarError, AssertionError) as error:
+                    self.findings.append(f"no rest after healing: {type(error).__name__}: {error}")
+                finally:
+                    trace = self.loop.trace()
+                    self.loop.bury()
+        finally:
+            asyncio.set_event_loop(None)
+        self.findings += [f"unhandled: {error}" for error in self.loop.errors]
+        self.findings += [str(finding) for finding in verdict(self.history)]
+        lines = self.history.lines
+        return Outcome(
+            self.shape.seed,
+            self.findings,
+            trace,
+            self.marks.counts,
+            self.faults,
+            sum(1 for line in lines if line.operation == record.SEND and line.phase == OK),
+            sum(1 for line in lines if line.operation == record.RECEIVE),
+            self.loop.time(),
+            self.loop.calls,
+            self.history,
+        )
+
+    # The two phases
+
+    async def _live(self) -> None:
+        supervisor = self._task(self._supervise())
+        await self._ready()
+        crews = await self._crews()
+        for fault in self.shape.faults:
+            self.loop.call_later(fault.at_s, self._strike, fault)
+        for name, value in self.shape.nasty.items():
+            setattr(self.nasty, name, value)
+        await asyncio.sleep(self.shape.chaos_s)
+        self._heal()
+        await self._ready()
+        producers, consumers = crews
+        await producers.stop_sending()
+        await consumers.settle()
+        await consumers.drain()
+        await consumers.read_logs()
+        await producers.close()
+        await consumers.close()
+        await self._stop()
+        supervisor.cancel()
+
+    async def _crews(self) -> tuple[Crew, Crew]:
+        """Producers on one host, consumers on another: a link can break under one of them alone."""
+        topics = self.shape.topics
+        made: list[Crew] = []
+        for host, plans in (
+            (CONSUMERS, [replace(topic, producers=()) for topic in topics]),
+            (PRODUCERS, [replace(topic, subscriptions=()) for topic in topics]),
+        ):
+            chance = self.streams.fork("workload", host)
+            crew = self.loop.create_future()
+
+            async def main(
+                runtime: SimulatedRuntime, plans: Any = plans, chance: Any = chance, crew: Any = crew
+            ) -> None:
+                client = Client(self._url(), runtime=runtime)
+                found = Crew(self.history, chance, lambda process: client, plans)
+                found.start()
+                crew.set_result(found)
+                await self.loop.create_future()  # as long as the world
+
+            self._hosts[host].run(main)
+            made.append(await crew)
+        return made[1], made[0]
+
+    async def _ready(self) -> None:
+        await _until(lambda: all(name in self.nodes and self.nodes[name].ready for name in self.shape.brokers))
+
+    def _heal(self) -> None:
+        self._tell("healed")
+        self._over = True
+        self.nasty.calm_down()
+        self._down_until.clear()
+        self.network.heal_all()
+        for name in self.shape.brokers:
+            self._mend_disk(name)
+
+    async def _stop(self) -> None:
+        """In order, as SIGTERM does: whatever breaks then is a finding too."""
+        for name in self.shape.brokers:
+            self._stops.add(name)
+            node = self.nodes[name]
+            node.stopping.set()
+        await _until(lambda: not any(self._hosts[name].alive for name in self.shape.brokers))
+
+    # Brokers
+
+    async def _supervise(self) -> None:
+        """Starts every broker, and again whenever it is down and not held down."""
+        ended: dict[str, float] = {}
+        while True:
+            for name in self.shape.brokers:
+                host = self._hosts[name]
+                if host.alive or name in self._stops:
+                    continue
+                if name not in ended:
+                    ended[name] = self.loop.time() if name in self.nodes else -RESTART_S
+                    self.history.note(name, record.FAULT, OK, what="down")
+                since = ended[name]
+                if self.loop.time() < max(self._down_until.get(name, 0.0), since + RESTART_S):
+                    continue
+                del ended[name]
+                self._bury(name)
+                host.run(self._broker(name))
+            await asyncio.sleep(SUPERVISOR_S)
+
+    def _bury(self, name: str) -> None:
+        """What the stores notice of a process that is gone."""
+        self.nodes.pop(name, None)
+        store = self._stores.pop(name, None)
+        if store is not None:
+            store.crash()
+        ledgers = self._ledgers.pop(name, None)
+        if ledgers is not None:
+            ledgers.crash()
+
+    def _broker(self, name: str) -> Callable[[SimulatedRuntime], Coroutine[Any, Any, None]]:
+        async def main(runtime: SimulatedRuntime) -> None:
+            try:
+                node = await self._start(name, runtime)
+            except (Unavailable, Unknown, StorageFull) as error:
+                self._tell(f"{name} does not start: {error}")  # a store is away: the supervisor tries again
+                return
+            await node.stopping.wait()
+            await node.stop()
+            self._judge(name, node)
+
+        return main
+
+    async def _start(self, name: str, runtime: SimulatedRuntime) -> Node:
+        store = self._stores[name] = self._store.peer(runtime)
+        metadata: MetadataStore = store if self.parts.metadata is None else self.parts.metadata(store)
+        settings = Settings(None, dict(self.shape.settings))
+        ledgers = await self._open_ledgers(name, runtime, metadata)
+        wrapped = ledgers if self.parts.ledgers is None else self.parts.ledgers(ledgers)
+        node = Node(runtime=runtime, metadata=metadata, ledgers=wrapped, settings=settings, cluster=self.shape.shared)
+        if isinstance(ledgers, LocalLedgers):
+            ledgers.journal.on_failure.append(node.fail)
+        self.nodes[name] = node
+        await node.start(name, PORT, host_shown=name)
+        await node.serve(HTTP_PORT)
+        await self._prepare(node)
+        return node
+
+    async def _open_ledgers(self, name: str, runtime: SimulatedRuntime, metadata: MetadataStore) -> Any:
+        if self.shape.shared:
+            self._ledgers[name] = self._shelf.peer()
+            return self._ledgers[name]
+        return await LocalLedgers.start("/data/ledgers", runtime, metadata, segment_bytes=SEGMENT_BYTES)
+
+    async def _prepare(self, node: Node) -> None:
+        for name, document in (
+            (KEPT, {"retention_policies": _FOREVER}),
+            (ONCE, {"retention_policies": _FOREVER, "deduplicationEnabled": True}),
+        ):
+            try:
+                await node.namespaces.create(namespace_name(name), Policies.of(document))
+            except AlreadyExists:
+                pass
+
+    def _judge(self, name: str, node: Node) -> None:
+        for counter in (node.metrics.task_failures, node.metrics.request_failures):
+            if counter.value:
+                self.findings.append(f"{name}: {counter.value} of {counter!r}")
+
+    # Faults
+
+    def _strike(self, fault: Fault) -> None:
+        if self._over:
+            return
+        self.faults[fault.kind.shown] += 1
+        self._tell(f"fault {fault}")
+        self.history.note("world", record.FAULT, OK, what=str(fault))
+        FAULTS[fault.kind](self, fault)
+
+    def _later(self, fault: Fault, work: Callable[..., None], *args: Any) -> None:
+        self.loop.call_later(fault.for_s, work, *args)
+
+    def _crash(self, fault: Fault) -> None:
+        (name,) = fault.where
+        self._down_until[name] = self.loop.time() + fault.for_s
+        self._hosts[name].crash()
+
+    def _kill(self, fault: Fault) -> None:
+        (name,) = fault.where
+        self._down_until[name] = self.loop.time() + fault.for_s
+        self._hosts[name].kill()
+
+    def _pause(self, fault: Fault) -> None:
+        self._hosts[fault.where[0]].pause(fault.for_s)
+
+    def _jump(self, fault: Fault) -> None:
+        self._hosts[fault.where[0]].jump(fault.amount)
+
+    def _slow_disk(self, fault: Fault) -> None:
+        host = self._hosts[fault.where[0]]
+        host.slow_disk = fault.amount
+        self._later(fault, self._mend_disk, host.name)
+
+    def _full_disk(self, fault: Fault) -> None:
+        files = self._hosts[fault.where[0]].files
+        files.full_after = 0
+        self._later(fault, self._mend_disk, fault.where[0])
+
+    def _sync_fails(self, fault: Fault) -> None:
+        files = self._hosts[fault.where[0]].files
+        files.fail_sync_at = files.syncs
+        self._later(fault, self._mend_disk, fault.where[0])
+
+    def _mend_disk(self, name: str) -> None:
+        host = self._hosts[name]
+        host.slow_disk = 1.0
+        host.files.full_after = host.files.fail_sync_at = None
+
+    def _cut(self, fault: Fault) -> None:
+        self.network.cut(*fault.where)
+        self._later(fault, self.network.heal, *fault.where)
+
+    def _part(self, fault: Fault) -> None:
+        one, other = fault.where
+        for ends in ((one, other), (other, one)):
+            self.network.cut(*ends)
+            self._later(fault, self.network.heal, *ends)
+
+    def _hold(self, fault: Fault) -> None:
+        self.network.hold(*fault.where)
+        self._later(fault, self.network.release, *fault.where)
+
+    def _lose(self, fault: Fault) -> None:
+        self.network.lose(*fault.where)
+
+    def _half_open(self, fault: Fault) -> None:
+        self.network.half_open(*fault.where)
+
+    def _session(self, name: str) -> MemoryStore | None:
+        return self._stores.get(name) if self._hosts[name].alive else None
+
+    def _disconnect(self, fault: Fault) -> None:
+        store = self._session(fault.where[0])
+        if store is not None:
+            store.disconnect(told=fault.for_s < 0.3, seconds=fault.for_s)
+
+    def _expire(self, fault: Fault) -> None:
+        store = self._session(fault.where[0])
+        if store is not None:
+            store.expire(told=fault.kind is Kind.EXPIRE)
+
+    def _store_out(self, fault: Fault) -> None:
+        self._store.outage(fault.for_s)
+
+    def _append_fails(self, fault: Fault) -> None:
+        ledgers = self._ledgers.get(fault.where[0])
+        if ledgers is not None:
+            landed = fault.kind is Kind.APPEND_UNHEARD and bool(fault.amount)
+            ledgers.fail_append(Unavailable("the quorum did not answer"), landed=landed)
+
+    def _ledgers_out(self, fault: Fault) -> None:
+        for ledgers in self._ledgers.values():
+            ledgers.hold()
+            self._later(fault, ledgers.release)
+
+    def _unload(self, fault: Fault) -> None:
+        node = self.nodes.get(fault.where[0])
+        host = self._hosts[fault.where[0]]
+        if node is None or not node.ready or host.life is None:
+            return
+        namespace = ONCE if fault.amount else KEPT
+        host.do(handle(node, Request("PUT", f"/admin/v2/namespaces/{namespace}/unload")))
+
+    # What is told
+
+    def _tell(self, text: str) -> None:
+        self.story.append((self.loop.time(), text))
+        self.loop.note(text)
+
+    def _host_marked(self, host: Host, name: str, facts: dict[str, object]) -> None:
+        self.marks(host.name, name, facts)
+
+    def _marked(self, host: str, name: str, facts: Any) -> None:
+        shown = " ".join(f"{key}={value}" for key, value in facts.items())
+        self._tell(f"{host} {name} {shown}")
+        if name in FELT and (self.shape.nasty or self.shape.faults):
+            self.history.note(host, record.FAULT, OK, what=f"{name} {shown}")
+
+    def _url(self) -> str:
+        return "pulsar://" + ",".join(f"{name}:{PORT}" for name in self.shape.brokers)
+
+    def _task(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = self.loop.create_task(work)
+        return task
+
+
+async def _until(true: Callable[[], bool]) -> None:
+    while not true():  # noqa: ASYNC110 - the world looks from outside: nobody in it would tell
+        await asyncio.sleep(0.1)
+
+
+FAULTS: dict[Kind, Callable[[ClusterWorld, Fault], None]] = {
+    Kind.CRASH: ClusterWorld._crash,
+    Kind.KILL: ClusterWorld._kill,
+    Kind.PAUSE: ClusterWorld._pause,
+    Kind.JUMP: ClusterWorld._jump,
+    Kind.SLOW_DISK: ClusterWorld._slow_disk,
+    Kind.FULL_DISK: ClusterWorld._full_disk,
+    Kind.SYNC_FAILS: ClusterWorld._sync_fails,
+    Kind.CUT: ClusterWorld._cut,
+    Kind.PART: ClusterWorld._part,
+    Kind.HOLD: ClusterWorld._hold,
+    Kind.LOSE: ClusterWorld._lose,
+    Kind.HALF_OPEN: ClusterWorld._half_open,
+    Kind.DISCONNECT: ClusterWorld._disconnect,
+    Kind.EXPIRE: ClusterWorld._expire,
+    Kind.EXPIRE_UNTOLD: ClusterWorld._expire,
+    Kind.STORE_OUT: ClusterWorld._store_out,
+    Kind.APPEND_FAILS: ClusterWorld._append_fails,
+    Kind.APPEND_UNHEARD: ClusterWorld._append_fails,
+    Kind.LEDGERS_OUT: ClusterWorld._ledgers_out,
+    Kind.UNLOAD: ClusterWorld._unload,
+    Kind.CLIENT_PAUSE: ClusterWorld._pause,
+}

@@ -1,0 +1,45 @@
+"""Rare events that the worlds must have met: tests that pass because nothing happened prove nothing.
+
+The product calls `Runtime.mark(name, **facts)` where something rare happens. A long run that never hits one of
+`WANTED` fails: then the faults are too tame, or a mark stands where nothing ever comes by.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+Heard = Callable[[str, str, Mapping[str, object]], None]  # host, name, facts
+
+# What plain topics on one to three brokers can meet.
+WANTED = frozenset(
+    {
+        "cursor.recovered",
+        "dedup.duplicate",
+        "dedup.replayed",
+        "failover.switched",
+        "journal.damaged",
+        "ledger.fenced",
+        "ledger.recovered",
+        "ledger.roll_put_off",
+        "ledger.writer_died",
+        "topic.failed",
+    }
+)
+
+
+class Marks:
+    """Counts what one world met, and passes it on to whoever tells its story."""
+
+    def __init__(self, heard: Heard | None = None) -> None:
+        self.counts: Counter[str] = Counter()
+        self._heard = heard
+
+    def __call__(self, host: str, name: str, facts: Mapping[str, object]) -> None:
+        self.counts[name] += 1
+        if self._heard is not None:
+            self._heard(host, name, facts)
+
+
+def missed(counts: Mapping[str, int]) -> list[str]:
+    return sorted(name for name in WANTED if not counts.get(name))

@@ -1,0 +1,81 @@
+"""Many worlds, one after another or on several cores, and what they add up to."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+from simulation.cluster import ClusterWorld, Outcome
+from simulation.shape import shape
+
+WORLDS_A_PROCESS = 50  # then a fresh one takes its place
+
+
+@dataclass(slots=True)
+class Result:
+    """What is left of a world when its history is thrown away."""
+
+    seed: int
+    brokers: int
+    findings: list[str]
+    trace: str
+    marks: dict[str, int]
+    faults: dict[str, int]
+    messages: int
+    received: int
+    virtual_s: float
+
+
+@dataclass(slots=True)
+class Tally:
+    worlds: int = 0
+    messages: int = 0
+    received: int = 0
+    virtual_s: float = 0.0
+    brokers: Counter[int] = field(default_factory=Counter)
+    marks: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    failing: dict[int, list[str]] = field(default_factory=dict)
+
+    def add(self, result: Result) -> None:
+        self.worlds += 1
+        self.messages += result.messages
+        self.received += result.received
+        self.virtual_s += result.virtual_s
+        self.brokers[result.brokers] += 1
+        self.marks.update(result.marks)
+        self.faults.update(result.faults)
+        if result.findings:
+            self.failing[result.seed] = result.findings
+
+
+def run(seed: int) -> Result:
+    world = shape(seed)
+    outcome: Outcome = ClusterWorld(world).run()
+    result = Result(
+        seed,
+        len(world.brokers),
+        outcome.findings,
+        outcome.trace,
+        dict(sorted(outcome.marks.items())),
+        dict(sorted(outcome.faults.items())),
+        outcome.messages,
+        outcome.received,
+        outcome.virtual_s,
+    )
+    del outcome
+    gc.collect()
+    return result
+
+
+def run_all(seeds: Iterable[int], jobs: int) -> Iterator[Result]:
+    """In the order of the seeds."""
+    if jobs == 1:
+        yield from map(run, seeds)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=WORLDS_A_PROCESS) as pool:
+        yield from pool.map(run, seeds)

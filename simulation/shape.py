@@ -1,0 +1,97 @@
+"""What one world is made of: brokers, stores, topics, clients and faults, all drawn from its seed before it runs.
+
+A shape is values only; `simulation/cluster.py` brings it to life. Worlds are small on purpose: few keys, short chaos,
+small ledgers that roll all the time, so that many seeds fit in a minute and each meets many edges.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from simulation import faults
+from simulation.faults import Fault, Place
+from simulation.streams import Streams
+from simulation.workload import TopicPlan, draw
+
+KEPT, ONCE = "public/kept", "public/once"  # namespaces: without and with deduplication, both keep everything
+PRODUCERS, CONSUMERS = "producers", "consumers"  # the hosts of the clients
+SESSION_S = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    seed: int
+    brokers: tuple[str, ...]
+    shared: bool  # brokers on shared stores; else one broker on its own disk
+    chaos_s: float
+    settings: Mapping[str, str]
+    topics: tuple[TopicPlan, ...]
+    faults: tuple[Fault, ...]
+    nasty: Mapping[str, float] = field(default_factory=dict)  # of the metadata store, while chaos lasts
+    session_s: float = SESSION_S
+
+    def without(self, *gone: int) -> Shape:
+        """The same world with some of its faults left out: how a failing one is cut down."""
+        return replace(self, faults=tuple(fault for place, fault in enumerate(self.faults) if place not in gone))
+
+    def rows(self) -> list[str]:
+        """For people."""
+        stores = "shared stores" if self.shared else "a disk of its own"
+        found = [f"seed {self.seed}: {len(self.brokers)} broker(s) on {stores}, {self.chaos_s:.1f} s of chaos"]
+        found += [f"  {key}={value}" for key, value in sorted(self.settings.items())]
+        found += [f"  store {key}={value:g}" for key, value in sorted(self.nasty.items())]
+        for topic in self.topics:
+            who = ", ".join(producer.name for producer in topic.producers)
+            found.append(f"  {topic.topic}: {who}")
+            found += [f"    {plan.name}: {plan.type}, {plan.consumers} consumer(s)" for plan in topic.subscriptions]
+        return found + [f"  {fault}" for fault in self.faults]
+
+
+def shape(seed: int) -> Shape:
+    streams = Streams(seed)
+    rng = streams.fork("faults", "shape")
+    shared = rng.random() < 0.6
+    brokers = tuple(f"b{number}" for number in range(rng.choice((1, 2, 3, 3)) if shared else 1))
+    chaos_s = rng.uniform(4.0, 10.0)
+    place = Place(brokers, (PRODUCERS, CONSUMERS), shared, SESSION_S)
+    plain = [f"persistent://{KEPT}/t{number}" for number in range(rng.randint(0, 2))]
+    once = [f"persistent://{ONCE}/d{number}" for number in range(rng.randint(0 if plain else 1, 2))]
+    return Shape(
+        seed,
+        brokers,
+        shared,
+        chaos_s,
+        _settings(rng),
+        tuple(draw(streams.fork("workload", "plans"), plain=plain, once=once)),
+        faults.draw(place, chaos_s, streams.fork("faults", "plan")),
+        _nasty(rng) if shared else {},
+    )
+
+
+def _settings(rng: random.Random) -> dict[str, str]:
+    """Small ledgers and rare snapshots, so that rolling, trimming and replaying happen within seconds."""
+    return {
+        "managedLedgerMaxEntriesPerLedger": str(rng.choice((5, 20, 50_000))),
+        "managedLedgerMinLedgerRolloverTimeMinutes": "0",
+        "brokerDeduplicationEntriesInterval": str(rng.choice((10, 1000))),
+        "keepAliveIntervalSeconds": str(rng.choice((2, 5, 30))),
+        "activeConsumerFailoverDelayTimeMillis": str(rng.choice((0, 100, 1000))),
+        "activeConsumerFailoverConsistentHashing": rng.choice(("true", "false")),
+    }
+
+
+def _nasty(rng: random.Random) -> dict[str, float]:
+    found = {"delay_s": rng.choice((0.001, 0.01, 0.05)), "watch_s": rng.choice((0.001, 0.05, 0.5))}
+    for name, values in (
+        ("coalesce", (0.2, 0.8)),
+        ("stale", (0.05, 0.5)),
+        ("lost_applied", (0.01, 0.05)),
+        ("lost_dropped", (0.01, 0.05)),
+        ("late", (0.2, 0.8)),
+        ("disconnect", (0.002, 0.01)),
+    ):
+        if rng.random() < 0.3:
+            found[name] = rng.choice(values)
+    return found
