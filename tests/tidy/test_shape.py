@@ -20,6 +20,8 @@ DECIDERS = [
     "client/definition.py",
     "client/gathering.py",
     "client/inbox.py",
+    "client/lane.py",
+    "client/lanes.py",
     "client/message.py",
     "client/nacks.py",
     "client/opening.py",

@@ -1,0 +1,350 @@
+"""All lanes of one producer: which message is sent where, and in which order, while segments are split and merged.
+
+Every active segment has a lane. When one is sealed its lane freezes; when no more answers can come from it, what it
+kept is known, and the rest moves in order to the segments that take its keys now, which write nothing before (H-E2,
+H-E3). Until then later messages of those keys wait behind the rest. Layouts only advance (H-E6). Whatever becomes of a
+message is told once: stored, unknown (it may be stored) or failed (it is not); nothing is dropped, nothing is repeated
+that is known to be stored. Decides only: events in, effects out; the path of a message is plain calls. It trusts a
+broker to store what one attachment sends in the order it was sent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from magnetar.base.errors import InvalidTransition, MagnetarError, Outcome, Retry, Sealed
+from magnetar.base.hashes import masked
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.base.limits import CLIENT_PENDING_BYTES_MAX
+from magnetar.client.lane import Cut, Entry, Fate, Lane, Outbound, State
+from magnetar.client.router import Route, partitions_of
+from magnetar.layout.layout import Layout
+
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutAdvanced:
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class LaneOpened:
+    """The segment's owner took the producer. `last_sequence` as it said in PRODUCER_SUCCESS, -1 for none."""
+
+    segment: SegmentId
+    last_sequence: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LaneClosed:
+    """No more answers come from the present attachment. `certain`: whatever it stored was answered (a close of ours was
+    answered, or a broker of ours closed the producer); lost connections and other brokers' closes are not.
+    """
+
+    segment: SegmentId
+    certain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSealed:
+    """The owner will not take the producer: the segment is terminated, or gone."""
+
+    segment: SegmentId
+
+
+Event: TypeAlias = LayoutAdvanced | LaneOpened | LaneClosed | LaneSealed
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLane:
+    """Attach a producer to the segment; again by yourself whenever it is lost. Answer: LaneOpened or LaneSealed."""
+
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLane:
+    """Call `next_entry` until it gives None."""
+
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class SettleLane:
+    """Close the producer on the sealed segment, if it is attached, and wait for the last answer. Answer: LaneClosed."""
+
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class ReattachLane:
+    """What the broker said of a send leaves open what happened: begin again on a new attachment."""
+
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class DropLane:
+    """The lane is no more: stop attaching, forget it."""
+
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class SeekLayout:
+    """A segment is sealed and the layout does not say so: get one above this epoch (H-E1)."""
+
+    above: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a message that no receipt came for: its fate is UNKNOWN or FAILED."""
+
+    message: Outbound
+    error: MagnetarError | None = None
+
+
+Effect: TypeAlias = OpenLane | WriteLane | SettleLane | ReattachLane | DropLane | SeekLayout | Report
+
+
+class Lanes:
+    """`follows` False: a plain topic, whose lanes stay for ever; a seal of it fails what it refused."""
+
+    def __init__(
+        self,
+        *,
+        cut: Cut | None = None,
+        bytes_max: int = CLIENT_PENDING_BYTES_MAX,
+        first_sequence: int = 0,
+        follows: bool = True,
+    ) -> None:
+        self.layout: Layout | None = None
+        self.bytes = 0  # of all messages without an outcome
+        self.messages = 0
+        self.next_sequence = first_sequence
+        self.begun = False  # every owner has said what it has of us, so numbers can be given
+        self._cut = cut if cut is not None else Cut()
+        self._bytes_max = bytes_max
+        self._follows = follows
+        self._places = 0
+        self._partitions = 0  # of a layout that is made of plain topics
+        self._lanes: dict[SegmentId, Lane] = {}
+        self._sealed: list[Lane] = []  # frozen or settled ones, which keep their keys until they have moved
+
+    # The path of a message
+
+    def room(self, size: int) -> bool:
+        """Is there room for a message? One larger than all room is let in when nothing else is there."""
+        return not self.messages or self.bytes + size <= self._bytes_max
+
+    def add(
+        self,
+        item: Any,
+        route: Route,
+        *,
+        size: int,
+        deadline: float,
+        sequence: int | None = None,
+        alone: bool = False,
+        group: object = None,
+    ) -> SegmentId:
+        """Take a message; the lane that it waits in. `sequence` None: the next number."""
+        if not self.begun:
+            raise InvalidTransition("messages have no numbers before every segment was asked for its last one")
+        if sequence is None:
+            sequence = self.next_sequence
+        self.next_sequence = max(self.next_sequence, sequence + 1)
+        message = Outbound(item, route, self._places, sequence, size=size, deadline=deadline, alone=alone, group=group)
+        self._places += 1
+        self.bytes += size
+        self.messages += 1
+        lane = self._lane_of(route)
+        lane.queue.append(message)
+        return lane.segment
+
+    def next_entry(self, segment: SegmentId) -> Entry | None:
+        """What is to be written next, if anything may be: it counts as written from here on."""
+        lane = self._lanes.get(segment)
+        if lane is None or lane.state is not State.ATTACHED or self._held(lane):
+            return None
+        return lane.next_entry(self._cut)
+
+    def stored(self, segment: SegmentId, sequence: int) -> Entry | None:
+        """A receipt. The entry whose messages of fate STORED are to be told now, if it completes one."""
+        lane = self._lanes.get(segment)
+        entry = None if lane is None else lane.receipt(sequence)
+        if entry is not None:
+            for message in entry.messages:
+                if message.fate is Fate.LIVE:
+                    message.fate = Fate.STORED
+                    self._over(message)
+        return entry
+
+    @property
+    def deadline(self) -> float | None:
+        """When `expired` is to be called next."""
+        return min((at for lane in self._lanes.values() if (at := lane.deadline) is not None), default=None)
+
+    def expired(self, now: float) -> list[Report]:
+        gone = [message for lane in self._lanes.values() for message in lane.expired(now)]
+        return self._reports(gone, None)
+
+    def refused(self, segment: SegmentId, sequence: int, error: MagnetarError) -> list[Effect]:
+        """The broker's no to one entry, or ours before it was written."""
+        lane = self._lanes.get(segment)
+        entry = None if lane is None else lane.found(sequence)
+        if lane is None or entry is None:
+            return []
+        if isinstance(error, Sealed) and self._follows:
+            entry.refused = True
+            return self._freeze(lane) + self._move()
+        if error.outcome is Outcome.DEFINITE and (error.retry is Retry.NEVER or isinstance(error, Sealed)):
+            entry.refused = True
+            gone = [message for message in entry.messages if message.fate is Fate.LIVE]
+            for message in gone:
+                entry.give_up(message)
+            lane.drop(entry)
+            return [*self._reports(gone, error)]
+        return [ReattachLane(segment)]
+
+    def ended(self, error: MagnetarError) -> list[Effect]:
+        """The producer is closed or fenced: whatever is left gets its outcome."""
+        gone = [message for lane in self._lanes.values() for message in lane.drained()]
+        effects: list[Effect] = [*self._reports(gone, error)]
+        effects += [DropLane(segment) for segment in self._lanes]
+        self._lanes.clear()
+        self._sealed.clear()
+        self.begun = False
+        return effects
+
+    # The edges
+
+    def handle(self, event: Event) -> list[Effect]:
+        match event:
+            case LayoutAdvanced(layout=layout):
+                return self._advance(layout)
+            case LaneOpened(segment=segment, last_sequence=last):
+                return self._open(segment, last)
+            case LaneClosed(segment=segment, certain=certain):
+                return self._close(segment, certain)
+            case LaneSealed(segment=segment):
+                lane = self._lanes.get(segment)
+                return [] if lane is None or not self._follows else self._freeze(lane) + self._move()
+
+    def lane(self, segment: SegmentId) -> Lane | None:
+        """For people and tests."""
+        return self._lanes.get(segment)
+
+    def _advance(self, layout: Layout) -> list[Effect]:
+        if self.layout is not None and layout.epoch <= self.layout.epoch:
+            return []  # H-E6: pushes may overtake each other
+        self.layout = layout
+        self._partitions = partitions_of(layout)
+        effects: list[Effect] = []
+        for lane in list(self._lanes.values()):
+            if not self._stands(lane):
+                effects += self._freeze(lane)  # all of them before anything moves: a merge has several parents
+        for segment in layout.active:  # at once: that they are open when the rest comes keeps the gap short
+            if segment.id not in self._lanes:
+                self._lanes[segment.id] = Lane(segment, self._partitions)
+                effects.append(OpenLane(segment.id))
+        return effects + self._move()
+
+    def _open(self, segment: SegmentId, last: int) -> list[Effect]:
+        lane = self._lanes.get(segment)
+        if lane is None or lane.sealed:
+            return []
+        lane.attached(last)
+        self.next_sequence = max(self.next_sequence, last + 1)
+        if not self.begun:
+            self.begun = all(one.opened for one in self._lanes.values())
+        return [WriteLane(segment)] if lane.busy and not self._held(lane) else []
+
+    def _close(self, segment: SegmentId, certain: bool) -> list[Effect]:
+        lane = self._lanes.get(segment)
+        if lane is None or lane.state is State.SETTLED:
+            return []
+        lane.detached(certain=certain)
+        if lane.state is not State.FROZEN:
+            return []
+        lane.settle()
+        return self._move()
+
+    def _freeze(self, lane: Lane) -> list[Effect]:
+        if lane.sealed:
+            return []
+        attached = lane.state is State.ATTACHED
+        lane.state = State.FROZEN
+        self._sealed.append(lane)
+        effects: list[Effect] = []
+        if self.layout is not None and self._stands(lane):
+            effects.append(SeekLayout(self.layout.epoch))
+        if attached and any(entry.written for entry in lane.pending):
+            effects.append(SettleLane(lane.segment))  # answers may be on their way
+        else:
+            lane.settle()
+        return effects
+
+    def _move(self) -> list[Effect]:
+        """Everything that waits for its next segment and can be told one goes there."""
+        ready = [lane for lane in self._sealed if lane.state is State.SETTLED and not self._stands(lane)]
+        if not ready or self.layout is None or not self.layout.active:
+            return []  # a deleted topic has nothing to move to: `ended` follows
+        rest: dict[SegmentId, list[Outbound]] = {}
+        for lane in ready:
+            del self._lanes[lane.segment]
+            self._sealed.remove(lane)
+            for message in lane.queue:
+                rest.setdefault(self._destination(self.layout, message.route), []).append(message)
+        for segment, messages in rest.items():
+            self._hand_over(self._lanes[segment], messages)
+        effects: list[Effect] = [DropLane(lane.segment) for lane in ready]
+        free = [one for one in self._lanes.values() if one.state is State.ATTACHED and not self._held(one)]
+        return effects + [WriteLane(lane.segment) for lane in free if lane.busy]
+
+    def _hand_over(self, lane: Lane, messages: list[Outbound]) -> None:
+        """It has written nothing yet: it was held. Parents' rests are put in one order, that of sending, so that
+        numbers grow in the lane whatever the owner compares them with.
+        """
+        lane.queue = deque(sorted([*lane.queue, *messages], key=_place))
+
+    def _held(self, lane: Lane) -> bool:
+        """Does a sealed lane still keep older messages of its keys? A merge waits for all its parents."""
+        return any(sealed.precedes(lane) for sealed in self._sealed)
+
+    def _stands(self, lane: Lane) -> bool:
+        """Is the segment active, as far as the layout knows?"""
+        layout = self.layout
+        return layout is None or (lane.segment in layout and layout.segment(lane.segment).is_active)
+
+    def _lane_of(self, route: Route) -> Lane:
+        for lane in self._sealed:
+            if lane.covers(route):
+                return lane  # behind the rest
+        if self.layout is None:
+            raise InvalidTransition("a message without a layout")
+        return self._lanes[self._destination(self.layout, route)]
+
+    def _destination(self, layout: Layout, route: Route) -> SegmentId:
+        if self._partitions:
+            return SegmentId(masked(route.hash) % self._partitions)
+        return layout.route(route.slot).id
+
+    def _reports(self, gone: list[Outbound], error: MagnetarError | None) -> list[Report]:
+        for message in gone:
+            self._over(message)
+        return [Report(message, error) for message in sorted(gone, key=_place)]
+
+    def _over(self, message: Outbound) -> None:
+        self.bytes -= message.size
+        self.messages -= 1
+
+
+def _place(message: Outbound) -> int:
+    return message.place
