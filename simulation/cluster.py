@@ -42,6 +42,7 @@ from simulation.nasty import Nastiness
 from simulation.network import Network
 from simulation.runtime import SimulatedRuntime
 from simulation.shape import CONSUMERS, KEPT, ONCE, PRODUCERS, Shape
+from simulation.shelf import LedgerNastiness
 from simulation.store import MemoryStore
 from simulation.streams import Streams
 
@@ -94,7 +95,8 @@ class ClusterWorld:
         self.nasty = replace(Nastiness(), session_s=shape.session_s)
         self.nodes: dict[str, Node] = {}
         self._store = MemoryStore(nasty=self.nasty, rng=self.streams.fork("faults", "store"))
-        self._shelf = MemoryLedgers()
+        self.ledger_nasty = LedgerNastiness()
+        self._shelf = MemoryLedgers(nasty=self.ledger_nasty, rng=self.streams.fork("faults", "ledgers"))
         self._stores: dict[str, MemoryStore] = {}
         self._ledgers: dict[str, MemoryLedgers] = {}
         self._down_until: dict[str, float] = {}
@@ -104,6 +106,8 @@ class ClusterWorld:
             name: Host(name, self.loop, self.network, self.streams, self.parts.files, marked=self._host_marked)
             for name in (*shape.brokers, PRODUCERS, CONSUMERS)
         }
+        for host in self._hosts.values():
+            host.files.flips = shape.flips
 
     def run(self) -> Outcome:
         asyncio.set_event_loop(self.loop)
@@ -126,7 +130,7 @@ class ClusterWorld:
             self.findings,
             trace,
             self.marks.counts,
-            self.faults,
+            self._injected(),
             sum(1 for line in lines if line.operation == record.SEND and line.phase == OK),
             sum(1 for line in lines if line.operation == record.RECEIVE),
             self.loop.time(),
@@ -142,8 +146,9 @@ class ClusterWorld:
         crews = await self._crews()
         for fault in self.shape.faults:
             self.loop.call_later(fault.at_s, self._strike, fault)
-        for name, value in self.shape.nasty.items():
-            setattr(self.nasty, name, value)
+        for trouble, asked in ((self.nasty, self.shape.nasty), (self.ledger_nasty, self.shape.ledgers)):
+            for name, value in asked.items():
+                setattr(trouble, name, value)
         await asyncio.sleep(self.shape.chaos_s)
         self._heal()
         await self._ready()
@@ -188,6 +193,7 @@ class ClusterWorld:
         self._tell("healed")
         self._over = True
         self.nasty.calm_down()
+        self.ledger_nasty.calm_down()
         self._down_until.clear()
         self.network.heal_all()
         for name in self.shape.brokers:
@@ -230,7 +236,7 @@ class ClusterWorld:
             store.crash()
         ledgers = self._ledgers.pop(name, None)
         if ledgers is not None:
-            ledgers.crash()
+            ledgers.crash(landed=None)
 
     def _broker(self, name: str) -> Callable[[SimulatedRuntime], Coroutine[Any, Any, None]]:
         async def main(runtime: SimulatedRuntime) -> None:
@@ -290,6 +296,15 @@ class ClusterWorld:
         self._tell(f"fault {fault}")
         self.history.note("world", record.FAULT, OK, what=str(fault))
         FAULTS[fault.kind](self, fault)
+
+    def _injected(self) -> Counter[str]:
+        """Those of the plan, and those that the stores and disks drew."""
+        found = Counter(self.faults)
+        found.update({f"store: {name}": count for name, count in self._store.content.counts.items()})
+        found.update({f"ledgers: {name}": count for name, count in self._shelf.shelf.counts.items()})
+        for name in self.shape.brokers:
+            found.update({f"disk: {kind}": count for kind, count in self._hosts[name].files.counts.items()})
+        return found
 
     def _later(self, fault: Fault, work: Callable[..., None], *args: Any) -> None:
         self.loop.call_later(fault.for_s, work, *args)
@@ -373,9 +388,12 @@ class ClusterWorld:
             ledgers.fail_append(Unavailable("the quorum did not answer"), landed=landed)
 
     def _ledgers_out(self, fault: Fault) -> None:
-        for ledgers in self._ledgers.values():
-            ledgers.hold()
-            self._later(fault, ledgers.release)
+        self._shelf.outage(fault.for_s)
+
+    def _cut_off(self, fault: Fault) -> None:
+        ledgers = self._ledgers.get(fault.where[0])
+        if ledgers is not None:
+            ledgers.cut_off(fault.for_s)
 
     def _unload(self, fault: Fault) -> None:
         node = self.nodes.get(fault.where[0])
@@ -433,6 +451,7 @@ FAULTS: dict[Kind, Callable[[ClusterWorld, Fault], None]] = {
     Kind.APPEND_FAILS: ClusterWorld._append_fails,
     Kind.APPEND_UNHEARD: ClusterWorld._append_fails,
     Kind.LEDGERS_OUT: ClusterWorld._ledgers_out,
+    Kind.LEDGERS_CUT: ClusterWorld._cut_off,
     Kind.UNLOAD: ClusterWorld._unload,
     Kind.CLIENT_PAUSE: ClusterWorld._pause,
 }

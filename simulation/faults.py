@@ -38,7 +38,8 @@ class Kind(Enum):
     STORE_OUT = ("store out", "store")  # nobody is answered
     APPEND_FAILS = ("append fails", "ledgers")
     APPEND_UNHEARD = ("append unheard", "ledgers")  # it landed, or not; its writer hears of a failure
-    LEDGERS_OUT = ("ledgers out", "ledgers")
+    LEDGERS_OUT = ("ledgers out", "ledgers")  # nobody reaches them
+    LEDGERS_CUT = ("ledgers cut", "ledgers")  # one broker does not, and others may recover what it writes
     UNLOAD = ("unload", "admin")  # somebody asks a broker to let a namespace go
     CLIENT_PAUSE = ("client pause", "client")  # longer than a broker waits for a sign of life, now and then
 
@@ -110,7 +111,7 @@ def _fault(kind: Kind, place: Place, at_s: float, rng: random.Random) -> Fault:
             return Fault(at_s, kind, _link(place, rng), for_s=0.0 if kind in (Kind.LOSE, Kind.HALF_OPEN) else short_s)
         case Kind.DISCONNECT:
             return Fault(at_s, kind, broker, for_s=min(short_s, place.session_s * 0.8))
-        case Kind.EXPIRE | Kind.EXPIRE_UNTOLD:
+        case Kind.EXPIRE | Kind.EXPIRE_UNTOLD | Kind.LEDGERS_CUT:
             return Fault(at_s, kind, broker, for_s=short_s)
         case Kind.STORE_OUT | Kind.LEDGERS_OUT:
             return Fault(at_s, kind, (), for_s=rng.choice((short_s, place.session_s * 1.5)))

@@ -30,6 +30,8 @@ class Shape:
     topics: tuple[TopicPlan, ...]
     faults: tuple[Fault, ...]
     nasty: Mapping[str, float] = field(default_factory=dict)  # of the metadata store, while chaos lasts
+    ledgers: Mapping[str, float] = field(default_factory=dict)  # of the ledger store, the same
+    flips: bool = False  # a power cut may leave wrong bits in what was not synced
     session_s: float = SESSION_S
 
     def without(self, *gone: int) -> Shape:
@@ -42,6 +44,7 @@ class Shape:
         found = [f"seed {self.seed}: {len(self.brokers)} broker(s) on {stores}, {self.chaos_s:.1f} s of chaos"]
         found += [f"  {key}={value}" for key, value in sorted(self.settings.items())]
         found += [f"  store {key}={value:g}" for key, value in sorted(self.nasty.items())]
+        found += [f"  ledgers {key}={value:g}" for key, value in sorted(self.ledgers.items())]
         for topic in self.topics:
             who = ", ".join(producer.name for producer in topic.producers)
             found.append(f"  {topic.topic}: {who}")
@@ -67,6 +70,8 @@ def shape(seed: int) -> Shape:
         tuple(draw(streams.fork("workload", "plans"), plain=plain, once=once)),
         faults.draw(place, chaos_s, streams.fork("faults", "plan")),
         _nasty(rng) if shared else {},
+        _ledgers(rng) if shared else {},
+        flips=rng.random() < 0.5,
     )
 
 
@@ -91,6 +96,20 @@ def _nasty(rng: random.Random) -> dict[str, float]:
         ("lost_dropped", (0.01, 0.05)),
         ("late", (0.2, 0.8)),
         ("disconnect", (0.002, 0.01)),
+    ):
+        if rng.random() < 0.3:
+            found[name] = rng.choice(values)
+    return found
+
+
+def _ledgers(rng: random.Random) -> dict[str, float]:
+    found = {"delay_s": rng.choice((0.001, 0.01)), "append_s": rng.choice((0.001, 0.02))}
+    for name, values in (
+        ("fail", (0.01, 0.05)),
+        ("lost_landed", (0.01, 0.05)),
+        ("lost_dropped", (0.01, 0.05)),
+        ("slow", (0.01, 0.1)),
+        ("late_ack", (0.2, 0.8)),
     ):
         if rng.random() < 0.3:
             found[name] = rng.choice(values)
