@@ -68,7 +68,6 @@ class End(asyncio.Transport):
         self._peername = peername
         self._kernel_bytes = kernel_bytes
         self._pipe: deque[tuple[float, bytes | Signal]] = deque()
-        self._last_arrival = 0.0
         self._armed = False
         self._inbox: deque[bytes | Signal] = deque()
         self._reset = False
@@ -156,10 +155,8 @@ class End(asyncio.Transport):
         if self.network.calm and not self._pipe and not self.network.blocked(self.here, self.there):
             self.peer.take(item)
             return
-        now = self.network.loop.time()
-        arrival = max(now + self.network.delay(self.here, self.there), self._last_arrival)
-        self._last_arrival = arrival
-        self._pipe.append((arrival, item))
+        arrival = self.network.loop.time() + self.network.delay(self.here, self.there)
+        self._pipe.append((arrival, item))  # not before what is ahead of it, however short its own way
         if isinstance(item, bytes):
             self.under_way += len(item)
         self._arm()

@@ -65,11 +65,15 @@ def test_from_the_moment_a_machine_dies_nothing_of_it_runs_and_the_rest_of_the_w
 def test_no_finally_of_the_dead_runs_in_the_middle_of_the_world() -> None:
     lab = Lab()
 
-    async def main(runtime: SimulatedRuntime) -> None:
+    async def waits() -> None:
         try:
             await forever()
         finally:
             lab.seen.append("finally")
+
+    async def main(runtime: SimulatedRuntime) -> None:
+        lab.loop.create_task(waits())
+        await waits()
 
     async def body() -> None:
         lab.host.run(main)
@@ -81,7 +85,29 @@ def test_no_finally_of_the_dead_runs_in_the_middle_of_the_world() -> None:
 
     lab.play(body)
     gc.collect()
-    assert lab.seen == ["finally"]  # at the burial
+    assert lab.seen == ["finally"] * 2  # at the burial
+    assert lab.loop.errors == []
+
+
+def test_an_error_that_died_with_its_machine_before_anybody_could_retrieve_it_is_none() -> None:
+    lab = Lab()
+    tasks: list[asyncio.Task[None]] = []
+
+    async def fails() -> None:
+        raise ValueError("of the dead")
+
+    async def main(runtime: SimulatedRuntime) -> None:
+        tasks.append(lab.loop.create_task(fails()))
+        await forever()
+
+    async def body() -> None:
+        lab.host.run(main)
+        await rest(1)
+        lab.host.crash()
+        tasks.clear()
+        gc.collect()
+
+    lab.play(body)
     assert lab.loop.errors == []
 
 

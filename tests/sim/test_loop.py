@@ -75,6 +75,18 @@ def test_a_cancelled_timer_neither_rings_nor_moves_the_clock() -> None:
     assert play(body()) == 2
 
 
+def test_a_timer_set_for_the_past_rings_at_once_and_time_does_not_go_back() -> None:
+    async def body() -> list[float]:
+        loop = asyncio.get_running_loop()
+        seen: list[float] = []
+        await rest(5)
+        loop.call_at(1, lambda: seen.append(loop.time()))
+        await rest(1)
+        return [*seen, loop.time()]
+
+    assert play(body()) == [5, 6]
+
+
 def test_a_deadlock_is_an_error_that_names_who_waits_and_where() -> None:
     async def waits_for_nobody() -> None:
         await asyncio.get_running_loop().create_future()

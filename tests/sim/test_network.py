@@ -57,9 +57,13 @@ def test_a_reader_that_stops_stops_the_writer_and_wakes_it_again() -> None:
 def test_close_sends_all_and_the_end_of_file_closes_the_other_side() -> None:
     async def body(pair: Pair) -> None:
         near, far = await pair.connected()
+        far.transport.pause_reading()
         near.transport.write(bytes(500_000))
         near.transport.close()
         near.transport.write(b"too late")
+        await rest(10)
+        assert near.told == ["made", "pause"], "ended before all was sent"
+        far.transport.resume_reading()
         assert await far.lost is None
         assert await near.lost is None
         assert len(far.got) == 500_000
