@@ -1,4 +1,4 @@
-"""The brokers of the cluster and their configuration: one broker, which is its own leader; settings shown and changed.
+"""The brokers of the cluster and their configuration: those that live, what this one owns; settings shown and changed.
 
 What may be changed while running, and what a value must look like, is decided in `policy`.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def names(node: Node, request: Request) -> Response:
-    return shown([broker_id(node)])
+    return shown([broker.id for broker in await node.ownership.brokers()])
 
 
 async def leader(node: Node, request: Request) -> Response:
@@ -26,9 +26,11 @@ async def leader(node: Node, request: Request) -> Response:
 
 
 async def owned(node: Node, request: Request) -> Response:
-    """Every bundle that has a loaded topic."""
+    """Every bundle that it holds; of a broker that is alone, every bundle that has a loaded topic."""
     check_broker(node, request.parts["broker"])
-    found: dict[str, OwnedNamespace] = {}
+    found: dict[str, OwnedNamespace] = {
+        f"{namespace}/{bundle}": OwnedNamespace() for namespace, bundle in node.ownership.held()
+    }
     for topic in list(node.topics.loaded.values()):
         policies = await node.namespaces.policies(topic.name.namespace)
         if policies is not None:

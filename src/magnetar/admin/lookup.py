@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.admin.health import broker_id
-from magnetar.admin.request import JSON, Request, Response, shown, text
+from magnetar.admin.request import JSON, Request, Response, redirected, shown, text
 from magnetar.admin.route import get
 from magnetar.base.bundles import HASH_MAX, Bundle
 from magnetar.base.errors import NotBuilt, NotFound, TopicNotFound
 from magnetar.base.names import Domain
 from magnetar.client.documents.lookup import LookupData
 from magnetar.cluster.creation import Refuse, decide
-from magnetar.cluster.lookup import Failed
+from magnetar.cluster.lookup import Failed, Redirect
 
 if TYPE_CHECKING:
     from magnetar.base.names import TopicName
@@ -27,14 +26,19 @@ async def find(node: Node, request: Request) -> Response:
     if name.domain in (Domain.TOPIC, Domain.SEGMENT):
         raise NotBuilt("scalable topics (topic://) are not built in this version of Magnetar")
     await _check_found(node, name)
-    verdict = await node.lookup(name, request.query.get("listenerName", ""))
+    verdict = await node.lookup(
+        name, request.query.get("listenerName", ""), authoritative=request.flag("authoritative")
+    )
     if isinstance(verdict, Failed):
         raise NotFound(verdict.error.what)
+    if isinstance(verdict, Redirect):
+        authority = str(verdict.authoritative).lower()
+        return redirected(verdict.http or verdict.https, request, authoritative=authority)
     return shown(
         LookupData(
-            brokerId=broker_id(node),
+            brokerId=verdict.broker,
             brokerUrl=verdict.url,
-            httpUrl=node.addresses.http_url,
+            httpUrl=verdict.http,
             nativeUrl=verdict.url,
             brokerUrlTls=verdict.url_tls or "",
             brokerUrlSsl=verdict.url_tls or "",

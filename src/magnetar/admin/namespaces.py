@@ -15,8 +15,9 @@ from magnetar.admin.policies import check_policies
 from magnetar.admin.request import DONE, JSON, Request, Response, shown
 from magnetar.admin.route import delete, get, put
 from magnetar.admin.spelling import check_spelling
+from magnetar.admin.target import ADMIN_TERM
 from magnetar.base.bundles import Bundle, bundle_from_text
-from magnetar.base.errors import Misuse, NotFound, TopicNotFound
+from magnetar.base.errors import Misuse, NotFound
 from magnetar.base.limits import HTTP_PIECE_BYTES, TOPICS_PAGE_MAX
 from magnetar.base.names import Domain, NamespaceName, TopicName, topic_name
 from magnetar.cluster.bundles import document_of
@@ -69,10 +70,7 @@ async def remove_namespace(node: Node, namespace: NamespaceName, *, force: bool)
 
 
 async def _remove_topic(node: Node, name: TopicName) -> None:
-    try:
-        await node.topics.delete(name, force=True)
-    except TopicNotFound:
-        pass  # gone meanwhile
+    await node.peers.owner(name).delete("delete", ADMIN_TERM, force=True)  # gone meanwhile is as good
 
 
 # Topics
@@ -157,19 +155,14 @@ async def unload(node: Node, request: Request) -> Response:
     namespace = request.namespace
     if not await node.namespaces.exists(namespace):
         raise NotFound("Namespace not found")
-    for topic in list(node.topics.loaded.values()):
-        if topic.name.namespace == namespace:
-            await node.topics.unload(topic.name)
+    await node.served.unload_namespace(namespace)
     return DONE
 
 
 async def unload_bundle(node: Node, request: Request) -> Response:
     namespace = request.namespace
     bundle = await _bundle(node, namespace, request.parts["bundle"])
-    policies = await node.namespaces.get(namespace)
-    for topic in list(node.topics.loaded.values()):
-        if topic.name.namespace == namespace and await node.bundles.find(topic.name, policies) == bundle:
-            await node.topics.unload(topic.name)
+    await node.served.unload_bundle(namespace, bundle)
     return DONE
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.admin.request import DONE, Request, Response, shown
 from magnetar.admin.route import Route, delete, get, post, put
-from magnetar.admin.target import check_namespace, partitions
-from magnetar.base.errors import TopicNotFound
+from magnetar.admin.target import ADMIN_TERM, check_namespace, partitions
 from magnetar.client.documents.topics import PartitionedTopicMetadata
 
 if TYPE_CHECKING:
@@ -57,10 +56,7 @@ async def remove(node: Node, request: Request) -> Response:
     """Every partition, then the record: whoever is interrupted calls again."""
     name, force = request.topic, request.flag("force")
     for partition in await partitions(node, name) or []:
-        try:
-            await node.topics.delete(partition, force=force)
-        except TopicNotFound:
-            pass
+        await node.peers.owner(partition).delete("delete", ADMIN_TERM, force=force)
     await node.catalogue.forget_partitioned(name)
     return DONE
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -142,6 +143,12 @@ def text(words: str, status: int = 200, kind: str = TEXT) -> Response:
 
 def refused(status: int, reason: str, **headers: str) -> Response:
     return Response(status, msgspec.json.encode({"reason": reason}), {"content-type": JSON, **headers})
+
+
+def redirected(http: str, request: Request, **query: str) -> Response:
+    """Ask there the same, with these parameters too."""
+    asked = urlencode({**request.query, **query})
+    return Response(307, b"", {"location": f"{http}{request.path}{'?' if asked else ''}{asked}"})
 
 
 async def whole(response: Response) -> bytes:

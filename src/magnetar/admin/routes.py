@@ -32,9 +32,9 @@ from magnetar.admin import (
     tenants,
     topics,
 )
-from magnetar.admin.request import TEXT, BadBody, Request, Response, refused, text, whole
+from magnetar.admin.request import TEXT, BadBody, Request, Response, redirected, refused, text, whole
 from magnetar.admin.route import OPEN, Route
-from magnetar.base.errors import LimitExceeded, MagnetarError, NotBuilt
+from magnetar.base.errors import LimitExceeded, MagnetarError, Moved, NotBuilt
 from magnetar.base.limits import HTTP_BODY_BYTES_MAX, HTTP_PATH_CHARS_MAX
 from magnetar.observe.log import get
 
@@ -164,7 +164,13 @@ async def _call(node: Node, route: Route, request: Request) -> Response:
         principal = _principal(node, request.headers)
         node.allow(principal, route.action, _resource(request.parts))
         request = replace(request, principal=principal)
-    return await route.handler(node, request)
+    try:
+        return await route.handler(node, request)
+    except Moved as error:
+        if error.facts.get("resource") != _moved_of(request):
+            # One of several things the request is about: no other broker could do all of it either.
+            raise NotBuilt(f"{error.what}; calls between brokers are not built") from error
+        return redirected(error.facts["http"], request)
 
 
 async def _head(response: Response) -> Response:
@@ -177,6 +183,14 @@ def _principal(node: Node, headers: Mapping[str, str]) -> str | None:
     if scheme.lower() == "bearer" and token:
         return node.access.authenticate("token", token.strip().encode())
     return node.access.authenticate("none", b"")
+
+
+def _moved_of(request: Request) -> str | None:
+    """What the request is about and one broker serves: a topic, or a bundle."""
+    parts = request.parts
+    if "bundle" in parts:
+        return f"{request.namespace}/{parts['bundle']}"
+    return str(request.topic) if "topic" in parts else None
 
 
 def _resource(parts: Mapping[str, str]) -> str:

@@ -208,6 +208,7 @@ async def _loaded(node: Node, name: TopicName) -> Topic:
 
 async def _topic_made(node: Node, name: TopicName) -> Topic:
     await check_namespace(node, name)
+    await node.served.claim(name)
     try:
         topic = await node.topics.get(name, create=True)
     except TopicNotFound as error:

@@ -1,6 +1,7 @@
 """What a topic's route is about: the topic, loaded where it must be, and one of its subscriptions.
 
-Nothing is created here. A missing namespace, topic or subscription is 404 in Pulsar's words.
+Nothing is created here. A missing namespace, topic or subscription is 404 in Pulsar's words. A topic that another
+broker serves is Moved: whoever asked is sent there.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.admin.request import Request
 from magnetar.base.errors import NotFound, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.ids import Term
 from magnetar.base.names import TopicName
 from magnetar.topic.topic import Topic
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from magnetar.broker.node import Node
     from magnetar.broker.topics import AnyTopic
     from magnetar.topic.subscription import Subscription
+
+
+ADMIN_TERM = Term(0)  # an administrator has no rival: any controller's term is higher
 
 
 async def check_namespace(node: Node, name: TopicName) -> None:
@@ -26,6 +31,7 @@ async def check_namespace(node: Node, name: TopicName) -> None:
 async def open_topic(node: Node, name: TopicName) -> AnyTopic:
     """A topic or a partition that exists; a partitioned topic itself is none."""
     await check_namespace(node, name)
+    await node.served.claim(name)
     try:
         return await node.topics.get(name, create=False)
     except TopicNotFound as error:

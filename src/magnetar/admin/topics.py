@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from magnetar.admin.namespaces import listed
 from magnetar.admin.request import DONE, EMPTY, Request, Response, shown
 from magnetar.admin.route import Route, delete, get, post, put
-from magnetar.admin.target import check_namespace, not_partitioned, open_topic, partitions, stored
+from magnetar.admin.target import ADMIN_TERM, check_namespace, not_partitioned, open_topic, partitions, stored
 from magnetar.base.bundles import bundle_from_text
 from magnetar.base.errors import AlreadyExists, Conflict, Refused, TopicNotFound
-from magnetar.base.ids import Position, Term
+from magnetar.base.ids import Position
 from magnetar.base.names import Domain, topic_name
 from magnetar.client.documents.topics import MessageId, ResetCursor
 from magnetar.topic.topic import Topic
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from magnetar.broker.node import Node
 
 RESERVED = "magnetar."  # properties of a topic's record that are the broker's own
-ADMIN_TERM = Term(0)  # an administrator has no rival: any controller's term is higher
 
 
 async def names(node: Node, request: Request) -> Response:
@@ -55,6 +54,7 @@ async def create(node: Node, request: Request) -> Response:
         return DONE
     if await node.catalogue.partitioned(name) is not None:
         raise AlreadyExists("This topic already exists")
+    await node.served.claim(name)
     await node.topics.get(name, create=True)
     return DONE
 
@@ -66,17 +66,17 @@ async def remove(node: Node, request: Request) -> Response:
         raise Conflict(
             f"{name} is a partitioned topic, instead of calling delete topic, please call delete-partitioned-topic."
         )
-    try:
-        await node.topics.delete(name, force=request.flag("force"))
-    except TopicNotFound:
-        if name.is_persistent:
-            raise TopicNotFound(f"Topic {name} not found") from None
+    await node.served.claim(name)
+    found = await node.peers.owner(name).delete("delete", ADMIN_TERM, force=request.flag("force"))
+    if name.is_persistent and not found.existed:
+        raise TopicNotFound(f"Topic {name} not found")
     return DONE
 
 
 async def unload(node: Node, request: Request) -> Response:
     name = request.topic
     for each in await _each(node, name):
+        await node.served.claim(each)
         await node.topics.unload(each)
     return DONE
 
@@ -87,7 +87,8 @@ async def terminate(node: Node, request: Request) -> Response:
         raise Refused("Need to provide a persistent topic name", http_status=406)
     await check_namespace(node, name)
     await not_partitioned(node, name, "Termination of a partitioned topic is not allowed")
-    return shown(await _terminate(await stored(node, request, "Terminate")))
+    await open_topic(node, name)
+    return shown(await _terminate(node, name))
 
 
 async def terminate_partitions(node: Node, request: Request) -> Response:
@@ -97,14 +98,13 @@ async def terminate_partitions(node: Node, request: Request) -> Response:
         raise Refused(f"{words}, please use terminate commands", http_status=405)
     ends: dict[str, MessageId] = {}
     for index, part in enumerate(parts):
-        topic = await open_topic(node, part)
-        assert isinstance(topic, Topic)
-        ends[str(index)] = await _terminate(topic)
+        await open_topic(node, part)
+        ends[str(index)] = await _terminate(node, part)
     return shown(ends)
 
 
-async def _terminate(topic: Topic) -> MessageId:
-    end = (await topic.seal("terminate", ADMIN_TERM)).end
+async def _terminate(node: Node, name: TopicName) -> MessageId:
+    end = (await node.peers.owner(name).seal("terminate", ADMIN_TERM)).end
     return MessageId(end.ledger, end.entry)
 
 

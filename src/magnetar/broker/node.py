@@ -26,6 +26,7 @@ from magnetar.base.names import NamespaceName, TopicName
 from magnetar.broker.connection import Connection
 from magnetar.broker.counters import Counters
 from magnetar.broker.pattern import Pattern, compiled
+from magnetar.broker.peers import Handlers, Local
 from magnetar.broker.schemas import Schemas
 from magnetar.broker.served import Served
 from magnetar.broker.topics import Topics
@@ -36,6 +37,7 @@ from magnetar.cluster.clusters import Clusters
 from magnetar.cluster.lookup import Connect, Failed, Redirect
 from magnetar.cluster.namespaces import Namespaces
 from magnetar.cluster.ownership import Broker, Ownership, Urls, advertised
+from magnetar.cluster.peers import Carrier, Peers, Through
 from magnetar.cluster.tenants import Tenants
 from magnetar.cluster.topics import Catalogue
 from magnetar.ledger.flusher import CursorFlusher
@@ -73,7 +75,9 @@ class Addresses:
 
 
 class Node:
-    """`cluster`: other brokers share the two stores, so bundles are owned by locks. Without it, this one is alone."""
+    """`cluster`: other brokers share the two stores, so bundles are owned by locks. Without it, this one is alone.
+    `carrier` brings calls to the owner of a topic; without one they reach only what this node owns itself.
+    """
 
     def __init__(
         self,
@@ -84,6 +88,7 @@ class Node:
         settings: Settings,
         access: Access | None = None,
         cluster: bool = False,
+        carrier: Carrier | None = None,
     ) -> None:
         self.runtime = runtime
         self.metadata = metadata
@@ -104,6 +109,8 @@ class Node:
         self.flusher = CursorFlusher(runtime)
         self.topics = Topics(self)
         self.served = Served(self, cluster=cluster)
+        self.handlers = Handlers(self)
+        self.peers: Peers = Through(Local(self) if carrier is None else carrier)
         self.visits = Visits(self)
         self.message_bytes_max = settings.number("maxMessageSize")
         self.frame_bytes_max = self.message_bytes_max + FRAME_PADDING_BYTES

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from magnetar.base.bundles import Bundle
-from magnetar.base.errors import InvalidName, MagnetarError, Moved, NotReady, TopicNotFound
+from magnetar.base.errors import InvalidName, MagnetarError, Moved, NotBuilt, NotReady, TopicNotFound
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.cluster.locked import Locked
 from magnetar.cluster.lookup import Connect, Failed, Redirect, lookup
@@ -105,6 +105,32 @@ class Served:
     async def unload(self, place: Place) -> None:
         """Topics closed, everything durable; then the lock is free for whoever is asked next, this node included."""
         await self.ownership.release(*place, lambda: self._node.topics.empty(place))
+
+    async def unload_bundle(self, namespace: NamespaceName, bundle: Bundle) -> None:
+        """Moved: another broker has it."""
+        if self.cluster:
+            await self.claim_bundle(namespace, bundle)
+            await self.unload((namespace, bundle))
+            return
+        policies = await self._node.namespaces.get(namespace)
+        for topic in self._of(namespace):
+            if await self._node.bundles.find(topic, policies) == bundle:
+                await self._node.topics.unload(topic)
+
+    async def unload_namespace(self, namespace: NamespaceName) -> None:
+        """What is here of it. NotBuilt: other brokers have the rest, and calls between brokers are not built."""
+        for place in self.ownership.held():
+            if place[0] == namespace:
+                await self.unload(place)
+        for topic in self._of(namespace):
+            await self._node.topics.unload(topic)
+        others = await self.others(namespace)
+        if others:
+            words = ", ".join(f"{bundle} at {broker}" for bundle, broker in others.items())
+            raise NotBuilt(f"unloaded here; calls between brokers are not built, so unload there too: {words}")
+
+    def _of(self, namespace: NamespaceName) -> list[TopicName]:
+        return [topic.name for topic in self._node.topics.loaded.values() if topic.name.namespace == namespace]
 
     async def others(self, namespace: NamespaceName) -> dict[str, str]:
         """Bundles of a namespace that other brokers have now: which, and who."""

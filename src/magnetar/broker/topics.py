@@ -40,6 +40,7 @@ class Topics:
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._places: dict[str, Place] = {}  # in a cluster: of all that is loaded or being loaded
         self.closed = False
+        self.departed = 0  # topics that have left memory since the start
         self._owner = Owner("topics", _ended)
 
     def __len__(self) -> int:
@@ -185,6 +186,7 @@ class Topics:
                 await self._node.catalogue.deleted(topic.name)
         finally:
             self.loaded.pop(key, None)
+            self.departed += 1
             self._places.pop(key, None)
             del self._closing[key]
 
@@ -227,9 +229,11 @@ class Topics:
             )
         return found
 
-    def watch(self, namespace: NamespaceName, heard: Callable[[bool, str], None]) -> Callable[[], None]:
-        """Persistent topics coming (True) and going, by name."""
-        return self._node.catalogue.watch(namespace, heard)
+    def watch(
+        self, namespace: NamespaceName, heard: Callable[[bool, str], None], missed: Callable[[], None] | None = None
+    ) -> Callable[[], None]:
+        """Persistent topics coming (True) and going, by name. `missed`: some may have been missed, list again."""
+        return self._node.catalogue.watch(namespace, heard, missed)
 
     async def configure(self, namespace: NamespaceName | None = None) -> None:
         """Settings or a namespace's policies changed: every loaded topic they apply to takes them over."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 
 from magnetar.base.hashes import topics_hash
-from magnetar.base.names import namespace_name
+from magnetar.base.names import namespace_name, topic_name
 from magnetar.broker.watcher import Watcher, matching
-from tests.unit.broker.world import decode
+from magnetar.metadata import paths
+from magnetar.wire.proto import pb
+from tests.unit.broker.world import World, decode, run, settle
 
 A, B, P = (f"persistent://public/default/{name}" for name in ("a", "b", "p-partition-1"))
 
 
 def a_watcher(written: list[bytes], pattern: str = "public/default/.*") -> Watcher:
-    return Watcher(1, namespace_name("public/default"), re.compile(pattern), written.append)
+    return Watcher(1, namespace_name("public/default"), re.compile(pattern), written.append, lambda work: work.close())
 
 
 def told(written: list[bytes]) -> list[tuple[list[str], list[str], str]]:
@@ -57,3 +59,28 @@ def test_closing_twice_unsubscribes_once() -> None:
     watcher.close()
     watcher.close()
     assert stopped == [1]
+
+
+def test_what_came_and_went_during_a_gap_of_events_is_told_when_they_flow_again() -> None:
+    async def body(world: World) -> None:
+        for name in (A, B):
+            await world.node.catalogue.create(topic_name(name))
+        client = world.client()
+        await client.ask(
+            "WATCH_TOPIC_LIST", namespace="public/default", watcher_id=1, topics_pattern="public/default/.*"
+        )
+        other = world.metadata.peer()
+        listeners = world.metadata._listeners
+        kept, listeners._by_prefix = listeners._by_prefix, {}  # deaf for a while
+        await other.delete(paths.topic(topic_name(A), 1))
+        await other.put(paths.topic(topic_name(P), 1), b"")
+        await settle()
+        listeners._by_prefix = kept
+        assert client.heard.of(pb.BaseCommand.WATCH_TOPIC_UPDATE) == []
+        world.metadata.resync()
+        await settle()
+        said = [one.watchTopicUpdate for one in client.heard.of(pb.BaseCommand.WATCH_TOPIC_UPDATE)]
+        assert [(list(one.new_topics), list(one.deleted_topics)) for one in said] == [([], [A]), ([P], [])]
+        assert said[-1].topics_hash == topics_hash([B, P])
+
+    run(body)

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from magnetar.base.errors import Fenced
 from magnetar.ledger.orphans import data_custom, named_ledgers, snapshot_custom, sweep
 from tests.unit.ledger.world import PATH, World, publish
 
@@ -57,3 +58,45 @@ def test_a_record_that_cannot_be_read_keeps_all_its_ledgers(value):
 def test_a_record_names_its_chain_and_its_snapshots():
     assert named_ledgers(PATH, b"") == set()
     assert named_ledgers(PATH, b'{"ledgers":[{"id":4},{"id":9}],"snapshot":{"ledger":7}}') == {4, 7, 9}
+
+
+def test_where_others_share_the_stores_only_the_owner_sweeps_and_a_late_write_cannot_name_what_is_gone():
+    async def body():
+        world = World()
+        managed = await world.open()
+        await publish(managed, "1:a")
+        fresh = await world.ledgers.create(data_custom(PATH))  # a roll of the owner that takes very long
+
+        async def ours(path):
+            return path == PATH
+
+        async def theirs(path):
+            return False
+
+        assert await sweep(world.ledgers, world.metadata, mine=theirs) == frozenset()
+        suspects = await sweep(world.ledgers, world.metadata, mine=ours)
+        assert suspects == {fresh.ledger}
+        await sweep(world.ledgers, world.metadata, suspects, mine=ours)
+        assert fresh.ledger not in world.ledgers.shelf.ledgers
+        with pytest.raises(Fenced):  # the record was written again: what was about to name the ledger comes too late
+            await managed.set_properties({"named": "late"})
+
+    asyncio.run(body())
+
+
+def test_a_suspect_that_was_named_at_the_last_moment_stays():
+    async def body():
+        world = World()
+        fresh = await world.ledgers.create(snapshot_custom("/a/cursor"))
+        await world.metadata.put("/a/cursor", b'{"v":1}')
+
+        async def named_meanwhile(path):
+            await world.metadata.put(path, b'{"v":1,"snapshot":{"ledger":1}}')
+            return True
+
+        assert (
+            await sweep(world.ledgers, world.metadata, frozenset({fresh.ledger}), mine=named_meanwhile) == frozenset()
+        )
+        assert fresh.ledger in world.ledgers.shelf.ledgers
+
+    asyncio.run(body())

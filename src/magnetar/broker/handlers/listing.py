@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import Misuse, Refused
 from magnetar.base.hashes import topics_hash
@@ -62,7 +64,13 @@ async def _watch(connection: Connection, asked: pb.CommandWatchTopicList) -> byt
     old = connection.watchers.pop(asked.watcher_id, None)
     if old is not None:
         old.close()
-    watcher = Watcher(asked.watcher_id, namespace, pattern, connection.write)
+    watcher = Watcher(
+        asked.watcher_id,
+        namespace,
+        pattern,
+        connection.write,
+        partial(_spawn, connection),
+    )
     connection.watchers[asked.watcher_id] = watcher
     try:
         await watcher.open(node.topics)
@@ -78,6 +86,14 @@ async def _watch(connection: Connection, asked: pb.CommandWatchTopicList) -> byt
     connection.write(commands.watch_topic_list_success(asked.request_id, asked.watcher_id, news, watcher.hash))
     watcher.start()
     return None
+
+
+def _spawn(connection: Connection, work: Coroutine[Any, Any, None]) -> None:
+    """For as long as the connection lives."""
+    if connection.owner.closed:
+        work.close()
+    else:
+        connection.node.runtime.spawn(connection.owner, work)
 
 
 def unwatch(connection: Connection, command: pb.BaseCommand) -> None:

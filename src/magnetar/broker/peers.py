@@ -1,0 +1,139 @@
+"""The calls of `cluster/peers.py` acted on by this node's topics, and the carrier for those that it owns itself.
+
+One call at a time for each topic, so that two terms cannot cross between the look at the term and the deed. The term is
+kept in the topic's record, with what it authorised: a later owner refuses what an earlier one refused. A topic that
+another broker owns is out of reach until calls between brokers are built, and that is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import AlreadyExists, Conflict, Fenced, NotBuilt, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.ids import Term
+from magnetar.base.names import TopicName
+from magnetar.cluster.ownership import Candidate
+from magnetar.cluster.peers import Answer, Create, Created, Delete, Deleted, Flush, Flushed, Request, Seal
+from magnetar.topic.seal import TERM_PROPERTY, SealedTopic
+from magnetar.topic.topic import Topic
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+OP_PROPERTY = "magnetar.created-by"  # of the managed ledger: the operation that made the topic
+
+
+class Handlers:
+    """What a broker does when it is asked, over whatever carrier. Idempotent; a lower term is Fenced."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}  # a lock, and how many are at it
+
+    async def handle(self, name: TopicName, request: Request) -> Answer:
+        """NotReady: this broker does not own the topic, or cannot say so now."""
+        async with self._turn(name):
+            match request:
+                case Create():
+                    return await self._create(name, request)
+                case Seal():
+                    return await self._seal(name, request)
+                case Delete():
+                    return await self._delete(name, request)
+                case Flush():
+                    return await self._flush(name, request)
+
+    async def _create(self, name: TopicName, request: Create) -> Created:
+        try:
+            await self._node.catalogue.create(name, {OP_PROPERTY: request.op})
+        except AlreadyExists:
+            pass  # by an earlier try, or by somebody else: its record says
+        topic = await self._topic(name)
+        _check_term(topic, request.term)
+        by = topic.managed.properties.get(OP_PROPERTY)
+        if by != request.op:
+            raise Conflict(f"{name} exists already, made by {by or 'a client'}: it cannot be made anew", op=request.op)
+        if topic.managed.entries or topic.managed.terminated is not None:
+            return _cursors(topic)  # it is in use: this is a late repetition, and cursors may have come since
+        if request.term > _term(topic):
+            await topic.managed.set_properties({TERM_PROPERTY: str(request.term)})
+        for found in [each.name for each in topic.subscriptions if each.durable and each.name not in request.cursors]:
+            await topic.subscriptions.delete(found, force=True)
+        for wanted in request.cursors:
+            if topic.subscriptions.get(wanted) is None:
+                await topic.subscriptions.create(wanted, topic.managed.before(topic.managed.first))
+        return _cursors(topic)
+
+    async def _seal(self, name: TopicName, request: Seal) -> SealedTopic:
+        return await (await self._topic(name)).seal(request.op, request.term)
+
+    async def _delete(self, name: TopicName, request: Delete) -> Deleted:
+        try:
+            if name.is_persistent:
+                _check_term(await self._topic(name), request.term)
+            await self._node.topics.delete(name, force=request.force)
+        except TopicNotFound:
+            return Deleted(existed=False)
+        return Deleted(existed=True)
+
+    async def _flush(self, name: TopicName, request: Flush) -> Flushed:
+        topic = await self._topic(name)
+        _check_term(topic, request.term)
+        found = topic.subscriptions.get(request.cursor)
+        if found is None:
+            raise SubscriptionNotFound(f"Subscription {request.cursor} not found for topic {name}")
+        return Flushed(await found.cursor.flush())
+
+    async def _topic(self, name: TopicName) -> Topic:
+        topic = await self._node.topics.get(name, create=False)
+        if not isinstance(topic, Topic):
+            raise Refused(f"{name} keeps nothing: only a persistent topic has cursors and an end")
+        return topic
+
+    @asynccontextmanager
+    async def _turn(self, name: TopicName) -> AsyncIterator[None]:
+        key = name.canonical
+        lock, users = self._turns.get(key, (asyncio.Lock(), 0))
+        self._turns[key] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._turns[key]
+            if users > 1:
+                self._turns[key] = lock, users - 1
+            else:
+                del self._turns[key]
+
+
+class Local:
+    """The carrier that needs no network: straight to this node's handlers."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def carry(self, name: TopicName, request: Request) -> Answer:
+        node = self._node
+        if node.served.cluster:
+            found = await node.ownership.owner(*await node.served.place(name))
+            broker = found.broker if isinstance(found, Candidate) else found
+            if broker.id != node.ownership.me.id:
+                raise NotBuilt(f"{name} is served by {broker.id}, and calls between brokers are not built: ask there")
+        return await node.handlers.handle(name, request)
+
+
+def _term(topic: Topic) -> int:
+    return int(topic.managed.properties.get(TERM_PROPERTY, "-1"))
+
+
+def _check_term(topic: Topic, term: Term) -> None:
+    known = _term(topic)
+    if term < known:
+        raise Fenced(f"term {term} is over: term {known} has spoken to this topic", topic=str(topic.name), wire_code=6)
+
+
+def _cursors(topic: Topic) -> Created:
+    return Created(tuple(sorted(found.name for found in topic.subscriptions if found.durable)))

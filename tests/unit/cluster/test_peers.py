@@ -1,0 +1,60 @@
+"""Calls between brokers as values: what is asked is what arrives, over any carrier."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from magnetar.base.ids import Position, Term
+from magnetar.base.names import TopicName, topic_name
+from magnetar.cluster.peers import Answer, Create, Created, Delete, Deleted, Flush, Flushed, Request, Seal, Through
+from magnetar.topic.seal import SealedTopic
+
+NAME = topic_name("persistent://public/default/t")
+SEALED = SealedTopic(Position(1, 2), b"\x00\xff", 3, 4, 5, 6, 7)
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.carried: list[tuple[TopicName, Request]] = []
+
+    async def carry(self, name: TopicName, request: Request) -> Answer:
+        self.carried.append((name, request))
+        match request:
+            case Create(cursors=cursors):
+                return Created(cursors)
+            case Seal():
+                return SEALED
+            case Delete():
+                return Deleted(existed=True)
+            case Flush():
+                return Flushed(Position(1, 1))
+
+
+def test_every_call_names_its_operation_and_term() -> None:
+    async def body() -> None:
+        recorder = Recorder()
+        owner = Through(recorder).owner(NAME)
+        assert (await owner.create("op", Term(7), ("a",))).cursors == ("a",)
+        assert await owner.seal("op", Term(7)) == SEALED
+        assert (await owner.delete("op", Term(7), force=True)).existed
+        assert await owner.flush("op", Term(7), "a") == Position(1, 1)
+        assert [name for name, _ in recorder.carried] == [NAME] * 4
+        assert {(request.op, request.term) for _, request in recorder.carried} == {("op", 7)}
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Create(op="op", term=Term(1), cursors=("a", "b")),
+        Seal(op="op", term=Term(1)),
+        Delete(op="op", term=Term(1), force=True),
+        Flush(op="op", term=Term(1), cursor="a"),
+    ],
+)
+def test_a_call_survives_the_wire(request_: Request) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(request_), type=Request) == request_
