@@ -25,7 +25,7 @@ from uvicorn.server import ServerState
 from magnetar.admin.http import Patience, PatientProtocol
 from magnetar.admin.rates import observe
 from magnetar.admin.request import Request, Response, refused
-from magnetar.admin.routes import handle
+from magnetar.admin.routes import handle, table
 from magnetar.base.errors import Conflict
 from magnetar.base.limits import (
     HTTP_BODY_BYTES_MAX,
@@ -68,6 +68,7 @@ class WebServer:
     async def start(self, host: str, port: int) -> int:
         """The port it listens on. Conflict: the address cannot be had, and why."""
         self._config.load()
+        table()  # made now: among topics that come first and leave later it would keep their memory
         observe(self._node)
         try:
             self._server = await asyncio.get_running_loop().create_server(self._protocol, host, port)

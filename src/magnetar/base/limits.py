@@ -90,6 +90,7 @@ CONNECTION_PENDING_BYTES_MAX = 16 * 1024 * 1024  # published and not yet stored:
 CONNECTION_REQUESTS_MAX = 1_000  # requests being worked on: a pattern consumer asks for hundreds of topics at once
 CONNECTION_WRITE_BYTES_HIGH = 1024 * 1024  # unread by the peer: then nothing more is pushed to it
 FRAME_JOIN_BYTES_MAX = 16 * 1024  # a larger frame cut by a read is put together alone, so that the rest is not copied
+CONNECTION_TURN_COMMANDS_MAX = 64  # beside sends, taken in one turn of the loop: part of a millisecond, then others
 CONNECTION_CLOSED_IDS_MAX = 1_000  # producers closed lately whose late sends are ignored
 SUBSCRIBE_TRIES_MAX = 10  # topics unloaded under one SUBSCRIBE: more than that many in a row is no accident
 ALIVE_WAIT_S = 5.0  # how long a rival may take to answer a PING before it counts as dead, as Pulsar
@@ -209,7 +210,8 @@ DEMO_BACKLOG_MAX = 20_000  # messages the slowest subscription may be behind: wh
 DEMO_TICK_S = 0.02  # producers send what is due since the last tick
 CLIENT_MAILBOX_MESSAGES_MAX = 10_000  # on their way to the loop thread of a blocking client: then the caller waits
 CLIENT_TAKEN_MESSAGES_MAX = 1_000  # that cross from the loop thread at once: a crossing costs as much as 30 messages
-TOPICS_GONE_MANY = 1000  # topics fewer than at the last look before freed memory is given back: some tens of megabytes
+TOPICS_GONE_MANY = 1000  # topics that have left before freed memory is given back: some tens of megabytes
+DEPARTURE_LOOKS_MAX = 12  # looks at topics that still leave before memory is given back all the same: a minute
 
 # Scalable topics
 SEGMENT_BUCKETS_MAX = 1_024  # entry buckets of one segment, as newer Pulsar

@@ -204,6 +204,12 @@ def namespace_name(text: str) -> NamespaceName:
     return NamespaceName(text, check_entity(tenant), check_entity(local_name))
 
 
+def forget_names() -> None:
+    """Names that were parsed are parsed again: for whoever wants the memory of topics that are gone."""
+    topic_name.cache_clear()
+    namespace_name.cache_clear()
+
+
 def check_entity(name: str) -> str:
     """Tenants, namespaces, clusters: ASCII letters, digits and `-=:._`."""
     if not _ENTITY.fullmatch(name):

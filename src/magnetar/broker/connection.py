@@ -1,6 +1,8 @@
 """One client's connection: bytes in, frames split, commands to their handlers, bytes out in order.
 
-A read of the socket is one pass: every whole frame in it is taken, consecutive sends of one producer as one run.
+A read of the socket is one pass: every whole frame in it is taken, consecutive sends of one producer as one run. Of
+other commands a bounded number is taken in one turn of the loop and the rest in later ones, unread until then, so that
+a flood of the smallest frames takes no more of the broker than anybody else's.
 Reading pauses while too many published bytes wait for the disk or too many requests wait for an answer, and pushing
 pauses while the peer does not read, so a connection holds a bounded amount of memory whatever the peer does. A frame
 that lies closes the connection, with a reason in the log.
@@ -9,7 +11,6 @@ that lies closes the connection, with a reason in the log.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
 from magnetar.base.errors import BadFrame, MagnetarError
@@ -18,6 +19,7 @@ from magnetar.base.limits import (
     CONNECTION_CLOSED_IDS_MAX,
     CONNECTION_PENDING_BYTES_MAX,
     CONNECTION_REQUESTS_MAX,
+    CONNECTION_TURN_COMMANDS_MAX,
     CONNECTION_WRITE_BYTES_HIGH,
     FRAME_JOIN_BYTES_MAX,
     HANDSHAKE_FRAME_BYTES_MAX,
@@ -25,6 +27,7 @@ from magnetar.base.limits import (
 from magnetar.broker.handlers import COMMANDS
 from magnetar.broker.handlers.consume import take_ack, take_flow
 from magnetar.broker.handlers.produce import take_sends
+from magnetar.broker.recent import Recent
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
 from magnetar.wire import commands, frames
@@ -36,6 +39,10 @@ if TYPE_CHECKING:
     from magnetar.topic.producer import Producer
 
 log = get("connection")
+
+
+_BARE_PING_BYTES = 5  # type and an empty message: nothing in it could be wrong
+_Rest = tuple[bytes, list[frames.Frame], int, int]  # a read, its frames, where the last one ends, the next one
 
 
 class Connection(asyncio.Protocol):
@@ -58,7 +65,7 @@ class Connection(asyncio.Protocol):
         self.making_producers: dict[int, asyncio.Task[None]] = {}  # by id, like those that are there
         self.making_consumers: dict[int, asyncio.Task[None]] = {}
         self.watchers: dict[int, Any] = {}
-        self.closed_producers: deque[int] = deque(maxlen=CONNECTION_CLOSED_IDS_MAX)
+        self.closed_producers = Recent(CONNECTION_CLOSED_IDS_MAX)
         self.owner = Owner(f"connection {generation}", node.task_failed)
         self._transport: asyncio.Transport | None = None
         self._parts: list[bytes] = []  # of a frame that is not whole yet
@@ -68,6 +75,8 @@ class Connection(asyncio.Protocol):
         self._requests = 0
         self._unread = 0  # bytes of answers written while the peer does not read
         self._reading_paused = False
+        self._rest: _Rest | None = None  # frames of the last read that wait for their turn
+        self._late: list[bytes] = []  # read before the transport heard that we pause
         self._heard = 0  # reads since the connection was made: any growth is a sign of life
         self._heard_at_tick = -1
         self._probes: list[asyncio.Future[bool]] = []
@@ -89,20 +98,13 @@ class Connection(asyncio.Protocol):
         self._heard += 1
         if self._probes:
             self._answer_probes(True)
-        start = 0
+        if self._rest is not None:
+            self._late.append(data)
+            return
         try:
-            if self._have:
-                if self._have + len(data) < self._need:
-                    self._parts.append(data)
-                    self._have += len(data)
-                    return
-                data, start = self._complete(data)
-            self._take(data, start)
-        except MagnetarError as error:
-            self.abort(str(error))
-        except Exception as error:  # a bug of ours: it ends this connection and no other
-            self.node.task_failed(f"connection of {self.peer}", error)
-            self.abort("an error inside the broker; its log has the trace")
+            self._read(data)
+        except Exception as error:
+            self._broke(error)
 
     def pause_writing(self) -> None:
         self.congested = True
@@ -118,6 +120,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         self._parts.clear()
+        self._late.clear()
+        self._rest = None
         self._answer_probes(False)
         self.node.connection_closed(self)
 
@@ -174,11 +178,12 @@ class Connection(asyncio.Protocol):
             self._resume_if_light()
 
     def remember_closed(self, producer_id: int) -> None:
-        self.closed_producers.append(producer_id)
+        self.closed_producers.add(producer_id)
 
     def close(self) -> None:
         """After what was written has gone out."""
         if not self.closed and self._transport is not None:
+            self._rest = None  # what waits for its turn could not be answered any more
             self._transport.close()
 
     def abort(self, reason: str) -> None:
@@ -214,13 +219,32 @@ class Connection(asyncio.Protocol):
     @property
     def _deaf(self) -> bool:
         """We do not read, for a reason that is ours and not the peer's."""
-        return self._reading_paused and self._unread <= CONNECTION_WRITE_BYTES_HIGH
+        return self._rest is not None or (self._reading_paused and self._unread <= CONNECTION_WRITE_BYTES_HIGH)
 
     def resume_if_light(self) -> None:
         if self._reading_paused:
             self._resume_if_light()
 
     # Frames
+
+    def _read(self, data: bytes) -> None:
+        start = 0
+        if self._have:
+            if self._have + len(data) < self._need:
+                self._parts.append(data)
+                self._have += len(data)
+                return
+            data, start = self._complete(data)
+            if self._rest is not None:  # of a large frame there is no rest: it was taken by itself
+                return
+        self._take(data, start)
+
+    def _broke(self, error: Exception) -> None:
+        if isinstance(error, MagnetarError):
+            self.abort(str(error))
+        else:  # a bug of ours: it ends this connection and no other
+            self.node.task_failed(f"connection of {self.peer}", error)
+            self.abort("an error inside the broker; its log has the trace")
 
     def _complete(self, data: bytes) -> tuple[bytes, int]:
         """Put the frame that was cut by the last read together; what to go on with, and where."""
@@ -238,25 +262,53 @@ class Connection(asyncio.Protocol):
 
     def _take(self, data: bytes, start_at: int) -> None:
         found, consumed = frames.split(data, start_at, self.frame_bytes_max)
+        self._handle(data, found, consumed, 0)
+
+    def _handle(self, data: bytes, found: list[frames.Frame], consumed: int, index: int) -> None:
         count = len(found)
-        index = 0
+        left = CONNECTION_TURN_COMMANDS_MAX
         while index < count and not self.closed:
             start, end, _ = found[index]
             kind = frames.command_type(data, start, end)
             if kind == frames.SEND and self.connected:
                 index = take_sends(self, data, found, index)
                 continue
+            if not left:
+                self._wait_for_turn((data, found, consumed, index))
+                return
+            left -= 1
             index += 1
             if kind == frames.ACK and self.connected:
                 take_ack(self, frames.read_ack(data, start, end))
             elif kind == frames.FLOW and self.connected:
                 take_flow(self, *frames.read_flow(data, start, end))
+            elif kind == frames.PING and self.connected and end - start == _BARE_PING_BYTES:
+                self.write(commands.PONG)
             else:
                 self._command(data, start, end)
         if consumed < len(data) and not self.closed:
             self._parts.append(data[consumed:])
             self._have = len(data) - consumed
             self._need = frames.frame_size(data, consumed)
+
+    def _wait_for_turn(self, rest: _Rest) -> None:
+        self._rest = rest
+        if self._transport is not None:
+            self._transport.pause_reading()
+        asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        rest, self._rest = self._rest, None
+        if rest is None or self.closed:
+            return
+        try:
+            self._handle(*rest)
+            while self._late and self._rest is None and not self.closed:
+                self._read(self._late.pop(0))
+        except Exception as error:
+            self._broke(error)
+        if self._rest is None and not self._reading_paused and not self.closed and self._transport is not None:
+            self._transport.resume_reading()
 
     def _command(self, data: bytes, start: int, end: int) -> None:
         command = frames.decode_command(data, start, end)
@@ -287,7 +339,7 @@ class Connection(asyncio.Protocol):
         ):
             self._reading_paused = False
             self.node.paused.pop(self, None)
-            if not self.closed and self._transport is not None:
+            if self._rest is None and not self.closed and self._transport is not None:
                 self._transport.resume_reading()
 
     def _answer_probes(self, alive: bool) -> None:

@@ -16,7 +16,9 @@ import msgspec
 
 from magnetar import __version__
 from magnetar.base.errors import Conflict, MagnetarError, Misuse
-from magnetar.base.limits import MAINTENANCE_S, TOPICS_GONE_MANY
+from magnetar.base.limits import MAINTENANCE_S
+from magnetar.base.names import forget_names
+from magnetar.broker.departures import Departures
 from magnetar.broker.node import Node
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.metadata.embedded import EmbeddedStore
@@ -126,17 +128,11 @@ async def _serve(
 
 async def _return_memory(node: Node) -> None:
     """After thousands of topics have left, by deletion or for idleness, the system gets their memory back."""
-    most = before = 0
-    owed = False
+    departures = Departures()
     while True:
         await asyncio.sleep(MAINTENANCE_S)
-        loaded = len(node.topics)
-        gone = most - loaded >= TOPICS_GONE_MANY
-        # Once more when it has become quiet: what was on its way out at the first look is free only now.
-        quiet = owed and loaded == before
-        before = loaded
-        if gone or quiet:
-            most = loaded
-            owed = gone
+        if departures.look(node.topics.departed, len(node.topics)):
+            # Remembered names lie between the topics they were read with: one of them keeps a megabyte from going.
+            forget_names()
+            node.catalogue.forget()
             await node.runtime.offload(give_back, "metadata")
-        most = max(most, loaded)

@@ -78,6 +78,9 @@ class Partitions:
         parent = paths.partitioned_parent(namespace, domain)
         return [f"{domain}://{namespace}/{decode(child)}" for child in await self._store.children(parent)]
 
+    def forget(self) -> None:
+        self._cache.forget()
+
     def close(self) -> None:
         self._cache.close()
 

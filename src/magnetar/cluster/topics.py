@@ -242,6 +242,10 @@ class Catalogue:
 
         return unsubscribe
 
+    def forget(self) -> None:
+        """What was read of topics, their absence too, is read again when somebody asks."""
+        self._partitioned.forget()
+
     def close(self) -> None:
         self._partitioned.close()
 

@@ -95,7 +95,7 @@ class Cache(Generic[T]):
     def close(self) -> None:
         for stop in self._stops:
             stop()
-        self._forget()
+        self.forget()
 
     async def _read(self, path: str) -> T | None:
         answer: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
@@ -132,18 +132,19 @@ class Cache(Generic[T]):
         self._kept.pop(path, None)
         self._reading.pop(path, None)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Keep nothing: what is asked for again is read again."""
         self._kept.clear()
         self._reading.clear()
 
     def _heard(self, event: Event) -> None:
         if event.change is Change.RESYNC:
-            self._forget()
+            self.forget()
         elif event.change is not Change.CHILDREN_CHANGED:
             self._drop(event.path)
 
     def _heard_session(self, session: Session) -> None:
-        self._forget()
+        self.forget()
 
 
 def _fail(answer: asyncio.Future[T], error: BaseException) -> None:

@@ -8,6 +8,7 @@ ones, survive a rewrite. None means unset; unset fields are not written. A chang
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -141,7 +142,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     def field(self, path: str) -> Any:
         """By dotted name, as the table of settings names it. None: unset there, so that the broker's value holds."""
         value: Any = self
-        for part in path.split("."):
+        for part in _parts(path):
             value = getattr(value, part, None)
         return None if value in _UNSET.get(path, ()) else value
 
@@ -158,6 +159,13 @@ _UNSET: dict[str, tuple[Any, ...]] = {
     "schema_validation_enforced": (False,),
     "subscription_types_enabled": ([],),
 }
+
+
+@cache
+def _parts(path: str) -> tuple[str, ...]:
+    """One string for each name: Python remembers the last thousands of attributes that were asked for, by their
+    strings, and each one would be kept from wherever in memory it was cut."""
+    return tuple(path.split("."))
 
 
 def _set(value: msgspec.Struct) -> dict[str, Any]:

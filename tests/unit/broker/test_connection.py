@@ -10,6 +10,7 @@ from magnetar.base.limits import (
     ALIVE_WAIT_S,
     CONNECTION_PENDING_BYTES_MAX,
     CONNECTION_REQUESTS_MAX,
+    CONNECTION_TURN_COMMANDS_MAX,
     CONNECTION_WRITE_BYTES_HIGH,
 )
 from magnetar.security.access import Open
@@ -323,6 +324,7 @@ def test_a_peer_that_asks_and_never_reads_is_not_read_either() -> None:
         pings = encode_command(command("PING")) * 1000
         for _ in range(500):
             client.wire.feed(pings)
+            await settle(1000 // CONNECTION_TURN_COMMANDS_MAX + 1)
         assert client.wire.raw - before < CONNECTION_WRITE_BYTES_HIGH + 2 * len(pings)
         assert not client.wire.reading
         client.connection.resume_writing()
@@ -372,5 +374,62 @@ def test_a_lost_connection_gives_back_what_it_held() -> None:
         assert world.node.pending_bytes == 0
         assert world.node.paused == {}
         assert (await world.topic()).producers.access.producers == []
+
+    run(body)
+
+
+def test_a_flood_of_pings_on_ten_connections_lets_a_neighbour_in_between_two_turns() -> None:
+    async def body(world: World) -> None:
+        flooders = [world.client() for _ in range(10)]
+        neighbour = world.client()
+        ping = encode_command(command("PING"))
+        for flooder in flooders:
+            flooder.wire.feed(ping * 10_000)
+        answered = [len(flooder.heard.of(_T.PONG)) for flooder in flooders]
+        assert answered == [CONNECTION_TURN_COMMANDS_MAX] * 10  # one turn each, whatever they sent
+        neighbour.wire.feed(ping)
+        assert len(neighbour.heard.of(_T.PONG)) == 1
+        await settle(1)
+        assert [len(flooder.heard.of(_T.PONG)) for flooder in flooders] == [2 * CONNECTION_TURN_COMMANDS_MAX] * 10
+
+    run(body)
+
+
+def test_commands_that_wait_for_their_turn_are_answered_in_order_and_none_is_lost() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.produce()
+        ping, many = encode_command(command("PING")), 3 * CONNECTION_TURN_COMMANDS_MAX + 7
+        frames = ping * many + send_frame(1, 0, an_entry("a", 0)) + ping + send_frame(1, 1, an_entry("b", 1))
+        client.wire.feed(frames[:-5])
+        assert not client.wire.reading
+        client.connection.data_received(frames[-5:])  # read before the transport heard of the pause
+        await settle()
+        assert client.wire.reading
+        assert len(client.heard.of(_T.PONG)) == many + 1
+        assert [receipt.send_receipt.sequence_id for receipt in client.heard.of(_T.SEND_RECEIPT)] == [0, 1]
+
+    run(body)
+
+
+def test_a_connection_lost_while_commands_wait_for_their_turn_takes_none_of_them() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        client.wire.feed(encode_command(command("PING")) * (3 * CONNECTION_TURN_COMMANDS_MAX))
+        client.lose()
+        await settle()
+        assert len(client.heard.of(_T.PONG)) == CONNECTION_TURN_COMMANDS_MAX
+
+    run(body)
+
+
+def test_a_lie_behind_commands_that_wait_for_their_turn_closes_the_connection_when_its_turn_comes() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        client.wire.feed(encode_command(command("PING")) * (CONNECTION_TURN_COMMANDS_MAX + 1))
+        client.connection.data_received(b"\xff" * 8)
+        assert not client.wire.aborted
+        await settle()
+        assert client.wire.aborted
 
     run(body)
