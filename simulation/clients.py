@@ -63,9 +63,16 @@ class Taker:
         self._session = 0
         self._epoch: Callable[[], int] = lambda: 0
         self._held: list[tuple[float, Message[bytes]]] = []
+        self._consumer: Consumer[bytes] | None = None  # while it is open
         self._left: list[Message[bytes]] = []  # taken, and not to be acknowledged
         self._seen: list[Message[bytes]] = []  # where a seek may go
         self._single = plan.type in ("Exclusive", "Failover")
+
+    @property
+    def attachment(self) -> tuple[int, int] | None:
+        """Session and epoch, while it is with a broker."""
+        consumer = self._consumer
+        return (self._session, self._epoch()) if consumer is not None and consumer.connected else None
 
     async def run(self) -> None:
         while not self._book.over:
@@ -106,6 +113,7 @@ class Taker:
         except MagnetarError as error:
             self._failed(record.SUBSCRIBE, error, **facts)
             return None
+        self._consumer = consumer
         self._epoch = lambda: consumer.counters.attaches
         self.note(record.SUBSCRIBE, OK, **facts)
         return consumer
@@ -229,6 +237,7 @@ class Taker:
                 self._failed(record.UNSUBSCRIBE, error)
             else:
                 self.note(record.UNSUBSCRIBE, OK)
+        self._consumer = None
         self.note(record.CLOSE, INVOKE)
         await consumer.close()
         self.note(record.CLOSE, OK)

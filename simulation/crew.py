@@ -60,6 +60,7 @@ class Crew:
         self._clients: dict[int, Client] = {}
         self._senders: list[asyncio.Task[None]] = []
         self._takers: list[asyncio.Task[None]] = []
+        self._present: dict[tuple[str, str], list[Taker]] = {}  # by topic and subscription
 
     def start(self) -> None:
         for topic in self.plans:
@@ -96,7 +97,11 @@ class Crew:
         for topic in self.plans:
             for plan in topic.subscriptions:
                 if plan.type != READER:
-                    self.history.note("world", record.SETTLE, OK, topic.topic, subscription=plan.name)
+                    present = [taker.attachment for taker in self._present[topic.topic, plan.name]]
+                    found = [list(attachment) for attachment in present if attachment is not None]
+                    self.history.note(
+                        "world", record.SETTLE, OK, topic.topic, subscription=plan.name, attachments=found
+                    )
 
     async def drain(self) -> None:
         """Every consumer leaves; then one fresh consumer for each subscription takes all there is."""
@@ -130,7 +135,9 @@ class Crew:
 
     def _taker(self, topic: TopicPlan, plan: SubscriptionPlan, name: str) -> Coroutine[Any, Any, None]:
         kind = Follower if plan.type == READER else Taker
-        return kind(self.book, self._client(name), topic.topic, plan, name, self._draw()).run()
+        taker = kind(self.book, self._client(name), topic.topic, plan, name, self._draw())
+        self._present.setdefault((topic.topic, plan.name), []).append(taker)
+        return taker.run()
 
     async def _drain(self, topic: TopicPlan, plan: SubscriptionPlan) -> None:
         name = f"{_short(topic)}-{plan.name}-drain"

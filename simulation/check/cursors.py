@@ -1,15 +1,18 @@
 """Invariant 9: cursors never skip. What no client began to acknowledge comes again, whatever crashed.
 
 Asked of every subscription whose consumers all left and which one fresh consumer then read to its end (DRAIN): it got
-every place that anybody had seen and nobody had acknowledged. For ordered subscriptions invariant 4 asks the same of
-every attachment. A crash may step back, so an acknowledged message may come again; only where nothing was broken since
-(no FAULT line) does an acknowledgement with the broker's receipt hold: receipts promise no more than that. And only if
-it was made on the attachment that brought the message: else the redelivery may have been on its way before it.
+every place that anybody had seen and nobody had acknowledged. Asked too when its own consumers came to the end in a
+healed world (SETTLE): whatever is not acknowledged is with one of them, on the attachment it has now, and was not
+refused since; else somebody who has left, or refused it, was the last to get it. For ordered subscriptions invariant 4
+asks the same of every attachment.
+
+A crash may step back, so an acknowledged message may come again; only where nothing was ever broken (no FAULT line:
+what a fault causes may come late) does an acknowledgement with the broker's receipt hold: receipts promise no more than
+that. And only if it was made on the attachment that brought the message: else the redelivery may have been on its way.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 
 from simulation import history as record
@@ -24,6 +27,7 @@ def check(history: History) -> Iterator[Finding]:
     for subscription in story.subscriptions.values():
         if subscription.type != READER:
             yield from _drained(subscription)
+            yield from _settled(subscription)
             if subscription.type != "Failover":  # whose idle consumers keep what they had queued
                 yield from _confirmed(story, subscription)
 
@@ -45,6 +49,25 @@ def _drained(subscription: Subscription) -> Iterator[Finding]:
                     what = f"{subscription.name}: {seen.value} at {place} was not acknowledged and did not come again"
                     yield Finding(9, subscription.topic.name, what, (seen, began, line))
                 owed = {}
+
+
+def _settled(subscription: Subscription) -> Iterator[Finding]:
+    standing = Standing()
+    holders: dict[Place, dict[tuple[int, int], Line]] = {}  # on which attachments it was delivered, and not refused
+    for line in subscription.lines:
+        standing.feed(line)
+        if line.operation == record.RECEIVE and line.place is not None:
+            holders.setdefault(line.place, {})[line.session, line.epoch] = line
+        elif line.operation == record.NACK and line.place is not None:
+            for place, found in holders.items():
+                if place[:2] == line.place[:2]:
+                    found.pop((line.session, line.epoch), None)
+        elif line.operation == record.SETTLE and "attachments" in line.facts:
+            present = {(session, epoch) for session, epoch in line.facts["attachments"]}
+            for place, seen in _owed(subscription, standing, line).items():
+                if present.isdisjoint(holders.get(place, {})):
+                    what = f"{subscription.name}: {seen.value} at {place} is not acknowledged, and nobody there has it"
+                    yield Finding(9, subscription.topic.name, what, (seen, line))
 
 
 def _owed(subscription: Subscription, standing: Standing, began: Line) -> dict[Place, Line]:
@@ -88,7 +111,6 @@ def _confirmed(story: Story, subscription: Subscription) -> Iterator[Finding]:
             taken[line.place] = attachment
         elif line.operation == record.RECEIVE:
             acked = held[line.place]
-            broken = bisect_right(story.faults, acked.number) < bisect_right(story.faults, line.number)
-            if not broken:
+            if not story.faults or story.faults[0] > line.number:
                 what = f"{subscription.name}: {line.value} was acknowledged with a receipt and came again unprovoked"
                 yield Finding(9, subscription.topic.name, what, (acked, line))

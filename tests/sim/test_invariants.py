@@ -97,8 +97,11 @@ class Tale:
     def nack(self, n: int, *, session: int = 10, epoch: int = 1) -> Tale:
         return self.of(record.NACK, OK, session=session, epoch=epoch, place=(1, n, 0))
 
-    def settled(self, sub: str = SUB) -> Tale:
-        return self.of(record.SETTLE, OK, sub=sub)
+    def settled(self, sub: str = SUB, *, there: list[tuple[int, int]] | None = None) -> Tale:
+        """`there` are the attachments of those who came to the end; None: nobody looked."""
+        return self.of(
+            record.SETTLE, OK, sub=sub, **({} if there is None else {"attachments": [list(pair) for pair in there]})
+        )
 
     def drained(self, *numbers: int, session: int = 99) -> Tale:
         """All left; a fresh consumer gets these, and then nothing more."""
@@ -288,6 +291,20 @@ BAD: dict[str, tuple[int, Callable[[], Tale]]] = {
         9,
         lambda: Tale().sub().send(0, 1).get(0, 1).ack(0, 1).seek(0).get(0).ack(0).drained(),
     ),
+    "left by one who is gone, and nobody else got it": (
+        9,
+        lambda: (
+            Tale("Shared").sub().sub(session=11).send(0, 1).get(0).get(1, session=11).ack(1).settled(there=[(11, 1)])
+        ),
+    ),
+    "left before the consumer came back, and not delivered again": (
+        9,
+        lambda: Tale("Shared").sub().send(0, 1).get(0, 1).ack(1).settled(there=[(10, 2)]),
+    ),
+    "refused, and not delivered again": (
+        9,
+        lambda: Tale("Shared").sub().send(0).get(0).nack(0).settled(there=[(10, 1)]),
+    ),
     "an acknowledgement with a receipt undone by nobody": (
         9,
         lambda: Tale("Shared").sub().send(0).get(0).ack(0, confirmed=True).get(0),
@@ -352,6 +369,18 @@ GOOD: dict[str, Callable[[], Tale]] = {
         .named(1, silent=True, session=2)
         .get(0, 1)
         .settled()
+    ),
+    "what is not acknowledged is with somebody who is there": lambda: (
+        Tale("Shared")
+        .sub()
+        .sub(session=11)
+        .send(0, 1, 2)
+        .get(0, 1)
+        .get(0, 1, session=11)
+        .nack(1, session=11)
+        .get(1, session=11)
+        .get(2, epoch=2)
+        .settled(there=[(11, 1), (10, 2)])
     ),
     "Shared has no order": lambda: (
         Tale("Shared").sub().sub(session=11).send(0, 1, 2).get(2).get(1, 0, session=11).settled()
