@@ -3,7 +3,8 @@
 What is compared is the processor time of the client's whole process (all its threads) per message, for batched
 publishing and consuming from Python, and the time one message takes, alone on its way. Each measurement is a process of
 its own on one core, the broker has the other; clients take turns round by round, and a figure is a ratio before it is a
-number.
+number. Where the kernel allows it, all of them run ahead of whatever else the machine does (SCHED_RR): what others do
+on its cores would otherwise decide every percentile above the median.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import median
 
 from benchmarks.broker import HOUSE, LOAD_CORE, SCRATCH, Report, broker
 from benchmarks.clients import KINDS, Measured
@@ -24,7 +26,7 @@ from benchmarks.clients import KINDS, Measured
 RESULTS = HOUSE / "benchmarks" / "results" / "client.json"
 
 MESSAGES = {100: 600_000, 1024: 200_000}  # of a run, after a tenth of it to warm up
-TURN, TURNS = 250, 8  # messages of a client's turn in a latency run, and how many turns
+TURN, TURNS = 250, 12  # messages of a client's turn in a latency run, and how many turns
 
 
 def command(kind: str, what: str, port: int, topic: str, size: int, count: int) -> list[str]:
@@ -58,7 +60,7 @@ def consume(report: Report, size: int) -> None:
 
 def alone(report: Report, size: int) -> None:
     """All clients are connected and take short turns, so that whatever else the machine does meets them alike."""
-    took: dict[str, tuple[list[float], list[float]]] = {kind: ([], []) for kind in KINDS}
+    took: dict[str, list[tuple[list[float], list[float]]]] = {kind: [] for kind in KINDS}
     with broker() as peer, ExitStack() as stack:
         peer.connect().close()
         clients = {}
@@ -74,22 +76,44 @@ def alone(report: Report, size: int) -> None:
                 process.stdin.flush()
                 sends, trips = json.loads(process.stdout.readline())
                 if turn:  # the first is to warm up
-                    took[kind][0].extend(sends)
-                    took[kind][1].extend(trips)
+                    took[kind].append((sends, trips))
         for process in clients.values():
             assert process.stdin is not None
             process.stdin.close()
-    found = {kind: quantiles("send", both[0]) | quantiles("round trip", both[1]) for kind, both in took.items()}
-    for name in found["stock"]:
-        report.note(f"{name} of {size} B, stock", found["stock"][name], "ms")
-        for kind in KINDS[1:]:
-            report.note(f"{name} of {size} B, {kind}", found[kind][name], "ms")
-            report.note(f"  {kind} to stock, {name}", found[kind][name] / found["stock"][name], "ratio", "<= 1.2")
+    for place, what in enumerate(("send", "round trip")):
+        turns = {kind: [turn[place] for turn in took[kind]] for kind in KINDS}
+        for name, part, ratio in (("p50", 0.5, by_turn), ("p99", 0.99, as_a_whole)):
+            for kind in KINDS:
+                report.note(f"{what} {name} of {size} B, {kind}", quantile(whole(turns[kind]), part) * 1e3, "ms")
+            for kind in KINDS[1:]:
+                compared = ratio(turns[kind], turns["stock"], part)
+                report.note(f"  {kind} to stock, {what} {name}", compared, "ratio", "<= 1.2")
 
 
-def quantiles(name: str, took: list[float]) -> Measured:
-    took.sort()
-    return {f"{name} p50": took[len(took) // 2] * 1e3, f"{name} p99": took[len(took) * 99 // 100] * 1e3}
+def by_turn(ours: list[list[float]], peers: list[list[float]], part: float) -> float:
+    """The median of the turns' ratios: each is taken of two turns that followed each other."""
+    return median(quantile(mine, part) / quantile(theirs, part) for mine, theirs in zip(ours, peers, strict=True))
+
+
+def as_a_whole(ours: list[list[float]], peers: list[list[float]], part: float) -> float:
+    """A turn is too short to have a tail of its own."""
+    return quantile(whole(ours), part) / quantile(whole(peers), part)
+
+
+def whole(turns: list[list[float]]) -> list[float]:
+    return [took for turn in turns for took in turn]
+
+
+def quantile(took: list[float], part: float) -> float:
+    return sorted(took)[int(len(took) * part)]
+
+
+def go_first() -> None:
+    """Ahead of everything else on its core, and so all that is started from here."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except (AttributeError, PermissionError) as error:
+        sys.stderr.write(f"other work on this machine counts as well: {error}\n")
 
 
 def note_cpu(report: Report, name: str, found: dict[str, Measured]) -> None:
@@ -119,6 +143,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help=f"JSON file; {RESULTS.relative_to(HOUSE)} for a whole run")
     chosen = parser.parse_args()
     SCRATCH.mkdir(exist_ok=True)
+    go_first()
     report = Report()
     begun = time.perf_counter()
     for number in range(chosen.rounds):

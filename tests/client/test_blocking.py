@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -226,3 +227,110 @@ def test_an_interrupted_wait_leaves_the_consumer_usable(client, topic):
     assert time.monotonic() - started < 10
     client.create_producer(topic).send(b"x")
     assert consumer.receive(15).data == b"x"
+
+
+def test_two_threads_receive_from_one_consumer_and_together_miss_nothing(client, topic):
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    found: list[list[int]] = [[], []]
+
+    def take(mine: list[int]) -> None:
+        while (number := int((message := consumer.receive(15)).data)) >= 0:
+            mine.append(number)
+            consumer.acknowledge(message)
+
+    threads = [threading.Thread(target=take, args=(mine,)) for mine in found]
+    for thread in threads:
+        thread.start()
+    with client.create_producer(topic) as producer:
+        for number in range(3_000):
+            producer.post(b"%d" % number)
+        producer.flush()
+        for _ in threads:
+            producer.send(b"-1")
+    for thread in threads:
+        thread.join()
+    assert sorted(found[0] + found[1]) == list(range(3_000))
+    assert all(mine == sorted(mine) for mine in found)
+    assert consumer.queued == 0
+
+
+def test_a_keyboard_interrupt_while_waiting_loses_no_message(client, topic):
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    producer = client.create_producer(topic)
+    here = threading.get_ident()
+
+    def interrupt_and_send(number: int) -> None:
+        while not consumer._crossing.shelf.waiting:
+            time.sleep(0.001)
+        signal.pthread_kill(here, signal.SIGINT)
+        producer.send(b"%d" % number)
+
+    for number in range(5):
+        other = threading.Thread(target=interrupt_and_send, args=(number,))
+        other.start()
+        with pytest.raises(KeyboardInterrupt):
+            consumer.receive(15)
+        other.join()
+        assert int(consumer.receive(15).data) == number
+
+
+@pytest.mark.parametrize("closed", ["consumer", "client"])
+def test_acknowledgements_that_wait_in_the_mailbox_are_sent_by_a_close(broker, topic, closed):
+    with magnetar.Client(broker.url) as client:
+        with client.create_producer(topic) as producer:
+            for number in range(3):
+                producer.send(b"%d" % number)
+        consumer = client.subscribe(topic, "s", initial_position=EARLIEST, ack_group_s=3_600)
+        for _ in range(2):  # the second waits: the first one woke the loop
+            consumer.acknowledge(consumer.receive(15))
+            consumer.core()[0].call(lambda: None)
+        assert len(consumer._crossing.acks) == 1
+        if closed == "consumer":
+            consumer.close()
+    with magnetar.Client(broker.url) as client, client.subscribe(topic, "s") as consumer:
+        assert consumer.receive(15).data == b"2"
+
+
+def test_a_seek_and_a_redelivery_come_behind_the_acknowledgements_before_them(client, topic):
+    with client.create_producer(topic, batching=None) as producer:
+        for number in range(4):
+            producer.send(b"%d" % number)
+    shared = magnetar.SubscriptionType.SHARED
+    with client.subscribe(topic, "s", type=shared, initial_position=EARLIEST, ack_group_s=3_600) as consumer:
+        for message in [consumer.receive(15) for _ in range(4)][:3]:
+            consumer.acknowledge(message)
+            consumer.core()[0].call(lambda: None)
+        consumer.redeliver_unacknowledged()
+        assert consumer.receive(15).data == b"3"
+        consumer.seek(magnetar.MessageId.EARLIEST)
+        assert [consumer.receive(15).data for _ in range(4)] == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_forked_child_neither_sends_its_parents_acknowledgements_nor_takes_its_messages(client, topic):
+    with client.create_producer(topic) as producer:
+        for number in range(3):
+            producer.send(b"%d" % number)
+    shared = magnetar.SubscriptionType.SHARED
+    consumer = client.subscribe(topic, "s", type=shared, initial_position=EARLIEST, ack_group_s=3_600)
+    messages = [consumer.receive(15) for _ in range(3)]
+    for message in messages[:2]:
+        consumer.acknowledge(message)
+        consumer.core()[0].call(lambda: None)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            try:
+                consumer.acknowledge(messages[2])  # of the parent's connection
+            except Misuse:
+                code = 0 if len(consumer._crossing.acks) == 0 and consumer.queued == 0 else 2
+            client.close()
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len(consumer._crossing.acks) == 1
+    consumer.close()
+    with client.subscribe(topic, "s", type=shared) as again:
+        assert again.receive(15).data == b"2"
+        with pytest.raises(magnetar.NoMessage):
+            again.receive(0.2)

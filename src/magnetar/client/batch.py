@@ -21,7 +21,7 @@ from magnetar.wire.publishing import (
     send_frame,
 )
 
-_NOTHING = Fields()
+NOTHING = Fields()
 _HEAD_BYTES = 16  # of a message in a batch: its own size and metadata, about
 
 
@@ -110,10 +110,10 @@ class Batch:
         if self.keyed and self.sequences is not None:
             first = highest  # ids between its own are in batches of other keys, so no range is claimed (as Java)
         if count == 1:
-            fields = self.first if self.first is not None else _NOTHING
+            fields = self.first if self.first is not None else NOTHING
             return first, first, single_frame(stamp, self.payloads[0], fields, first, publish_time)
         payload = batch_payload(self.payloads, sequence, self.sequences, self.extras)
-        head = self.first if self.first is not None else _NOTHING
+        head = self.first if self.first is not None else NOTHING
         metadata = batch_metadata(
             stamp.producer,
             first,

@@ -75,7 +75,7 @@ class Consumer(Generic[T]):
         self._on_active = on_active
         self._forget = closed
         self._inbox = Inbox(asked.queue_bytes)
-        self._receiver = Receiver(self._inbox)
+        self.receiver = Receiver(self._inbox)
         self._watch = asked.ack_timeout_s > 0
         self._undertaker: Undertaker | None = None
         if make_outbox is not None and (asked.dead_letters is not None or asked.retry):
@@ -93,7 +93,7 @@ class Consumer(Generic[T]):
         """The next message. `NoMessage` if none came in time, `Sealed` behind the last message of terminated topics."""
         message = self._inbox.take()
         if message is None:
-            message = await self._receiver.next(timeout_s)
+            message = await self.receiver.next(timeout_s)
         if self._watch:
             message._delivery.source.redelivery.taken(message)
         return message
@@ -108,7 +108,7 @@ class Consumer(Generic[T]):
         """As many messages as come until one of the bounds is reached; none at all if the time is over first."""
         if messages_max < 1 or bytes_max < 1:
             raise Misuse("a batch holds at least one message", messages_max=messages_max, bytes_max=bytes_max)
-        batch = await self._receiver.batch(messages_max, bytes_max, timeout_s)
+        batch = await self.receiver.batch(messages_max, bytes_max, timeout_s)
         if self._watch:
             for message in batch:
                 message._delivery.source.redelivery.taken(message)
@@ -121,7 +121,7 @@ class Consumer(Generic[T]):
         message = self._inbox.take()
         if message is None:
             try:
-                message = await self._receiver.next(None)
+                message = await self.receiver.next(None)
             except (Sealed, Closed):
                 raise StopAsyncIteration from None
         if self._watch:
@@ -203,7 +203,7 @@ class Consumer(Generic[T]):
         else:
             target = round(to.timestamp() * 1000) if isinstance(to, datetime) else to
         self._check()
-        self._receiver.end(None)
+        self.receiver.end(None)
         await asyncio.gather(*(seeking.seek(part, self._runtime, target, self._lookup.timeout_s) for part in parts))
 
     async def last_message_id(self) -> MessageId:
@@ -305,8 +305,8 @@ class Consumer(Generic[T]):
         that is cancelled goes on by itself; another one waits for the same end.
         """
         if self._closing is None:
-            self.closed = True
-            self._receiver.end(Closed("the consumer is closed", subscription=self.asked.subscription))
+            self.receiver.end(Closed("the consumer is closed", subscription=self.asked.subscription))
+            self.closed = True  # after `end`, which gathers what threads have acknowledged
             self._closing = self._runtime.spawn(self._last, self._close())
         await asyncio.shield(self._closing)
 
@@ -343,7 +343,7 @@ class Consumer(Generic[T]):
             topic,
             replace(asked, paused=self._paused),
             inbox=self._inbox,
-            receiver=self._receiver,
+            receiver=self.receiver,
             counters=self.counters,
             consumer=self,
             schema=self._schema,
@@ -388,12 +388,12 @@ class Consumer(Generic[T]):
     def _told_end(self, part: Part) -> None:
         log.info("end of topic", topic=part.topic, subscription=self.asked.subscription)
         if self.reached_end:
-            self._receiver.end(Sealed("the topic is terminated and everything in it was received"))
+            self.receiver.end(Sealed("the topic is terminated and everything in it was received"))
 
     def _told_failed(self, part: Part, error: MagnetarError) -> None:
         log.warning("consumer ended", topic=part.topic, why=error)
         if all(other.failed is not None for other in self._parts.by_topic.values()):
-            self._receiver.end(error)
+            self.receiver.end(error)
 
     def _failed(self, name: str, error: BaseException) -> None:
         log.crashed("consumer failed", error, name=name)

@@ -162,7 +162,13 @@ class Part:
         self.redelivery.forget()
         self.intake.forget()
         self.lane.clear()
+        self.put_away()
         self.at_end = False
+
+    def put_away(self, positions: set[tuple[int, int]] | None = None) -> None:
+        """What threads have not taken yet of entries that come again; of a topic that keeps nothing, none does."""
+        if self.persistent:
+            self._receiver.put_away(self, positions)
 
     def _hold(self) -> None:
         self.lane.paused = self._paused or self.skipping
@@ -258,6 +264,7 @@ class Part:
         self.counters.attaches += 1
         self.at_end = False
         self.connection = connection
+        self._receiver.gather()
         self.acker.attach(connection)
         self.lane.attach()
         await self._pin(connection)
@@ -303,10 +310,12 @@ class Part:
 
     def _detached(self) -> None:
         """Everything unacknowledged will be delivered again: what is queued or waits to be asked for is put away."""
+        self._receiver.gather()
         self.connection = None
         self.is_active = None  # until it is told so again
         self.acker.detach()
         self.lane.detach()
+        self.put_away()
         self.redelivery.forget()
         self.intake.forget()
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from magnetar.base.errors import Closed, ConnectionLost, Fenced, LimitExceeded, MagnetarError, Sealed, TimedOut
 from magnetar.base.limits import MESSAGE_BYTES_MAX
 from magnetar.client.attached import Attached, producer_fatal
-from magnetar.client.batch import Batch, Stamp, chunk_frames, single_frame
+from magnetar.client.batch import NOTHING, Batch, Stamp, chunk_frames, single_frame
 from magnetar.client.budget import Budget
 from magnetar.client.connection import Connection
 from magnetar.client.gathering import Gathering
@@ -295,8 +295,9 @@ class Publisher:
 
     def _send_alone(self, payload: bytes, fields: Fields | None, done: Done | None) -> None:
         self._close_batches()
+        alone = not len(self._pending)
         size = len(payload)
-        given = fields if fields is not None else Fields()
+        given = fields if fields is not None else NOTHING
         sequence = given.sequence if given.sequence >= 0 else self.next_sequence
         now = self._runtime.wall()
         try:
@@ -313,20 +314,13 @@ class Publisher:
         for place, frame in enumerate(frames, start=1):
             last = place == len(frames)
             dones = [(0, done)] if done is not None and last else []
-            count = 1 if last else 0
-            op = Op(
-                frame,
-                sequence,
-                sequence,
-                count=count,
-                size=size * count,
-                deadline=deadline,
-                dones=dones,
-                whole=whole,
-                last=last,
-            )
+            count, held = (1, size) if last else (0, 0)
+            op = Op(frame, sequence, sequence, count=count, size=held, deadline=deadline, dones=dones)
+            op.whole, op.last = whole, last
             self._push(op)
         self._write()
+        if alone and self._ready is not None:
+            self._ready.flush()  # those behind it may share a write; this one would only wait for them
         if self._batch_closed is not None:
             self._batch_closed()
 

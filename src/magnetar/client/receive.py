@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any
+from typing import Any, Protocol
 
 from magnetar.base.errors import MagnetarError, Unavailable
 from magnetar.client.inbox import Inbox
@@ -18,6 +18,22 @@ from magnetar.client.message import Message
 
 class NoMessage(Unavailable, TimeoutError):
     """Nothing came in time. Also a `TimeoutError`, which is what callers of a receive with a deadline expect."""
+
+
+class Outside(Protocol):
+    """The blocking consumer, as the loop's side sees it."""
+
+    def arrived(self) -> None:
+        """Messages came, or an end."""
+        ...
+
+    def gather(self) -> None:
+        """Bring the acknowledgements that threads gave and the loop has not seen."""
+        ...
+
+    def put_away(self, source: Any, positions: set[tuple[int, int]] | None) -> None:
+        """These entries of a part (None: all) come again: what no thread has taken of them is of no more use."""
+        ...
 
 
 class Receiver:
@@ -29,10 +45,30 @@ class Receiver:
         self._inbox = inbox
         self._waiters: deque[asyncio.Future[bool]] = deque()
         self._error: MagnetarError | None = None
+        self._outside: Outside | None = None
 
     @property
     def waiting(self) -> bool:
         return bool(self._waiters)
+
+    @property
+    def ready(self) -> bool:
+        """Is there a message, or an end to tell? May be asked in any thread."""
+        return self._inbox.count > 0 or self._error is not None
+
+    def serve(self, outside: Outside) -> None:
+        """Threads wait for the same messages."""
+        self._outside = outside
+
+    def gather(self) -> None:
+        """Acknowledgements that threads still hold are wanted now."""
+        if self._outside is not None:
+            self._outside.gather()
+
+    def put_away(self, source: Any, positions: set[tuple[int, int]] | None = None) -> None:
+        """What was taken from the inbox for threads, and has not reached them."""
+        if self._outside is not None:
+            self._outside.put_away(source, positions)
 
     def notify(self, messages: int) -> None:
         """Messages came, or something else changed: wake as many as may find one."""
@@ -42,12 +78,19 @@ class Receiver:
             if not waiter.done():
                 waiter.set_result(True)
                 messages -= 1
+        if self._outside is not None:
+            self._outside.arrived()
 
     def end(self, error: MagnetarError | None) -> None:
         """None takes it back: there may be more to come."""
         self._error = error
         if error is not None:
+            self.gather()
             self.notify(len(self._waiters))
+
+    def take_some(self, count_max: int) -> list[Message[Any]]:
+        """What is there, at most so many."""
+        return self._take(count_max, self._inbox.size + 1)
 
     async def next(self, timeout_s: float | None) -> Message[Any]:
         inbox = self._inbox

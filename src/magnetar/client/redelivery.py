@@ -87,6 +87,7 @@ class Redelivery:
             part.counters.redeliveries_asked += 1
             part.connection.write(redeliver(part.id, [], part.epoch if part.asked.type.single else -1))
         part.lane.clear()
+        part.put_away()
         part.lane.refill()
 
     def forget(self) -> None:
@@ -104,7 +105,9 @@ class Redelivery:
             self.all()
             return
         wanted = [chunk for position in positions for chunk in self._chunks.pop(position, [position])]
-        part.lane.remove(set(wanted))  # the rest of a batch comes again with it
+        again = set(wanted)
+        part.lane.remove(again)  # the rest of a batch comes again with it
+        part.put_away(again)
         part.counters.redeliveries_asked += len(wanted)
         if part.connection is not None:
             for start in range(0, len(wanted), REDELIVER_IDS_MAX):

@@ -2,7 +2,8 @@
 
 A forked child has no such thread, so the child gets a portal of its own; the parent's is left untouched there, because
 its loop still shares the parent's file descriptors. Calls block the calling thread; a call from the loop's own thread
-would wait for itself and is refused.
+would wait for itself and is refused. Work crosses in a queue beside a pipe that is rung once for all that waits: half
+of what the loop's own threadsafe call costs.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
+import selectors
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
@@ -25,14 +28,24 @@ Ended = Callable[[Any, BaseException | None], None]  # called once, on the loop:
 class Portal:
     def __init__(self) -> None:
         self.ended = False
-        self._loop = asyncio.new_event_loop()
+        self._turns = _Turns()
+        self._loop = asyncio.SelectorEventLoop(self._turns)
+        self._posted: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
+        self._rung = False
+        self._over = False
+        self._heard, self._bell = os.pipe()
+        for end in (self._heard, self._bell):
+            os.set_blocking(end, False)
+            # not before nobody can ring any more: the number would be another file's by then
+            weakref.finalize(self, os.close, end).atexit = False
+        self._turns.listen(self._heard, self._answer)
         self._thread = threading.Thread(target=self._work, name="magnetar", daemon=True)
         self._thread.start()
 
     def run(self, make: Callable[[], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
         """Run a coroutine on the loop and wait for its end. An interrupt of the waiting thread cancels it."""
         self._check()
-        call: _Call[T] = _Call()
+        call: _Call[T] = _Call(self._turns)
         self._post(self._start, make, call)
         try:
             return call.wait(timeout_s)
@@ -45,7 +58,7 @@ class Portal:
         less than `run` where no coroutine is needed.
         """
         self._check()
-        call: _Call[Any] = _Call()
+        call: _Call[Any] = _Call(self._turns)
         self._post(self._begin, start, call)
         return call.wait(None)
 
@@ -58,11 +71,15 @@ class Portal:
         """Have it called on the loop, and do not wait."""
         self._post(work)
 
+    def wake(self, waiter: threading.Lock) -> None:
+        """On the loop: release it at the end of this turn."""
+        self._turns.hold(waiter)
+
     def close(self) -> None:
         """End the loop; what still runs on it is cancelled."""
         if not self.ended:
             self.ended = True
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._ring(self._loop.stop)
             self._thread.join()
 
     def _check(self) -> None:
@@ -70,10 +87,29 @@ class Portal:
             raise Misuse("a blocking call from a callback would wait for itself: use the asyncio client")
 
     def _post(self, work: Callable[..., object], *args: object) -> None:
-        try:
-            self._loop.call_soon_threadsafe(work, *args)
-        except RuntimeError:
-            raise Closed("the loop of the blocking client has ended") from None
+        if self.ended:
+            raise Closed("the loop of the blocking client has ended")
+        self._ring(work, *args)
+        if self._over:  # it ended in between: nobody may have seen this
+            raise Closed("the loop of the blocking client has ended")
+
+    def _ring(self, work: Callable[..., object], *args: object) -> None:
+        self._posted.append((work, args))
+        if not self._rung:
+            self._rung = True
+            os.write(self._bell, b"!")
+
+    def _answer(self) -> None:
+        """The bell: all that was posted up to now, in order."""
+        os.read(self._heard, 64)
+        self._rung = False  # before looking: whatever is posted from now on rings again
+        posted = self._posted
+        for _ in range(len(posted)):
+            work, args = posted.popleft()
+            try:
+                work(*args)
+            except Exception as error:  # of work nobody waits for: told as the loop tells those of its callbacks
+                self._loop.call_exception_handler({"message": "work posted to the loop failed", "exception": error})
 
     def _start(self, make: Callable[[], Coroutine[Any, Any, T]], call: _Call[T]) -> None:
         call.task = self._loop.create_task(call.carry(make))
@@ -97,61 +133,60 @@ class Portal:
                 self._loop.run_until_complete(asyncio.wait(left))
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
             self._loop.close()
+            self._over = True
+            self._give_up()
+            self._turns.wake()
+
+    def _give_up(self) -> None:
+        """Whoever posted while the loop ended is not left waiting."""
+        while self._posted:
+            for arg in self._posted.popleft()[1]:
+                if isinstance(arg, _Call):
+                    arg.ended(None, asyncio.CancelledError())
 
 
-class Mailbox(Generic[T]):
-    """Items from any thread, taken on the loop in the order they were put, many at a time. `put` waits while it is
-    full; the loop is woken once for all that come before it looks.
+class _Turns(selectors.DefaultSelector):
+    """Where a turn of the loop ends and the next begins. Threads are woken when a turn is over, just before the loop
+    sleeps: one that is woken earlier only meets the interpreter lock. What threads posted is done before anything else
+    of a turn, and whatever it schedules belongs to the same turn.
     """
 
-    def __init__(self, portal: Portal, taken: Callable[[], None], items_max: int) -> None:
-        self._portal = portal
-        self._taken = taken
-        self._items_max = items_max
-        self._items: deque[T] = deque()
-        self._woken = False
-        self._room = threading.Condition()
-        self._waiting = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: list[threading.Lock] = []
+        self._answer: Callable[[], None] | None = None
 
-    def __len__(self) -> int:
-        return len(self._items)
+    def listen(self, bell: int, answer: Callable[[], None]) -> None:
+        self._answer = answer
+        self.register(bell, selectors.EVENT_READ, answer)
 
-    def put(self, item: T) -> None:
-        self._items.append(item)
-        if not self._woken:
-            self._woken = True
-            self._portal.tell(self._look)
-        if len(self._items) >= self._items_max:
-            self._wait_for_room()
+    def hold(self, waiter: threading.Lock) -> None:
+        self._held.append(waiter)
 
-    def take(self) -> T | None:
-        """The oldest, None if there is none. On the loop."""
-        try:
-            item = self._items.popleft()
-        except IndexError:
-            return None
-        if self._waiting and len(self._items) <= self._items_max // 2:
-            with self._room:
-                self._room.notify_all()
-        return item
+    def wake(self) -> None:
+        held, self._held = self._held, []
+        for waiter in held:
+            waiter.release()
 
-    def _look(self) -> None:
-        self._woken = False  # before looking: whatever comes from now on wakes the loop again
-        self._taken()
-
-    def _wait_for_room(self) -> None:
-        with self._room:
-            self._waiting += 1
-            self._room.wait_for(lambda: len(self._items) <= self._items_max // 2)
-            self._waiting -= 1
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self._held:
+            self.wake()
+        found = super().select(timeout)
+        for place, (key, _) in enumerate(found):
+            if key.data == self._answer:
+                del found[place]
+                key.data()
+                break
+        return found
 
 
 class _Call(Generic[T]):
     """One thread waiting for one result."""
 
-    __slots__ = ("_done", "_error", "_result", "task")
+    __slots__ = ("_done", "_error", "_result", "_turns", "task")
 
-    def __init__(self) -> None:
+    def __init__(self, turns: _Turns) -> None:
+        self._turns = turns
         self._done = threading.Lock()
         self._done.acquire()
         self._result: Any = None
@@ -180,7 +215,7 @@ class _Call(Generic[T]):
 
     def ended(self, result: Any, error: BaseException | None) -> None:
         self._result, self._error = result, error
-        self._done.release()
+        self._turns.hold(self._done)
 
     def ended_task(self, task: asyncio.Task[None]) -> None:
         """Of a task that could not tell so itself: cancelled, maybe before its first step."""

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from magnetar.base.errors import Closed, Misuse, NotReady, TimedOut
-from magnetar.runtime.portal import Mailbox, Portal, portal
+from magnetar.runtime.portal import Portal, portal
 from magnetar.runtime.real import RealRuntime
 
 
@@ -92,41 +92,3 @@ def test_a_forked_child_gets_its_own_and_leaves_the_parents_alone():
     os.waitpid(child, 0)
     assert portal() is before
     assert before.run(lambda: doubled(3)) == 6
-
-
-def test_a_mailbox_wakes_the_loop_once_and_keeps_the_order():
-    taken: list[int] = []
-    wakes: list[int] = []
-    holding = threading.Event()
-
-    def look() -> None:
-        wakes.append(1)
-        while (item := box.take()) is not None:
-            taken.append(item)
-
-    box: Mailbox[int] = Mailbox(portal(), look, items_max=1_000)
-    portal().tell(lambda: holding.wait(10) and None)
-    for number in range(100):
-        box.put(number)
-    holding.set()
-    portal().call(lambda: None)
-    assert taken == list(range(100))
-    assert len(wakes) == 1
-
-
-def test_a_full_mailbox_makes_its_putter_wait_until_it_is_half_empty():
-    box: Mailbox[int] = Mailbox(portal(), lambda: None, items_max=4)
-    done = threading.Event()
-
-    def put() -> None:
-        for number in range(4):
-            box.put(number)
-        done.set()
-
-    thread = threading.Thread(target=put)
-    thread.start()
-    assert not done.wait(0.05)
-    assert [box.take(), box.take()] == [0, 1]
-    assert done.wait(10)
-    thread.join()
-    assert len(box) == 2

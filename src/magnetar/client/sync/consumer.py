@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from types import TracebackType
@@ -14,9 +13,11 @@ from magnetar.client.consumer import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BATCH_
 from magnetar.client.consumer import Consumer as AsyncConsumer
 from magnetar.client.message import Message, MessageId
 from magnetar.client.reader import Reader as AsyncReader
+from magnetar.client.receive import NoMessage
 from magnetar.client.sync.face import Face
 from magnetar.client.tableview import TableView as AsyncTableView
-from magnetar.runtime.portal import Mailbox, Portal
+from magnetar.runtime.mailbox import Mailbox, Shelf
+from magnetar.runtime.portal import Portal
 
 T = TypeVar("T")
 
@@ -27,23 +28,24 @@ class Consumer(Face[AsyncConsumer[Any]], Generic[T]):
     not handed out yet count as received.
     """
 
-    _taken: deque[Message[T]]
-    _acks: Mailbox[Message[T]]
+    _crossing: _Crossing[T]
 
     def renewed(self, where: Portal, made: AsyncConsumer[Any]) -> None:
-        self._taken = deque()
-        self._acks = Mailbox(where, self._acknowledge_all, CLIENT_MAILBOX_MESSAGES_MAX)
+        self._crossing = _Crossing(where, made)
 
     # Receiving
 
     def receive(self, timeout_s: float | None = None) -> Message[T]:
         """The next message; `NoMessage` if none came in time."""
         self.core()
-        while True:
-            try:
-                return self._taken.popleft()
-            except IndexError:  # also where another thread was faster
-                self._run(lambda made: self._fetch(made, timeout_s))
+        crossing = self._crossing
+        try:
+            return crossing.shelf.items.popleft()
+        except IndexError:
+            message = crossing.shelf.take(timeout_s, crossing.fetch)
+        if message is None:
+            raise NoMessage("no message came in time", timeout_s=timeout_s)
+        return message
 
     def receive_batch(
         self,
@@ -54,9 +56,9 @@ class Consumer(Face[AsyncConsumer[Any]], Generic[T]):
     ) -> list[Message[T]]:
         """As many messages as come until one of the bounds is reached; none at all if the time is over first."""
         self.core()
-        if self._taken:
-            count = min(messages_max, len(self._taken))
-            return [self._taken.popleft() for _ in range(count)]
+        found = self._crossing.shelf.take_some(messages_max)
+        if found:
+            return found
         return self._run(lambda made: made.receive_batch(messages_max, bytes_max=bytes_max, timeout_s=timeout_s))
 
     def __iter__(self) -> Self:
@@ -80,7 +82,7 @@ class Consumer(Face[AsyncConsumer[Any]], Generic[T]):
             raise Misuse("the message was received by another consumer", topic=message.topic)
         if made.closed:
             raise Closed("the consumer is closed", subscription=made.subscription)
-        self._acks.put(message)
+        self._crossing.acks.put(message)
 
     def acknowledge_cumulative(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
         """This one and all before it, of the same topic or partition. EXCLUSIVE and FAILOVER only."""
@@ -88,7 +90,7 @@ class Consumer(Face[AsyncConsumer[Any]], Generic[T]):
 
     def negative_acknowledge(self, message: Message[T] | MessageId) -> None:
         """Not done: deliver it again, after a while."""
-        self._run(lambda made: made.negative_acknowledge(message))
+        self._run(lambda made: self._after_acks(made.negative_acknowledge(message)))
 
     def reconsume_later(
         self, message: Message[T], delay_s: float, *, properties: Mapping[str, str] | None = None
@@ -96,14 +98,12 @@ class Consumer(Face[AsyncConsumer[Any]], Generic[T]):
         self._run(lambda made: made.reconsume_later(message, delay_s, properties=properties))
 
     def redeliver_unacknowledged(self) -> None:
-        self._taken.clear()
         self._run(lambda made: self._after_acks(made.redeliver_unacknowledged()))
 
     # Moving about
 
     def seek(self, to: MessageId | int | datetime, *, inclusive: bool = False) -> None:
         self._run(lambda made: self._after_acks(made.seek(to, inclusive=inclusive)))
-        self._taken.clear()
 
     def last_message_id(self) -> MessageId:
         return self._run(lambda made: made.last_message_id())
@@ -113,7 +113,7 @@ class Consumer(Face[AsyncConsumer[Any]], Generic[T]):
 
     def has_message_available(self) -> bool:
         self.core()
-        return bool(self._taken) or self._run(lambda made: made.has_message_available())
+        return bool(self._crossing.shelf) or self._run(lambda made: made.has_message_available())
 
     def pause(self) -> None:
         where, made = self.core()
@@ -151,7 +151,7 @@ class Consumer(Face[AsyncConsumer[Any]], Generic[T]):
 
     @property
     def queued(self) -> int:
-        return self.core()[1].queued + len(self._taken)
+        return self.core()[1].queued + len(self._crossing.shelf)
 
     @property
     def closed(self) -> bool:
@@ -174,61 +174,103 @@ class Consumer(Face[AsyncConsumer[Any]], Generic[T]):
     ) -> None:
         self.close()
 
-    # On the loop
-
-    async def _fetch(self, made: AsyncConsumer[Any], timeout_s: float | None) -> None:
-        """What is taken is kept here at once: a thread interrupted while it waits loses nothing."""
-        taken = self._taken
-        if made.asked.ack_timeout_s > 0:  # the clock of each message starts when it is handed out
-            taken.append(await made.receive(timeout_s))
-            return
-        found = await made.receive_batch(CLIENT_TAKEN_MESSAGES_MAX, timeout_s=0.0)
-        if not found:
-            taken.append(await made.receive(timeout_s))
-            found = await made.receive_batch(CLIENT_TAKEN_MESSAGES_MAX, timeout_s=0.0)  # the others of its entry
-        taken.extend(found)
-
     async def _after_acks(self, call: Any) -> Any:
-        self._acknowledge_all()
+        self._crossing.gather()
         return await call
 
-    def _acknowledge_all(self) -> None:
-        made = self._object
-        if made is None or made.closed:
+
+class _Crossing(Generic[T]):
+    """What crosses between threads and the loop for one consumer. Messages are put on the shelf when a thread waits for
+    them, or asks; acknowledgements wait in the mailbox for part of the time their group may wait anyway.
+    """
+
+    def __init__(self, where: Portal, made: AsyncConsumer[Any]) -> None:
+        asked = made.asked
+        self._portal = where
+        self._consumer = made
+        # The clock of a message with a deadline starts when it is handed out, and a lane without a queue asks for one
+        # message for each waiting receive: both one by one, by the loop.
+        self._one_by_one = asked.ack_timeout_s > 0 or asked.queue_messages == 0
+        self.shelf: Shelf[Message[T]] = Shelf(where, self._ready)
+        self.acks: Mailbox[Message[T]] = Mailbox(
+            where,
+            self.gather,
+            CLIENT_MAILBOX_MESSAGES_MAX,
+            patience_s=0.0 if self._one_by_one else asked.ack_group_s / 2,
+            hurry_items=asked.ack_group_max,
+        )
+        made.receiver.serve(self)
+
+    def fetch(self, timeout_s: float | None) -> None:
+        """What the loop has is put on the shelf, or its error raised."""
+        if self._one_by_one or not self._portal.call(self._stock):
+            self._portal.run(lambda: self._one(timeout_s))
+
+    # On the loop
+
+    def arrived(self) -> None:
+        if self.shelf.waiting and not self._one_by_one:
+            self._stock()
+            if self._consumer.receiver.ready:
+                self.shelf.wake_all()
+
+    def gather(self) -> None:
+        made = self._consumer
+        if made.closed:
             return
-        take = self._acks.take
+        take = self.acks.take
         while (message := take()) is not None:
             part = message._delivery.source
             made.counters.acks += 1
             if part.ack(message):
                 part.acker.added()
 
+    def put_away(self, source: Any, positions: set[tuple[int, int]] | None) -> None:
+        for message in self.shelf.take_some(len(self.shelf)):
+            delivery = message._delivery
+            if delivery.source is not source or not (
+                positions is None or (delivery.ledger, delivery.entry) in positions
+            ):
+                self.shelf.put([message])
+
+    def _ready(self) -> bool:
+        return self._one_by_one or self._consumer.receiver.ready
+
+    def _stock(self) -> int:
+        if len(self.acks):
+            self.gather()  # on the way: it saves waking the loop for them
+        found = self._consumer.receiver.take_some(CLIENT_TAKEN_MESSAGES_MAX)
+        if found:
+            self.shelf.put(found)
+        return len(found)
+
+    async def _one(self, timeout_s: float | None) -> None:
+        """What is taken is put at once: a thread interrupted while it waits loses nothing."""
+        self.shelf.put([await self._consumer.receive(timeout_s)])
+
 
 class Reader(Face[AsyncReader[Any]], Generic[T]):
     """Made by `Client.create_reader`. `for message in reader` reads and then waits for more."""
 
-    _taken: deque[Message[T]]
+    _shelf: Shelf[Message[T]]
 
     def renewed(self, where: Portal, made: AsyncReader[Any]) -> None:
-        self._taken = deque()
+        self._shelf = Shelf(where, lambda: True)
 
     def receive(self, timeout_s: float | None = None) -> Message[T]:
         """The next message; `NoMessage` if none came in time."""
         self.core()
-        while True:
-            try:
-                return self._taken.popleft()
-            except IndexError:  # also where another thread was faster
-                self._run(lambda made: self._fetch(made, timeout_s))
+        message = self._shelf.take(timeout_s, lambda left_s: self._run(lambda made: self._fetch(made, left_s)))
+        if message is None:
+            raise NoMessage("no message came in time", timeout_s=timeout_s)
+        return message
 
     def receive_batch(
         self, messages_max: int = BATCH_MESSAGES_MAX, *, timeout_s: float = BATCH_WAIT_S
     ) -> list[Message[T]]:
         self.core()
-        if self._taken:
-            count = min(messages_max, len(self._taken))
-            return [self._taken.popleft() for _ in range(count)]
-        return self._run(lambda made: made.receive_batch(messages_max, timeout_s=timeout_s))
+        found = self._shelf.take_some(messages_max)
+        return found or self._run(lambda made: made.receive_batch(messages_max, timeout_s=timeout_s))
 
     def __iter__(self) -> Self:
         return self
@@ -242,11 +284,11 @@ class Reader(Face[AsyncReader[Any]], Generic[T]):
     def has_message_available(self) -> bool:
         """Is there anything behind what was read last?"""
         self.core()
-        return bool(self._taken) or self._run(lambda made: made.has_message_available())
+        return bool(self._shelf) or self._run(lambda made: made.has_message_available())
 
     def seek(self, to: MessageId | int | datetime, *, inclusive: bool = False) -> None:
         self._run(lambda made: made.seek(to, inclusive=inclusive))
-        self._taken.clear()
+        self._shelf.items.clear()
 
     def last_message_ids(self) -> list[MessageId]:
         return self._run(lambda made: made.last_message_ids())
@@ -275,12 +317,11 @@ class Reader(Face[AsyncReader[Any]], Generic[T]):
         self.close()
 
     async def _fetch(self, made: AsyncReader[Any], timeout_s: float | None) -> None:
-        taken = self._taken
         found = await made.receive_batch(CLIENT_TAKEN_MESSAGES_MAX, timeout_s=0.0)
         if not found:
-            taken.append(await made.receive(timeout_s))
+            self._shelf.put([await made.receive(timeout_s)])
             found = await made.receive_batch(CLIENT_TAKEN_MESSAGES_MAX, timeout_s=0.0)
-        taken.extend(found)
+        self._shelf.put(found)
 
 
 class TableView(Face[AsyncTableView[Any]], Mapping[str, T], Generic[T]):

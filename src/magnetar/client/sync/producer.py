@@ -13,7 +13,8 @@ from magnetar.client.producer import MessageOptions
 from magnetar.client.producer import Producer as AsyncProducer
 from magnetar.client.producing import Counters
 from magnetar.client.sync.face import Face
-from magnetar.runtime.portal import Mailbox, Portal
+from magnetar.runtime.mailbox import Mailbox
+from magnetar.runtime.portal import Portal
 from magnetar.wire.ids import MessageId
 
 T = TypeVar("T")
