@@ -16,7 +16,7 @@ from magnetar.metadata import paths
 from magnetar.policy.policies import Policies
 from magnetar.wire.proto import pb
 from tests.unit.broker.several import NAME, Cluster, error_of, run, spawn
-from tests.unit.broker.world import pass_s, settle
+from tests.unit.broker.world import Client, pass_s, settle
 
 _T = pb.BaseCommand
 _L = pb.CommandLookupTopicResponse
@@ -54,6 +54,17 @@ def test_a_broker_that_is_not_the_owner_makes_the_client_look_up_again() -> None
         assert not other.loaded()
         assert (await owner.client().produce()).type == _T.PRODUCER_SUCCESS
         assert owner.loaded()
+
+    run(body)
+
+
+@pytest.mark.parametrize(("version", "told"), [("Pulsar-CPP-v4.2.0", ["CLOSE_CONSUMER", "ERROR"]), ("Java", ["ERROR"])])
+def test_a_client_that_never_repeats_a_refused_subscribe_is_made_to(version: str, told: list[str]) -> None:
+    async def body(cluster: Cluster) -> None:
+        _, other = await cluster.find()
+        client = Client(other.node).connect(client_version=version)
+        await client.subscribe()
+        assert [kind for kind in client.heard.kinds if kind != "CONNECTED"] == told
 
     run(body)
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from magnetar.base.errors import BadFrame, Closed, ConsumerNotFound, MagnetarError, Misuse, NotBuilt, ProducerBusy
+from magnetar.base.errors import (
+    BadFrame,
+    Closed,
+    ConsumerNotFound,
+    MagnetarError,
+    Misuse,
+    NotBuilt,
+    NotReady,
+    ProducerBusy,
+)
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.limits import SUBSCRIBE_TRIES_MAX
 from magnetar.base.names import TopicName, topic_name
@@ -50,6 +59,12 @@ async def _subscribe(connection: Connection, asked: pb.CommandSubscribe) -> byte
         if asked.read_compacted and asked.subType not in (pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Failover):
             raise Misuse("read_compacted needs an Exclusive or Failover subscription")
         topic, consumer = await _attach(connection, name, asked)
+    except NotReady:
+        if connection.client_version.startswith("Pulsar-CPP"):
+            # Told to try later, it would wait for its timeout and never ask again; told that its consumer is closed, it
+            # looks the topic up and subscribes anew (seen with 4.2.0).
+            connection.write(commands.close_consumer(asked.consumer_id))
+        raise
     finally:
         if ours := connection.making_consumers.get(asked.consumer_id) is asyncio.current_task():
             del connection.making_consumers[asked.consumer_id]
