@@ -13,7 +13,7 @@ from magnetar.base.errors import Corrupt
 from magnetar.client.acks import Position, all_bits, bits
 from magnetar.client.chunks import Chunks
 from magnetar.client.message import Decoder, Delivery, Message
-from magnetar.client.opening import BATCH, CHECKSUM, UNCOMPRESSED_SIZE, inflate, open_batch, open_metadata
+from magnetar.client.opening import BATCH, CHECKSUM, DECRYPTION, UNCOMPRESSED_SIZE, inflate, open_batch, open_metadata
 from magnetar.client.receive import Receiver
 from magnetar.client.start import hidden_bits
 from magnetar.observe.log import get
@@ -67,7 +67,7 @@ class Intake:
         try:
             metadata, payload_at = open_metadata(entry)
             if metadata.encryption_keys:
-                self._encrypted(entry, ack_set)
+                self._encrypted(position, entry, ack_set)
                 return
             delivery = Delivery(
                 metadata,
@@ -199,9 +199,13 @@ class Intake:
         self._part.lane.arrived([], 0, counted)
         self._receiver.notify(1)
 
-    def _encrypted(self, entry: bytes, ack_set: list[int] | None) -> None:
-        log.once("encrypted message not shown", topic=self._part.topic, do="use a client that has the key")
-        self._part.counters.discarded += 1
+    def _encrypted(self, position: Position, entry: bytes, ack_set: list[int] | None) -> None:
+        part = self._part
+        discard = part.asked.discard_encrypted
+        log.once("encrypted message not shown", topic=part.topic, discarded=discard, do="use a client that has the key")
+        part.counters.discarded += 1
+        if discard:
+            part.acker.discard(position, DECRYPTION)
         self._skip(entry, ack_set)
 
     def _discard(self, position: Position, error: Corrupt, entry: bytes, ack_set: list[int] | None) -> None:

@@ -61,6 +61,7 @@ class ConsumerOptions(TypedDict, total=False):
     chunked_pending_max: int
     chunked_expire_s: float
     discard_incomplete_chunks: bool
+    discard_encrypted: bool
     discovery_s: float
     paused: bool
 

@@ -114,6 +114,9 @@ class Subscribing:
     chunked_pending_max: int = CHUNKED_PENDING_MAX
     chunked_expire_s: float = CHUNKED_EXPIRE_S
     discard_incomplete_chunks: bool = False
+    # Encrypted messages cannot be read here. They are passed by and stay unacknowledged, for a consumer that has the
+    # key; with this they are acknowledged as what could not be decrypted. Each is counted, and the first is logged.
+    discard_encrypted: bool = False
     discovery_s: float = DISCOVERY_S
     start: MessageId | None = None  # of readers
     start_inclusive: bool = False

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar
 
 import msgspec
+import pydantic
 import pytest
 
 from magnetar.base.errors import Misuse
@@ -42,21 +42,15 @@ class Point(msgspec.Struct):
     y: int | None = None
 
 
-class Model:
-    """As much of a pydantic model as matters here."""
+class Line(pydantic.BaseModel):
+    sku: str
+    count: int = 1
 
-    model_fields: ClassVar = {"id": None}
+
+class Model(pydantic.BaseModel):
     id: int
-
-    def __init__(self, id: int) -> None:
-        self.id = id
-
-    def model_dump_json(self) -> str:
-        return json.dumps({"id": self.id})
-
-    @classmethod
-    def model_validate_json(cls, data: bytes) -> Model:
-        return cls(**json.loads(data))
+    lines: list[Line] = []
+    note: str | None = None
 
 
 def test_bytes_are_bytes_and_the_broker_is_told_nothing():
@@ -88,12 +82,18 @@ def test_values_of_users_classes_come_back(value):
     assert schema.decode(schema.encode(value)) == value
 
 
-def test_pydantic_models_encode_themselves():
+def test_pydantic_models_encode_and_check_themselves():
     schema = Json(Model)
-    assert schema.decode(schema.encode(Model(7))).id == 7
+    value = Model(id=7, lines=[Line(sku="a", count=2), Line(sku="b")], note="ü")
+    assert schema.decode(schema.encode(value)) == value
+    with pytest.raises(pydantic.ValidationError):
+        schema.decode(b'{"id": "seven"}')
     info = schema.info()
     assert info is not None
-    assert json.loads(info.schema_data)["fields"] == [{"name": "id", "type": "long"}]
+    fields = {item["name"]: item["type"] for item in json.loads(info.schema_data)["fields"]}
+    assert (fields["id"], fields["note"]) == ("long", ["null", "string"])
+    assert (fields["lines"]["type"], fields["lines"]["items"]["name"]) == ("array", "Line")
+    assert fields["lines"]["items"]["fields"][0] == {"name": "sku", "type": "string"}
 
 
 def test_a_class_is_told_as_an_avro_record():
