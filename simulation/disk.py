@@ -3,22 +3,26 @@
 Every file has what is durable and a list of changes since its last sync; every directory has its durable names and a
 list of creations, renames and removals since its last sync. `crash()` draws from the seed which of those happened: a
 change may be there, be missing, or be there in some of its 512-byte sectors only (with `flips`, with wrong bits in
-them); names may have changed or not, each for itself. What was synced is there, always. Directories themselves are
-durable once made.
+them); names may have changed or not, each for itself. What was synced is there, always. A directory that was made may
+be gone again, with what is in it, until the directory above it or one of its own files' names was synced.
 
 Faults are set on the object, counted in calls that change something (`calls`):
 
     crash_at=k      the k-th call happens as a change that was not synced, then it and every later call raise Crashed
     fail_sync_at=k  the k-th datasync raises StorageFailed; by chance some of what it should have made durable is, and
                     no later sync will help the rest, though it can still be read: the page cache thinks it is clean
-    full_after=n    files together may not grow past n bytes: StorageFull, with part of the write done
+    fail_syncs=n    so do the next n syncs, of files and of directories, from whenever it is set (FOR_GOOD: all)
+    full_after=n    files together may not grow past n bytes: StorageFull, with part of the write done; None: room again
+    slow=f          every call costs f times as much: `cost_s` is what the calls since it was last asked cost
 
-Nothing here waits or starts a thread; one instance is used by one world.
+`counts` says how often each fault was met, over all lives of the disk. Reads are never short but at the end of a file:
+the contract forbids it. Nothing here waits or starts a thread; one instance is used by one world.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 
 from magnetar.base.errors import Conflict, NotFound, StorageFailed, StorageFull
@@ -26,6 +30,8 @@ from magnetar.runtime.files import Buffer
 
 SECTOR_BYTES = 512  # the unit a disk writes whole
 ENDLESS = 1 << 50
+FOR_GOOD = 1 << 50  # `fail_syncs`: until it is set to 0
+WRITE_S, SYNC_S, BYTE_S = 20e-6, 200e-6, 1e-9  # of an ordinary disk: a call, a sync, a byte written
 
 
 class Crashed(BaseException):
@@ -91,6 +97,7 @@ class ForgetfulFile:
         room = self._files.room(self._inode, offset + len(data))
         self._files.change(self._inode, Change(offset, data if room is None else data[: max(0, room - offset)]))
         if room is not None:
+            self._files.counts["writes cut short for want of room"] += 1
             raise StorageFull(f"cannot write {self.path}: no space left; free space on that file system")
         return len(data)
 
@@ -104,6 +111,7 @@ class ForgetfulFile:
     def allocate(self, size: int, *, written: bool = True) -> None:
         if size > len(self._inode.current):
             if self._files.room(self._inode, size) is not None:
+                self._files.counts["allocations refused for want of room"] += 1
                 raise StorageFull(f"cannot allocate {self.path}: no space left; free space on that file system")
             self._files.change(self._inode, Change(0, b"", size))
 
@@ -134,6 +142,7 @@ class ForgetfulFiles:
         fail_sync_at: int | None = None,
         full_after: int | None = None,
         flips: bool = False,
+        slow: float = 1.0,
     ) -> None:
         self.calls = 0  # that change or sync something: the places where a crash makes a difference
         self.syncs = 0
@@ -141,12 +150,16 @@ class ForgetfulFiles:
         self.fail_sync_at = fail_sync_at
         self.full_after = full_after
         self.flips = flips
+        self.fail_syncs = 0
+        self.slow = slow
         self.crashed = False
+        self.counts: Counter[str] = Counter()
+        self._cost_s = 0.0
         self._seed = seed
         self._names: dict[str, Inode] = {}
         self._durable: dict[str, Inode] = {}
         self._renames: list[Rename] = []
-        self._directories: set[str] = set()
+        self._directories: dict[str, bool] = {}  # whether it would survive a crash
         self._held: dict[str, str] = {}
 
     # What only tests do
@@ -159,12 +172,40 @@ class ForgetfulFiles:
         for rename in self._renames:
             if chance.random() < 0.5:
                 rename.apply(names)
+            else:
+                self.counts["names forgotten"] += 1
         after = ForgetfulFiles(chance.getrandbits(32), flips=self.flips)
-        after._directories = set(self._directories)
-        contents = {inode: _survivors(inode, chance, self.flips) for inode in dict.fromkeys(names.values())}
+        after.counts = self.counts
+        self.counts["crashes"] += 1
+        after._directories = kept = self._kept_directories()
+        names = {path: inode for path, inode in names.items() if _exists(_parent(path), kept, self._directories)}
+        contents = {inode: _survivors(inode, chance, self) for inode in dict.fromkeys(names.values())}
         for path, inode in names.items():
             after._names[path] = after._durable[path] = contents[inode]
         return after
+
+    def _kept_directories(self) -> dict[str, bool]:
+        """One that was never synced is there or not, and then nothing below it is. Those above a durable name are: who
+        synced that name has synced its directory, and file systems write its own name with it."""
+        chance = random.Random(f"{self._seed}:{self.calls}:directories")
+        needed: set[str] = set()
+        for path in self._durable:
+            while path:
+                path = path.rpartition("/")[0]
+                needed.add(path)
+        kept: dict[str, bool] = {}
+        for directory in sorted(self._directories):
+            durable = self._directories[directory] or directory in needed
+            if _exists(_parent(directory), kept, self._directories) and (durable or chance.random() < 0.5):
+                kept[directory] = True
+            else:
+                self.counts["directories forgotten"] += 1
+        return kept
+
+    def cost_s(self) -> float:
+        """What the calls since the last question would have cost on this disk, slowness included."""
+        cost_s, self._cost_s = self._cost_s, 0.0
+        return cost_s
 
     def kill(self) -> None:
         """The process is gone and the machine is not: nothing is forgotten, and its locks are free."""
@@ -202,10 +243,21 @@ class ForgetfulFiles:
 
     def mkdir(self, directory: str) -> None:
         self.alive()
-        self._directories.add(directory)
+        made = directory
+        while made and made not in self._directories:
+            self._directories[made] = False
+            made = made.rpartition("/")[0]
 
     def sync_dir(self, directory: str) -> None:
         self._count()
+        self._cost_s += SYNC_S * self.slow
+        if self.fail_syncs > 0:
+            self.fail_syncs -= 1
+            self.counts["directory syncs failed"] += 1
+            raise StorageFailed(f"cannot sync {directory}: input/output error; check the disk", path=directory)
+        for child in self._directories:
+            if _parent(child) == directory:
+                self._directories[child] = True
         left = []
         for rename in self._renames:
             if directory in (_parent(rename.old), _parent(rename.new)):
@@ -243,13 +295,17 @@ class ForgetfulFiles:
     def change(self, inode: Inode, change: Change) -> None:
         change.apply(inode.current)
         inode.changes.append(change)
+        self._cost_s += (WRITE_S + BYTE_S * len(change.data)) * self.slow
         self._count()
 
     def sync(self, inode: Inode, path: str) -> None:
         self._count()
         self.syncs += 1
-        if self.syncs == self.fail_sync_at:
-            inode.durable = _survivors(inode, random.Random(f"{self._seed}:{self.calls}"), self.flips).durable
+        self._cost_s += SYNC_S * self.slow
+        if self.syncs == self.fail_sync_at or self.fail_syncs > 0:
+            self.fail_syncs = max(0, self.fail_syncs - 1)
+            self.counts["syncs failed"] += 1
+            inode.durable = _survivors(inode, random.Random(f"{self._seed}:{self.calls}"), self).durable
             inode.changes.clear()
             raise StorageFailed(f"cannot sync {path}: input/output error; check the disk", path=path)
         for change in inode.changes:
@@ -263,9 +319,7 @@ class ForgetfulFiles:
         self._count()
 
     def _count(self) -> None:
-        """One call that matters. It comes after a change was noted and before a sync: both then are as good as
-        undone.
-        """
+        """One call that matters: after a change was noted, before a sync; both then are as good as undone."""
         self.alive()
         self.calls += 1
         if self.calls == self.crash_at:
@@ -291,25 +345,43 @@ class ForgetfulFiles:
         )
 
 
-def _survivors(inode: Inode, chance: random.Random, flips: bool) -> Inode:
+def _survivors(inode: Inode, chance: random.Random, files: ForgetfulFiles) -> Inode:
     """What a crash leaves of a file. One draw says how bad this crash was to it, so that clean cases occur too."""
     content = bytearray(inode.durable)
     kept = chance.choice((0.0, 0.5, 0.9, 1.0))
+    counts = files.counts
     for change in inode.changes:
         if change.size >= 0:
             if chance.random() < kept:
                 change.apply(content)
+            else:
+                counts["lengths forgotten"] += 1
             continue
         end = change.offset + len(change.data)
-        for start in range(change.offset - change.offset % SECTOR_BYTES, end, SECTOR_BYTES):
+        starts = range(change.offset - change.offset % SECTOR_BYTES, end, SECTOR_BYTES)
+        there = 0
+        for start in starts:
             if chance.random() >= kept:
                 continue
+            there += 1
             low, high = max(start, change.offset), min(start + SECTOR_BYTES, end)
             data = bytearray(change.data[low - change.offset : high - change.offset])
-            if flips and chance.random() < 0.1:
+            if files.flips and chance.random() < 0.1:
                 data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+                counts["bits flipped"] += 1
             Change(low, bytes(data)).apply(content)
+        if there < len(starts):
+            counts["writes torn" if there else "writes forgotten"] += 1
     return Inode(bytes(content))
+
+
+def _exists(directory: str | None, there: dict[str, bool], known: dict[str, bool]) -> bool:
+    """Whether this directory and all above it are there; those that nobody made are taken for granted."""
+    while directory:
+        if directory in known and directory not in there:
+            return False
+        directory = _parent(directory)
+    return True
 
 
 def _resize(content: bytearray, size: int) -> None:

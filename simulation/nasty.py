@@ -12,10 +12,10 @@ import asyncio
 import contextvars
 import random
 from collections import Counter, deque
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from magnetar.metadata.keys import ROOT
+from magnetar.metadata.listeners import Listeners
 from magnetar.metadata.store import Change, Event
 from simulation.tree import Record, Tree
 
@@ -83,7 +83,8 @@ class Waiting:
 
 
 class Feed:
-    """What one handle sees of the store's changes. `tell` hands events to its listeners."""
+    """What one handle sees of the store's changes. A follower that has told of a change has applied it, so reads are
+    stale only where nobody listens or events are late (`watch_s`)."""
 
     def __init__(
         self,
@@ -91,13 +92,13 @@ class Feed:
         nasty: Nastiness,
         rng: random.Random,
         counts: Counter[str],
-        tell: Callable[[list[Event]], None],
+        listeners: Listeners,
     ) -> None:
         self._tree = tree
         self._nasty = nasty
         self._rng = rng
         self._counts = counts
-        self._tell = tell
+        self._listeners = listeners
         self._follower: Tree | None = None
         self._behind: deque[Step] = deque()
         self._waiting: dict[str, deque[Waiting]] = {}
@@ -158,11 +159,13 @@ class Feed:
 
     def _announce(self, step: Step) -> None:
         if not self._nasty.watch_s and not self._waiting:
-            self._catch_up_to(step.number)
-            self._tell_here(step.events)
+            if any(self._listeners.hears(event.path) for event in step.events):
+                self._catch_up_to(step.number)
+                self._tell_here(step.events)
             return
         for event in step.events:
-            self._queue(event, step.number)
+            if self._listeners.hears(event.path):
+                self._queue(event, step.number)
 
     def _queue(self, event: Event, number: int) -> None:
         """In the order of its path: whichever timer rings first takes the oldest."""
@@ -186,12 +189,12 @@ class Feed:
         if not queue:
             del self._waiting[path]
         self._catch_up_to(first.number)
-        self._tell([first.event])
+        self._listeners.tell([first.event])
 
     def _tell_here(self, events: list[Event]) -> None:
         """In the handle's own context, whoever made the change."""
         if events:
-            self._context.copy().run(self._tell, events)
+            self._context.copy().run(self._listeners.tell, events)
 
     def _catch_up_to(self, number: int) -> None:
         while self._behind and self._behind[0].number <= number:

@@ -133,7 +133,7 @@ class MemoryStore:
         self._runtime = runtime
         self._listeners = Listeners()
         self._closed = False
-        self.feed = Feed(self.content.tree, self.nasty, self.content.rng, self.content.counts, self._listeners.tell)
+        self.feed = Feed(self.content.tree, self.nasty, self.content.rng, self.content.counts, self._listeners)
         self.link = Link(self.content, self.nasty, self.feed, self._listeners)
         self.content.handles.append(self)
 

@@ -25,6 +25,7 @@ from simulation.nasty import Nastiness
 from simulation.store import MemoryStore
 from simulation.tree import Record
 from tests.contract import virtual
+from tests.contract.stores import listen
 from tests.contract.virtual import rest
 
 SEEDS = range(60)
@@ -295,6 +296,7 @@ def test_the_chaos_is_chaotic() -> None:
 
     async def story(stores: list[MemoryStore], rng: random.Random) -> None:
         async def user(store: MemoryStore) -> None:
+            listen(store, "/")
             while chaos_lasts():
                 await rest(rng.uniform(0, 0.3))
                 try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.errors import Conflict, NotFound, StorageFailed, StorageFull
-from simulation.disk import SECTOR_BYTES, Crashed, ForgetfulFiles
+from simulation.disk import FOR_GOOD, SECTOR_BYTES, SYNC_S, Crashed, ForgetfulFiles
 
 SEEDS = range(60)
 
@@ -94,6 +94,110 @@ def test_a_failed_sync_is_not_made_good_by_the_next_one() -> None:
         file.datasync()
         contents.add(files.crash().content("/d/f"))
     assert contents == {b"", b"lost"}
+
+
+@pytest.mark.parametrize("times", [1, 3, FOR_GOOD])
+def test_syncs_fail_as_often_as_asked_from_any_moment_on(times: int) -> None:
+    files = ForgetfulFiles()
+    file = files.open("/d/f", create=True)
+    file.datasync()
+    files.sync_dir("/d")
+    files.fail_syncs = times
+    for number in range(5):
+        if number < times:
+            with pytest.raises(StorageFailed):
+                file.datasync()
+        else:
+            file.datasync()
+    files.fail_syncs = 1
+    with pytest.raises(StorageFailed):
+        files.sync_dir("/d")
+    files.sync_dir("/d")
+    assert files.counts == {"syncs failed": min(times, 5), "directory syncs failed": 1}
+
+
+def test_a_name_whose_directory_could_not_be_synced_is_not_durable() -> None:
+    found = set()
+    for seed in SEEDS:
+        files = ForgetfulFiles(seed)
+        files.open("/d/f", create=True).datasync()
+        files.fail_syncs = 1
+        with pytest.raises(StorageFailed):
+            files.sync_dir("/d")
+        found.add(tuple(files.crash().list("/d")))
+    assert found == {(), ("f",)}
+
+
+def test_a_directory_is_durable_once_it_or_a_name_in_it_was_synced() -> None:
+    found = set()
+    for seed in SEEDS:
+        files = ForgetfulFiles(seed)
+        files.mkdir("/d/synced")
+        files.sync_dir("/d")
+        files.mkdir("/d/used/below")
+        files.open("/d/used/below/f", create=True).datasync()
+        files.sync_dir("/d/used/below")
+        files.mkdir("/d/made/below")
+        files.open("/d/made/below/f", create=True)
+        after = files.crash()
+        assert after.exists("/d/synced")
+        assert after.list("/d/used/below") == ["f"]
+        below, name = after.exists("/d/made/below"), after.exists("/d/made/below/f")
+        assert below or not name
+        assert after.exists("/d/made") or not below
+        found.add((after.exists("/d/made"), below, name))
+    assert found == {(False, False, False), (True, False, False), (True, True, False), (True, True, True)}
+
+
+def test_a_disk_that_was_full_takes_everything_once_there_is_room() -> None:
+    files = ForgetfulFiles(full_after=4)
+    file = files.open("/d/f", create=True)
+    with pytest.raises(StorageFull):
+        file.pwritev([b"abcdef"], 0)
+    with pytest.raises(StorageFull):
+        file.allocate(100)
+    files.full_after = None
+    file.pwritev([b"abcdef"], 0)
+    file.datasync()
+    files.sync_dir("/d")
+    assert files.crash().content("/d/f") == b"abcdef"
+    assert (
+        files.counts["writes cut short for want of room"] == files.counts["allocations refused for want of room"] == 1
+    )
+
+
+def test_a_slow_disk_costs_more_and_is_asked_once() -> None:
+    files = ForgetfulFiles()
+    file = files.open("/d/f", create=True)
+    files.cost_s()
+    file.datasync()
+    assert files.cost_s() == SYNC_S
+    assert files.cost_s() == 0
+    files.slow = 50
+    file.datasync()
+    assert files.cost_s() == 50 * SYNC_S
+
+
+def test_what_a_crash_did_is_counted_over_all_lives() -> None:
+    files = ForgetfulFiles(3, flips=True)
+    for number in range(40):
+        file = files.open(f"/d/{number}", create=True)
+        files.sync_dir("/d")
+        files.open(f"/d/never synced {number}", create=True)
+        files.mkdir("/d/sub/below")
+        file.pwritev([b"x" * 5000], 0)
+        file.allocate(9000)
+        files = files.crash()
+    assert set(files.counts) == {
+        "bits flipped",
+        "crashes",
+        "directories forgotten",
+        "lengths forgotten",
+        "names forgotten",
+        "writes forgotten",
+        "writes torn",
+    }
+    assert files.counts["crashes"] == 40
 
 
 def test_a_full_disk_takes_part_of_a_write() -> None:

@@ -44,6 +44,10 @@ class Listeners:
 
         return unsubscribe
 
+    def hears(self, path: str) -> bool:
+        """Whether anybody would be told of a change there."""
+        return any(prefix in self._by_prefix for prefix in ancestors(path))
+
     def tell(self, events: Iterable[Event]) -> None:
         if not self._by_prefix:
             return
