@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from magnetar.topic.active import Candidate, choose, ordered
+from magnetar.base.hashes import masked, murmur3, utf8
+from magnetar.topic.active import Candidate, Ring, choose, ordered
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "failover-ring.json").read_text())
 NAMES = st.text(min_size=1, max_size=6)
+MANY_NAMES = st.lists(NAMES, min_size=2, max_size=5, unique=True)
+MANY_TOPICS = st.lists(NAMES, max_size=8)
+LEAVERS = st.integers(0, 4)
+Choose = Callable[[Sequence[Candidate], str, int, bool], int | None]
 
 
 def label(case: dict[str, Any]) -> str:
@@ -64,12 +70,33 @@ def test_a_nonpersistent_topic_asked_as_partition_zero_never_uses_the_ring() -> 
     assert {choose(consumers, f"non-persistent://public/default/{i}", 0, False) for i in range(50)} == {4}
 
 
-@given(
-    names=st.lists(NAMES, min_size=2, max_size=5, unique=True),
-    topics=st.lists(NAMES, max_size=8),
-    leave=st.integers(0, 4),
-)
+@given(names=MANY_NAMES, topics=MANY_TOPICS, leave=LEAVERS)
 def test_on_the_ring_a_leaver_moves_only_topics_it_had(names: list[str], topics: list[str], leave: int) -> None:
+    check_that_only_its_own_move(choose, names, topics, leave)
+
+
+def by_modulo(consumers: Sequence[Candidate], topic: str, partition: int, consistent: bool) -> int | None:
+    """No ring: a leaver moves nearly everything."""
+    return masked(murmur3(utf8(topic))) % len(consumers)
+
+
+def by_place(consumers: Sequence[Candidate], topic: str, partition: int, consistent: bool) -> int | None:
+    """A ring of places in the list instead of names: a leaver moves what those behind it had."""
+    return Ring([str(index) for index in range(len(consumers))]).owner(topic)
+
+
+@pytest.mark.parametrize("wrong", [by_modulo, by_place])
+def test_the_property_of_the_ring_catches_a_choice_that_moves_others_topics(wrong: Choose) -> None:
+    @settings(database=None, derandomize=True, phases=[Phase.generate])
+    @given(names=MANY_NAMES, topics=MANY_TOPICS, leave=LEAVERS)
+    def check(names: list[str], topics: list[str], leave: int) -> None:
+        check_that_only_its_own_move(wrong, names, topics, leave)
+
+    with pytest.raises(AssertionError, match="moved although"):
+        check()
+
+
+def check_that_only_its_own_move(choose: Choose, names: list[str], topics: list[str], leave: int) -> None:
     consumers = [Candidate(name, 0, i) for i, name in enumerate(names)]
     leaver = consumers[leave % len(consumers)]
     rest = [c for c in consumers if c is not leaver]
@@ -78,7 +105,8 @@ def test_on_the_ring_a_leaver_moves_only_topics_it_had(names: list[str], topics:
         assert active is not None
         after = choose(rest, topic, -1, False)
         assert after is not None
-        assert consumers[active] is leaver or rest[after] is consumers[active]
+        if consumers[active] is not leaver:
+            assert rest[after] is consumers[active], f"{topic!r} moved although {leaver.name!r} did not have it"
 
 
 @given(

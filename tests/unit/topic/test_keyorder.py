@@ -4,10 +4,12 @@ nacks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from magnetar.base.errors import InvalidTransition
 from magnetar.base.ids import Position
@@ -26,9 +28,11 @@ class NoKeyAtTwoConsumers(RuleBasedStateMachine):
     where each is.
     """
 
+    guard: type[KeyOrder[int]] = KeyOrder
+
     def __init__(self) -> None:
         super().__init__()
-        self.order = KeyOrder[int]()
+        self.order = self.guard()
         self.selector = AutoSplit[int](slots=SLOTS)
         self.consumers: list[int] = []
         self.joined = 0
@@ -180,6 +184,45 @@ class NoKeyAtTwoConsumers(RuleBasedStateMachine):
 
 NoKeyAtTwoConsumers.TestCase.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
 TestNoKeyAtTwoConsumers = NoKeyAtTwoConsumers.TestCase
+
+
+class GivesToAnybody(KeyOrder[int]):
+    def may_send(self, slot: int, consumer: int, position: Position) -> bool:
+        return True
+
+
+class LetsOvertake(KeyOrder[int]):
+    def may_send(self, slot: int, consumer: int, position: Position) -> bool:
+        return self._holders.get(slot, consumer) == consumer
+
+
+class KeepsLeavers(KeyOrder[int]):
+    def consumer_left(self, consumer: int) -> list[Position]:
+        return sorted(self._held.get(consumer, {}))
+
+
+class TakesFromHolders(KeyOrder[int]):
+    def take(self, select: Callable[[int], int | None], n: int, ready: Callable[[int], bool]) -> list[Position]:
+        holders, self._holders = self._holders, {}
+        try:
+            return super().take(select, n, ready)
+        finally:
+            self._holders = holders
+
+
+@pytest.mark.parametrize("hole", [GivesToAnybody, LetsOvertake, KeepsLeavers, TakesFromHolders])
+def test_the_machine_catches_a_guard_with_a_hole(hole: type[KeyOrder[int]]) -> None:
+    holed = type("Holed", (NoKeyAtTwoConsumers,), {"guard": hole})
+    quick = settings(
+        max_examples=300,
+        stateful_step_count=60,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+    )
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        run_state_machine_as_test(holed, settings=quick)
 
 
 def test_a_newer_entry_does_not_overtake_an_older_one_that_waits() -> None:
