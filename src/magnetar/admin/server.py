@@ -32,6 +32,7 @@ from magnetar.base.limits import (
     HTTP_BODY_S,
     HTTP_DISCARD_BYTES_MAX,
     HTTP_GZIP_BYTES_MIN,
+    HTTP_IDLE_S,
     HTTP_REQUESTS_MAX,
     HTTP_STOP_S,
 )
@@ -63,6 +64,7 @@ class WebServer:
             server_header=False,
             date_header=False,
             limit_concurrency=HTTP_REQUESTS_MAX,
+            timeout_keep_alive=HTTP_IDLE_S,
         )
 
     async def start(self, host: str, port: int) -> int:

@@ -131,6 +131,7 @@ CREATIONS_AT_ONCE_MAX = 500  # partition records written together: enough to sha
 HTTP_BODY_BYTES_MAX = 1024 * 1024  # policies and schemas are the largest bodies, and a metadata record is smaller
 HTTP_BODY_S = 30.0  # a body that trickles in holds memory and a place
 HTTP_HEAD_S = 10.0  # a request line and headers that trickle in hold a connection; people's clients send them at once
+HTTP_IDLE_S = 30  # a connection between two requests: longer than clients keep theirs, so that it is they who let go
 HTTP_UNREAD_S = 60.0  # a peer that reads nothing of its answer for this long is gone or holds memory on purpose
 HTTP_DISCARD_BYTES_MAX = 16 * 1024 * 1024  # of a body that is refused: read and dropped, so that its sender hears why
 HTTP_PATH_CHARS_MAX = 16 * 1024  # a topic's name of the largest size, every character of it escaped
