@@ -16,7 +16,7 @@ PYTEST := $(PY) -m pytest
 # The first need processors and nothing else. The others start brokers of their own and mostly wait for them, so three at
 # a time keep two cores busy; the longest come first.
 PARALLEL := tests/tidy tests/unit tests/contract
-WITH_BROKERS := tests/sim tests/fuzz tests/process tests/compat tests/client tests/cli tests/testing tests/examples
+WITH_BROKERS := tests/model tests/sim tests/fuzz tests/process tests/compat tests/client tests/cli tests/testing tests/examples
 FUZZ := tests/fuzz
 CODE := src tests simulation benchmarks examples
 

@@ -1,0 +1,72 @@
+"""What the owner of a segment lets happen to it, judged from the record as it is now.
+
+The owner reads the record fresh (H-E9), asks here before it makes anything, and asks again after it made a topic: what
+was listed before and is not any more is removed again, so that listing and making need not be atomic. `Refused` errors
+say no for good; `Fenced` says that a higher term was seen.
+"""
+
+from __future__ import annotations
+
+from magnetar.base.errors import Fenced, InvalidRange, NotReady, Sealed, SubscriptionNotFound, TopicNotFound
+from magnetar.base.ids import SegmentId, Term
+from magnetar.layout.routing import Routing, segment_hash
+from magnetar.scalable.record import Record
+from magnetar.scalable.subscription import Standing, Subscription
+
+
+def check_creation(record: Record | None, segment: SegmentId, incarnation: int) -> None:
+    """A segment topic is made only while the record lists it: as ACTIVE, or as a child of an intent that stands. An
+    orphan cannot come into being (H-A1, H-H3), nor one of an earlier life (H-C1)."""
+    live = _live(record, incarnation)
+    intent = live.intent
+    planned = intent is not None and not intent.abandoned and any(one.id == segment for one in intent.children)
+    if not planned and not (segment in live.layout and live.layout.segment(segment).is_active):
+        raise TopicNotFound("the topic does not list this segment as active", segment=segment)
+
+
+def check_provision(record: Record | None, op: str, segment: SegmentId, *, incarnation: int, subs_gen: int) -> bool:
+    """Cursors are made equal to a list only for a child of the plan that stands, and only to the list of now: a late
+    call with an older one would take away what was placed meanwhile (H-D1). False: the record has moved on."""
+    if record is None or record.incarnation != incarnation or not record.is_live or record.intent is None:
+        return False
+    listed = any(child.id == segment for child in record.intent.children)
+    return listed and record.intent.op == op and not record.intent.abandoned and record.subs_gen == subs_gen
+
+
+def check_producer(record: Record | None, segment: SegmentId, incarnation: int) -> None:
+    """Children admit producers only when the record says ACTIVE: by then they have every cursor (H-D1)."""
+    live = _live(record, incarnation)
+    intent = live.intent
+    if segment not in live.layout:
+        if intent is not None and any(one.id == segment for one in intent.children):
+            raise NotReady("the segment is being made", segment=segment)
+        raise TopicNotFound("the topic does not list this segment", segment=segment)
+    if not live.layout.segment(segment).is_active:
+        raise Sealed("the segment is sealed", segment=segment)
+
+
+def check_cursor(subscription: Subscription | None, life: int) -> None:
+    """No durable cursor without the topic's own record of the subscription (H-D3), of this life (H-D9)."""
+    if subscription is None or subscription.standing is not Standing.LIVE or subscription.life != life:
+        raise SubscriptionNotFound("the topic has no such subscription: create it on the topic, not on a segment")
+
+
+def check_term(seen: Term, term: Term) -> None:
+    """Owners remember the highest term that spoke to them; a lower one is a zombie (H-B3)."""
+    if term < seen:
+        raise Fenced(f"term {term} is over: term {seen} was seen", wire_code=6)
+
+
+def check_key(record: Record, segment: SegmentId, key: str | bytes) -> None:
+    """A key that a client routed by another hash would lose its order silently (H-E10)."""
+    hash = segment_hash(key, record.routing or Routing.HIGH16)
+    if hash not in record.layout.segment(segment).range:
+        raise InvalidRange("the key does not belong to this segment", segment=segment, hash=f"{hash:04x}")
+
+
+def _live(record: Record | None, incarnation: int) -> Record:
+    if record is None or not record.is_live:
+        raise TopicNotFound("the scalable topic does not exist or is being deleted")
+    if record.incarnation != incarnation:
+        raise TopicNotFound("the call is meant for an earlier life of the topic")
+    return record

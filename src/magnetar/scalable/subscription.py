@@ -1,0 +1,164 @@
+"""The durable record of one subscription of a scalable topic, a node of its own: it stands whether or not anybody
+consumes.
+
+Its life (the generation of subscriptions at its birth) tells it from an earlier one of the same name (H-D9). What the
+controller must know after a failover is in it: type (H-D6), latched segments (H-F3), sessions and plan (H-F11). Changed
+by compare-and-set only; a newer version is refused, unknown fields survive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from magnetar.base.errors import Corrupt
+from magnetar.base.ids import SegmentId
+
+VERSION = 1
+
+
+class Type(StrEnum):
+    STREAM = "STREAM"
+    QUEUE = "QUEUE"
+    CHECKPOINT = "CHECKPOINT"  # keeps its own positions: no cursors (H-D8)
+
+
+class Start(StrEnum):
+    EARLIEST = "EARLIEST"  # every segment that is still listed
+    LATEST = "LATEST"  # sealed ones are done, active ones from their end; children from the start (H-D4)
+
+
+class Standing(StrEnum):
+    LIVE = "LIVE"
+    DELETING = "DELETING"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A stream consumer by name. The generation tells its connections apart (H-F7, H-F9)."""
+
+    name: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Who has a segment, and who is to have it. They differ while it is being revoked: granted only after (R5)."""
+
+    segment: SegmentId
+    holder: str  # "": nobody has it
+    target: str  # "": nobody is there to take it
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Who had a segment last: it gets it back if it returns in time."""
+
+    segment: SegmentId
+    name: str
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    generation: int = 0
+    holds: tuple[Hold, ...] = ()  # by segment
+    left: tuple[Left, ...] = ()  # by segment
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    name: str
+    type: Type
+    life: int
+    incarnation: int
+    start: Start = Start.EARLIEST
+    standing: Standing = Standing.LIVE
+    ready: bool = False  # all cursors are placed: it was acknowledged
+    seeks: int = 0  # raised by each seek: a drained answer of before means nothing after
+    latched: tuple[SegmentId, ...] = ()  # durably drained, by id
+    members: tuple[Member, ...] = ()  # by name
+    plan: Plan = Plan()
+    unknown: str = field(default="", repr=False)
+
+    @property
+    def has_cursors(self) -> bool:
+        return self.type is not Type.CHECKPOINT
+
+    def deleting(self) -> Subscription:
+        return replace(self, standing=Standing.DELETING)
+
+
+class _Form(msgspec.Struct, omit_defaults=True):
+    v: int
+    type: Type
+    life: int
+    incarnation: int
+    start: Start = Start.EARLIEST
+    standing: Standing = Standing.LIVE
+    ready: bool = False
+    seeks: int = 0
+    latched: list[int] = []
+    members: dict[str, int] = {}
+    generation: int = 0
+    holds: dict[str, tuple[str, str]] = {}
+    left: dict[str, tuple[str, int]] = {}
+
+
+def encode(subscription: Subscription) -> bytes:
+    plan = subscription.plan
+    known: dict[str, Any] = msgspec.to_builtins(
+        _Form(
+            v=VERSION,
+            type=subscription.type,
+            life=subscription.life,
+            incarnation=subscription.incarnation,
+            start=subscription.start,
+            standing=subscription.standing,
+            ready=subscription.ready,
+            seeks=subscription.seeks,
+            latched=list(subscription.latched),
+            members={member.name: member.generation for member in subscription.members},
+            generation=plan.generation,
+            holds={str(hold.segment): (hold.holder, hold.target) for hold in plan.holds},
+            left={str(left.segment): (left.name, left.until_ms) for left in plan.left},
+        )
+    )
+    unknown = msgspec.json.decode(subscription.unknown) if subscription.unknown else {}
+    return msgspec.json.encode({**unknown, **known})
+
+
+def decode(name: str, data: bytes) -> Subscription:
+    try:
+        raw = msgspec.json.decode(data)
+        if not isinstance(raw, dict) or not isinstance(raw.get("v"), int):
+            raise Corrupt("not the record of a subscription: it has no version", subscription=name)
+        if raw["v"] > VERSION:
+            raise Corrupt("the subscription was written by a newer version: upgrade this broker", subscription=name)
+        form = msgspec.json.decode(data, type=_Form)
+        holds = [Hold(SegmentId(int(id)), *who) for id, who in form.holds.items()]
+        left = [Left(SegmentId(int(id)), *who) for id, who in form.left.items()]
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise Corrupt("not the record of a subscription", subscription=name, why=str(error)) from error
+    rest = {key: value for key, value in raw.items() if key not in _Form.__struct_fields__}
+    return Subscription(
+        name=name,
+        type=form.type,
+        life=form.life,
+        incarnation=form.incarnation,
+        start=form.start,
+        standing=form.standing,
+        ready=form.ready,
+        seeks=form.seeks,
+        latched=tuple(SegmentId(id) for id in sorted(form.latched)),
+        members=tuple(Member(*member) for member in sorted(form.members.items())),
+        plan=Plan(
+            form.generation,
+            tuple(sorted(holds, key=lambda hold: hold.segment)),
+            tuple(sorted(left, key=lambda one: one.segment)),
+        ),
+        unknown=msgspec.json.encode(rest, order="deterministic").decode() if rest else "",
+    )

@@ -1,0 +1,270 @@
+"""Make and remove a subscription of a scalable topic: needs no leader, may be repeated by anyone.
+
+Making: the subscription's own record first, then the generation in the topic's record, then cursors on every segment
+that record and intent list, then `ready`; only then is anybody told (H-D1). A reshape under way sees the raised
+generation at its commit and provisions again, so a child that this operation missed gets its cursor all the same.
+Removing: mark, raise, remove cursors, remove the record. Takes events, returns effects; talks to nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from magnetar.base.errors import Busy, Conflict, MagnetarError, TopicNotFound
+from magnetar.base.ids import SegmentId
+from magnetar.layout.layout import Child
+from magnetar.scalable.calls import (
+    ABSENT,
+    Answer,
+    CallLost,
+    CallRefused,
+    CursorPlaced,
+    CursorRemoved,
+    Effect,
+    Event,
+    Place,
+    PlaceCursor,
+    ReadRecord,
+    ReadSubscription,
+    RecordOvertaken,
+    RecordRead,
+    RecordWritten,
+    Refusal,
+    RemoveCursor,
+    RemoveSubscription,
+    SubscriptionOvertaken,
+    SubscriptionRead,
+    SubscriptionRemoved,
+    SubscriptionWritten,
+    WriteRecord,
+    WriteSubscription,
+)
+from magnetar.scalable.record import Record
+from magnetar.scalable.subscription import Standing, Start, Subscription, Type
+
+Step = tuple["Work", tuple[Effect, ...]]
+
+
+class Phase(Enum):
+    LOOK = "topic and subscription are being read"
+    WRITE = "the subscription's record is being written: made, or marked for removal"
+    RAISE = "the topic's record is told that the list has changed"
+    CURSORS = "cursors are being placed, or removed"
+    FINISH = "the subscription's record is being made ready, or removed"
+    DONE = "done"
+    REFUSED = "not done, and why is told"
+
+
+FINAL = frozenset({Phase.DONE, Phase.REFUSED})
+
+
+class Verb(Enum):
+    CREATE = "create"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Where one creation or removal stands."""
+
+    op: str
+    verb: Verb
+    name: str
+    type: Type = Type.STREAM
+    start: Start = Start.EARLIEST
+    phase: Phase = Phase.LOOK
+    record: Record | None = None
+    subscription: Subscription | None = None
+    version: int = ABSENT  # of the subscription's record
+    cursors: frozenset[SegmentId] = frozenset()  # seen to
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    do: Callable[[Work, Any], Step]
+    then: tuple[Phase, ...]
+
+
+def create(op: str, name: str, *, type: Type = Type.STREAM, start: Start = Start.EARLIEST) -> Step:
+    return Work(op, Verb.CREATE, name, type, start), (ReadRecord(op),)
+
+
+def delete(op: str, name: str) -> Step:
+    return Work(op, Verb.DELETE, name), (ReadRecord(op),)
+
+
+def step(state: Work, event: Event) -> Step:
+    row = TABLE.get((state.phase, type(event)))
+    if row is None or getattr(event, "op", None) != state.op:
+        return state, ()
+    after, effects = row.do(state, event)
+    assert after.phase in row.then, (state.phase, event, after.phase)
+    return after, effects
+
+
+def _topic_read(state: Work, event: RecordRead) -> Step:
+    """The topic must be there; then the subscription is looked at"""
+    if event.record is None or not event.record.is_live:
+        return _refuse(state, TopicNotFound, "there is no such topic")
+    return replace(state, record=event.record), (ReadSubscription(state.op, state.name),)
+
+
+def _subscription_read(state: Work, event: SubscriptionRead) -> Step:
+    """Made and ready, or not there to be removed: done. Of another type: refused (H-D6). Else the record is written"""
+    record = state.record
+    assert record is not None
+    found = event.subscription
+    if found is not None and found.incarnation != record.incarnation:
+        found = None  # left over from an earlier life of the topic: overwritten
+    state = replace(state, version=event.version)
+    if state.verb is Verb.DELETE:
+        return _done(state) if found is None else _write(state, found.deleting())
+    if found is None:
+        return _write(
+            state,
+            Subscription(state.name, state.type, record.subs_gen, record.incarnation, start=state.start),
+        )
+    if found.standing is Standing.DELETING:
+        return _refuse(state, Busy, "the subscription is being removed: ask again")
+    if found.type is not state.type:
+        return _refuse(state, Conflict, f"the subscription is of type {found.type}")
+    state = replace(state, subscription=found)
+    if found.ready:
+        return _done(state)
+    return _raise(state)  # somebody began and did not finish
+
+
+def _write(state: Work, subscription: Subscription) -> Step:
+    return (
+        replace(state, phase=Phase.WRITE, subscription=subscription),
+        (WriteSubscription(state.op, state.version, subscription),),
+    )
+
+
+def _written(state: Work, event: SubscriptionWritten) -> Step:
+    """Only now the generation is raised: a reshape that lists before this cannot commit after"""
+    return _raise(replace(state, version=event.version))
+
+
+def _raise(state: Work) -> Step:
+    return replace(state, phase=Phase.RAISE, cursors=frozenset()), (ReadRecord(state.op),)
+
+
+def _raise_read(state: Work, event: RecordRead) -> Step:
+    """Written over what was read. What was written for a topic that is gone counts for nothing in its next life"""
+    assert state.record is not None
+    record = event.record
+    if record is None or not record.is_live or record.incarnation != state.record.incarnation:
+        return _refuse(state, TopicNotFound, "the topic was deleted meanwhile")
+    raised = record.resubscribed()
+    return replace(state, record=raised), (WriteRecord(state.op, event.version, raised),)
+
+
+def _raised(state: Work, _: RecordWritten) -> Step:
+    """Cursors on every segment that record and intent list"""
+    assert state.record is not None
+    assert state.subscription is not None
+    calls = tuple(_cursor(state, one) for one in state.record.everything())
+    if not state.subscription.has_cursors or not calls:
+        return _finish(state)
+    return replace(state, phase=Phase.CURSORS), calls
+
+
+def _cursor(state: Work, segment: Child) -> PlaceCursor | RemoveCursor:
+    assert state.record is not None
+    assert state.subscription is not None
+    one = state.subscription
+    if state.verb is Verb.DELETE:
+        return RemoveCursor(state.op, state.record.incarnation, segment, one.name, one.life)
+    latest = one.start is Start.LATEST and segment.id in state.record.layout
+    place = Place.END if latest else Place.BEGIN
+    return PlaceCursor(state.op, state.record.incarnation, segment, one.name, one.life, place)
+
+
+def _cursor_done(state: Work, event: CursorPlaced | CursorRemoved) -> Step:
+    """With the last one: finish"""
+    return _seen_to(state, event.segment)
+
+
+def _cursor_refused(state: Work, event: CallRefused) -> Step:
+    """A child that is not made yet gets its cursors from the reshape, which must list again; a segment that is gone
+    needs none"""
+    assert isinstance(event.call, PlaceCursor | RemoveCursor)
+    return _seen_to(state, event.call.segment.id)
+
+
+def _seen_to(state: Work, segment: SegmentId) -> Step:
+    assert state.record is not None
+    listed = {one.id for one in state.record.everything()}
+    state = replace(state, cursors=state.cursors | {segment})
+    if state.cursors < listed:
+        return state, ()
+    return _finish(state)
+
+
+def _finish(state: Work) -> Step:
+    record, subscription = state.record, state.subscription
+    assert record is not None
+    assert subscription is not None
+    state = replace(state, phase=Phase.FINISH)
+    if state.verb is Verb.DELETE:
+        return state, (RemoveSubscription(state.op, state.version, state.name),)
+    ready = replace(subscription, ready=True)
+    if ready.start is Start.LATEST:
+        sealed = tuple(one.id for one in record.layout.segments if not one.is_active)
+        ready = replace(ready, latched=sealed)
+    return replace(state, subscription=ready), (WriteSubscription(state.op, state.version, ready),)
+
+
+def _finished(state: Work, _: SubscriptionWritten | SubscriptionRemoved) -> Step:
+    """Told"""
+    return _done(state)
+
+
+def _look_again(state: Work, _: Event) -> Step:
+    """Somebody else wrote, or nobody knows: from the start; every step may be repeated"""
+    return Work(state.op, state.verb, state.name, state.type, state.start), (ReadRecord(state.op),)
+
+
+def _raise_again(state: Work, _: Event) -> Step:
+    """Raising twice does no harm"""
+    return state, (ReadRecord(state.op),)
+
+
+def _repeat(state: Work, event: CallLost) -> Step:
+    """Repeated"""
+    return state, (event.call,)
+
+
+def _done(state: Work) -> Step:
+    return replace(state, phase=Phase.DONE), (Answer(state.op),)
+
+
+def _refuse(state: Work, kind: type[MagnetarError], what: str) -> Step:
+    return replace(state, phase=Phase.REFUSED), (Answer(state.op, Refusal(kind, what)),)
+
+
+P = Phase
+TABLE: dict[tuple[Phase, type[Event]], Row] = {
+    (P.LOOK, RecordRead): Row(_topic_read, (P.LOOK, P.REFUSED)),
+    (P.LOOK, SubscriptionRead): Row(_subscription_read, (P.WRITE, P.RAISE, P.DONE, P.REFUSED)),
+    (P.LOOK, CallLost): Row(_repeat, (P.LOOK,)),
+    (P.WRITE, SubscriptionWritten): Row(_written, (P.RAISE,)),
+    (P.WRITE, SubscriptionOvertaken): Row(_look_again, (P.LOOK,)),
+    (P.WRITE, CallLost): Row(_look_again, (P.LOOK,)),
+    (P.RAISE, RecordRead): Row(_raise_read, (P.RAISE, P.REFUSED)),
+    (P.RAISE, RecordWritten): Row(_raised, (P.CURSORS, P.FINISH)),
+    (P.RAISE, RecordOvertaken): Row(_raise_again, (P.RAISE,)),
+    (P.RAISE, CallLost): Row(_raise_again, (P.RAISE,)),
+    (P.CURSORS, CursorPlaced): Row(_cursor_done, (P.CURSORS, P.FINISH)),
+    (P.CURSORS, CursorRemoved): Row(_cursor_done, (P.CURSORS, P.FINISH)),
+    (P.CURSORS, CallRefused): Row(_cursor_refused, (P.CURSORS, P.FINISH)),
+    (P.CURSORS, CallLost): Row(_repeat, (P.CURSORS,)),
+    (P.FINISH, SubscriptionWritten): Row(_finished, (P.DONE,)),
+    (P.FINISH, SubscriptionRemoved): Row(_finished, (P.DONE,)),
+    (P.FINISH, SubscriptionOvertaken): Row(_look_again, (P.LOOK,)),
+    (P.FINISH, CallLost): Row(_look_again, (P.LOOK,)),
+}

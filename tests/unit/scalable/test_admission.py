@@ -1,0 +1,86 @@
+"""An owner makes nothing that the record does not list now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from magnetar.base.errors import Fenced, InvalidRange, NotReady, Sealed, SubscriptionNotFound, TopicNotFound
+from magnetar.base.ids import SegmentId, Term
+from magnetar.layout.routing import Routing
+from magnetar.scalable import admission
+from magnetar.scalable.subscription import Subscription, Type
+from tests.unit.scalable.test_subscriptions import splitting
+
+RECORD = splitting()  # 0 sealed, 1 and 2 active, 3 and 4 planned
+LIFE = RECORD.incarnation
+
+
+@pytest.mark.parametrize("id", [1, 2, 3, 4])
+def test_what_is_active_or_planned_may_be_made(id):
+    admission.check_creation(RECORD, SegmentId(id), LIFE)
+
+
+@pytest.mark.parametrize(
+    ("record", "id", "life"),
+    [
+        (RECORD, 0, LIFE),
+        (RECORD, 9, LIFE),
+        (RECORD, 1, LIFE - 1),
+        (RECORD.abandoned("why"), 3, LIFE),
+        (RECORD.deleting(), 1, LIFE),
+        (RECORD.deleting().buried(), 1, LIFE),
+        (None, 1, LIFE),
+    ],
+)
+def test_what_is_sealed_unknown_abandoned_or_of_another_life_is_not_made_h_e9_h_h3_h_c1(record, id, life):
+    with pytest.raises(TopicNotFound):
+        admission.check_creation(record, SegmentId(id), life)
+
+
+@pytest.mark.parametrize(("id", "error"), [(0, Sealed), (3, NotReady), (9, TopicNotFound)])
+def test_only_active_segments_admit_producers_h_d1(id, error):
+    admission.check_producer(RECORD, SegmentId(1), LIFE)
+    with pytest.raises(error):
+        admission.check_producer(RECORD, SegmentId(id), LIFE)
+
+
+@pytest.mark.parametrize(
+    ("record", "op", "id", "gen"),
+    [
+        (RECORD, "split", 3, 6),
+        (RECORD, "other", 3, 7),
+        (RECORD, "split", 1, 7),
+        (RECORD.abandoned("why"), "split", 3, 7),
+        (RECORD.deleting(), "split", 3, 7),
+        (replace(RECORD, intent=None), "split", 3, 7),
+        (replace(RECORD, incarnation=99), "split", 3, 7),
+        (None, "split", 3, 7),
+    ],
+)
+def test_cursors_are_made_equal_only_to_the_list_of_now_and_only_while_the_plan_stands(record, op, id, gen):
+    assert admission.check_provision(RECORD, "split", SegmentId(3), incarnation=LIFE, subs_gen=7)
+    assert not admission.check_provision(record, op, SegmentId(id), incarnation=LIFE, subs_gen=gen)
+
+
+def test_no_cursor_without_the_record_of_the_subscription_h_d3_h_d9():
+    one = Subscription("s", Type.QUEUE, life=4, incarnation=LIFE)
+    admission.check_cursor(one, 4)
+    for found, life in [(None, 4), (one, 3), (one.deleting(), 4)]:
+        with pytest.raises(SubscriptionNotFound):
+            admission.check_cursor(found, life)
+
+
+def test_a_lower_term_than_one_seen_is_fenced_h_b3():
+    admission.check_term(Term(2), Term(2))
+    with pytest.raises(Fenced):
+        admission.check_term(Term(2), Term(1))
+
+
+def test_a_key_of_another_segment_is_refused_h_e10():
+    record = replace(RECORD, routing=Routing.HIGH16)
+    admission.check_key(record, SegmentId(1), "hello")  # 248b
+    with pytest.raises(InvalidRange):
+        admission.check_key(record, SegmentId(2), "hello")
+    admission.check_key(replace(record, routing=Routing.LOW16), SegmentId(2), "hello")  # fa47
