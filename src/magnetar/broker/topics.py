@@ -229,9 +229,11 @@ class Topics:
             )
         return found
 
-    def watch(self, namespace: NamespaceName, heard: Callable[[bool, str], None]) -> Callable[[], None]:
-        """Persistent topics coming (True) and going, by name."""
-        return self._node.catalogue.watch(namespace, heard)
+    def watch(
+        self, namespace: NamespaceName, heard: Callable[[bool, str], None], missed: Callable[[], None] | None = None
+    ) -> Callable[[], None]:
+        """Persistent topics coming (True) and going, by name. `missed`: some may have been missed, list again."""
+        return self._node.catalogue.watch(namespace, heard, missed)
 
     async def configure(self, namespace: NamespaceName | None = None) -> None:
         """Settings or a namespace's policies changed: every loaded topic they apply to takes them over."""
