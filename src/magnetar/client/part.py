@@ -184,10 +184,13 @@ class Part:
             return False
         delivery = message._delivery
         position = (delivery.ledger, delivery.entry)
+        if delivery.size:
+            more = self.acks.individual(position, message.batch_index, delivery.size, delivery.unacked)
+            if self.redelivery.busy and self.acks.duplicate(position):  # the last of its batch: nothing of it is left
+                self.redelivery.acked(position)
+            return more
         if self.redelivery.busy:
             self.redelivery.acked(position)
-        if delivery.size:
-            return self.acks.individual(position, message.batch_index, delivery.size, delivery.unacked)
         for chunk in delivery.chunks or (position,):
             self.acks.whole(chunk)
         return True
@@ -206,7 +209,8 @@ class Part:
             self.acks.whole(position)
             for chunk in self.redelivery.chunks_of(position):
                 self.acks.whole(chunk)
-        self.redelivery.acked(position)
+        if self.acks.duplicate(position):
+            self.redelivery.acked(position)
 
     def ack_until(self, ledger: int, entry: int, index: int, size: int, unacked: int) -> None:
         if not self.asked.type.single:

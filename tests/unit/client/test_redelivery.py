@@ -64,6 +64,30 @@ def test_where_one_gets_everything_everything_is_asked_for():
     run(body)
 
 
+@pytest.mark.parametrize("by_id", [False, True])
+def test_an_acknowledgement_of_another_message_of_the_batch_does_not_stop_it(by_id):
+    async def body(world: World):
+        consumer = await world.consumer(type=SHARED, nack=NackBackoff(0.05, 0.05))
+        world.broker.push(0, batch(b"a", b"b"))
+        first, second = await consumer.receive(5), await consumer.receive(5)
+        await consumer.negative_acknowledge(first)
+        await consumer.acknowledge(second.id if by_id else second)
+        assert positions(await world.broker.until_said(REDELIVER)) == [(1, 0)]
+
+    run(body)
+
+
+def test_an_acknowledgement_of_another_message_of_the_batch_does_not_stop_the_timeout():
+    async def body(world: World):
+        consumer = await world.consumer(type=SHARED, ack_timeout_s=1)
+        world.broker.push(0, batch(b"a", b"b"))
+        await consumer.receive(5)
+        await consumer.acknowledge(await consumer.receive(5))
+        assert positions(await world.broker.until_said(REDELIVER)) == [(1, 0)]
+
+    run(body)
+
+
 def test_an_acknowledgement_after_all_stops_it():
     async def body(world: World):
         consumer = await world.consumer(type=SHARED, nack=NackBackoff(0.05, 0.05))
