@@ -38,7 +38,9 @@ class Visits:
         self.trimmed = 0  # ledgers dropped from topics that were not loaded
 
     async def round(self) -> None:
-        """A part of a walk; nothing while the next one is not due."""
+        """A part of a walk; nothing while the next one is not due, or while the metadata store is away."""
+        if not self._node.ownership.steady:
+            return
         now = self._node.runtime.monotonic()
         if self._walk is None:
             if now < self._next_at:

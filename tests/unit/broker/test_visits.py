@@ -6,6 +6,7 @@ from magnetar.base.ids import Position
 from magnetar.base.limits import MAINTENANCE_S, TOPIC_IDLE_S, VISIT_S, VISITS_PER_ROUND_MAX
 from magnetar.base.names import namespace_name, topic_name
 from magnetar.broker.visits import Visits
+from magnetar.cluster.ownership import Alone
 from magnetar.policy.policies import Policies
 from tests.unit.broker.world import TOPIC, World, pass_s, run, settle
 
@@ -119,6 +120,27 @@ def test_the_node_walks_after_its_start_and_then_once_in_a_while() -> None:
         await pass_s(VISIT_S)
         assert world.node.visits.trimmed == 1
         assert world.loaded() is None  # and has left memory again, like any idle topic
+
+    run(body)
+
+
+class Away(Alone):
+    """As in a cluster whose metadata store does not answer."""
+
+    steady = False
+
+
+def test_nothing_is_visited_while_the_metadata_store_is_away() -> None:
+    async def body(world: World) -> None:
+        await consumed(world)
+        here = world.node.served.ownership
+        world.node.served.ownership = Away(here.me)
+        visits = a_walk(world)
+        await visits.round()
+        assert visits.trimmed == 0
+        world.node.served.ownership = here
+        await visits.round()
+        assert visits.trimmed == 1
 
     run(body)
 
