@@ -16,8 +16,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from magnetar.admin.request import Request
-from magnetar.admin.routes import handle
 from magnetar.base.errors import AlreadyExists, MagnetarError, StorageFull, Unavailable, Unknown
 from magnetar.base.names import namespace_name
 from magnetar.broker.node import Node
@@ -31,7 +29,7 @@ from simulation import history as record
 from simulation.check.verdict import verdict
 from simulation.crew import Crew
 from simulation.disk import ForgetfulFiles
-from simulation.faults import Fault, Kind
+from simulation.faults import Fault
 from simulation.fence import fence
 from simulation.history import OK, History
 from simulation.host import Host
@@ -45,6 +43,7 @@ from simulation.shape import CONSUMERS, KEPT, ONCE, PRODUCERS, Shape
 from simulation.shelf import LedgerNastiness
 from simulation.store import MemoryStore
 from simulation.streams import Streams
+from simulation.strikes import Strikes
 
 PORT, HTTP_PORT = 6650, 8080
 SEGMENT_BYTES = 8 * 1024  # a few dozen entries: the journal rolls, frees and copies inside a short world
@@ -94,19 +93,20 @@ class ClusterWorld:
         self.findings: list[str] = []
         self.nasty = replace(Nastiness(), session_s=shape.session_s)
         self.nodes: dict[str, Node] = {}
-        self._store = MemoryStore(nasty=self.nasty, rng=self.streams.fork("faults", "store"))
+        self.store = MemoryStore(nasty=self.nasty, rng=self.streams.fork("faults", "store"))
         self.ledger_nasty = LedgerNastiness()
-        self._shelf = MemoryLedgers(nasty=self.ledger_nasty, rng=self.streams.fork("faults", "ledgers"))
-        self._stores: dict[str, MemoryStore] = {}
-        self._ledgers: dict[str, MemoryLedgers] = {}
-        self._down_until: dict[str, float] = {}
+        self.shelf = MemoryLedgers(nasty=self.ledger_nasty, rng=self.streams.fork("faults", "ledgers"))
+        self.stores: dict[str, MemoryStore] = {}
+        self.ledgers: dict[str, MemoryLedgers] = {}
+        self.down_until: dict[str, float] = {}
+        self._strikes = Strikes(self)
         self._over = False
         self._stops: set[str] = set()
-        self._hosts = {
+        self.hosts = {
             name: Host(name, self.loop, self.network, self.streams, self.parts.files, marked=self._host_marked)
             for name in (*shape.brokers, PRODUCERS, CONSUMERS)
         }
-        for host in self._hosts.values():
+        for host in self.hosts.values():
             host.files.flips = shape.flips
 
     def run(self) -> Outcome:
@@ -182,7 +182,7 @@ class ClusterWorld:
                 crew.set_result(found)
                 await self.loop.create_future()  # as long as the world
 
-            self._hosts[host].run(main)
+            self.hosts[host].run(main)
             made.append(await crew)
         return made[1], made[0]
 
@@ -194,10 +194,7 @@ class ClusterWorld:
         self._over = True
         self.nasty.calm_down()
         self.ledger_nasty.calm_down()
-        self._down_until.clear()
-        self.network.heal_all()
-        for name in self.shape.brokers:
-            self._mend_disk(name)
+        self._strikes.heal()
 
     async def _stop(self) -> None:
         """In order, as SIGTERM does: whatever breaks then is a finding too."""
@@ -205,7 +202,7 @@ class ClusterWorld:
             self._stops.add(name)
             node = self.nodes[name]
             node.stopping.set()
-        await _until(lambda: not any(self._hosts[name].alive for name in self.shape.brokers))
+        await _until(lambda: not any(self.hosts[name].alive for name in self.shape.brokers))
 
     # Brokers
 
@@ -214,14 +211,14 @@ class ClusterWorld:
         ended: dict[str, float] = {}
         while True:
             for name in self.shape.brokers:
-                host = self._hosts[name]
+                host = self.hosts[name]
                 if host.alive or name in self._stops:
                     continue
                 if name not in ended:
                     ended[name] = self.loop.time() if name in self.nodes else -RESTART_S
                     self.history.note(name, record.FAULT, OK, what="down")
                 since = ended[name]
-                if self.loop.time() < max(self._down_until.get(name, 0.0), since + RESTART_S):
+                if self.loop.time() < max(self.down_until.get(name, 0.0), since + RESTART_S):
                     continue
                 del ended[name]
                 self._bury(name)
@@ -231,10 +228,10 @@ class ClusterWorld:
     def _bury(self, name: str) -> None:
         """What the stores notice of a process that is gone."""
         self.nodes.pop(name, None)
-        store = self._stores.pop(name, None)
+        store = self.stores.pop(name, None)
         if store is not None:
             store.crash()
-        ledgers = self._ledgers.pop(name, None)
+        ledgers = self.ledgers.pop(name, None)
         if ledgers is not None:
             ledgers.crash(landed=None)
 
@@ -252,7 +249,7 @@ class ClusterWorld:
         return main
 
     async def _start(self, name: str, runtime: SimulatedRuntime) -> Node:
-        store = self._stores[name] = self._store.peer(runtime)
+        store = self.stores[name] = self.store.peer(runtime)
         metadata: MetadataStore = store if self.parts.metadata is None else self.parts.metadata(store)
         settings = Settings(None, dict(self.shape.settings))
         ledgers = await self._open_ledgers(name, runtime, metadata)
@@ -268,8 +265,8 @@ class ClusterWorld:
 
     async def _open_ledgers(self, name: str, runtime: SimulatedRuntime, metadata: MetadataStore) -> Any:
         if self.shape.shared:
-            self._ledgers[name] = self._shelf.peer()
-            return self._ledgers[name]
+            self.ledgers[name] = self.shelf.peer()
+            return self.ledgers[name]
         return await LocalLedgers.start("/data/ledgers", runtime, metadata, segment_bytes=SEGMENT_BYTES)
 
     async def _prepare(self, node: Node) -> None:
@@ -295,113 +292,16 @@ class ClusterWorld:
         self.faults[fault.kind.shown] += 1
         self._tell(f"fault {fault}")
         self.history.note("world", record.FAULT, OK, what=str(fault))
-        FAULTS[fault.kind](self, fault)
+        self._strikes.do(fault)
 
     def _injected(self) -> Counter[str]:
         """Those of the plan, and those that the stores and disks drew."""
         found = Counter(self.faults)
-        found.update({f"store: {name}": count for name, count in self._store.content.counts.items()})
-        found.update({f"ledgers: {name}": count for name, count in self._shelf.shelf.counts.items()})
+        found.update({f"store: {name}": count for name, count in self.store.content.counts.items()})
+        found.update({f"ledgers: {name}": count for name, count in self.shelf.shelf.counts.items()})
         for name in self.shape.brokers:
-            found.update({f"disk: {kind}": count for kind, count in self._hosts[name].files.counts.items()})
+            found.update({f"disk: {kind}": count for kind, count in self.hosts[name].files.counts.items()})
         return found
-
-    def _later(self, fault: Fault, work: Callable[..., None], *args: Any) -> None:
-        self.loop.call_later(fault.for_s, work, *args)
-
-    def _crash(self, fault: Fault) -> None:
-        (name,) = fault.where
-        self._down_until[name] = self.loop.time() + fault.for_s
-        self._hosts[name].crash()
-
-    def _kill(self, fault: Fault) -> None:
-        (name,) = fault.where
-        self._down_until[name] = self.loop.time() + fault.for_s
-        self._hosts[name].kill()
-
-    def _pause(self, fault: Fault) -> None:
-        self._hosts[fault.where[0]].pause(fault.for_s)
-
-    def _jump(self, fault: Fault) -> None:
-        self._hosts[fault.where[0]].jump(fault.amount)
-
-    def _slow_disk(self, fault: Fault) -> None:
-        host = self._hosts[fault.where[0]]
-        host.slow_disk = fault.amount
-        self._later(fault, self._mend_disk, host.name)
-
-    def _full_disk(self, fault: Fault) -> None:
-        files = self._hosts[fault.where[0]].files
-        files.full_after = 0
-        self._later(fault, self._mend_disk, fault.where[0])
-
-    def _sync_fails(self, fault: Fault) -> None:
-        files = self._hosts[fault.where[0]].files
-        files.fail_sync_at = files.syncs
-        self._later(fault, self._mend_disk, fault.where[0])
-
-    def _mend_disk(self, name: str) -> None:
-        host = self._hosts[name]
-        host.slow_disk = 1.0
-        host.files.full_after = host.files.fail_sync_at = None
-
-    def _cut(self, fault: Fault) -> None:
-        self.network.cut(*fault.where)
-        self._later(fault, self.network.heal, *fault.where)
-
-    def _part(self, fault: Fault) -> None:
-        one, other = fault.where
-        for ends in ((one, other), (other, one)):
-            self.network.cut(*ends)
-            self._later(fault, self.network.heal, *ends)
-
-    def _hold(self, fault: Fault) -> None:
-        self.network.hold(*fault.where)
-        self._later(fault, self.network.release, *fault.where)
-
-    def _lose(self, fault: Fault) -> None:
-        self.network.lose(*fault.where)
-
-    def _half_open(self, fault: Fault) -> None:
-        self.network.half_open(*fault.where)
-
-    def _session(self, name: str) -> MemoryStore | None:
-        return self._stores.get(name) if self._hosts[name].alive else None
-
-    def _disconnect(self, fault: Fault) -> None:
-        store = self._session(fault.where[0])
-        if store is not None:
-            store.disconnect(told=fault.for_s < 0.3, seconds=fault.for_s)
-
-    def _expire(self, fault: Fault) -> None:
-        store = self._session(fault.where[0])
-        if store is not None:
-            store.expire(told=fault.kind is Kind.EXPIRE)
-
-    def _store_out(self, fault: Fault) -> None:
-        self._store.outage(fault.for_s)
-
-    def _append_fails(self, fault: Fault) -> None:
-        ledgers = self._ledgers.get(fault.where[0])
-        if ledgers is not None:
-            landed = fault.kind is Kind.APPEND_UNHEARD and bool(fault.amount)
-            ledgers.fail_append(Unavailable("the quorum did not answer"), landed=landed)
-
-    def _ledgers_out(self, fault: Fault) -> None:
-        self._shelf.outage(fault.for_s)
-
-    def _cut_off(self, fault: Fault) -> None:
-        ledgers = self._ledgers.get(fault.where[0])
-        if ledgers is not None:
-            ledgers.cut_off(fault.for_s)
-
-    def _unload(self, fault: Fault) -> None:
-        node = self.nodes.get(fault.where[0])
-        host = self._hosts[fault.where[0]]
-        if node is None or not node.ready or host.life is None:
-            return
-        namespace = ONCE if fault.amount else KEPT
-        host.do(handle(node, Request("PUT", f"/admin/v2/namespaces/{namespace}/unload")))
 
     # What is told
 
@@ -429,29 +329,3 @@ class ClusterWorld:
 async def _until(true: Callable[[], bool]) -> None:
     while not true():  # noqa: ASYNC110 - the world looks from outside: nobody in it would tell
         await asyncio.sleep(0.1)
-
-
-FAULTS: dict[Kind, Callable[[ClusterWorld, Fault], None]] = {
-    Kind.CRASH: ClusterWorld._crash,
-    Kind.KILL: ClusterWorld._kill,
-    Kind.PAUSE: ClusterWorld._pause,
-    Kind.JUMP: ClusterWorld._jump,
-    Kind.SLOW_DISK: ClusterWorld._slow_disk,
-    Kind.FULL_DISK: ClusterWorld._full_disk,
-    Kind.SYNC_FAILS: ClusterWorld._sync_fails,
-    Kind.CUT: ClusterWorld._cut,
-    Kind.PART: ClusterWorld._part,
-    Kind.HOLD: ClusterWorld._hold,
-    Kind.LOSE: ClusterWorld._lose,
-    Kind.HALF_OPEN: ClusterWorld._half_open,
-    Kind.DISCONNECT: ClusterWorld._disconnect,
-    Kind.EXPIRE: ClusterWorld._expire,
-    Kind.EXPIRE_UNTOLD: ClusterWorld._expire,
-    Kind.STORE_OUT: ClusterWorld._store_out,
-    Kind.APPEND_FAILS: ClusterWorld._append_fails,
-    Kind.APPEND_UNHEARD: ClusterWorld._append_fails,
-    Kind.LEDGERS_OUT: ClusterWorld._ledgers_out,
-    Kind.LEDGERS_CUT: ClusterWorld._cut_off,
-    Kind.UNLOAD: ClusterWorld._unload,
-    Kind.CLIENT_PAUSE: ClusterWorld._pause,
-}

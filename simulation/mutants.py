@@ -1,0 +1,153 @@
+"""Versions of our own engines and deciders that are wrong on purpose, each in one way: worlds must catch every one.
+
+Given to a world as parts, or put in the place of one function while a world runs; the product has no switch for any of
+them. What is not lied about is the real thing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+from magnetar.base.errors import BadVersion, Fenced, MagnetarError, Unknown
+from magnetar.base.ids import Position
+from magnetar.ledger import book
+from magnetar.ledger.local import scan
+from magnetar.ledger.run import Run
+from magnetar.metadata.store import Event, MetadataStore, Unsubscribe
+from magnetar.topic.consumer import Consumer
+from magnetar.topic.dispatch.keyed import Keyed
+from magnetar.topic.dispatch.shared import Shared
+from magnetar.topic.publish import Publication
+from magnetar.topic.recall import Recall
+from simulation.cluster import Parts
+from simulation.ledgers import MemoryLedgers, MemoryWriter
+from simulation.liars import Forgetting, Overstated
+from simulation.shelf import Stored
+
+Patch = tuple[Any, str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """`shared`: which worlds it lives in. `seeds`: within so many of them it must be caught."""
+
+    name: str
+    seeds: int
+    shared: bool
+    parts: Parts = field(default_factory=Parts)
+    patches: Callable[[], list[Patch]] = list
+
+    @contextmanager
+    def loose(self) -> Iterator[None]:
+        patches = [patch.object(*each) for each in self.patches()]
+        for each in patches:
+            each.start()
+        try:
+            yield
+        finally:
+            for each in reversed(patches):
+                each.stop()
+
+
+# Engines
+
+
+def _unfenced() -> list[Patch]:
+    """A recovery that lets the old writer go on: both write, and the new owner knows only what was there."""
+
+    def fence(self: MemoryWriter, by: MemoryLedgers) -> None:
+        pass
+
+    def land(self: Any, run: Run) -> None:
+        self.entries += [bytes(run.entry(index)) for index in range(len(run))]
+        self.counts += run.counts
+
+    return [(MemoryWriter, "fence", fence), (Stored, "land", land)]
+
+
+class Deaf:
+    """A metadata store that drops events and never says so."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._chance = random.Random(0)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def subscribe(self, prefix: str, heard: Callable[[Event], None]) -> Unsubscribe:
+        return self._store.subscribe(prefix, lambda event: None if self._chance.random() < 0.5 else heard(event))
+
+
+def _trusting() -> list[Patch]:
+    """A scan of the journal that takes every record with a header for whole."""
+    return [(scan, "sound", lambda buffer, at, record: at + record.size <= len(buffer))]
+
+
+# Deciders and actors
+
+
+def _forgetful_dedup() -> list[Patch]:
+    async def replay(self: Recall) -> None:
+        """What was stored behind the snapshot is not read again."""
+
+    return [(Recall, "_replay", replay)]
+
+
+def _leaking() -> list[Patch]:
+    """Of the permits that a client grants, some are lost on the way."""
+
+    def flow(self: Consumer, messages: int) -> None:
+        real(self, messages - 1)
+
+    real = Consumer.flow
+    return [(Consumer, "flow", flow)]
+
+
+def _forgotten_redelivery() -> list[Patch]:
+    def give_back(self: Shared, positions: list[Position]) -> None:
+        real(self, positions[1:])
+
+    real = Shared._give_back
+    return [(kind, "_give_back", give_back) for kind in (Shared, Keyed) if "_give_back" in vars(kind)]
+
+
+def _old_owner() -> list[Patch]:
+    """Who is fenced answers as if it were not."""
+
+    def done(self: Publication, run: Run, error: MagnetarError | None) -> None:
+        real(self, run, None if isinstance(error, Fenced) else error)
+
+    real = Publication.done
+    return [(Publication, "done", done)]
+
+
+def _hasty_judge() -> list[Patch]:
+    """A compare-and-set without an answer is taken for one that was refused."""
+
+    async def put(store: MetadataStore, path: str, value: bytes, *, expected: int, ephemeral: bool = False) -> Any:
+        try:
+            return await store.put(path, value, expected=expected, ephemeral=ephemeral)
+        except Unknown as error:
+            raise BadVersion("taken for refused", path=path) from error
+
+    return [(book, "put_checked", put)]
+
+
+MUTANTS = (
+    Mutant("receipt before fsync", 40, False, Parts(files=Forgetting)),
+    Mutant("cursor snapshot before the ack", 40, False, Parts(ledgers=Overstated)),
+    Mutant("deduplication snapshot skipped", 40, False, patches=_forgetful_dedup),
+    Mutant("fence ignored", 60, True, patches=_unfenced),
+    Mutant("torn tail trusted", 60, False, patches=_trusting),
+    Mutant("watch event lost without resync", 60, True, Parts(metadata=Deaf)),
+    Mutant("permit leak", 20, False, patches=_leaking),
+    Mutant("redelivery forgotten", 40, False, patches=_forgotten_redelivery),
+    Mutant("old owner still acknowledging", 60, True, patches=_old_owner),
+    Mutant("unknown compare-and-set taken as failure", 60, True, patches=_hasty_judge),
+)
