@@ -229,3 +229,8 @@ OWNERSHIP_TRIES_MAX = 5  # rounds of one acquisition: a bundle that changes hand
 REGISTRATION_WAIT_S = 60.0  # at the start, for an earlier life's session to end: longer than sessions are
 OPEN_TRIES_MAX = 5  # of a load that another owner's last writes got in the way of: each of them can do so once or twice
 UNLOADS_AT_ONCE_MAX = 100  # topics of a bundle that is given up: their last writes share syncs
+
+# Stream consumers of scalable topics
+FOLLOW_BACKOFF_S_MAX = 30.0  # attaching to a segment that another consumer still holds, doubling, as Pulsar's V5 client
+REVOKED_DRAIN_S = 30.0  # to acknowledge what one has of a segment taken away; then its next reader gets it again
+HELD_BACK_WARN_S = 10.0  # between warnings that unacknowledged messages keep the next segments waiting

@@ -1,0 +1,101 @@
+"""What a stream consumer was handed, over all its segments: one acknowledgement covers everything handed out before.
+
+Every message gets a stamp in the step in which it leaves the inbox, so there is one order over all segments and no
+message can be missing from a later one's positions. The inbox bounds what waits; this remembers what is out: a stamp
+and an id for each message not acknowledged. A segment that is taken away stays until it is closed: what was handed out
+of it can still be acknowledged. Decides only; ids of one segment must be comparable.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Generic, Protocol, TypeVar
+
+from magnetar.base.errors import InvalidTransition
+from magnetar.base.ids import SegmentId
+
+
+class Comparable(Protocol):
+    def __lt__(self, other: Any, /) -> bool: ...
+
+    def __le__(self, other: Any, /) -> bool: ...
+
+
+Id = TypeVar("Id", bound=Comparable)
+
+
+class _Out(Generic[Id]):
+    __slots__ = ("acked", "again", "given")
+
+    def __init__(self) -> None:
+        self.given: deque[tuple[int, Id]] = deque()  # by stamp
+        self.acked: Id | None = None
+        self.again = False  # ids went down once: the broker delivered again
+
+
+class Positions(Generic[Id]):
+    def __init__(self) -> None:
+        self._stamp = 0
+        self._out: dict[SegmentId, _Out[Id]] = {}
+
+    def opened(self, segment: SegmentId) -> None:
+        """A consumer of the segment is attached, for the first time or again."""
+        self._out.setdefault(segment, _Out())
+
+    def closed(self, segment: SegmentId) -> None:
+        """Its consumer is gone: another one may have the segment, and gets what was not acknowledged (H-F12)."""
+        self._out.pop(segment, None)
+
+    def delivered(self, segment: SegmentId, id: Id) -> int:
+        """The stamp of a message that the application gets in this very step."""
+        out = self._out.get(segment)
+        if out is None:
+            raise InvalidTransition("a message of a segment that is not open", segment=segment)
+        if out.given and not out.given[-1][1] < id:
+            out.again = True
+        self._stamp += 1
+        out.given.append((self._stamp, id))
+        return self._stamp
+
+    def returned(self, segment: SegmentId, stamp: int) -> None:
+        """The message with this stamp, the newest, did not reach the application after all."""
+        out = self._out.get(segment)
+        if out is not None and out.given and out.given[-1][0] == stamp:
+            out.given.pop()
+
+    def vector(self, stamp: int) -> dict[SegmentId, Id]:
+        """The highest id of each segment among what was handed out up to this stamp and is not acknowledged."""
+        found: dict[SegmentId, Id] = {}
+        for segment in sorted(self._out):
+            for at, id in self._out[segment].given:
+                if at > stamp:
+                    break
+                if segment not in found or found[segment] < id:
+                    found[segment] = id
+        return found
+
+    def acknowledged(self, stamp: int) -> list[tuple[SegmentId, Id]]:
+        """Everything handed out up to this stamp is done: the cumulative acknowledgement of each segment it concerns,
+        by segment. Nothing for what is acknowledged already, or whose segment is closed.
+        """
+        acks: list[tuple[SegmentId, Id]] = []
+        for segment, id in self.vector(stamp).items():
+            out = self._out[segment]
+            while out.given and out.given[0][0] <= stamp:
+                out.given.popleft()
+            if out.acked is not None and id <= out.acked:
+                continue
+            out.acked = id
+            if out.again:
+                out.given = deque(one for one in out.given if not one[1] <= id)
+            acks.append((segment, id))
+        return acks
+
+    def unacked(self, segment: SegmentId) -> int:
+        """How many messages the application has of a segment."""
+        out = self._out.get(segment)
+        return 0 if out is None else len(out.given)
+
+    @property
+    def segments(self) -> list[SegmentId]:
+        return sorted(self._out)

@@ -1,0 +1,59 @@
+"""Layouts only advance, and another life of a name is never taken for news of the first."""
+
+from __future__ import annotations
+
+from magnetar.base.ids import SegmentId
+from magnetar.client.layouts import Layouts, Verdict
+from magnetar.layout.layout import initial
+
+ONE = initial(1, now_ms=0)
+TWO = ONE.split(SegmentId(0), now_ms=1)
+
+
+def test_only_newer_epochs_count():
+    layouts = Layouts()
+    watch = layouts.opened()
+    assert layouts.offered(watch, TWO) is Verdict.NEWER
+    assert layouts.offered(watch, ONE) is Verdict.STALE
+    assert layouts.offered(watch, TWO) is Verdict.STALE
+    assert layouts.offered(watch, TWO.raised()) is Verdict.NEWER
+    assert layouts.current == TWO.raised()
+
+
+def test_a_watch_that_was_given_up_is_not_listened_to():
+    layouts = Layouts()
+    old = layouts.opened()
+    layouts.offered(old, ONE)
+    new = layouts.opened()
+    assert layouts.offered(old, TWO) is Verdict.STALE
+    assert not layouts.gone(old)
+    assert layouts.offered(new, ONE) is Verdict.STALE  # it has not changed since
+    assert layouts.offered(new, TWO) is Verdict.NEWER
+
+
+def test_another_incarnation_replaces_whatever_its_epoch():
+    layouts = Layouts()
+    watch = layouts.opened()
+    layouts.offered(watch, TWO, "first")
+    assert layouts.offered(watch, ONE, "second") is Verdict.REPLACED
+    assert layouts.current == ONE
+    assert layouts.offered(watch, TWO, "first") is Verdict.REPLACED  # what a broker of the first life says comes last
+
+
+def test_a_broker_that_tells_no_incarnation_is_followed_by_epoch():
+    layouts = Layouts()
+    watch = layouts.opened()
+    layouts.offered(watch, ONE, "first")
+    assert layouts.offered(watch, TWO) is Verdict.NEWER
+    assert layouts.incarnation == "first"
+    assert layouts.offered(watch, TWO.raised(), "second") is Verdict.REPLACED
+
+
+def test_a_topic_that_was_gone_is_another_one_when_it_is_back():
+    layouts = Layouts()
+    watch = layouts.opened()
+    layouts.offered(watch, TWO)
+    assert layouts.gone(watch)
+    assert not layouts.gone(watch)
+    assert layouts.offered(watch, ONE) is Verdict.REPLACED
+    assert layouts.offered(watch, TWO) is Verdict.NEWER
