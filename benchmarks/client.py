@@ -3,8 +3,8 @@
 What is compared is the processor time of the client's whole process (all its threads) per message, for batched
 publishing and consuming from Python, and the time one message takes, alone on its way. Each measurement is a process of
 its own on one core, the broker has the other; clients take turns round by round, and a figure is a ratio before it is a
-number. Where the kernel allows it, all of them run ahead of whatever else the machine does (SCHED_RR): what others do
-on its cores would otherwise decide every percentile above the median.
+number. Where the kernel allows it, broker and clients run ahead of whatever else the machine does (SCHED_RR) while
+latencies are taken: what others do on its cores would otherwise decide every percentile above the median.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -61,7 +61,7 @@ def consume(report: Report, size: int) -> None:
 def alone(report: Report, size: int) -> None:
     """All clients are connected and take short turns, so that whatever else the machine does meets them alike."""
     took: dict[str, list[tuple[list[float], list[float]]]] = {kind: [] for kind in KINDS}
-    with broker() as peer, ExitStack() as stack:
+    with going_first(), broker() as peer, ExitStack() as stack:
         peer.connect().close()
         clients = {}
         for kind in KINDS:
@@ -108,12 +108,19 @@ def quantile(took: list[float], part: float) -> float:
     return sorted(took)[int(len(took) * part)]
 
 
-def go_first() -> None:
-    """Ahead of everything else on its core, and so all that is started from here."""
+@contextmanager
+def going_first() -> Iterator[None]:
+    """Ahead of everything else on its core, and so all that is started meanwhile."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     except (AttributeError, PermissionError) as error:
         sys.stderr.write(f"other work on this machine counts as well: {error}\n")
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def note_cpu(report: Report, name: str, found: dict[str, Measured]) -> None:
@@ -143,7 +150,6 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help=f"JSON file; {RESULTS.relative_to(HOUSE)} for a whole run")
     chosen = parser.parse_args()
     SCRATCH.mkdir(exist_ok=True)
-    go_first()
     report = Report()
     begun = time.perf_counter()
     for number in range(chosen.rounds):
