@@ -18,7 +18,7 @@ from magnetar.client.lane import Lane, Outbound
 from magnetar.client.lanes import Effect, Lanes
 from magnetar.client.router import Route
 from magnetar.layout.layout import Layout
-from tests.unit.client.reshaping import SLOTS, Violation, World
+from tests.unit.client.reshaping import FAR, SLOTS, Violation, World
 
 KEYS = sorted(SLOTS)
 
@@ -109,11 +109,12 @@ def live(seed: int, make: type[Lanes] = Lanes) -> None:
         deduplicated=chance.random() < 0.5, segments=chance.randint(1, 3), batch=chance.randint(1, 4), make=make
     )
     lossy = chance.random() < 0.5
+    timeout = chance.choice([8.0, FAR, FAR])
     for _ in range(chance.randint(20, 80)):
         id = chance.choice(sorted(world.owners)[-4:])
-        match chance.randrange(13):
+        match chance.randrange(14):
             case 0 | 1 | 2:
-                world.send(chance.choice(KEYS), alone=chance.random() < 0.1)
+                world.send(chance.choice(KEYS), alone=chance.random() < 0.1, timeout=timeout)
             case 3 | 4:
                 world.write(id)
             case 5:
@@ -135,6 +136,8 @@ def live(seed: int, make: type[Lanes] = Lanes) -> None:
                 world.push(chance.randrange(len(world.layouts)))
             case 12 if world.settling:
                 world.settle(chance.choice(sorted(world.settling)))
+            case 13:
+                world.wait(1.0)
     world.finish()
 
 
@@ -194,7 +197,13 @@ class IgnoresTheMarkOfTheOwner(Lanes):
         return super()._open(segment, -1)
 
 
+class TakesALostAnswerForANo(Lanes):
+    def _close(self, segment: SegmentId, certain: bool) -> list[Effect]:
+        return super()._close(segment, True)
+
+
 MUTANTS = [
+    TakesALostAnswerForANo,
     ReleasesBeforeTheRestCame,
     ForgetsWhatWasInFlight,
     RetriesEachOnItsOwn,
