@@ -1,0 +1,210 @@
+"""Who reads which segment of a stream subscription: a pure, sticky function of what is stored, the present plan too.
+
+A segment is given out only when EVERY ancestor is latched (H-F1), to one consumer, and a latched one leaves the plan
+(H-F14). Loads differ by one at most and no segment moves that need not; who left and comes back in time gets its own
+back. A segment that changes hands is revoked first and granted when the old holder has let go or is gone (R5 of the
+rules for sealing under load). After a failover the same inputs give the same plan (H-F11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from magnetar.base.ids import Epoch, SegmentId, Term
+from magnetar.layout.layout import Layout
+from magnetar.layout.lineage import open_segments
+from magnetar.layout.segment import Segment, State
+from magnetar.scalable.subscription import Hold, Left, Plan
+
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class InputsChanged:
+    """Layout, latches or members are other ones than before."""
+
+    layout: Layout
+    latched: frozenset[SegmentId]
+    members: tuple[str, ...]
+    now_ms: int
+    grace_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentReleased:
+    """The old holder is detached from the segment: the owner says so."""
+
+    segment: SegmentId
+    consumer: str
+
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True)
+class StorePlan:
+    """What follows is done only when this is durable."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class PushAssignment:
+    """All that one consumer has now. Who loses is told before who gains."""
+
+    consumer: str
+    segments: tuple[SegmentId, ...]
+    generation: int
+    epoch: Epoch
+    term: Term
+
+
+Event = InputsChanged | SegmentReleased
+Effect = StorePlan | PushAssignment
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    plan: Plan
+    epoch: Epoch
+    term: Term
+
+
+Step = tuple[Assign, tuple[Effect, ...]]
+
+
+def step(state: Assign, event: Event) -> Step:
+    match event:
+        case InputsChanged(layout=layout):
+            after = replace(state, plan=planned(state.plan, event), epoch=layout.epoch)
+        case SegmentReleased(segment=segment, consumer=consumer):
+            after = replace(state, plan=released(state.plan, segment, consumer))
+    if after == state:
+        return state, ()
+    pushes = _pushes(state, after)
+    stored = (StorePlan(after.plan),) if after.plan != state.plan else ()
+    return after, (*stored, *pushes)
+
+
+def assignment(plan: Plan, consumer: str) -> tuple[SegmentId, ...]:
+    """What a consumer may read: held, and not being revoked."""
+    return tuple(hold.segment for hold in plan.holds if hold.holder == consumer == hold.target)
+
+
+def released(plan: Plan, segment: SegmentId, consumer: str) -> Plan:
+    holds = tuple(
+        replace(hold, holder=hold.target)
+        if hold.segment == segment and hold.holder == consumer != hold.target
+        else hold
+        for hold in plan.holds
+    )
+    return plan if holds == plan.holds else replace(plan, holds=holds, generation=plan.generation + 1)
+
+
+def planned(plan: Plan, inputs: InputsChanged) -> Plan:
+    """The plan that these inputs make of the present one."""
+    segments = assignable(inputs.layout, inputs.latched)
+    members = sorted(set(inputs.members))
+    before = {hold.segment: hold for hold in plan.holds}
+    remembered = _remembered(plan, inputs)
+    targets = _targets(segments, members, before, {left.segment: left.name for left in remembered})
+    holds = tuple(
+        Hold(one.id, _holder(before.get(one.id), targets[one.id], members), targets[one.id])
+        for one in sorted(segments, key=lambda one: one.id)
+    )
+    if (holds, remembered) == (plan.holds, plan.left):
+        return plan
+    raised = plan.generation + (holds != plan.holds)
+    return Plan(raised, holds, remembered)
+
+
+def assignable(layout: Layout, latched: Collection[SegmentId]) -> list[Segment]:
+    """By range: what is open and not done."""
+    found = [one for one in open_segments(layout, latched) if one.id not in latched and one.state is not State.PRUNING]
+    return sorted(found, key=lambda one: (one.range, one.id))
+
+
+def _holder(before: Hold | None, target: str, members: Sequence[str]) -> str:
+    """Nobody, or somebody whose session is over, is not waited for."""
+    return before.holder if before is not None and before.holder in members else target
+
+
+def _remembered(plan: Plan, inputs: InputsChanged) -> tuple[Left, ...]:
+    """Who had what when it left, as long as its grace lasts."""
+    kept = {
+        left.segment: left
+        for left in plan.left
+        if left.until_ms > inputs.now_ms and left.segment in inputs.layout and left.segment not in inputs.latched
+    }
+    for hold in plan.holds:
+        if hold.target and hold.target not in inputs.members and hold.segment in inputs.layout:
+            kept[hold.segment] = Left(hold.segment, hold.target, inputs.now_ms + inputs.grace_ms)
+    home = {hold.segment: hold.target for hold in plan.holds}
+    return tuple(
+        kept[id] for id in sorted(kept) if home.get(id) != kept[id].name or kept[id].name not in inputs.members
+    )
+
+
+def _targets(
+    segments: Sequence[Segment], members: Sequence[str], before: dict[SegmentId, Hold], remembered: dict[SegmentId, str]
+) -> dict[SegmentId, str]:
+    if not members:
+        return {one.id: "" for one in segments}
+    sticky = {one.id: _sticky(before.get(one.id), members) for one in segments}
+    loads = {name: sum(owner == name for owner in sticky.values()) for name in members}
+    least, more = divmod(len(segments), len(members))
+    ranked = sorted(members, key=lambda name: (-loads[name], name))
+    room = {name: least + (index < more) for index, name in enumerate(ranked)}
+    for one in sorted(segments, key=lambda one: _wanted_back(one, remembered, loads, room), reverse=True):
+        owner = sticky[one.id]
+        if owner and loads[owner] > room[owner]:
+            sticky[one.id] = ""
+            loads[owner] -= 1
+    for one in segments:
+        if not sticky[one.id]:
+            owner = _taker(one, before, remembered, loads, room)
+            sticky[one.id] = owner
+            loads[owner] += 1
+    return sticky
+
+
+def _sticky(hold: Hold | None, members: Sequence[str]) -> str:
+    if hold is None:
+        return ""
+    return next((name for name in (hold.target, hold.holder) if name in members), "")
+
+
+def _wanted_back(
+    one: Segment, remembered: dict[SegmentId, str], loads: dict[str, int], room: dict[str, int]
+) -> tuple[bool, int]:
+    """What a returning consumer had goes first when somebody must give something away."""
+    name = remembered.get(one.id, "")
+    return name in room and loads[name] < room[name], one.range.start
+
+
+def _taker(
+    one: Segment,
+    before: dict[SegmentId, Hold],
+    remembered: dict[SegmentId, str],
+    loads: dict[str, int],
+    room: dict[str, int],
+) -> str:
+    """Who had it last, else who had its parent (its state is there), else who has least."""
+    had = [remembered.get(one.id, ""), *(before[parent].holder for parent in one.parents if parent in before)]
+    for name in had:
+        if name in room and loads[name] < room[name]:
+            return name
+    return min((name for name in room if loads[name] < room[name]), key=lambda name: (loads[name], name))
+
+
+def _pushes(before: Assign, after: Assign) -> tuple[PushAssignment, ...]:
+    names = sorted({hold.holder for plan in (before.plan, after.plan) for hold in plan.holds} - {""})
+    losing: list[PushAssignment] = []
+    gaining: list[PushAssignment] = []
+    for name in names:
+        old, new = assignment(before.plan, name), assignment(after.plan, name)
+        if old != new:
+            push = PushAssignment(name, new, after.plan.generation, after.epoch, after.term)
+            (losing if set(old) - set(new) else gaining).append(push)
+    return (*losing, *gaining)
