@@ -2,7 +2,8 @@
 
 `run` prints a line for every world that failed and the sums at the end; its exit code says whether any did. With
 `--record FILE` the sums are written as a page: that is what `make chaos` commits. With `--marks` a rare event that no
-world has met fails the run as well. `replay` runs one seed and prints what happened to its topics, in order.
+world has met fails the run as well. `replay` runs one seed and prints what happened to its topics, in order. `trace`
+prints a digest of all that happened in each world given: equal for equal seeds, whatever else differs.
 """
 
 from __future__ import annotations
@@ -44,6 +45,12 @@ def _run(asked: argparse.Namespace) -> int:
     return 1 if tally.failing or missed else 0
 
 
+def _trace(asked: argparse.Namespace) -> int:
+    for result in run_all(asked.seed, 1):
+        _say(f"{result.seed} {result.trace} {len(result.findings)}")
+    return 0
+
+
 def _replay(asked: argparse.Namespace) -> int:
     if asked.log:
         logging.basicConfig(level=logging.DEBUG, format="                %(name)s %(message)s", stream=sys.stdout)
@@ -82,6 +89,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--record", type=Path, help="write the sums to this file")
     run.add_argument("--marks", action="store_true", help="fail if a rare event was never met")
     run.set_defaults(do=_run)
+    trace = verbs.add_parser("trace", help="a digest of all that happened in each of these worlds")
+    trace.add_argument("seed", type=int, nargs="+")
+    trace.set_defaults(do=_trace)
     replay = verbs.add_parser("replay", help="tell the story of one world")
     replay.add_argument("seed", type=int)
     replay.add_argument("--topic", help="only this one, by its full name or its last part")

@@ -86,7 +86,9 @@ class ClusterWorld:
         self.streams = Streams(shape.seed)
         self.loop = VirtualLoop(limit_s=WORLD_S_MAX, seed=shape.seed)
         self.network = Network(self.loop, self.streams)
-        self.history = History(self.loop.time)
+        self.history = History(
+            self.loop.time, lambda line: self.loop.note(str(line))
+        )  # two runs must be alike in it too
         self.story: list[tuple[float, str]] = []
         self.marks = Marks(self._marked)
         self.faults: Counter[str] = Counter()

@@ -93,12 +93,13 @@ class Line(NamedTuple):
 
 
 class History:
-    """`clock` is the virtual time; without one every line is at 0."""
+    """`clock` is the virtual time; without one every line is at 0. `heard` is told of every line."""
 
-    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+    def __init__(self, clock: Callable[[], float] | None = None, heard: Callable[[Line], None] | None = None) -> None:
         self.lines: list[Line] = []
         self.digest: tuple[int, Any] = (-1, None)  # what a checker made of the first so many lines, for the next one
         self._clock = clock or (lambda: 0.0)
+        self._heard = heard
         self._sessions = 0
 
     def __len__(self) -> int:
@@ -141,6 +142,8 @@ class History:
             facts,
         )
         self.lines.append(line)
+        if self._heard is not None:
+            self._heard(line)
         return line
 
     def failed(self, process: str, operation: str, error: BaseException, topic: str = "", **more: Any) -> Line:

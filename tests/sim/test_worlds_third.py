@@ -1,0 +1,12 @@
+"""More worlds: the third part of the seeds of `test_worlds.py`, in a file of its own for another core."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim.trying import failing, groups, shown
+
+
+@pytest.mark.parametrize("seeds", groups(100, 149), ids=shown)
+def test_whatever_breaks_every_promise_holds_and_the_healed_world_comes_to_rest(seeds: range) -> None:
+    assert failing(seeds) == ""
