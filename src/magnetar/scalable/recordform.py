@@ -169,6 +169,11 @@ def _rest_segment(one: Segment) -> _JSON:
     return shown
 
 
+def field_names() -> dict[str, frozenset[str]]:
+    """What this version stores, of a record and of a segment."""
+    return {"record": _KNOWN[_Record], "segment": _KNOWN[_Segment]}
+
+
 # Out
 
 

@@ -1,0 +1,88 @@
+"""The part of docs/PROTOCOL.md that is rendered from the code: the record's fields and the machine of a reshape.
+
+Never edited by hand; a test compares the page with `section`. A field without a meaning here fails that test too.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+from magnetar.scalable import recordform, reshape
+
+BEGIN, END = "<!-- generated: reshape -->", "<!-- end of generated -->"
+
+RECORD = {
+    "v": "version of this form; a newer one is refused",
+    "epoch": "raised by every change that a client may see and by every take-over",
+    "nextSegmentId": "burned when an intent is written, never handed out twice, kept by the tombstone",
+    "incarnation": "which life of the name this is; calls and checkpoints carry it",
+    "lifecycle": "LIVE, DELETING, or GONE: a tombstone that keeps the counters",
+    "term": "raised by every take-over; a lower one is refused everywhere",
+    "segments": "by id, see below",
+    "subsGen": "raised by every subscription made or removed",
+    "intent": "the reshape under way: operation, parents, children with ids and ranges, term, why it is taken back",
+    "routing": "which half of the hash routes: low16 or high16; absent until the first producer",
+    "fence": "token of the exclusive producer, one for the topic",
+    "createdAtMs": "birth",
+    "properties": "of the topic",
+    "autoScalePolicy": "override of the namespace's policy",
+    "history": "the last reshapes: kind, outcome, trigger, reason, time; pruning does not erase it",
+}
+SEGMENT = {
+    "segmentId": "never used twice under one name",
+    "hashRange": "both ends included",
+    "state": "ACTIVE, SEALED, PRUNING (its topic is being deleted)",
+    "parentIds": "what comes before",
+    "childIds": "what comes after",
+    "createdAtEpoch": "",
+    "createdAtMs": "",
+    "sealedAtEpoch": "-1: not sealed",
+    "sealedAtMs": "-1: not sealed",
+    "sealedBy": "the operation: how a retry recognises its own success",
+    "end": "ledger and entry of the last message",
+    "messages": "at the seal",
+    "bytes": "at the seal",
+    "firstPublishMs": "bounds of publish time, for seeks",
+    "lastPublishMs": "",
+    "legacyTopicName": "the data is in this plain topic",
+    "entryBucketSplits": "first hashes of entry buckets 1..N-1",
+}
+
+
+def section() -> str:
+    """What stands between the two marks."""
+    parts = [
+        BEGIN,
+        "### The record\n",
+        "| field | meaning |",
+        "|---|---|",
+        *(f"| `{name}` | {meaning} |" for name, meaning in RECORD.items()),
+        "\nOf each segment:\n",
+        "| field | meaning |",
+        "|---|---|",
+        *(f"| `{name}` | {meaning} |" for name, meaning in SEGMENT.items()),
+        "\n### A split or merge, phase by phase\n",
+        "| phase | |",
+        "|---|---|",
+        *(f"| {phase.name} | {phase.value} |" for phase in reshape.Phase),
+        "\n| in | when | then | next |",
+        "|---|---|---|---|",
+        *_rows(),
+        END,
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def fields() -> dict[str, set[str]]:
+    """The names that the stored form has, for the test that every one has a meaning."""
+    return {name: set(known) for name, known in recordform.field_names().items()}
+
+
+def _rows() -> list[str]:
+    order = {phase: number for number, phase in enumerate(reshape.Phase)}
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for (phase, event), row in sorted(reshape.TABLE.items(), key=lambda item: (order[item[0][0]], item[0][1].__name__)):
+        then = ", ".join(after.name for after in row.then if after is not phase) or "-"
+        does = (inspect.getdoc(row.do) or "").replace("\n", " ")
+        grouped.setdefault((event.__name__, does, then), []).append(phase.name)
+    return [f"| {', '.join(phases)} | {event} | {does} | {then} |" for (event, does, then), phases in grouped.items()]
