@@ -18,7 +18,7 @@ from magnetar.base.errors import Misuse, NotFound, Refused
 from magnetar.observe import log as logs
 from magnetar.policy.policies import Policies
 from magnetar.policy.properties import parse
-from magnetar.policy.table import KEYS, Key, Value
+from magnetar.policy.table import ALIASES, KEYS, Key, Value
 
 log = logs.get("policy")
 
@@ -45,7 +45,10 @@ class Settings:
             "file": _read("the file", file or {}),
         }
         self.unknown: dict[str, str] = {
-            key: text for layer in (file or {}, given or {}) for key, text in layer.items() if key not in KEYS
+            key: text
+            for layer in (file or {}, given or {})
+            for key, text in layer.items()
+            if key not in KEYS and key not in ALIASES
         }
         self._dynamic_text: dict[str, str] = {}
         self._heard: list[Changed] = []
@@ -147,7 +150,10 @@ class Settings:
 
 def _read(where: str, texts: Mapping[str, str]) -> dict[str, Value]:
     found: dict[str, Value] = {}
-    for name, text in texts.items():
+    for given, text in texts.items():
+        name = ALIASES.get(given, given)
+        if name != given and name in texts:
+            continue
         key = KEYS.get(name)
         if key is None:
             near = get_close_matches(name, KEYS, 1)

@@ -589,7 +589,6 @@ _OTHERS = [
     _key("systemTopicEnabled", BOOL, True, "Keep topic policies in system topics.", honoured=False),
     _key("topicLevelPoliciesEnabled", BOOL, True, "Policies of single topics.", honoured=False),
     _key("transactionCoordinatorEnabled", BOOL, False, "Transactions.", honoured=False),
-    _key("scalableTopicsEnabled", BOOL, True, "Scalable topics.", honoured=False),
     _key("authenticationEnabled", BOOL, False, "Ask clients who they are.", honoured=False),
     _key("authenticationProviders", LIST, [], "Who checks what they say.", honoured=False),
     _key("authorizationEnabled", BOOL, False, "Ask what they may do.", honoured=False),
@@ -599,11 +598,109 @@ _OTHERS = [
     _key("loadBalancerEnabled", BOOL, True, "Move bundles between brokers.", honoured=False),
 ]
 
+_RATE_HELP = "of one segment, in a second"
+_SCALABLE = [
+    _key(
+        "scalableTopicsEnabled",
+        BOOL,
+        True,
+        "Scalable topics (topic://). Off: their commands and routes are refused, what is stored stays. "
+        "`scalableTopicEnabled` is read as this.",
+        honoured=False,
+    ),
+    _key(
+        "scalableTopicConsumerSessionGracePeriodSeconds",
+        COUNT,
+        60,
+        "A stream consumer that lost its connection keeps its segments for this long.",
+        honoured=False,
+    ),
+    _key(
+        "scalableTopicAutoScaleEnabled",
+        BOOL,
+        True,
+        "Split and merge segments by their load.",
+        dynamic=True,
+        honoured=False,
+    ),
+    _key("scalableTopicAutoScaleIntervalSeconds", POSITIVE, 60, "How often load is looked at.", honoured=False),
+    _key("scalableTopicMaxSegments", POSITIVE, 64, "No automatic split beyond.", dynamic=True, honoured=False),
+    _key("scalableTopicMinSegments", POSITIVE, 1, "No automatic merge below.", dynamic=True, honoured=False),
+    _key(
+        "scalableTopicMaxDagDepth",
+        POSITIVE,
+        10,
+        "No automatic merge beyond this many generations.",
+        dynamic=True,
+        honoured=False,
+    ),
+    _key("scalableTopicEntryBucketBudget", POSITIVE, 4, "Entry buckets of a topic.", dynamic=True, honoured=False),
+    _key(
+        "scalableTopicEntryBucketMaxPerSegment",
+        POSITIVE,
+        1024,
+        "Entry buckets of a segment, at most.",
+        dynamic=True,
+        honoured=False,
+    ),
+    _key("scalableTopicSplitCooldownSeconds", COUNT, 60, "Between two splits.", dynamic=True, honoured=False),
+    _key("scalableTopicMergeCooldownSeconds", COUNT, 300, "Between two merges.", dynamic=True, honoured=False),
+    _key(
+        "scalableTopicMergeWindowSeconds",
+        COUNT,
+        300,
+        "Segments are idle for this long before they are merged.",
+        dynamic=True,
+        honoured=False,
+    ),
+    _key("scalableTopicRebucketCooldownSeconds", COUNT, 60, "Between two rebucketings.", dynamic=True, honoured=False),
+    *(
+        _key(
+            f"scalableTopic{verb}{what}Threshold",
+            COUNT,
+            number,
+            f"{verb} {'above' if verb == 'Split' else 'below'} this {words} {_RATE_HELP}.",
+            dynamic=True,
+            honoured=False,
+        )
+        for verb, what, number, words in (
+            ("Split", "MsgRateIn", 10_000, "many messages in"),
+            ("Split", "BytesRateIn", 50_000_000, "many bytes in"),
+            ("Split", "MsgRateOut", 50_000, "many messages out"),
+            ("Split", "BytesRateOut", 250_000_000, "many bytes out"),
+            ("Merge", "MsgRateIn", 1000, "many messages in"),
+            ("Merge", "BytesRateIn", 5_000_000, "many bytes in"),
+            ("Merge", "MsgRateOut", 5000, "many messages out"),
+            ("Merge", "BytesRateOut", 25_000_000, "many bytes out"),
+        )
+    ),
+    _key(
+        "scalableTopicSplitVsRebucketMinMsgRateInThreshold",
+        COUNT,
+        1000,
+        "Below this many messages in, in a second, buckets are added rather than a segment split.",
+        dynamic=True,
+        honoured=False,
+    ),
+    _key("scalableTopicLoadReportIntervalSeconds", POSITIVE, 10, "How often load is reported.", honoured=False),
+    _key(
+        "scalableTopicLoadReportRateChangeThreshold",
+        Kind("a number from 0", lambda text: _rate(text)),
+        0.25,
+        "A change of load by this part is reported at once.",
+        dynamic=True,
+        honoured=False,
+    ),
+]
+
+ALIASES = {"scalableTopicEnabled": "scalableTopicsEnabled"}  # other names that keys were given; the right-hand one wins
+
 SECTIONS: dict[str, list[Key]] = {
     "Listening and connections": _LISTENING,
     "Tenants, namespaces, topics": _TOPICS,
     "Consuming": _CONSUMING,
     "Storing": _STORING,
+    "Scalable topics": _SCALABLE,
     "Schemas, security and the rest": _OTHERS,
 }
 KEYS: dict[str, Key] = {key.name: key for keys in SECTIONS.values() for key in keys}

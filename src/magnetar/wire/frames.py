@@ -36,6 +36,7 @@ ACK = 10
 FLOW = 11
 PING = 18
 PONG = 19
+_LEAVING = 82  # of a stream consumer: no release has it yet, so an odd one is no reason to end a connection
 
 _HEADER = Struct(">II")
 _LENGTH = Struct(">I")
@@ -103,7 +104,7 @@ def decode_command(buffer: bytes, start: int, end: int) -> pb.BaseCommand | None
     if not command.IsInitialized():
         raise BadFrame("a command lacks required fields", type=command.type)
     kind = command.type
-    if not command.HasField(_FIELD_OF_TYPE[kind]) and kind != PING and kind != PONG:
+    if not command.HasField(_FIELD_OF_TYPE[kind]) and kind != PING and kind != PONG and kind != _LEAVING:
         raise BadFrame("a command lacks the message its type names", type=kind, missing=_FIELD_OF_TYPE[kind])
     _check_text(command)
     return command

@@ -132,3 +132,11 @@ def test_activated_by_a_policy_document_as_it_is_stored() -> None:
     assert settings.flag("brokerDeduplicationEnabled", policies)
     assert settings.number("ttlDurationDefaultInSeconds", policies) == 9
     assert settings.explain("schemaCompatibilityStrategy", policies).layer == "default"
+
+
+def test_another_name_of_a_key_is_read_as_the_key_and_the_key_itself_wins() -> None:
+    settings = Settings(file={"scalableTopicEnabled": "false"})
+    assert not settings.flag("scalableTopicsEnabled")
+    assert settings.unknown == {}
+    both = Settings(file={"scalableTopicEnabled": "false", "scalableTopicsEnabled": "true"})
+    assert both.flag("scalableTopicsEnabled")
