@@ -22,6 +22,7 @@ OURS = {
     ("ScalableTopicDAG", "incarnation"): 10004,
     ("ScalableConsumerAssignment", "term"): 10001,
     ("ScalableConsumerAssignment", "generation"): 10002,
+    ("CommandScalableTopicSubscribe", "initial_position"): 10005,
 }
 # Newer than the release the table was made from.
 NEWER = {
