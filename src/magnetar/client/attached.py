@@ -9,17 +9,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from magnetar.base.errors import Closed, Fenced, MagnetarError, Outcome, Sealed, TimedOut, TopicNotFound
 from magnetar.client.backoff import Backoff, passing
 from magnetar.client.connection import Connection
-from magnetar.client.lookup import Lookup, Route
+from magnetar.client.lookup import Route
+from magnetar.client.pool import Pool
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
 
 log = get("client.attached")
 
 Fatal = Callable[[MagnetarError, bool], bool]  # (error, is it the first attach) -> give up
+
+
+class Finder(Protocol):
+    """Who says which broker to go to: a `Lookup`, or somebody who knows better."""
+
+    pool: Pool
+
+    async def broker(self, topic: str) -> Route: ...
 
 
 def producer_fatal(error: MagnetarError, first: bool) -> bool:
@@ -40,7 +50,7 @@ class Attached:
 
     def __init__(
         self,
-        lookup: Lookup,
+        lookup: Finder,
         topic: str,
         opening: Callable[[Connection, int], Awaitable[None]],
         *,

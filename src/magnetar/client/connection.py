@@ -24,7 +24,7 @@ from magnetar.base.limits import (
 )
 from magnetar.client.refusals import error_of
 from magnetar.client.requests import answers, connect_command, refusal, reply_id, unfinished
-from magnetar.client.sinks import ConsumerSink, ProducerSink
+from magnetar.client.sinks import ConsumerSink, Listeners, ProducerSink
 from magnetar.observe.log import get
 from magnetar.wire import commands, frames
 from magnetar.wire.proto import pb
@@ -68,7 +68,7 @@ class Connection(asyncio.Protocol):
         self._requests: dict[int, _Request] = {}
         self._producers: dict[int, ProducerSink] = {}
         self._consumers: dict[int, ConsumerSink] = {}
-        self._watchers: dict[int, Callable[[pb.CommandWatchTopicUpdate], None]] = {}
+        self.listeners = Listeners()
         self._writers: list[asyncio.Future[None]] = []
         self._out: list[bytes] = []
         self._out_bytes = 0
@@ -131,21 +131,15 @@ class Connection(asyncio.Protocol):
     def attach_consumer(self, consumer_id: int, sink: ConsumerSink) -> None:
         self._consumers[consumer_id] = sink
 
-    def attach_watcher(self, watcher_id: int, heard: Callable[[pb.CommandWatchTopicUpdate], None]) -> None:
-        self._watchers[watcher_id] = heard
-
     def detach_producer(self, producer_id: int) -> None:
         self._producers.pop(producer_id, None)
 
     def detach_consumer(self, consumer_id: int) -> None:
         self._consumers.pop(consumer_id, None)
 
-    def detach_watcher(self, watcher_id: int) -> None:
-        self._watchers.pop(watcher_id, None)
-
     @property
     def idle(self) -> bool:
-        return not (self._producers or self._consumers or self._watchers or self._requests)
+        return not (self._producers or self._consumers or self.listeners or self._requests)
 
     # Life
 
@@ -227,13 +221,13 @@ class Connection(asyncio.Protocol):
         self._wake_writers()
         producers, self._producers = self._producers, {}
         consumers, self._consumers = self._consumers, {}
-        self._watchers.clear()
         if self._ended is not None:
             self._ended(self)
         for producer in producers.values():
             producer.connection_lost(error)
         for consumer in consumers.values():
             consumer.connection_lost(error)
+        self.listeners.lost(error)
         if not self._gone.done():
             self._gone.set_result(None)
 
@@ -344,10 +338,8 @@ class Connection(asyncio.Protocol):
         if sink is not None:
             sink.reached_end()
 
-    def _topics_changed(self, command: pb.BaseCommand) -> None:
-        heard = self._watchers.get(command.watchTopicUpdate.watcher_id)
-        if heard is not None:
-            heard(command.watchTopicUpdate)
+    def _told(self, command: pb.BaseCommand) -> None:
+        self.listeners.tell(command)
 
     def _overdue(self, request_id: int, timeout_s: float) -> None:
         request = self._requests.pop(request_id, None)
@@ -391,5 +383,7 @@ _PUSHED: dict[int, Callable[[Connection, Any], None]] = {
     _K.CLOSE_CONSUMER: Connection._close_consumer,
     _K.ACTIVE_CONSUMER_CHANGE: Connection._active,
     _K.REACHED_END_OF_TOPIC: Connection._reached_end,
-    _K.WATCH_TOPIC_UPDATE: Connection._topics_changed,
+    _K.WATCH_TOPIC_UPDATE: Connection._told,
+    _K.SCALABLE_TOPIC_UPDATE: Connection._told,
+    _K.SCALABLE_TOPIC_ASSIGNMENT_UPDATE: Connection._told,
 }

@@ -84,7 +84,7 @@ class Discovery:
         connection, self._watched = self._watched, None
         await self._owner.close()
         if connection is not None and not connection.closed:
-            connection.detach_watcher(self._id)
+            connection.listeners.remove(pb.BaseCommand.WATCH_TOPIC_UPDATE, self._id)
             command = pb.BaseCommand(type=pb.BaseCommand.WATCH_TOPIC_LIST_CLOSE)
             command.watchTopicListClose.request_id = connection.next_request_id()
             command.watchTopicListClose.watcher_id = self._id
@@ -153,7 +153,7 @@ class Discovery:
             connection = await self._lookup.service()
             if not connection.features.supports_topic_watchers:
                 return
-            connection.attach_watcher(self._id, self._heard)
+            connection.listeners.add(pb.BaseCommand.WATCH_TOPIC_UPDATE, self._id, self._heard)
             command = pb.BaseCommand(type=pb.BaseCommand.WATCH_TOPIC_LIST)
             asked = command.watchTopicList
             asked.request_id = connection.next_request_id()

@@ -36,6 +36,8 @@ ENDS_ON: dict[int, int] = {
     _K.GET_SCHEMA: _K.GET_SCHEMA_RESPONSE,
     _K.GET_OR_CREATE_SCHEMA: _K.GET_OR_CREATE_SCHEMA_RESPONSE,
     _K.CONSUMER_STATS: _K.CONSUMER_STATS_RESPONSE,
+    _K.SCALABLE_TOPIC_SUBSCRIBE: _K.SCALABLE_TOPIC_SUBSCRIBE_RESPONSE,
+    _K.SCALABLE_TOPIC_UNSUBSCRIBE: _K.SUCCESS,
 }
 # Reply kind -> its submessage, and the names of its error fields ("" where it has none).
 REPLIES: dict[int, tuple[str, str, str]] = {
@@ -50,6 +52,7 @@ REPLIES: dict[int, tuple[str, str, str]] = {
     _K.GET_SCHEMA_RESPONSE: ("getSchemaResponse", "error_code", "error_message"),
     _K.GET_OR_CREATE_SCHEMA_RESPONSE: ("getOrCreateSchemaResponse", "error_code", "error_message"),
     _K.CONSUMER_STATS_RESPONSE: ("consumerStatsResponse", "error_code", "error_message"),
+    _K.SCALABLE_TOPIC_SUBSCRIBE_RESPONSE: ("scalableTopicSubscribeResponse", "error", "message"),
 }
 
 

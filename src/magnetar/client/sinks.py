@@ -1,13 +1,15 @@
-"""What a connection tells the producers and consumers attached to it.
+"""What a connection tells the producers, consumers and watches attached to it.
 
-Contracts only. Every call is made on the loop, in the order things arrived; none of them may wait or raise.
+Every call is made on the loop, in the order things arrived; none of them may wait or raise.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from magnetar.base.errors import MagnetarError
+from magnetar.wire.proto import pb
 from magnetar.wire.pushes import MessageParts
 
 
@@ -47,3 +49,45 @@ class ConsumerSink(Protocol):
     def closed_by_broker(self, url: str) -> None: ...
 
     def connection_lost(self, error: MagnetarError) -> None: ...
+
+
+Heard = Callable[[Any], None]  # the body of the command
+Lost = Callable[[MagnetarError], None]
+
+_K = pb.BaseCommand
+# What is pushed to a watch: the field of its body, and the one that says which watch.
+_PUSHES: dict[int, tuple[str, str]] = {
+    _K.WATCH_TOPIC_UPDATE: ("watchTopicUpdate", "watcher_id"),
+    _K.SCALABLE_TOPIC_UPDATE: ("scalableTopicUpdate", "session_id"),
+    _K.SCALABLE_TOPIC_ASSIGNMENT_UPDATE: ("scalableTopicAssignmentUpdate", "consumer_id"),
+}
+
+
+class Listeners:
+    """Who hears of what the broker says of its own accord: by the kind of the command and the number of the watch."""
+
+    def __init__(self) -> None:
+        self._by_number: dict[tuple[int, int], tuple[Heard, Lost | None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    def add(self, kind: int, number: int, heard: Heard, lost: Lost | None = None) -> None:
+        self._by_number[(kind, number)] = (heard, lost)
+
+    def remove(self, kind: int, number: int) -> None:
+        self._by_number.pop((kind, number), None)
+
+    def tell(self, command: pb.BaseCommand) -> None:
+        body_name, number_name = _PUSHES[command.type]
+        body = getattr(command, body_name)
+        found = self._by_number.get((command.type, getattr(body, number_name)))
+        if found is not None:  # else given up by us, and this was on its way
+            found[0](body)
+
+    def lost(self, error: MagnetarError) -> None:
+        """The connection is gone: all of them are told once."""
+        listeners, self._by_number = self._by_number, {}
+        for _, lost in listeners.values():
+            if lost is not None:
+                lost(error)
