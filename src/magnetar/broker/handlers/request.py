@@ -32,7 +32,9 @@ def start(
         work.close()
         return None
     connection.request_started()
-    return connection.node.runtime.spawn(connection.owner, _run(connection, work, fail))
+    task = connection.node.runtime.spawn(connection.owner, _run(connection, work, fail))
+    task.add_done_callback(lambda _: work.close())  # cancelled before its first step, nobody else ends it
+    return task
 
 
 async def _run(connection: Connection, work: Coroutine[object, object, bytes | None], fail: Fail) -> None:
