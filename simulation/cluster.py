@@ -25,6 +25,7 @@ from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.policy.policies import Policies
 from magnetar.policy.settings import Settings
+from simulation import gauge
 from simulation import history as record
 from simulation.check.verdict import verdict
 from simulation.crew import Crew
@@ -41,6 +42,7 @@ from simulation.network import Network
 from simulation.runtime import SimulatedRuntime
 from simulation.shape import CONSUMERS, KEPT, ONCE, PRODUCERS, Shape
 from simulation.shelf import LedgerNastiness
+from simulation.steward import NAMESPACE, Steward
 from simulation.store import MemoryStore
 from simulation.streams import Streams
 from simulation.strikes import Strikes
@@ -95,6 +97,7 @@ class ClusterWorld:
         self.findings: list[str] = []
         self.nasty = replace(Nastiness(), session_s=shape.session_s)
         self.nodes: dict[str, Node] = {}
+        self.clients: dict[str, Client] = {}
         self.store = MemoryStore(nasty=self.nasty, rng=self.streams.fork("faults", "store"))
         self.ledger_nasty = LedgerNastiness()
         self.shelf = MemoryLedgers(nasty=self.ledger_nasty, rng=self.streams.fork("faults", "ledgers"))
@@ -102,6 +105,7 @@ class ClusterWorld:
         self.ledgers: dict[str, MemoryLedgers] = {}
         self.down_until: dict[str, float] = {}
         self._strikes = Strikes(self)
+        self._steward = Steward(self, self.streams.fork("workload", "steward"))
         self._over = False
         self._stops: set[str] = set()
         self.hosts = {
@@ -151,6 +155,7 @@ class ClusterWorld:
         for trouble, asked in ((self.nasty, self.shape.nasty), (self.ledger_nasty, self.shape.ledgers)):
             for name, value in asked.items():
                 setattr(trouble, name, value)
+        steward, measuring = self._task(self._steward.run(self.shape.steward_s)), self._task(self._measure())
         await asyncio.sleep(self.shape.chaos_s)
         self._heal()
         await self._ready()
@@ -159,10 +164,21 @@ class ClusterWorld:
         await consumers.settle()
         await consumers.drain()
         await consumers.read_logs()
+        self._steward.over = True
+        await steward
+        await self._steward.ask_everybody()
+        measuring.cancel()
         await producers.close()
         await consumers.close()
+        await asyncio.sleep(1.0)  # until brokers have heard that the connections are closed
+        gauge.rest(self)
         await self._stop()
         supervisor.cancel()
+
+    async def _measure(self) -> None:
+        while True:
+            gauge.sample(self)
+            await asyncio.sleep(gauge.EVERY_S)
 
     async def _crews(self) -> tuple[Crew, Crew]:
         """Producers on one host, consumers on another: a link can break under one of them alone."""
@@ -176,9 +192,9 @@ class ClusterWorld:
             crew = self.loop.create_future()
 
             async def main(
-                runtime: SimulatedRuntime, plans: Any = plans, chance: Any = chance, crew: Any = crew
+                runtime: SimulatedRuntime, plans: Any = plans, chance: Any = chance, crew: Any = crew, name: str = host
             ) -> None:
-                client = Client(self._url(), runtime=runtime)
+                client = self.clients[name] = Client(self._url(), runtime=runtime)
                 found = Crew(self.history, chance, lambda process: client, plans)
                 found.start()
                 crew.set_result(found)
@@ -275,6 +291,7 @@ class ClusterWorld:
         for name, document in (
             (KEPT, {"retention_policies": _FOREVER}),
             (ONCE, {"retention_policies": _FOREVER, "deduplicationEnabled": True}),
+            (NAMESPACE, {}),
         ):
             try:
                 await node.namespaces.create(namespace_name(name), Policies.of(document))

@@ -22,11 +22,13 @@ class Kind(Enum):
 
     CRASH = ("crash", "broker")  # the machine loses power: what was not synced may be gone
     KILL = ("kill", "broker")  # the process dies: the page cache survives
+    RESTART = ("restart", "broker")  # in order, as an upgrade does it: SIGTERM, then it starts again
     PAUSE = ("pause", "broker")  # nothing of it runs for a while, longer than a session now and then
     JUMP = ("jump", "broker")  # its wall clock is set, forward or back
     SLOW_DISK = ("slow disk", "disk")
     FULL_DISK = ("full disk", "disk")
     SYNC_FAILS = ("sync fails", "disk")
+    TEAR = ("tear", "disk")  # the power goes inside one of its next writes or syncs
     CUT = ("cut", "link")  # bytes of one direction wait, and nobody is told
     PART = ("part", "link")  # both directions
     HOLD = ("hold", "link")  # one direction is late, all at once
@@ -99,7 +101,9 @@ def _fault(kind: Kind, place: Place, at_s: float, rng: random.Random) -> Fault:
     match kind:
         case Kind.PAUSE:
             return Fault(at_s, kind, broker, for_s=rng.choice((short_s, place.session_s * rng.uniform(0.8, 2.0))))
-        case Kind.CRASH | Kind.KILL:
+        case Kind.TEAR:
+            return Fault(at_s, kind, broker, for_s=short_s, amount=float(rng.randint(1, 12)))
+        case Kind.CRASH | Kind.KILL | Kind.RESTART:
             return Fault(at_s, kind, broker, for_s=short_s)  # until it starts again
         case Kind.JUMP:
             return Fault(at_s, kind, broker, amount=rng.choice((-3600.0, -5.0, -0.2, 0.2, 5.0, 3600.0)))

@@ -38,6 +38,8 @@ TERMINATE = "terminate"  # place: the last position there will ever be
 SETTLE = "settle"  # subscription: its consumers came to the end in a healed world; facts attachments: who is there
 DRAIN = "drain"  # subscription: after all others left, one fresh consumer reads from `invoke` to the end at `ok`
 LIST = "list"  # facts subscriptions (of the topic), or topics
+SET = "set"  # facts key, to: one is set by an operator
+TOLD = "told"  # facts key, to: what a broker of a healed world says that it is (None: nothing)
 FAULT = "fault"  # somebody broke something: facts say what
 SAMPLE = "sample"  # process is what is measured; facts measured, limit
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-from magnetar.base.errors import BadVersion, Fenced, MagnetarError, Unknown
+from magnetar.base.errors import Fenced, MagnetarError, NotReady, Unknown
 from magnetar.base.ids import Position
-from magnetar.ledger import book
+from magnetar.ledger import book, snapshots
 from magnetar.ledger.local import scan
 from magnetar.ledger.run import Run
+from magnetar.metadata import cache
 from magnetar.metadata.store import Event, MetadataStore, Unsubscribe
 from magnetar.topic.consumer import Consumer
 from magnetar.topic.dispatch.keyed import Keyed
@@ -128,15 +129,15 @@ def _old_owner() -> list[Patch]:
 
 
 def _hasty_judge() -> list[Patch]:
-    """A compare-and-set without an answer is taken for one that was refused."""
+    """A compare-and-set without an answer is taken for one that did not happen."""
 
     async def put(store: MetadataStore, path: str, value: bytes, *, expected: int, ephemeral: bool = False) -> Any:
         try:
             return await store.put(path, value, expected=expected, ephemeral=ephemeral)
         except Unknown as error:
-            raise BadVersion("taken for refused", path=path) from error
+            raise NotReady("taken for one that did not happen", path=path) from error
 
-    return [(book, "put_checked", put)]
+    return [(room, "put_checked", put) for room in (book, snapshots, cache)]
 
 
 MUTANTS = (

@@ -33,6 +33,7 @@ class Shape:
     ledgers: Mapping[str, float] = field(default_factory=dict)  # of the ledger store, the same
     flips: bool = False  # a power cut may leave wrong bits in what was not synced
     session_s: float = SESSION_S
+    steward_s: float = 1.0  # between two deeds of the operator, on average
 
     def without(self, *gone: int) -> Shape:
         """The same world with some of its faults left out: how a failing one is cut down."""
@@ -72,6 +73,7 @@ def shape(seed: int) -> Shape:
         _nasty(rng) if shared else {},
         _ledgers(rng) if shared else {},
         flips=rng.random() < 0.5,
+        steward_s=streams.fork("workload", "steward plan").choice((0.2, 1.0, 5.0)),
     )
 
 
@@ -84,6 +86,7 @@ def _settings(rng: random.Random) -> dict[str, str]:
         "keepAliveIntervalSeconds": str(rng.choice((2, 5, 30))),
         "activeConsumerFailoverDelayTimeMillis": str(rng.choice((0, 100, 1000))),
         "activeConsumerFailoverConsistentHashing": rng.choice(("true", "false")),
+        "brokerMaxConnections": "200",
     }
 
 

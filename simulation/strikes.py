@@ -31,6 +31,7 @@ class Strikes:
         self._world.network.heal_all()
         for name in self._world.shape.brokers:
             self.mend_disk(name)
+            self._world.hosts[name].files.crash_at = None
 
     def _later(self, fault: Fault, work: Callable[..., None], *args: Any) -> None:
         self._world.loop.call_later(fault.for_s, work, *args)
@@ -44,6 +45,18 @@ class Strikes:
         (name,) = fault.where
         self._world.down_until[name] = self._world.loop.time() + fault.for_s
         self._world.hosts[name].kill()
+
+    def _restart(self, fault: Fault) -> None:
+        (name,) = fault.where
+        node = self._world.nodes.get(name)
+        if node is not None and node.ready and self._world.hosts[name].alive:
+            self._world.down_until[name] = self._world.loop.time() + fault.for_s
+            node.stopping.set()
+
+    def _tear(self, fault: Fault) -> None:
+        """A crash between a write and its sync: whatever comes by next meets it, a start too."""
+        files = self._world.hosts[fault.where[0]].files
+        files.crash_at = files.calls + round(fault.amount)
 
     def _pause(self, fault: Fault) -> None:
         """Its session ages meanwhile, and it notices nothing."""
@@ -141,11 +154,13 @@ class Strikes:
 FAULTS: dict[Kind, Callable[[Strikes, Fault], None]] = {
     Kind.CRASH: Strikes._crash,
     Kind.KILL: Strikes._kill,
+    Kind.RESTART: Strikes._restart,
     Kind.PAUSE: Strikes._pause,
     Kind.JUMP: Strikes._jump,
     Kind.SLOW_DISK: Strikes._slow_disk,
     Kind.FULL_DISK: Strikes._full_disk,
     Kind.SYNC_FAILS: Strikes._sync_fails,
+    Kind.TEAR: Strikes._tear,
     Kind.CUT: Strikes._cut,
     Kind.PART: Strikes._part,
     Kind.HOLD: Strikes._hold,

@@ -2,7 +2,8 @@
 
 A value whose every send was refused is never delivered. A subscription that nobody ever got is in no list; one that
 somebody got, and nobody began to delete, is in every later list. The same holds for topics and their deletion. That a
-refused deletion left the messages alone is seen by invariant 1, which goes on expecting them.
+refused deletion left the messages alone is seen by invariant 1, which goes on expecting them. What an operator set is
+what every broker of a healed world tells: the last that succeeded, or one whose outcome nobody knows.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from simulation.history import FAIL, INVOKE, OK, UNKNOWN, History, Line
 def check(history: History) -> Iterator[Finding]:
     yield from _refused_sends(history)
     yield from _lists(history)
+    yield from _settings(history)
 
 
 def _refused_sends(history: History) -> Iterator[Finding]:
@@ -92,6 +94,31 @@ def _lists(history: History) -> Iterator[Finding]:
             for (topic, _), found in subscriptions.items():
                 if topic == line.topic:
                     found.deleting(line)
+
+
+def _settings(history: History) -> Iterator[Finding]:
+    """One operator sets one thing after the other; what nobody heard of may happen at any time after it began."""
+    last: dict[str, Line] = {}
+    unknown: dict[str, list[Line]] = {}
+    heard: dict[str, Line] = {}
+    for line in history.lines:
+        if line.operation == record.SET:
+            if line.phase == OK:
+                last[line.facts["key"]] = line
+            elif line.phase == UNKNOWN:
+                unknown.setdefault(line.facts["key"], []).append(line)
+        elif line.operation == record.TOLD:
+            key, value = line.facts["key"], line.facts["to"]
+            done = last.get(key)
+            may = {None if done is None else done.facts["to"]}
+            may |= {each.facts["to"] for each in unknown.get(key, [])}
+            before = heard.setdefault(key, line)
+            if value not in may:
+                what = f"{key} is {value} for {line.process}, and was set to {sorted(map(str, may))}"
+                yield Finding(16, "", what, (*([] if done is None else [done]), line))
+            elif before.facts["to"] != value:
+                what = f"{key} is {before.facts['to']} for {before.process} and {value} for {line.process}"
+                yield Finding(16, "", what, (before, line))
 
 
 def _compare(listed: Line, what: str, names: list[str], known: dict[str, Existence]) -> Iterator[Finding]:
