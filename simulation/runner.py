@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
@@ -77,5 +76,6 @@ def run_all(seeds: Iterable[int], jobs: int) -> Iterator[Result]:
     if jobs == 1:
         yield from map(run, seeds)
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=WORLDS_A_PROCESS) as pool:
-        yield from pool.map(run, seeds)
+    # multiprocessing's own pool: the executor of Python 3.11 can hang when it replaces a worker that has done its share.
+    with get_context("spawn").Pool(jobs, maxtasksperchild=WORLDS_A_PROCESS) as pool:
+        yield from pool.imap(run, seeds)
