@@ -76,6 +76,6 @@ def run_all(seeds: Iterable[int], jobs: int) -> Iterator[Result]:
     if jobs == 1:
         yield from map(run, seeds)
         return
-    # multiprocessing's own pool: the executor of Python 3.11 can hang when it replaces a worker that has done its share.
+    # multiprocessing's own pool: the executor of Python 3.11 can hang when it replaces a worker after its share.
     with get_context("spawn").Pool(jobs, maxtasksperchild=WORLDS_A_PROCESS) as pool:
         yield from pool.imap(run, seeds)
