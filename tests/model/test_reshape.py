@@ -57,6 +57,7 @@ ROWS = {
         Row("one split, a lost answer", 1, (split(0),), 147, faults=LOSS),
         Row("one split, two lost answers", 1, (split(0),), 455, faults={"losses": 2}),
         Row("one split, a crash and a lost answer", 1, (split(0),), 953, faults=CRASH | LOSS),
+        Row("one split, a silent expiry and a lost answer", 1, (split(0),), 33813, faults=EXPIRY | LOSS),
         Row("one merge", 2, (merge(0, 1),), 29),
         Row("one merge, a crash", 2, (merge(0, 1),), 159, faults=CRASH),
         Row("one merge, a silent expiry", 2, (merge(0, 1),), 2173, faults=EXPIRY),
@@ -75,6 +76,17 @@ ROWS = {
         Row("merge while subscribing", 2, (merge(0, 1),), 1142, work=(SUBSCRIBE,)),
         Row("split, delete, create again", 1, (split(0), DELETE, RECREATE), 1044),
         Row("split, delete, create again, a crash", 1, (split(0), DELETE, RECREATE), 5350, faults=CRASH),
+        Row("split, delete, create again, a lost answer", 1, (split(0), DELETE, RECREATE), 10121, faults=LOSS),
+        Row("split, delete, create again, a silent expiry", 1, (split(0), DELETE, RECREATE), 220748, faults=EXPIRY),
+        Row("delete while subscribing, create again", 1, (DELETE, RECREATE), 769, work=(SUBSCRIBE,)),
+        Row(
+            "delete while subscribing, create again, a crash",
+            1,
+            (DELETE, RECREATE),
+            3004,
+            work=(SUBSCRIBE,),
+            faults=CRASH,
+        ),
         Row("a child is refused", 1, (split(0),), 75, refuse=(SegmentId(2), 0)),
         Row("a child is refused, a crash", 1, (split(0),), 544, refuse=(SegmentId(2), 0), faults=CRASH),
         Row("a child is refused to the second leader", 1, (split(0),), 16197, refuse=(SegmentId(2), 2), faults=EXPIRY),
@@ -83,7 +95,10 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", ROWS)
+LARGE = {"split, delete, create again, a silent expiry"}  # half a minute of one core
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE)) for name in ROWS])
 def test_nothing_goes_wrong_in_any_interleaving_of(name: str, record_property: Callable[[str, object], None]) -> None:
     found = ROWS[name].explored()
     record_property("states", found.states)
