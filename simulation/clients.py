@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from magnetar.base.errors import MagnetarError
+from magnetar.base.errors import MagnetarError, Sealed
 from magnetar.client.client import Client
 from magnetar.client.consumer import Consumer
 from magnetar.client.message import Message, MessageId
@@ -123,6 +123,9 @@ class Taker:
         try:
             message = await consumer.receive(timeout_s)
         except NoMessage:
+            return None
+        except Sealed:  # the topic is terminated, and this was its end
+            await asyncio.sleep(timeout_s)
             return None
         value = value_of(message.data)
         facts = {} if value is None or message.key == value.key else {"key": message.key}

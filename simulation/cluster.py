@@ -40,7 +40,7 @@ from simulation.marks import Marks
 from simulation.nasty import Nastiness
 from simulation.network import Network
 from simulation.runtime import SimulatedRuntime
-from simulation.shape import CONSUMERS, KEPT, ONCE, PRODUCERS, Shape
+from simulation.shape import CONSUMERS, GONE, KEPT, ONCE, PRODUCERS, Shape
 from simulation.shelf import LedgerNastiness
 from simulation.steward import NAMESPACE, Steward
 from simulation.store import MemoryStore
@@ -55,6 +55,7 @@ RESTART_S = 0.3  # a process that ended by itself is started again after this lo
 FELT = frozenset(
     {"topic.failed", "ledger.fenced", "ledger.recovered", "ownership.lost", "ownership.acquired", "session.lost"}
 )  # late effects of faults: clients notice
+_NOTHING = {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0}  # what all have acknowledged is dropped
 _FOREVER = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
 
 
@@ -98,6 +99,7 @@ class ClusterWorld:
         self.nasty = replace(Nastiness(), session_s=shape.session_s)
         self.nodes: dict[str, Node] = {}
         self.clients: dict[str, Client] = {}
+        self.peaks: dict[str, int] = {}  # of what the gauge measured
         self.store = MemoryStore(nasty=self.nasty, rng=self.streams.fork("faults", "store"))
         self.ledger_nasty = LedgerNastiness()
         self.shelf = MemoryLedgers(nasty=self.ledger_nasty, rng=self.streams.fork("faults", "ledgers"))
@@ -106,6 +108,9 @@ class ClusterWorld:
         self.down_until: dict[str, float] = {}
         self._strikes = Strikes(self)
         self._steward = Steward(self, self.streams.fork("workload", "steward"))
+        self.crews: dict[str, Crew] = {}
+        self._numbers: dict[str, int] = {}  # of the next message of each producer: what its application keeps
+        self._chances = {host: self.streams.fork("workload", host) for host in (PRODUCERS, CONSUMERS)}
         self._over = False
         self._stops: set[str] = set()
         self.hosts = {
@@ -149,7 +154,8 @@ class ClusterWorld:
     async def _live(self) -> None:
         supervisor = self._task(self._supervise())
         await self._ready()
-        crews = await self._crews()
+        self._start_crews()
+        await _until(lambda: len(self.crews) == 2)
         for fault in self.shape.faults:
             self.loop.call_later(fault.at_s, self._strike, fault)
         for trouble, asked in ((self.nasty, self.shape.nasty), (self.ledger_nasty, self.shape.ledgers)):
@@ -159,12 +165,13 @@ class ClusterWorld:
         await asyncio.sleep(self.shape.chaos_s)
         self._heal()
         await self._ready()
-        producers, consumers = crews
+        self._start_crews()
+        await _until(lambda: len(self.crews) == 2)
+        producers, consumers = self.crews[PRODUCERS], self.crews[CONSUMERS]
         await producers.stop_sending()
         await consumers.settle()
         await consumers.drain()
         await consumers.read_logs()
-        self._steward.over = True
         await steward
         await self._steward.ask_everybody()
         measuring.cancel()
@@ -180,36 +187,36 @@ class ClusterWorld:
             gauge.sample(self)
             await asyncio.sleep(gauge.EVERY_S)
 
-    async def _crews(self) -> tuple[Crew, Crew]:
-        """Producers on one host, consumers on another: a link can break under one of them alone."""
-        topics = self.shape.topics
-        made: list[Crew] = []
-        for host, plans in (
-            (CONSUMERS, [replace(topic, producers=()) for topic in topics]),
-            (PRODUCERS, [replace(topic, subscriptions=()) for topic in topics]),
-        ):
-            chance = self.streams.fork("workload", host)
-            crew = self.loop.create_future()
+    def _start_crews(self) -> None:
+        for host in (CONSUMERS, PRODUCERS):
+            self.start_crew(host)
 
-            async def main(
-                runtime: SimulatedRuntime, plans: Any = plans, chance: Any = chance, crew: Any = crew, name: str = host
-            ) -> None:
-                client = self.clients[name] = Client(self._url(), runtime=runtime)
-                found = Crew(self.history, chance, lambda process: client, plans)
-                found.start()
-                crew.set_result(found)
-                await self.loop.create_future()  # as long as the world
+    def start_crew(self, host: str) -> None:
+        """Producers on one host, consumers on another: a link can break under one of them alone. A crew that was killed
+        is followed by another one of the same names."""
+        if self.hosts[host].alive:
+            return
+        plans = [
+            replace(topic, producers=()) if host == CONSUMERS else replace(topic, subscriptions=())
+            for topic in self.shape.topics
+        ]
 
-            self.hosts[host].run(main)
-            made.append(await crew)
-        return made[1], made[0]
+        async def main(runtime: SimulatedRuntime) -> None:
+            client = self.clients[host] = Client(self._url(), runtime=runtime)
+            crew = Crew(self.history, self._chances[host], lambda process: client, plans, numbers=self._numbers)
+            crew.start()
+            self.crews[host] = crew
+            await self.loop.create_future()  # as long as the world
+
+        self.crews.pop(host, None)
+        self.hosts[host].run(main)
 
     async def _ready(self) -> None:
         await _until(lambda: all(name in self.nodes and self.nodes[name].ready for name in self.shape.brokers))
 
     def _heal(self) -> None:
         self._tell("healed")
-        self._over = True
+        self._over = self._steward.over = True
         self.nasty.calm_down()
         self.ledger_nasty.calm_down()
         self._strikes.heal()
@@ -291,6 +298,7 @@ class ClusterWorld:
         for name, document in (
             (KEPT, {"retention_policies": _FOREVER}),
             (ONCE, {"retention_policies": _FOREVER, "deduplicationEnabled": True}),
+            (GONE, {"retention_policies": _NOTHING}),
             (NAMESPACE, {}),
         ):
             try:

@@ -50,13 +50,16 @@ class Crew:
         plans: Sequence[TopicPlan],
         *,
         idle_s: float = IDLE_S,
+        numbers: dict[str, int] | None = None,
     ) -> None:
+        """`numbers` outlives the crew: the next number of each producer."""
         self.history = history
         self.book = Book(history)
         self.plans = list(plans)
         self._chance = chance
         self._make_client = make_client
         self._idle_s = idle_s
+        self._numbers = {} if numbers is None else numbers
         self._clients: dict[int, Client] = {}
         self._senders: list[asyncio.Task[None]] = []
         self._takers: list[asyncio.Task[None]] = []
@@ -72,7 +75,8 @@ class Crew:
                     self._takers.append(self._spawn(self._taker(topic, plan, f"{_short(topic)}-{plan.name}-c{place}")))
             for producer in topic.producers:
                 client = self._client(producer.name)
-                self._senders.append(self._spawn(Sender(self.book, client, topic, producer, self._draw()).run()))
+                sender = Sender(self.book, client, topic, producer, self._draw(), self._numbers)
+                self._senders.append(self._spawn(sender.run()))
 
     async def stop_sending(self) -> None:
         self.book.sending = False

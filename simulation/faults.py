@@ -43,6 +43,7 @@ class Kind(Enum):
     LEDGERS_OUT = ("ledgers out", "ledgers")  # nobody reaches them
     LEDGERS_CUT = ("ledgers cut", "ledgers")  # one broker does not, and others may recover what it writes
     UNLOAD = ("unload", "admin")  # somebody asks a broker to let a namespace go
+    CLIENT_KILL = ("client kill", "client")  # its process dies without a word; another one with its names comes
     CLIENT_PAUSE = ("client pause", "client")  # longer than a broker waits for a sign of life, now and then
 
     def __init__(self, shown: str, target: str) -> None:
@@ -121,6 +122,8 @@ def _fault(kind: Kind, place: Place, at_s: float, rng: random.Random) -> Fault:
             return Fault(at_s, kind, (), for_s=rng.choice((short_s, place.session_s * 1.5)))
         case Kind.APPEND_FAILS | Kind.APPEND_UNHEARD | Kind.UNLOAD:
             return Fault(at_s, kind, broker, amount=float(rng.randint(0, 1)))
+        case Kind.CLIENT_KILL:
+            return Fault(at_s, kind, (rng.choice(place.clients),), for_s=short_s)
         case Kind.CLIENT_PAUSE:
             return Fault(at_s, kind, (rng.choice(place.clients),), for_s=rng.choice((short_s, 6.0)))
 

@@ -60,6 +60,8 @@ def _client(client: Client) -> Iterator[Sample]:
 
 
 def _note(world: ClusterWorld, samples: Iterator[Sample]) -> None:
+    """Only what is more than it ever was: the rest says nothing new."""
     for what, measured, limit in samples:
-        if measured:
+        if measured > world.peaks.get(what, 0):
+            world.peaks[what] = measured
             world.history.note(what, record.SAMPLE, OK, measured=measured, limit=limit)

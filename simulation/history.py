@@ -23,7 +23,7 @@ PHASES = (INVOKE, OK, FAIL, UNKNOWN)  # FAIL: for sure nothing happened; UNKNOWN
 
 # Operations, and what their lines carry beside topic and process.
 TOPIC = "topic"  # what a topic is: facts deduplication, kept (nothing of it is ever trimmed)
-SEND = "send"  # value, session (one producer object), epoch (its reattachments), place; facts name, sequence, by_key
+SEND = "send"  # value, session (one producer object), epoch (reattachments), place; facts name, sequence, by_key, due
 SUBSCRIBE = "subscribe"  # subscription, session; facts type, earliest
 RECEIVE = "receive"  # subscription, value, place, session (one consumer object), epoch (its attachments)
 ACK = "ack"  # subscription, place, session; facts cumulative, confirm (then a second line: the broker's receipt)

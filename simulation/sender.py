@@ -24,19 +24,29 @@ from simulation.clients import AGAIN_S, Book, place_of
 from simulation.history import INVOKE, OK, Value
 from simulation.workload import ProducerPlan, TopicPlan
 
+DELAY_S_MAX = 2.0  # of a delayed message
 FLUSH_S = 120.0  # how long a producer waits for its last receipts
 
 
 class Sender:
     """One producer process: object after object, until the book says that sending is over."""
 
-    def __init__(self, book: Book, client: Client, topic: TopicPlan, plan: ProducerPlan, chance: random.Random) -> None:
+    def __init__(
+        self,
+        book: Book,
+        client: Client,
+        topic: TopicPlan,
+        plan: ProducerPlan,
+        chance: random.Random,
+        numbers: dict[str, int] | None = None,
+    ) -> None:
+        """`numbers`: what the application keeps, whatever becomes of its process: the next number of each producer."""
         self._book = book
         self._client = client
         self._topic = topic
         self._plan = plan
         self._chance = chance
-        self._number = 0
+        self._numbers = {} if numbers is None else numbers
         self._unknown: dict[Value, None] = {}  # of one that resends: not known to be stored, in order
         self._session = 0
 
@@ -76,8 +86,9 @@ class Sender:
         left = max(1, round(self._chance.expovariate(1 / self._plan.stint_messages)))
         while left > 0 and self._book.sending:
             for _ in range(self._chance.randint(1, self._plan.burst)):
-                self._send(producer, Value(self._plan.name, self._chance.choice(self._topic.keys), self._number))
-                self._number += 1
+                number = self._numbers.get(self._plan.name, 0)
+                self._numbers[self._plan.name] = number + 1
+                self._send(producer, Value(self._plan.name, self._chance.choice(self._topic.keys), number))
                 left -= 1
             await asyncio.sleep(self._chance.expovariate(1 / self._plan.pause_s))
 
@@ -86,12 +97,15 @@ class Sender:
         facts: dict[str, Any] = {"name": plan.name, "sequence": value.number} if plan.named else {}
         if plan.by_key and plan.batch_messages > 1:
             facts["by_key"] = True
-        self._note(INVOKE, value, producer, **facts)
         if plan.resends:
             self._unknown[value] = None
         options = MessageOptions(key=value.key)
+        if plan.delays and self._chance.random() < plan.delays:
+            delay_s = options["deliver_after_s"] = self._chance.uniform(0.05, DELAY_S_MAX)
+            facts["due"] = asyncio.get_running_loop().time() + delay_s
         if plan.named:
             options["sequence_id"] = value.number
+        self._note(INVOKE, value, producer, **facts)
         session = self._session
 
         def done(found: MessageId | None, error: MagnetarError | None) -> None:

@@ -16,6 +16,7 @@ from simulation.streams import Streams
 from simulation.workload import TopicPlan, draw
 
 KEPT, ONCE = "public/kept", "public/once"  # namespaces: without and with deduplication, both keep everything
+GONE = "public/gone"  # keeps nothing that all subscriptions have acknowledged
 PRODUCERS, CONSUMERS = "producers", "consumers"  # the hosts of the clients
 SESSION_S = 4.0
 
@@ -61,14 +62,15 @@ def shape(seed: int) -> Shape:
     chaos_s = rng.uniform(4.0, 10.0)
     place = Place(brokers, (PRODUCERS, CONSUMERS), shared, SESSION_S)
     plain = [f"persistent://{KEPT}/t{number}" for number in range(rng.randint(0, 2))]
-    once = [f"persistent://{ONCE}/d{number}" for number in range(rng.randint(0 if plain else 1, 2))]
+    gone = [f"persistent://{GONE}/g0"] if rng.random() < 0.4 else []
+    once = [f"persistent://{ONCE}/d{number}" for number in range(rng.randint(0 if plain or gone else 1, 2))]
     return Shape(
         seed,
         brokers,
         shared,
         chaos_s,
         _settings(rng),
-        tuple(draw(streams.fork("workload", "plans"), plain=plain, once=once)),
+        tuple(draw(streams.fork("workload", "plans"), plain=plain, once=once, gone=gone)),
         faults.draw(place, chaos_s, streams.fork("faults", "plan")),
         _nasty(rng) if shared else {},
         _ledgers(rng) if shared else {},

@@ -38,6 +38,7 @@ class Steward:
         self._chance = chance
         self._number = 0
         self._partitions = 1
+        self._terminates = [plan.topic for plan in world.shape.topics if chance.random() < 0.1][:1]
         self.over = False
 
     async def run(self, pause_s: float) -> None:
@@ -46,6 +47,11 @@ class Steward:
         while not self.over:
             await asyncio.sleep(self._chance.expovariate(1 / pause_s))
             draw = self._chance.random()
+            for plan in self._world.shape.topics:
+                if not plan.kept:
+                    await self._ask(self._broker(), Request("POST", f"{_path(plan.topic)}/trim"))
+            if self._terminates and self._chance.random() < 0.1:
+                await self._terminate(self._terminates.pop())
             if draw < 0.3:
                 await self._change("PUT", self._chance.choice(TOPICS), record.CREATE)
             elif draw < 0.5:
@@ -69,8 +75,7 @@ class Steward:
             count = str(grown.get("partitions", 0))
             self._world.history.note(broker, record.TOLD, OK, key=GROWING, to=None if count == "0" else count)
         for plan in self._world.shape.topics:
-            path = f"/admin/v2/{plan.topic.replace('://', '/')}/subscriptions"
-            names = await self._told(self._world.shape.brokers[0], path)
+            names = await self._told(self._world.shape.brokers[0], f"{_path(plan.topic)}/subscriptions")
             if names is not None:
                 self._world.history.note("steward", record.LIST, OK, plan.topic, subscriptions=names)
 
@@ -78,9 +83,18 @@ class Steward:
 
     async def _change(self, method: str, topic: str, operation: str) -> None:
         self._world.history.note("steward", operation, INVOKE, topic)
-        path = f"/admin/v2/{topic.replace('://', '/')}"
-        found = await self._ask(self._broker(), Request(method, path, {"force": "true"}))
+        found = await self._ask(self._broker(), Request(method, _path(topic), {"force": "true"}))
         self._world.history.note("steward", operation, _phase(found), topic, error=_error(found))
+
+    async def _terminate(self, topic: str) -> None:
+        """No more messages, for ever: whoever produces to it is refused from now on."""
+        self._world.history.note("steward", record.TERMINATE, INVOKE, topic)
+        found = await self._ask(self._broker(), Request("POST", f"{_path(topic)}/terminate"))
+        place = None
+        if found is not None and found[0] == 200:
+            end = json.loads(found[1])
+            place = (end["ledgerId"], end["entryId"], 0)
+        self._world.history.note("steward", record.TERMINATE, _phase(found), topic, place=place, error=_error(found))
 
     async def _set(self, key: str, value: str) -> None:
         path = f"/admin/v2/namespaces/{NAMESPACE}/property/{key}/{value}"
@@ -134,6 +148,10 @@ async def _answered(node: Any, request: Request) -> tuple[Response, bytes]:
         return response, await whole(response)
     except Exception as error:  # while the body is written: the real server would cut the connection
         return Response(500), str(error).encode()
+
+
+def _path(topic: str) -> str:
+    return f"/admin/v2/{topic.replace('://', '/')}"
 
 
 def _phase(found: tuple[int, bytes] | None) -> str:

@@ -29,6 +29,8 @@ class Strikes:
     def heal(self) -> None:
         self._world.down_until.clear()
         self._world.network.heal_all()
+        for host in self._world.hosts.values():
+            host.ahead_s = 0.0  # delayed messages are due by the brokers' clocks
         for name in self._world.shape.brokers:
             self.mend_disk(name)
             self._world.hosts[name].files.crash_at = None
@@ -45,6 +47,12 @@ class Strikes:
         (name,) = fault.where
         self._world.down_until[name] = self._world.loop.time() + fault.for_s
         self._world.hosts[name].kill()
+
+    def _client_kill(self, fault: Fault) -> None:
+        (name,) = fault.where
+        if self._world.hosts[name].alive:
+            self._world.hosts[name].kill()
+            self._later(fault, self._world.start_crew, name)
 
     def _restart(self, fault: Fault) -> None:
         (name,) = fault.where
@@ -175,5 +183,6 @@ FAULTS: dict[Kind, Callable[[Strikes, Fault], None]] = {
     Kind.LEDGERS_OUT: Strikes._ledgers_out,
     Kind.LEDGERS_CUT: Strikes._cut_off,
     Kind.UNLOAD: Strikes._unload,
+    Kind.CLIENT_KILL: Strikes._client_kill,
     Kind.CLIENT_PAUSE: Strikes._pause,
 }

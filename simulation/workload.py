@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from magnetar.client.subscribing import SubscriptionType
 
@@ -27,6 +27,7 @@ class ProducerPlan:
     send_timeout_s: float = 5.0
     pause_s: float = 0.1  # between messages, on average
     burst: int = 3  # messages at once, at most
+    delays: float = 0.0  # how many of its messages are not to be delivered at once
     stint_messages: int = 60  # until the object is closed and another one made, on average
 
 
@@ -58,20 +59,27 @@ class TopicPlan:
     keys: tuple[str, ...] = KEYS
 
 
-def draw(chance: random.Random, *, plain: Sequence[str] = (), once: Sequence[str] = ()) -> list[TopicPlan]:
-    """One plan for each topic; those of `once` have deduplication."""
-    return [_topic(chance, topic, topic in once) for topic in (*plain, *once)]
+def draw(
+    chance: random.Random, *, plain: Sequence[str] = (), once: Sequence[str] = (), gone: Sequence[str] = ()
+) -> list[TopicPlan]:
+    """One plan for each topic; those of `once` have deduplication, those of `gone` keep nothing that all have taken."""
+    return [_topic(chance, topic, topic in once, topic not in gone) for topic in (*plain, *once, *gone)]
 
 
-def _topic(chance: random.Random, topic: str, deduplication: bool) -> TopicPlan:
+def _topic(chance: random.Random, topic: str, deduplication: bool, kept: bool) -> TopicPlan:
     short = topic.rsplit("/", 1)[-1]
-    kinds = chance.sample([*TYPES, *TYPES, READER], chance.randint(2, 4))
-    subscriptions = tuple(_subscription(chance, f"{kind.lower()}{place}", kind) for place, kind in enumerate(kinds))
+    kinds = chance.sample([*TYPES, *TYPES, *([READER] if kept else [])], chance.randint(2, 4))
+    subscriptions = tuple(
+        _subscription(chance, f"{kind.lower()}{place}", kind, kept) for place, kind in enumerate(kinds)
+    )
     keyed = any(plan.type == "Key_Shared" for plan in subscriptions)
     producers = tuple(
         _producer(chance, f"{short}-p{place}", deduplication, keyed) for place in range(chance.randint(1, 3))
     )
-    return TopicPlan(topic, deduplication, producers=producers, subscriptions=subscriptions)
+    if not keyed and chance.random() < 0.4:
+        # Delayed ones of a key would come behind younger ones: legal, and nothing could be said about its order.
+        producers = tuple(replace(plan, delays=chance.choice((0.1, 0.5))) for plan in producers)
+    return TopicPlan(topic, deduplication, kept, producers=producers, subscriptions=subscriptions)
 
 
 def _producer(chance: random.Random, name: str, deduplication: bool, keyed: bool) -> ProducerPlan:
@@ -89,7 +97,8 @@ def _producer(chance: random.Random, name: str, deduplication: bool, keyed: bool
     )
 
 
-def _subscription(chance: random.Random, name: str, kind: str) -> SubscriptionPlan:
+def _subscription(chance: random.Random, name: str, kind: str, kept: bool) -> SubscriptionPlan:
+    """Whoever goes back in a topic that keeps nothing finds some of it gone: nothing could be said about that."""
     single = kind in ("Exclusive", "Failover")
     consumers = 1 if kind in ("Exclusive", READER) else chance.randint(1, 3)
     if kind == "Exclusive" and chance.random() < 0.3:
@@ -108,6 +117,6 @@ def _subscription(chance: random.Random, name: str, kind: str) -> SubscriptionPl
         refuses=chance.choice((0.0, 0.02)),
         leaves=chance.choice((0.0, 0.02, 0.1)),
         stint_s=chance.choice((3.0, 100.0) if kind == READER else (1.0, 3.0, 100.0)),
-        seeks=special < 0.2,
+        seeks=kept and special < 0.2,
         mayfly=0.2 <= special < 0.4,
     )

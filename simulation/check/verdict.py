@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from simulation.check import bounded, cursors, duplicates, invented, lost, order, truth, writer
+from simulation.check import bounded, cursors, duplicates, early, invented, lost, order, truth, writer
 from simulation.check.finding import Finding
 from simulation.history import History
 
-CHECKERS = (invented, writer, lost, duplicates, order, cursors, truth, bounded)
+CHECKERS = (invented, writer, lost, duplicates, order, cursors, early, truth, bounded)
 
 
 def verdict(history: History) -> list[Finding]:
