@@ -28,6 +28,7 @@ DECIDERS = [
     "client/nacks.py",
     "client/opening.py",
     "client/outgoing.py",
+    "client/packing.py",
     "client/pending.py",
     "client/positions.py",
     "client/producing.py",

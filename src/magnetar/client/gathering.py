@@ -31,12 +31,12 @@ class Gathering:
         return len(self._keyed) >= CLIENT_KEY_BATCHES_MAX
 
     def find(self, fields: Fields | None) -> Batch | None:
-        return self._keyed.get(_key(fields)) if self.by_key else self.batch
+        return self._keyed.get(batch_key(fields)) if self.by_key else self.batch
 
     def open(self, fields: Fields | None, now: float) -> Batch:
         batch = Batch(now, keyed=self.by_key)
         if self.by_key:
-            self._keyed[_key(fields)] = batch
+            self._keyed[batch_key(fields)] = batch
         else:
             self.batch = batch
         return batch
@@ -57,7 +57,7 @@ def _order(batch: Batch) -> tuple[bool, int]:
     return batch.sequences is None, batch.last_sequence
 
 
-def _key(fields: Fields | None) -> str | bytes | None:
+def batch_key(fields: Fields | None) -> str | bytes | None:
     """What Key_Shared subscriptions hand out by."""
     if fields is None:
         return None

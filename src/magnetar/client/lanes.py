@@ -132,7 +132,7 @@ class Lanes:
         self._cut = cut if cut is not None else Cut()
         self._bytes_max = bytes_max
         self._follows = follows
-        self._places = 0
+        self.places = 0  # of all messages so far: the next one's
         self._partitions = 0  # of a layout that is made of plain topics
         self._lanes: dict[SegmentId, Lane] = {}
         self._sealed: list[Lane] = []  # frozen or settled ones, which keep their keys until they have moved
@@ -160,8 +160,8 @@ class Lanes:
         if sequence is None:
             sequence = self.next_sequence
         self.next_sequence = max(self.next_sequence, sequence + 1)
-        message = Outbound(item, route, self._places, sequence, size=size, deadline=deadline, alone=alone, group=group)
-        self._places += 1
+        message = Outbound(item, route, self.places, sequence, size=size, deadline=deadline, alone=alone, group=group)
+        self.places += 1
         self.bytes += size
         self.messages += 1
         lane = self._lane_of(route)

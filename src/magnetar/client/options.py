@@ -106,6 +106,8 @@ def opening_of(topic: str, schema: Schema[Any], options: ProducerOptions, operat
     check_options(options, ProducerOptions, "a producer")
     if options.get("chunking") and not topic_name(topic).is_persistent:
         raise Misuse("chunks need a persistent topic", topic=topic)
+    if topic_name(topic).is_scalable and ("routing" in options or "hashing" in options):
+        raise Misuse("keys choose the segment of a scalable topic: routing and hashing are for partitions", topic=topic)
     return Opening(
         name=options.get("name", ""),
         access_mode=options.get("access_mode", AccessMode.SHARED).value,

@@ -34,7 +34,7 @@ class Outcomes:
                     found = MessageId(ledger, entry, self._partition, first_chunk=first)
                 else:
                     found = MessageId(ledger, entry, self._partition, place, op.count)
-                _tell(done, found, None)
+                tell(done, found, None)
         if self._flushers:
             self._wake()
 
@@ -47,7 +47,7 @@ class Outcomes:
         """Messages that never became an entry."""
         self._counters.errors += count
         for _, done in dones:
-            _tell(done, None, error)
+            tell(done, None, error)
         if len(dones) < count and self.unreported is None:
             self.unreported = error
 
@@ -71,7 +71,7 @@ class Outcomes:
         self._flushers = waiting
 
 
-def _tell(done: Done, found: MessageId | None, error: MagnetarError | None) -> None:
+def tell(done: Done, found: MessageId | None, error: MagnetarError | None) -> None:
     try:
         done(found, error)
     except Exception as raised:  # the user's code, in the middle of ours

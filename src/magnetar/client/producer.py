@@ -1,6 +1,6 @@
-"""The public producer: values in, message ids out, over one topic or all partitions of one.
+"""The public producer: values in, message ids out, over one topic, all partitions of one or all segments of one.
 
-It encodes, finds room, chooses the partition; order and storing are the `Publisher`'s. Failures of messages that
+It encodes, finds room, chooses the partition; order and storing are the `Outlet`'s. Failures of messages that
 nobody asked about (`send_nowait` and `post` without a callback) are kept and raised by `flush` or `close`, never lost.
 Cancelling a `send` that has found room does not take the message back: it may be stored.
 """
@@ -21,9 +21,11 @@ from magnetar.client.backoff import persist
 from magnetar.client.budget import Budget
 from magnetar.client.lookup import Lookup
 from magnetar.client.outgoing import Done, Fields, fields_of
+from magnetar.client.outlet import Outlet
 from magnetar.client.producing import Counters, Opening
 from magnetar.client.publisher import Publisher
 from magnetar.client.router import Router
+from magnetar.client.scalable import ScalablePublisher
 from magnetar.client.schemas import Schema
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
@@ -93,8 +95,8 @@ class Producer(Generic[T]):
         self._router = router
         self._budget = budget
         self._on_closed = closed
-        self._publishers: list[Publisher] = []
-        self._only: Publisher | None = None  # where there is nothing to choose
+        self._publishers: list[Outlet] = []
+        self._only: Outlet | None = None  # where there is nothing to choose
         self._closed = False
         self._growth: asyncio.TimerHandle | None = None
         self._owner = Owner(f"producer {topic}", self._failed)
@@ -170,6 +172,9 @@ class Producer(Generic[T]):
     async def start(self) -> None:
         """Attach to every partition; called once, by the client."""
         timeout_s = self._opening.operation_timeout_s
+        if topic_name(self.topic).is_scalable:
+            await self._start_only(ScalablePublisher(self._lookup, self.topic, self._opening, self._budget))
+            return
         count = await persist(
             self._runtime, timeout_s, lambda: self._lookup.partitions(self.topic), what=f"partitions of {self.topic}"
         )
@@ -177,9 +182,12 @@ class Producer(Generic[T]):
             await self._add_partitions(0, count)
             self._watch_growth()
         else:
-            self._only = self._new_publisher(self.topic, -1)
-            self._publishers = [self._only]
-            await self._only.start()
+            await self._start_only(self._new_publisher(self.topic, -1))
+
+    async def _start_only(self, outlet: Outlet) -> None:
+        self._only = outlet
+        self._publishers = [outlet]
+        await outlet.start()
 
     async def close(self, *, flush: bool = True) -> None:
         """Wait until everything sent is stored, then leave. Without `flush` what is pending is given up."""
@@ -258,7 +266,7 @@ class Producer(Generic[T]):
             null_value=null_value,
         )
 
-    def _publisher(self, fields: Fields | None) -> Publisher:
+    def _publisher(self, fields: Fields | None) -> Outlet:
         if self._only is not None:
             return self._only
         key = None if fields is None else fields.key

@@ -1,12 +1,15 @@
-"""Byte forms of classic message ids: what clients keep in their own stores and hand back years later.
+"""Byte forms of message ids: what clients keep in their own stores and hand back years later.
 
-The bytes are a MessageIdData without its ack set. Ledger and entry are unsigned on the wire and signed here, so that
-"earliest" (-1, -1) and "latest" keep their order. Whatever is not such bytes is `Corrupt`.
+Classic ids are a MessageIdData without its ack set. Ledger and entry are unsigned on the wire and signed here, so that
+"earliest" (-1, -1) and "latest" keep their order. Ids of scalable topics have the form of Pulsar's V5 clients: segment,
+classic id, positions of the other segments. The two never look alike: a classic id begins with its first tag, which
+would be a segment number beyond all counting. Whatever is neither is `Corrupt`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import ClassVar
 
 from google.protobuf.message import DecodeError
@@ -16,13 +19,19 @@ from magnetar.wire.proto import pb
 
 _UINT64 = 1 << 64
 _INT64_MAX = (1 << 63) - 1
+_CLASSIC = 0x08  # the first tag of MessageIdData
+_LONG, _INT = Struct(">q"), Struct(">i")
+
+Vector = tuple[tuple[int, "MessageId"], ...]
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class MessageId:
     """A message, or a message inside a batch, or (with `first_chunk`) the last of several chunks.
 
-    Ids are ordered by ledger, entry, partition, batch index; size of the batch and first chunk do not matter there.
+    Ids are ordered by segment, ledger, entry, partition, batch index; nothing else matters there. Of a scalable topic
+    `segment` says where the message is, and `vector`, of a stream consumer's, what else it had been handed by then: the
+    newest id of each segment. One acknowledgement covers all of it.
     """
 
     ledger: int
@@ -32,6 +41,8 @@ class MessageId:
     batch_size: int = field(default=0, compare=False)
     first_chunk: MessageId | None = field(default=None, compare=False)
     topic: str = field(default="", compare=False, repr=False)  # where it was received; never part of the bytes
+    segment: int = -1
+    vector: Vector = field(default=(), compare=False, repr=False)
 
     EARLIEST: ClassVar[MessageId]
     LATEST: ClassVar[MessageId]
@@ -45,9 +56,27 @@ class MessageId:
 
     def __str__(self) -> str:
         text = f"{self.ledger}:{self.entry}:{self.partition}"
+        if self.segment >= 0:
+            text = f"{self.segment}/{text}"
         if self.batch_index >= 0:
             text = f"{text}:{self.batch_index}"
         return text if self.first_chunk is None else f"{self.first_chunk};{text}"
+
+    @property
+    def _order(self) -> tuple[int, int, int, int, int]:
+        return self.segment, self.ledger, self.entry, self.partition, self.batch_index
+
+    def __lt__(self, other: MessageId) -> bool:
+        return self._order < other._order
+
+    def __le__(self, other: MessageId) -> bool:
+        return self._order <= other._order
+
+    def __gt__(self, other: MessageId) -> bool:
+        return self._order > other._order
+
+    def __ge__(self, other: MessageId) -> bool:
+        return self._order >= other._order
 
 
 EARLIEST = MessageId(-1, -1)
@@ -83,11 +112,86 @@ def from_data(data: pb.MessageIdData) -> MessageId:
 
 
 def to_bytes(message_id: MessageId) -> bytes:
+    if message_id.segment < 0 and not message_id.vector:
+        return _classic_bytes(message_id)
+    parts = [_LONG.pack(message_id.segment), _sized(message_id), _INT.pack(len(message_id.vector))]
+    for segment, position in message_id.vector:
+        parts += [_LONG.pack(segment), _sized(position)]
+    return b"".join([*parts, _INT.pack(-1), _INT.pack(-1)])  # of one topic, which it does not name
+
+
+def from_bytes(data: bytes) -> MessageId:
+    """Either form. Of what consumers of several topics write, the positions in other topics are left out."""
+    if not data or data[0] == _CLASSIC or len(data) < 12:
+        return _classic(data)
+    try:
+        return _Reader(data).message_id()
+    except (IndexError, UnicodeDecodeError):
+        raise Corrupt("a message id of a scalable topic ends early", bytes=len(data)) from None
+
+
+class _Reader:
+    """Input may stop after the id, after the positions, or after the topic: older forms do."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def message_id(self) -> MessageId:
+        segment = self._number(_LONG)
+        found = _classic(self._bytes(self._number(_INT)))
+        vector: Vector = () if self._over else self._vector()
+        length = -1 if self._over else self._number(_INT)
+        topic = self._bytes(length).decode() if length >= 0 else ""
+        for _ in range(0 if self._over else max(self._number(_INT), 0)):
+            self._bytes(self._number(_INT)).decode()
+            self._vector()
+        return MessageId(
+            found.ledger,
+            found.entry,
+            found.partition,
+            found.batch_index,
+            found.batch_size,
+            found.first_chunk,
+            topic,
+            segment,
+            vector,
+        )
+
+    @property
+    def _over(self) -> bool:
+        return self._at == len(self._data)
+
+    def _vector(self) -> Vector:
+        found = []
+        for _ in range(self._number(_INT)):
+            segment = self._number(_LONG)
+            found.append((segment, _classic(self._bytes(self._number(_INT)))))
+        return tuple(found)
+
+    def _number(self, form: Struct) -> int:
+        value: int = form.unpack(self._bytes(form.size))[0]
+        return value
+
+    def _bytes(self, length: int) -> bytes:
+        end = self._at + length
+        if length < 0 or end > len(self._data):
+            raise IndexError
+        found, self._at = self._data[self._at : end], end
+        return found
+
+
+def _sized(message_id: MessageId) -> bytes:
+    encoded = _classic_bytes(message_id)
+    return _INT.pack(len(encoded)) + encoded
+
+
+def _classic_bytes(message_id: MessageId) -> bytes:
     encoded: bytes = to_data(message_id).SerializeToString()
     return encoded
 
 
-def from_bytes(data: bytes) -> MessageId:
+def _classic(data: bytes) -> MessageId:
     try:
         message = pb.MessageIdData.FromString(data)
     except DecodeError:

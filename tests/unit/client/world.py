@@ -150,6 +150,13 @@ async def a_lookup(broker: Broker, *, timeout_s: float = 10.0) -> AsyncIterator[
         await pool.close()
 
 
+async def turns(seen: Callable[[], bool]) -> None:
+    """Turn after turn of the loop until it is so: for what no broker hears of."""
+    async with asyncio.timeout(10):
+        while not seen():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
 def run(body: Callable[[], Awaitable[None]]) -> None:
     async def whole() -> None:
         async with asyncio.timeout(60):

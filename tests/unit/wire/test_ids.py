@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from magnetar.base.errors import Corrupt
@@ -55,3 +57,47 @@ def test_order_and_equality():
 
 def test_earliest_and_latest_enclose_all():
     assert EARLIEST < MessageId(0, 0) < MessageId(0, 0, 0) < MessageId(0, 0, 0, 0) < LATEST
+
+
+def a_scalable_id(case: dict) -> MessageId:
+    inner = from_bytes(bytes.fromhex(case["v4_bytes"]))
+    vector = tuple((one["segment"], from_bytes(bytes.fromhex(one["v4_bytes"]))) for one in case["positions"])
+    return replace(inner, segment=case["segment"], vector=vector, topic=case["parent_topic"] or "")
+
+
+def everything(id: MessageId) -> tuple:
+    return id, id.batch_size, id.first_chunk, id.topic, sorted(id.vector)
+
+
+@pytest.mark.parametrize("case", VECTORS["v5"], ids=lambda case: case["text"])
+def test_ids_of_scalable_topics_to_bytes_and_back(case):
+    given = a_scalable_id(case)
+    assert everything(from_bytes(bytes.fromhex(case["bytes"]))) == everything(given)
+    assert everything(from_bytes(to_bytes(given))) == everything(replace(given, topic=""))
+    if case["segment"] >= 0 and case["parent_topic"] is None and len(case["positions"]) < 4:
+        assert to_bytes(given).hex() == case["bytes"]  # more positions than that Java writes in an order of its own
+
+
+@pytest.mark.parametrize("case", VECTORS["v5_truncated"], ids=lambda case: case["bytes"][-24:])
+def test_scalable_id_that_ends_early_is_refused_unless_an_older_form_ends_there(case):
+    data = bytes.fromhex(case["bytes"])
+    if "error" in case:
+        with pytest.raises(Corrupt):
+            from_bytes(data)
+    else:
+        assert everything(from_bytes(data)) == everything(a_scalable_id(case["result"]))
+
+
+def test_scalable_ids_are_ordered_by_segment_first():
+    compare = VECTORS["v5_compare"]
+    ids = [a_scalable_id(case) for case in compare["ids"]]
+    for one in range(len(ids)):
+        for other in range(len(ids)):
+            sign = (ids[one] > ids[other]) - (ids[one] < ids[other])
+            assert sign == compare["sign"][one][other], (one, other)
+            assert (ids[one] <= ids[other], ids[one] >= ids[other]) == (sign <= 0, sign >= 0)
+            assert (ids[one] == ids[other]) == compare["equals"][one][other]
+
+
+def test_text_of_a_scalable_id_names_its_segment():
+    assert str(MessageId(12, 34, batch_index=3, batch_size=5, segment=7)) == "7/12:34:-1:3"

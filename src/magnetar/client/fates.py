@@ -1,0 +1,99 @@
+"""What became of the messages of lanes: told once to whoever asked, counted, kept for `flush` where nobody did.
+
+The counterpart of `outcomes`, which tells of whole entries: here each message of an entry has a fate of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from magnetar.base.errors import ConnectionLost, MagnetarError, NotReady, TimedOut
+from magnetar.base.ids import SegmentId
+from magnetar.client.budget import Budget
+from magnetar.client.lane import Entry, Fate, Outbound
+from magnetar.client.lanes import Report
+from magnetar.client.outcomes import tell
+from magnetar.client.outgoing import Done
+from magnetar.client.packing import Packed
+from magnetar.client.producing import Counters
+from magnetar.wire.ids import MessageId
+
+
+class _Flush:
+    __slots__ = ("left", "over", "until")
+
+    def __init__(self, until: int, left: int) -> None:
+        self.until = until  # places below this are waited for
+        self.left = left
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
+class Fates:
+    def __init__(self, topic: str, counters: Counters, budget: Budget) -> None:
+        self._topic = topic
+        self._counters = counters
+        self._budget = budget
+        self._flushes: list[_Flush] = []
+        self._unreported: MagnetarError | None = None  # the first failure of a message that nobody asked about
+
+    def stored(self, segment: SegmentId, entry: Entry, ledger: int, number: int) -> None:
+        packed: Packed = entry.frames
+        first = None if packed.first is None else MessageId(*packed.first, segment=segment)
+        count = len(entry.messages)
+        for place, message in enumerate(entry.messages):
+            if message.fate is not Fate.STORED:
+                continue  # given up before, and told so
+            done = message.item.done
+            if done is not None and count == 1:
+                tell(done, MessageId(ledger, number, first_chunk=first, segment=segment), None)
+            elif done is not None:
+                tell(done, MessageId(ledger, number, -1, place, count, segment=segment), None)
+            self._over(message)
+
+    def given_up(self, report: Report) -> None:
+        error = self._why(report.message, report.error)
+        self.refused(report.message.item.done, error)
+        self._over(report.message)
+
+    def refused(self, done: Done | None, error: MagnetarError) -> None:
+        self._counters.errors += 1
+        if done is not None:
+            tell(done, None, error)
+        elif self._unreported is None:
+            self._unreported = error
+
+    async def until_over(self, places: int, messages: int) -> None:
+        """Until the present messages, all with places below `places`, have an outcome; raises what nobody heard."""
+        if messages:
+            flush = _Flush(places, messages)
+            self._flushes.append(flush)
+            await flush.over
+        error, self._unreported = self._unreported, None
+        if error is not None:
+            raise error
+
+    def _why(self, message: Outbound, error: MagnetarError | None) -> MagnetarError:
+        facts: dict[str, Any] = {"topic": self._topic, "sequence": message.sequence}
+        if error is None:
+            self._counters.timeouts += 1
+            if message.fate is Fate.FAILED:
+                return NotReady("no segment took the message within the send timeout: it is not stored", **facts)
+            return TimedOut("no receipt within the send timeout: the message may be stored", **facts)
+        if message.fate is Fate.FAILED:
+            return error
+        unknown = ConnectionLost(f"given up without a receipt, it may be stored: {error}", **facts)
+        unknown.__cause__ = error
+        return unknown
+
+    def _over(self, message: Outbound) -> None:
+        self._budget.give(len(message.item.payload), 1)
+        if not self._flushes:
+            return
+        for flush in list(self._flushes):
+            if message.place < flush.until:
+                flush.left -= 1
+                if not flush.left:
+                    self._flushes.remove(flush)
+                    if not flush.over.done():
+                        flush.over.set_result(None)

@@ -1,0 +1,35 @@
+"""What a producer needs of whoever stores its messages. A contract: `Publisher` and `ScalablePublisher` keep it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from magnetar.base.errors import MagnetarError
+from magnetar.client.outgoing import Done, Fields
+from magnetar.client.producing import Counters
+
+
+class Outlet(Protocol):
+    """Where a producer hands its messages: a topic, a partition of one, or all segments of a scalable one."""
+
+    name: str
+    counters: Counters
+    last_sequence: int  # stored, for sure
+
+    @property
+    def attached(self) -> bool: ...
+
+    @property
+    def pending(self) -> int: ...
+
+    async def start(self) -> None: ...
+
+    def add(self, payload: bytes, fields: Fields | None, done: Done | None) -> None: ...
+
+    def refused(self, done: Done | None, error: MagnetarError) -> None: ...
+
+    def hurry(self) -> None: ...
+
+    async def flush(self) -> None: ...
+
+    async def close(self, *, flush: bool = True) -> None: ...

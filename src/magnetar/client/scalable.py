@@ -1,0 +1,371 @@
+"""Publishing to a scalable topic: every active segment has a lane, and a key stays in order whatever is reshaped.
+
+The actor around `lanes`: it follows the layout (`watch`), attaches to owners (`segment`), writes what may be written,
+tells what became of messages. To its producer it looks like the `Publisher` of one plain topic. All segments are
+attached before the first message is taken, since numbers go on from the highest that any owner knows. A message without
+an answer by its deadline is told as `TimedOut`, which may be stored, or `NotReady`, which is not; never both, never
+twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+
+from magnetar.base.errors import Closed, ConnectionLost, Fenced, MagnetarError, NotReady, TimedOut
+from magnetar.base.ids import SegmentId
+from magnetar.base.names import topic_name
+from magnetar.client.budget import Budget
+from magnetar.client.fates import Fates
+from magnetar.client.gathering import batch_key
+from magnetar.client.lane import Cut, Entry
+from magnetar.client.lanes import (
+    DropLane,
+    Effect,
+    LaneClosed,
+    LaneOpened,
+    Lanes,
+    LaneSealed,
+    LayoutAdvanced,
+    OpenLane,
+    ReattachLane,
+    Report,
+    SeekLayout,
+    SettleLane,
+    WriteLane,
+)
+from magnetar.client.lookup import Lookup
+from magnetar.client.outgoing import Done, Fields
+from magnetar.client.packing import Item, Packed, pack, wire_size
+from magnetar.client.producing import Counters, Opening
+from magnetar.client.router import SegmentRouter
+from magnetar.client.segment import SegmentWriter
+from magnetar.client.watch import Seen, Watch
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+
+log = get("client.scalable")
+
+
+class ScalablePublisher:
+    """Keeps the contracts of `Outlet`, towards its producer, and of `Port`, towards its segments."""
+
+    def __init__(self, lookup: Lookup, topic: str, opening: Opening, budget: Budget) -> None:
+        self.topic = topic
+        self.opening = opening
+        self.counters = Counters()
+        self.error: MagnetarError | None = None  # why nothing more is taken
+        self.topic_epoch: int | None = None
+        self._lookup = lookup
+        self._runtime = lookup.pool.runtime
+        self._loop = asyncio.get_running_loop()
+        chance = self._runtime.rng("client.names")
+        self.name = opening.name or f"magnetar-{chance.getrandbits(40):010x}"
+        first = opening.initial_sequence_id
+        self.last_sequence = -1 if first is None else first - 1  # stored, for sure
+        self._budget = budget
+        batching = opening.batching
+        self._batches = batching is not None
+        self._by_key = batching is not None and batching.by_key
+        self._eager = batching is not None and not batching.linger
+        self._delay_s = 0.0 if batching is None else batching.delay_s
+        self._cut = Cut(1, 1) if batching is None else Cut(batching.messages_max, batching.bytes_max)
+        self._lanes = Lanes(cut=self._cut, first_sequence=max(first or 0, 0))
+        self._router: SegmentRouter | None = None
+        self._writers: dict[SegmentId, SegmentWriter] = {}
+        self._soon: dict[SegmentId, asyncio.Handle] = {}
+        self._gathered: dict[SegmentId, int] = {}  # bytes that wait for their batch
+        self._watch = Watch(lookup, topic, heard=self._shown, gone=self.failed)
+        self._begun: asyncio.Future[None] = self._loop.create_future()
+        self._expiry: asyncio.TimerHandle | None = None
+        self._fates = Fates(topic, self.counters, budget)
+        self._leaving: dict[asyncio.Task[None], None] = {}
+        self._owner = Owner(f"scalable {topic}", self._crashed)
+
+    # What its producer sees
+
+    @property
+    def attached(self) -> bool:
+        return bool(self._writers) and all(writer.connection is not None for writer in self._writers.values())
+
+    @property
+    def pending(self) -> int:
+        """Messages without an outcome."""
+        return self._lanes.messages
+
+    @property
+    def segments(self) -> list[int]:
+        """The active segments it writes to, by range."""
+        layout = self._lanes.layout
+        return [] if layout is None else [segment.id for segment in layout.active]
+
+    async def start(self) -> None:
+        """Learn the layout and attach to every active segment."""
+        timeout_s = self.opening.operation_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._watch.start(timeout_s)
+                await self._begun
+        except TimeoutError:
+            error = TimedOut(f"not attached to every segment within {timeout_s:g} s", topic=self.topic)
+            await self._closed(error)
+            raise error from None
+        except BaseException as error:
+            await self._closed(error if isinstance(error, MagnetarError) else Closed("the producer was given up"))
+            raise
+
+    def add(self, payload: bytes, fields: Fields | None, done: Done | None) -> None:
+        """Take a message whose room in the budget was taken by the caller. Raises, and gives the room back, if it
+        cannot be taken at all.
+        """
+        lanes, router = self._lanes, self._router
+        layout = lanes.layout
+        if self.error is not None or layout is None or router is None:
+            self._budget.give(len(payload), 1)
+            raise self.error or NotReady("the producer has not begun", topic=self.topic)
+        given = -1 if fields is None else fields.sequence
+        sequence = given if given >= 0 else lanes.next_sequence
+        size = wire_size(payload, fields)
+        alone = not self._batches or size > self._cut.bytes_max or (fields is not None and not fields.batches)
+        send_s = self.opening.send_timeout_s
+        segment = lanes.add(
+            Item(payload, fields, done),
+            router.route(fields, sequence, layout),
+            size=size,
+            deadline=self._runtime.monotonic() + send_s if send_s > 0 else math.inf,
+            sequence=sequence,
+            alone=alone,
+            group=batch_key(fields) if self._by_key else None,
+        )
+        self.counters.messages += 1
+        self.counters.bytes += len(payload)
+        if self._expiry is None and send_s > 0:
+            self._watch_expiry()
+        self._gather(segment, size, alone)
+
+    def hurry(self) -> None:
+        """What would go out in the next turn of the loop goes out in this one."""
+        for segment, writer in list(self._writers.items()):
+            lane = self._lanes.lane(segment)
+            if self._eager and lane is not None and lane.queue and not lane.pending:
+                self._write(segment)
+            if writer.connection is not None:
+                writer.connection.flush()
+
+    def refused(self, done: Done | None, error: MagnetarError) -> None:
+        """A message that `add` did not take, whose sender is not there to hear it."""
+        self._fates.refused(done, error)
+
+    async def flush(self) -> None:
+        """Until everything added before is stored or has failed. Raises the first failure that nobody else heard."""
+        for segment in list(self._writers):
+            self._write(segment)
+        await self._fates.until_over(self._lanes.places, self._lanes.messages)
+
+    async def close(self, *, flush: bool = True) -> None:
+        """Stop taking messages; wait for what is pending, or give it up; leave the brokers."""
+        closed = Closed("the producer is closed", topic=self.topic)
+        if flush:
+            self.error = self.error or closed
+        try:
+            if flush:
+                await self.flush()
+        finally:
+            self.error = self.error or closed
+            await self._closed(Closed("the producer was closed before the message was stored", topic=self.topic))
+
+    # What segments say
+
+    def opened(self, segment: SegmentId, last_sequence: int) -> None:
+        writer = self._writers.get(segment)
+        if writer is not None and writer.attaches > 1:
+            self.counters.reattached += 1
+        self.last_sequence = max(self.last_sequence, last_sequence)
+        self._apply(self._lanes.handle(LaneOpened(segment, last_sequence)))
+        if self._lanes.begun and not self._begun.done():
+            self._begun.set_result(None)
+
+    def closed(self, segment: SegmentId, *, certain: bool) -> None:
+        self._apply(self._lanes.handle(LaneClosed(segment, certain)))
+
+    def sealed(self, segment: SegmentId) -> None:
+        self._apply(self._lanes.handle(LaneSealed(segment)))
+
+    def writable(self, segment: SegmentId) -> None:
+        self._write(segment)
+
+    def receipt(self, segment: SegmentId, sequence: int, ledger: int, entry: int) -> None:
+        lane = self._lanes.lane(segment)
+        packed: Packed | None = lane.pending[0].frames if lane is not None and lane.pending else None
+        if packed is not None and packed.first is None and len(packed.frames) > 1:
+            packed.first = (ledger, entry)
+        try:
+            stored = self._lanes.stored(segment, sequence)
+        except MagnetarError as error:
+            log.error("receipt out of order", topic=self.topic, segment=segment, why=error)
+            self._writers[segment].abort(error)
+            return
+        if stored is None or lane is None:
+            return
+        self.counters.receipts += 1
+        self.last_sequence = max(self.last_sequence, stored.highest)
+        self._fates.stored(segment, stored, ledger, entry)
+        if self._eager and lane.queue and not lane.pending:
+            self._write(segment)
+
+    def send_refused(self, segment: SegmentId, sequence: int, error: MagnetarError) -> None:
+        if isinstance(error, Fenced):
+            self.failed(error)
+        else:
+            self._apply(self._lanes.refused(segment, sequence, error))
+
+    def failed(self, error: MagnetarError) -> None:
+        """The topic is gone, or another producer has taken over: whatever is left gets its outcome."""
+        self.error = self.error or error
+        if not self._begun.done():
+            self._begun.set_exception(error)
+            self._begun.exception()  # whoever waits hears it
+        log.warning("producer ended", topic=self.topic, why=error)
+        self._apply(self._lanes.ended(error))
+
+    # Inside
+
+    def _shown(self, seen: Seen) -> None:
+        if self._router is None:
+            start = self._runtime.rng("client.router").randrange(1 << 31)
+            named = bool(self.opening.name)  # such a producer may come back and send again
+            self._router = SegmentRouter(seen.routing, producer=self.name, deduplicated=named, start=start)
+        self._router.pinned = seen.routing
+        self._apply(self._lanes.handle(LayoutAdvanced(seen.layout)))
+
+    def _apply(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case OpenLane(segment=segment):
+                    self._open(segment)
+                case WriteLane(segment=segment):
+                    self._write(segment)
+                case SettleLane(segment=segment):
+                    self._writers[segment].settle()
+                case ReattachLane(segment=segment):
+                    self._writers[segment].abort(ConnectionLost("begin again after a refused send", topic=self.topic))
+                case DropLane(segment=segment):
+                    self._drop(segment)
+                case SeekLayout(above=above):
+                    self._watch.seek(above)
+                case Report():
+                    self._fates.given_up(effect)
+
+    def _open(self, segment: SegmentId) -> None:
+        layout = self._lanes.layout
+        if layout is None:
+            return
+        name = str(layout.segment(segment).topic(topic_name(self.topic)))
+        begun = self._lanes.begun
+        writer = SegmentWriter(self._lookup, segment, name, self.opening, self, name=self.name, patient=begun)
+        self._writers[segment] = writer
+        writer.start(math.inf if begun else self.opening.operation_timeout_s)
+
+    def _drop(self, segment: SegmentId) -> None:
+        self._written(segment)
+        writer = self._writers.pop(segment, None)
+        if writer is not None:
+            task = self._runtime.spawn(self._owner, writer.close())
+            self._leaving[task] = None
+            task.add_done_callback(lambda done: self._leaving.pop(done, None))
+
+    # Writing
+
+    def _gather(self, segment: SegmentId, size: int, alone: bool) -> None:
+        """Write now, at the end of this turn, or when the batch had time to grow."""
+        lane = self._lanes.lane(segment)
+        if lane is None:
+            return
+        waiting = self._gathered[segment] = self._gathered.get(segment, 0) + size
+        if alone or waiting >= self._cut.bytes_max or len(lane.queue) >= self._cut.messages_max:
+            self._write(segment)
+        elif segment not in self._soon:
+            if self._eager and not lane.pending:
+                self._soon[segment] = self._loop.call_soon(self._turn_over, segment)
+            else:
+                self._soon[segment] = self._loop.call_later(self._delay_s, self._turn_over, segment)
+
+    def _turn_over(self, segment: SegmentId) -> None:
+        """All senders of this turn of the loop have had their say: out with it, without another turn."""
+        self._write(segment)
+        writer = self._writers.get(segment)
+        if writer is not None and writer.connection is not None:
+            writer.connection.flush()
+
+    def _write(self, segment: SegmentId) -> None:
+        self._written(segment)
+        writer = self._writers.get(segment)
+        connection = None if writer is None else writer.connection
+        if writer is None or connection is None:
+            return
+        wrote = False
+        while not connection.congested:
+            entry = self._lanes.next_entry(segment)
+            if entry is None:
+                break
+            packed = self._packed(writer, entry)
+            if packed is not None:
+                wrote = True
+                for frame in packed.frames:
+                    connection.write(frame)
+        if wrote and self._router is not None:
+            self._router.advance()
+
+    def _packed(self, writer: SegmentWriter, entry: Entry) -> Packed | None:
+        packed: Packed | None = entry.frames
+        if packed is not None:
+            packed.first = None
+            return packed
+        try:
+            packed = pack(entry, writer.stamp, self._runtime.wall(), chunking=self.opening.chunking)
+        except MagnetarError as error:
+            self._apply(self._lanes.refused(writer.segment, entry.sequence, error))
+            return None
+        self.counters.entries += 1
+        entry.frames = packed
+        entry.parts = len(packed.frames)
+        return packed
+
+    def _written(self, segment: SegmentId) -> None:
+        self._gathered.pop(segment, None)
+        soon = self._soon.pop(segment, None)
+        if soon is not None:
+            soon.cancel()
+
+    # Deadlines
+
+    def _watch_expiry(self) -> None:
+        deadline = self._lanes.deadline
+        if deadline is None or math.isinf(deadline):
+            self._expiry = None
+            return
+        wait_s = max(deadline - self._runtime.monotonic(), 0.0)
+        self._expiry = self._loop.call_later(wait_s, self._expire)
+
+    def _expire(self) -> None:
+        gone = self._lanes.expired(self._runtime.monotonic())
+        if gone:
+            log.warning("sends timed out", topic=self.topic, messages=len(gone))
+        self._apply(gone)
+        self._watch_expiry()
+
+    # Leaving
+
+    async def _closed(self, error: MagnetarError) -> None:
+        self.error = self.error or error
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._apply(self._lanes.ended(error))
+        await self._watch.close()
+        if self._leaving:
+            await asyncio.wait(list(self._leaving))
+        await self._owner.close()
+
+    def _crashed(self, name: str, error: BaseException) -> None:
+        log.crashed("scalable producer failed", error, topic=self.topic)

@@ -1,0 +1,222 @@
+"""The watch of one scalable topic's layout: opened at a broker, followed, opened anew after every loss.
+
+The actor around `layouts`: what the broker pushes is believed only if it is newer and of the same life of the topic.
+Before the first layout errors are the caller's; later ones mean another try, with back-off, except that the topic is
+gone: that is told once and ends the watch. It does not decide what a layout means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from magnetar.base.errors import Closed, MagnetarError, Refused, TimedOut, TopicNotFound
+from magnetar.base.ids import Epoch
+from magnetar.base.limits import FOLLOW_BACKOFF_S_MAX, LAYOUT_SEEK_S
+from magnetar.client.address import address
+from magnetar.client.attached import Attached
+from magnetar.client.backoff import passing
+from magnetar.client.connection import Connection
+from magnetar.client.layouts import Layouts, Verdict
+from magnetar.client.lookup import Lookup, Route
+from magnetar.client.refusals import error_of
+from magnetar.client.router import learned
+from magnetar.layout.layout import Layout
+from magnetar.layout.routing import Routing
+from magnetar.observe.log import get
+from magnetar.wire.frames import encode_command
+from magnetar.wire.layouts import read_layout
+from magnetar.wire.proto import pb
+
+log = get("client.watch")
+
+_UPDATE = pb.BaseCommand.SCALABLE_TOPIC_UPDATE
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is known of a topic. `controller` None: there is none yet, any broker may become it."""
+
+    layout: Layout
+    routing: Routing
+    controller: Route | None
+
+
+def watch_fatal(error: MagnetarError, first: bool) -> bool:
+    """Once it was seen, only a topic that is gone ends its watch."""
+    return not passing(error) if first else isinstance(error, TopicNotFound | Closed)
+
+
+class Watch:
+    """`heard` is told of every newer layout, and of another controller at the same one. `gone`: the topic was deleted,
+    and nothing more comes. With `create` a topic that does not exist is made, where the broker's policy allows.
+    """
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        *,
+        heard: Callable[[Seen], None],
+        gone: Callable[[MagnetarError], None],
+        create: bool = True,
+        seek_s: float = LAYOUT_SEEK_S,
+    ) -> None:
+        self.topic = topic
+        self.seen: Seen | None = None
+        self._lookup = lookup
+        self._heard = heard
+        self._gone = gone
+        self._create = create
+        self._seek_s = seek_s
+        self._layouts = Layouts()
+        self._attached = Attached(lookup, topic, self._open, ended=self._end, fatal=watch_fatal)
+        self._session = -1
+        self._over = False
+        self._seeking: asyncio.TimerHandle | None = None
+
+    async def start(self, timeout_s: float) -> Seen:
+        """Until the first layout was told."""
+        await self._attached.start(timeout_s)
+        if self.seen is None:
+            raise TopicNotFound("the topic was deleted", topic=self.topic)
+        return self.seen
+
+    def seek(self, above: Epoch) -> None:
+        """A layout above this epoch is wanted. It is on its way, most likely; if it does not come, ask again."""
+        if self._seeking is None and not self._over:
+            self._seek_in(self._seek_s, above)
+
+    async def close(self) -> None:
+        self._over = True
+        if self._seeking is not None:
+            self._seeking.cancel()
+        connection = self._attached.connection
+        if connection is not None:
+            self._leave(connection)
+        await self._attached.close()
+
+    # Opening
+
+    async def _open(self, connection: Connection, attempt: int) -> None:
+        if not connection.features.supports_scalable_topics:
+            raise Refused(
+                "the broker does not offer scalable topics: a topic:// needs Magnetar or Pulsar 5", url=connection.url
+            )
+        told = self._ask(connection, create=self._create and self.seen is None)
+        try:
+            async with asyncio.timeout(self._lookup.timeout_s):
+                await told
+        except TimeoutError:
+            self._leave(connection)
+            raise TimedOut("the broker did not show the layout in time", topic=self.topic) from None
+        except asyncio.CancelledError:
+            self._leave(connection)
+            raise
+
+    def _ask(self, connection: Connection, *, create: bool) -> asyncio.Future[None]:
+        """Another session: the one before is not listened to any more."""
+        self._leave(connection)
+        first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        session = self._session = self._lookup.pool.next_id()
+        told = partial(self._told, connection, self._layouts.opened(), first)
+        connection.listeners.add(_UPDATE, session, told, partial(self._lost, first))
+        command = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_LOOKUP)
+        command.scalableTopicLookup.session_id = session
+        command.scalableTopicLookup.topic = self.topic
+        command.scalableTopicLookup.create_if_missing = create
+        connection.write(encode_command(command))
+        return first
+
+    def _leave(self, connection: Connection) -> None:
+        session, self._session = self._session, -1
+        if session < 0:
+            return
+        connection.listeners.remove(_UPDATE, session)
+        command = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_CLOSE)
+        command.scalableTopicClose.session_id = session
+        connection.write(encode_command(command))
+
+    # What the broker says
+
+    def _told(
+        self, connection: Connection, number: int, first: asyncio.Future[None], said: pb.CommandScalableTopicUpdate
+    ) -> None:
+        if self._over:
+            return
+        if said.HasField("error"):
+            self._refused(connection, number, first, error_of(said.error, said.message, topic=self.topic))
+            return
+        try:
+            layout = read_layout(said.dag)
+            routing = learned(said.dag.routing or None, connection.server_version)
+        except MagnetarError as error:
+            self._refused(connection, number, first, error)
+            return
+        incarnation = str(said.dag.incarnation) if said.dag.HasField("incarnation") else None
+        seen = Seen(layout, routing, _controller(connection, said.dag.controller_broker_url))
+        known = self._layouts.current
+        verdict = self._layouts.offered(number, layout, incarnation)
+        if verdict is Verdict.REPLACED:
+            self._end(TopicNotFound("the topic was deleted and made anew", topic=self.topic))
+        elif verdict is Verdict.NEWER or (known is not None and known.epoch == layout.epoch and seen != self.seen):
+            self.seen = seen
+            self._heard(seen)
+        if not first.done():
+            first.set_result(None)
+
+    def _refused(self, connection: Connection, number: int, first: asyncio.Future[None], error: MagnetarError) -> None:
+        """The session is over, on both sides."""
+        connection.listeners.remove(_UPDATE, self._session)
+        self._session = -1
+        if isinstance(error, TopicNotFound) and self.seen is not None:
+            if self._layouts.gone(number):
+                self._end(error)
+            if not first.done():
+                first.set_result(None)
+        elif first.done():
+            self._attached.lost(error)
+        else:
+            first.set_exception(error)
+
+    def _lost(self, first: asyncio.Future[None], error: MagnetarError) -> None:
+        self._session = -1
+        if first.done():
+            self._attached.lost(error)
+        else:
+            first.set_exception(error)
+
+    def _end(self, error: MagnetarError) -> None:
+        if not self._over:
+            self._over = True
+            self._gone(error)
+
+    # Seeking
+
+    def _seek_in(self, wait_s: float, above: Epoch) -> None:
+        self._seeking = asyncio.get_running_loop().call_later(wait_s, self._seek, wait_s, above)
+
+    def _seek(self, waited_s: float, above: Epoch) -> None:
+        self._seeking = None
+        if self._over or (self.seen is not None and self.seen.layout.epoch > above):
+            return
+        connection = self._attached.connection
+        if connection is not None and self._session >= 0:
+            log.info("layout asked for again", topic=self.topic, above=above)
+            self._ask(connection, create=False).add_done_callback(_ignored)
+        self._seek_in(min(waited_s * 2, FOLLOW_BACKOFF_S_MAX), above)
+
+
+def _controller(connection: Connection, url: str) -> Route | None:
+    """The way to it: through the same proxy, if there is one."""
+    if not url:
+        return None
+    return Route(connection.url, str(address(url))) if connection.proxied else Route(url)
+
+
+def _ignored(asked: asyncio.Future[None]) -> None:
+    """Its error is the next try's business."""
+    if not asked.cancelled():
+        asked.exception()

@@ -1,0 +1,77 @@
+"""A publisher of a scalable topic beside a scripted broker, keeping what its messages were told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from magnetar.base.errors import MagnetarError
+from magnetar.base.ids import SegmentId
+from magnetar.client.budget import Budget
+from magnetar.client.outgoing import Fields
+from magnetar.client.producing import Opening
+from magnetar.client.scalable import ScalablePublisher
+from magnetar.layout.layout import Layout
+from magnetar.wire.ids import MessageId
+from tests.unit.client.publishing import payloads
+from tests.unit.client.scaled import TOPIC, Scaled, a_scaled
+from tests.unit.client.world import turns
+
+LOW, HIGH = "a", "key-0"  # of the halves of the keyspace, by either routing
+
+
+class World:
+    def __init__(self, scaled: Scaled, publisher: ScalablePublisher, budget: Budget) -> None:
+        self.scaled = scaled
+        self.broker = scaled.broker
+        self.publisher = publisher
+        self.budget = budget
+        self.told: list[tuple[bytes, MessageId | None, MagnetarError | None]] = []
+
+    def add(self, payload: bytes, key: str | None = None, **said: Any) -> None:
+        fields = Fields()
+        fields.key = key
+        for name, value in said.items():
+            setattr(fields, name, value)
+        assert self.budget.take(len(payload))
+        self.publisher.add(payload, fields, lambda found, error: self.told.append((payload, found, error)))
+
+    def stored(self) -> list[bytes]:
+        return [payload for payload, found, _ in self.told if found is not None]
+
+    def errors(self) -> list[tuple[bytes, type[MagnetarError]]]:
+        return [(payload, type(error)) for payload, _, error in self.told if error is not None]
+
+    async def came(self, segment: int, count: int) -> list[bytes]:
+        """The payloads that came for a segment, once there are so many."""
+        await self.broker.until(lambda: len(self.scaled.sent(segment)) >= count)
+        return payloads(self.scaled.sent(segment))
+
+    async def until_told(self, count: int) -> None:
+        await turns(lambda: len(self.told) >= count)
+
+    def split(self, segment: int) -> Layout:
+        return self.scaled.layout.split(SegmentId(segment), now_ms=1)
+
+    def merge(self, *segments: int) -> Layout:
+        return self.scaled.layout.merge([SegmentId(id) for id in segments], now_ms=1)
+
+
+@asynccontextmanager
+async def a_world(
+    segments: int = 1, *, ours: bool = True, receipts: bool = True, started: bool = True, **opening: Any
+) -> AsyncIterator[World]:
+    opening.setdefault("batching", None)
+    opening.setdefault("operation_timeout_s", 5.0)
+    opening.setdefault("name", "p")
+    async with a_scaled(segments, ours=ours) as (scaled, lookup):
+        scaled.broker.receipts = receipts
+        budget = Budget()
+        publisher = ScalablePublisher(lookup, str(TOPIC), Opening(**opening), budget)
+        world = World(scaled, publisher, budget)
+        if started:
+            await publisher.start()
+        yield world
+        await publisher.close(flush=False)
+        assert (budget.bytes, budget.messages) == (0, 0), "room was not given back"
