@@ -6,6 +6,7 @@ clock, which is the one that stamped them.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -89,7 +90,7 @@ def people(cell: Cell, now_ms: int | None = None) -> str:
     """For eyes: three digits or so, and how long ago."""
     match cell:
         case bool() | str() | None:
-            return "–" if cell in (None, "") else plain(cell)
+            return "–" if cell in (None, "") else harmless(plain(cell))
         case int():
             return f"{cell:,}"
         case Lag():
@@ -106,6 +107,13 @@ def people(cell: Cell, now_ms: int | None = None) -> str:
             if not cell.ms:
                 return "never"
             return iso(cell.ms) if now_ms is None else f"{age(max(0, now_ms - cell.ms) / 1000)} ago"
+
+
+def harmless(text: str) -> str:
+    """For a terminal: names and messages are other people's, and must not move its cursor or turn its letters round."""
+    if text.isprintable():
+        return text
+    return "".join(one if one in "\n\t" or not _is_control(one) else repr(one)[1:-1] for one in text)
 
 
 def size(count: float) -> str:
@@ -154,6 +162,10 @@ def moment(text: str | None) -> Moment:
 def pairs(values: Mapping[str, str]) -> str | None:
     """Properties in one line."""
     return ", ".join(f"{key}={value}" for key, value in sorted(values.items())) or None
+
+
+def _is_control(letter: str) -> bool:
+    return unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp") and letter != "\u200d"  # that one joins emoji
 
 
 def _three(count: float) -> str:

@@ -40,6 +40,7 @@ from magnetar.base.errors import (
     Unavailable,
     Unknown,
 )
+from magnetar.cli.cells import harmless
 
 
 class Exit(IntEnum):
@@ -150,7 +151,7 @@ def tell(what: str, *, why: str = "", near: Sequence[str] = (), run: str = "", c
         lines.append(f"  run: {run}")
     if code:
         lines.append(f"  code: {code}")
-    sys.stderr.write("\n".join(lines) + "\n")
+    sys.stderr.write(harmless("\n".join(lines)) + "\n")
 
 
 def _next(error: MagnetarError) -> str:

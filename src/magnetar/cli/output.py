@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
-from magnetar.cli.cells import Cell, Lag, is_nothing, is_number, people, plain
+from magnetar.cli.cells import Cell, Lag, harmless, is_nothing, is_number, people, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -127,7 +127,7 @@ class Output:
             if number:
                 console.print()
             if part.title:
-                console.print(part.title, style="bold", soft_wrap=True, markup=False)
+                console.print(harmless(part.title), style="bold", soft_wrap=True, markup=False)
             console.print(drawn(part.telling(), now_ms))
 
 
@@ -150,9 +150,11 @@ class Rows:
         elif self._console is not None and self._head is not None:
             from rich.text import Text
 
-            self._console.print(Text.assemble((self._head(row), "dim"), "  ", self._word(row)), soft_wrap=True)
+            head, word = harmless(self._head(row)), harmless(self._word(row))
+            self._console.print(Text.assemble((head, "dim"), "  ", word), soft_wrap=True)
         else:
-            stream.write(self._word(row) + "\n")
+            word = self._word(row)
+            stream.write((harmless(word) if self._output.terminal else word) + "\n")
         self.count += 1
 
     def flush(self) -> None:

@@ -70,3 +70,32 @@ def test_people_are_spared_what_says_nothing_and_pipes_are_not() -> None:
     assert len(drawn(telling.telling(), None).columns) == 2
     facts = Facts({"a": 1, "b": None}, optional=frozenset(("b",)))
     assert (list(facts.telling().values), len(list(aligned(facts)))) == (["a"], 2)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+EVIL = "red\x1b[31m\x9b2J\x07 \u202egnp.exe\n\ttwo"
+
+
+def test_names_and_messages_of_others_cannot_command_a_terminal() -> None:
+    stream = Terminal()
+    output = Output("table", colors=False, stream=stream)
+    output.show(None, Sheet(("NAME", "LAG"), [(EVIL, Lag(1))], title=EVIL), Facts({"name": EVIL}))
+    with output.rows(str, lambda row: row) as rows:
+        rows.add(EVIL)
+    with output.rows() as rows:
+        rows.add(EVIL)
+    told = stream.getvalue().replace("\x1b[2m", "").replace("\x1b[1m", "").replace("\x1b[0m", "")  # styles of our own
+    assert not set("\x1b\x9b\x07\u202e") & set(told)
+    assert told.count("\\x1b[31m") == 6
+    assert "\n\ttwo" in told
+
+
+def test_a_pipe_gets_names_and_messages_as_they_are() -> None:
+    stream = io.StringIO()
+    with Output("table", stream=stream).rows() as rows:
+        rows.add(EVIL)
+    assert stream.getvalue() == EVIL + "\n"
