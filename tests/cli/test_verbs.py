@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.cli.conftest import Run
@@ -207,3 +212,21 @@ def test_a_measurement_of_consuming_takes_the_backlog(magnetar: Run, broker: Sta
     found = magnetar("perf", "consume", topic, "--seconds", "1", "-o", "json").json
     assert (found["messages"], found["bytes"]) == (500, 500)
     assert backlog(broker, topic, "perf") == 0
+
+
+def test_a_measurement_ends_soon_after_its_broker_is_killed_and_says_what_it_does_not_know(tmp_path: Path) -> None:
+    with Standalone(tmp_path) as mortal:
+        command = [sys.executable, "-m", "magnetar.cli.main", "perf", "produce", "--url", mortal.url]
+        process = subprocess.Popen(
+            [*command, "--seconds", "2", "--timeout", "1", "-o", "json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        assert "msg/s" in process.stderr.readline()
+        mortal.kill()
+        out, told = process.communicate(timeout=20)  # the client's own patience is 30 s, twice
+    assert process.returncode == 6
+    assert json.loads(out)["failures"] > 0
+    assert "E600" in told

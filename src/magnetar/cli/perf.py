@@ -76,7 +76,7 @@ def produce(
     $ magnetar perf produce --seconds 1 --rate 1000
     $ magnetar perf produce orders --seconds 1 --size 100 --producers 2 -o json
     """
-    load = Load(topic, seconds, rate, size, producers, batching)
+    load = Load(topic, seconds, rate, size, producers, batching, timeout_s=common.timeout)
     return _measure("produce", load, common, change, _produce)
 
 
@@ -141,7 +141,7 @@ def roundtrip(
     --------
     $ magnetar perf roundtrip --seconds 1 --rate 500
     """
-    load = Load(topic, seconds, rate, size, producers, batching)
+    load = Load(topic, seconds, rate, size, producers, batching, timeout_s=common.timeout)
     return _measure("roundtrip", load, common, change, _roundtrip)
 
 
@@ -160,6 +160,7 @@ class Load:
     producers: int = 0
     batching: bool = True
     subscription: str = ""
+    timeout_s: float = 0.0  # for a receipt: a broker that is gone ends the measurement, not the patience
 
     def document(self) -> dict[str, Any]:
         found: dict[str, Any] = {"topic": str(topic_name(self.topic)), "seconds": self.seconds}
@@ -346,7 +347,8 @@ async def _roundtrip(client: Client, load: Load, tally: Tally) -> None:
 async def _producer(client: Client, load: Load) -> Producer[bytes]:
     from magnetar.client.batch import Batching
 
-    return await client.create_producer(load.topic, batching=Batching() if load.batching else None)
+    batching = Batching() if load.batching else None
+    return await client.create_producer(load.topic, batching=batching, send_timeout_s=load.timeout_s)
 
 
 Stored = Callable[..., None]
@@ -361,8 +363,7 @@ async def _send(producer: Producer[bytes], load: Load, stored: Stored) -> None:
     sent = 0
     while (gone := clock() - began) < load.seconds:
         due = sent + 100 if not pace else int(gone * pace) + 1
-        while sent < due:
-            now = clock()
+        while sent < due and (now := clock()) - began < load.seconds:
             await producer.post(STAMP.pack(now) + rest, partial(stored, now, clock, load.size))
             sent += 1
         await asyncio.sleep(TICK_S if pace else 0)
