@@ -34,6 +34,11 @@ def standalone(
         Where the REST interface and the metrics are; 0 takes a free one. Default: what CONF says, else 8080.
     conf
         A standalone.conf or broker.conf in Pulsar's own form.
+
+    Examples
+    --------
+    $ magnetar standalone --data data
+    $ magnetar standalone --data data --port 6650 --http-port 8080 --conf standalone.conf
     """
     from magnetar.base.errors import MagnetarError
     from magnetar.cli.exits import Exit, code_for, facts_of, tell

@@ -10,7 +10,7 @@ import pytest
 
 from magnetar import __version__
 from magnetar.cli.exits import Exit
-from magnetar.cli.main import examples, in_order, main
+from magnetar.cli.main import SINGLE, examples, in_order, main
 
 
 def test_version_is_told_without_loading_anything_heavy() -> None:
@@ -63,6 +63,16 @@ def test_options_before_the_noun_find_their_place(given: list[str], ordered: lis
 
 def test_examples_are_the_lines_a_docstring_shows() -> None:
     assert examples("Text.\n\n    $ magnetar a b\n    $ other\n") == ["magnetar a b"]
+
+
+@pytest.mark.parametrize("command", SINGLE)
+def test_the_help_of_a_command_without_verbs_shows_each_example_once(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--help"]) == Exit.OK
+    shown = capsys.readouterr().out
+    assert "Examples:" in shown
+    assert f"$ magnetar {command}" not in shown
 
 
 def test_a_data_folder_that_is_a_file_is_refused_before_anything_starts(

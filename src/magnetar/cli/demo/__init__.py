@@ -32,9 +32,6 @@ def demo(
 
     The exit code is the verdict: 0, or 7 if an acknowledged message is missing or a key was out of order.
 
-    $ magnetar demo
-    $ magnetar demo --seconds 3 --output json
-
     Parameters
     ----------
     seconds
@@ -43,6 +40,11 @@ def demo(
         Messages per second that all producers together aim for; each goes to four subscriptions.
     output
         The verdict: a table for people, JSON for programs. Progress goes to standard error.
+
+    Examples
+    --------
+    $ magnetar demo
+    $ magnetar demo --seconds 3 --output json
     """
     import asyncio
 
