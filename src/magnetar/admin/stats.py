@@ -15,7 +15,7 @@ from magnetar.admin.rates import AnySubscription, observe, outgoing, subscriptio
 from magnetar.admin.request import Request, Response, shown
 from magnetar.admin.route import Route, get
 from magnetar.admin.target import open_topic, partitions
-from magnetar.base.errors import TopicNotFound
+from magnetar.base.errors import Corrupt, TopicNotFound
 from magnetar.base.names import TopicName
 from magnetar.client.documents.stats import (
     NEVER,
@@ -36,6 +36,7 @@ from magnetar.topic.dispatch.single import SingleActive
 from magnetar.topic.producer import Producer
 from magnetar.topic.subscription import TYPE_NAMES, Subscription
 from magnetar.topic.topic import Topic
+from magnetar.wire import entry
 
 if TYPE_CHECKING:
     from magnetar.broker.node import Node
@@ -124,6 +125,7 @@ async def topic_stats(node: Node, topic: AnyTopic, *, publishers: bool, consumer
     )
     if isinstance(topic, Topic):
         stats.storageSize = topic.managed.bytes
+        stats.lastPublishTimeStamp = await _last_publish_ms(topic)
         stats.backlogSize = max((one.backlogSize for one in each.values()), default=0)
         stats.deduplicationStatus = "Enabled" if topic.dedup is not None else "Disabled"
         stats.nonContiguousDeletedMessagesRanges = sum(one.nonContiguousDeletedMessagesRanges for one in each.values())
@@ -131,6 +133,17 @@ async def topic_stats(node: Node, topic: AnyTopic, *, publishers: bool, consumer
         stats.msgDropRate = 0.0
         stats.backlogQuotaLimitSize = stats.backlogQuotaLimitTime = stats.oldestBacklogMessageAgeSeconds = 0
     return stats
+
+
+async def _last_publish_ms(topic: Topic) -> int:
+    """As the last message that is there says; 0: there is none, or it says nothing that can be read."""
+    if not topic.managed.has(topic.managed.last):
+        return 0
+    run = await topic.managed.read(topic.managed.last, 1, 1)
+    try:
+        return entry.publish_time(run.entry(0)) if run is not None else 0
+    except Corrupt:
+        return 0
 
 
 def _publisher(producer: Producer) -> PublisherStats:
@@ -245,6 +258,7 @@ def merged(each: list[TopicStats]) -> TopicStats:
         for field in _SUMS:
             setattr(total, field, getattr(total, field) + getattr(stats, field))
         total.publishers = total.publishers + stats.publishers
+        total.lastPublishTimeStamp = max(total.lastPublishTimeStamp, stats.lastPublishTimeStamp)
         for name, subscription in stats.subscriptions.items():
             before = total.subscriptions.get(name)
             total.subscriptions = {

@@ -53,6 +53,23 @@ def test_a_subscription_is_shown_with_its_type_backlog_and_counts(kind: int, wor
     run(body())
 
 
+def test_the_last_publish_is_told_of_a_topic_and_of_all_partitions_also_after_an_unload() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            await world.do("PUT", f"{ONE}/partitions", 2)
+            await world.do("PUT", f"{ONE}/subscription/s", "earliest")
+            assert (await world.get(f"{ONE}-partition-0/stats"))["lastPublishTimeStamp"] == 0
+            before = world.runtime.wall()
+            await world.publish(f"{NAME}-partition-0", b"1", b"2")
+            for _ in range(2):
+                told = (await world.get(f"{ONE}-partition-0/stats"))["lastPublishTimeStamp"]
+                assert before <= told <= world.runtime.wall()
+                assert (await world.get(f"{ONE}/partitioned-stats"))["lastPublishTimeStamp"] == told
+                await world.do("PUT", f"{ONE}-partition-0/unload")
+
+    run(body())
+
+
 def test_partitions_add_up() -> None:
     async def body() -> None:
         async with a_world() as world:
