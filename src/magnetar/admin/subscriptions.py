@@ -14,6 +14,7 @@ from magnetar.admin.route import Route, delete, get, post, put
 from magnetar.admin.target import check_namespace, not_partitioned, open_topic, partitions, stored, subscription
 from magnetar.base.errors import AlreadyExists, Misuse, Refused, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
+from magnetar.base.names import check_given
 from magnetar.client.documents.topics import ResetCursor
 from magnetar.topic.subscription import Subscription
 from magnetar.topic.topic import Topic
@@ -35,7 +36,7 @@ async def names(node: Node, request: Request) -> Response:
 async def create(node: Node, request: Request) -> Response:
     """Makes a missing topic too, where using it would. On a partitioned topic it adds what is missing, and is 409 only
     where every partition had it."""
-    name, wanted = request.topic, request.parts["subscription"]
+    name, wanted = request.topic, check_given(request.parts["subscription"], "subscription")
     start, properties = _start(request)
     if not name.is_persistent:
         raise Refused("Create subscription on non-persistent topic can only be done through client", http_status=400)

@@ -120,6 +120,7 @@ VISITS_PER_ROUND_MAX = 50  # of them loaded and trimmed: ten a second leave the 
 TOPIC_NAME_CHARS_MAX = (
     4096  # an encoded name is part of metadata paths and of cache keys: nothing larger is anybody's topic
 )
+GIVEN_NAME_CHARS_MAX = 4096  # of subscriptions, producers and consumers: kept in records, snapshots and every statistic
 NAMES_CACHED_MAX = 10_000  # parsed topic and namespace names: the working set of a busy broker, a few megabytes
 
 # Schemas, tenants, namespaces

@@ -14,9 +14,9 @@ from enum import StrEnum
 from functools import lru_cache
 from urllib.parse import quote_plus, unquote_plus
 
-from magnetar.base.errors import InvalidName, InvalidRange
+from magnetar.base.errors import InvalidName, InvalidRange, LimitExceeded
 from magnetar.base.hashes import utf8
-from magnetar.base.limits import NAMES_CACHED_MAX, TOPIC_NAME_CHARS_MAX
+from magnetar.base.limits import GIVEN_NAME_CHARS_MAX, NAMES_CACHED_MAX, TOPIC_NAME_CHARS_MAX
 from magnetar.base.ranges import HashRange, slot_from_hex
 
 PUBLIC_TENANT = "public"
@@ -214,6 +214,14 @@ def check_entity(name: str) -> str:
     """Tenants, namespaces, clusters: ASCII letters, digits and `-=:._`."""
     if not _ENTITY.fullmatch(name):
         raise InvalidName("not a name: only letters, digits and -=:._ are allowed", name=name)
+    return name
+
+
+def check_given(name: str, what: str) -> str:
+    """Subscriptions, producers, consumers: clients call them as they like, but not by a book."""
+    if len(name) > GIVEN_NAME_CHARS_MAX:
+        text = f"the name of a {what} has at most {GIVEN_NAME_CHARS_MAX} characters"
+        raise LimitExceeded(text, chars=len(name), chars_max=GIVEN_NAME_CHARS_MAX)
     return name
 
 

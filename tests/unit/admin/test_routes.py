@@ -53,6 +53,7 @@ def test_no_two_routes_claim_one_call() -> None:
         ("GET", "/admin/v2/persistent/public/default/%2F/stats", 412),
         ("GET", "/admin/v2/persistent/public/def%20ault/t/stats", 412),
         ("GET", "/admin/v2/persistent/public/default/" + "x" * 5000 + "/stats", 412),
+        ("PUT", "/admin/v2/persistent/public/default/t/subscription/" + "x" * 5000, 412),
         ("GET", "/admin/v2/" + "x" * HTTP_PATH_CHARS_MAX, 414),
         ("GET", "/admin/v2/persistent/public/default/t/messageid/1_0", 404),
         ("GET", "/admin/v2/persistent/public/default/t/messageid/9223372036854775808", 404),

@@ -17,7 +17,7 @@ from magnetar.base.errors import (
 )
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.limits import SUBSCRIBE_TRIES_MAX
-from magnetar.base.names import TopicName, topic_name
+from magnetar.base.names import TopicName, check_given, topic_name
 from magnetar.broker.handlers.request import error_reply, start, success
 from magnetar.topic.consumer import Consumer, KeyShared
 from magnetar.topic.subscribe import Subscribe
@@ -82,7 +82,8 @@ async def _attach(connection: Connection, name: TopicName, asked: pb.CommandSubs
     told to try later, it waits for its timeout (stock-clients A0).
     """
     node = connection.node
-    request = _request(asked, node.consumer_name(asked.consumer_name))
+    check_given(asked.subscription, "subscription")
+    request = _request(asked, node.consumer_name(check_given(asked.consumer_name, "consumer")))
     tries = 0
     while True:
         tries += 1

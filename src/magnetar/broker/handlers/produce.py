@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import BadFrame
-from magnetar.base.names import topic_name
+from magnetar.base.names import check_given, topic_name
 from magnetar.broker.handlers.request import error_reply, start, success
 from magnetar.topic.access import Mode
 from magnetar.topic.producer import Producer
@@ -47,6 +47,8 @@ async def _producer(connection: Connection, asked: pb.CommandProducer) -> bytes 
     try:
         name = topic_name(asked.topic)
         node.allow(connection.principal, "produce", str(name))
+        check_given(asked.producer_name, "producer")
+        check_given(asked.initial_subscription_name, "subscription")
         topic = await node.topics.get(name, create=True)
         topic.admission.produce(asked.producer_name)
         made = Producer(

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from magnetar.base.ids import Position
+from magnetar.base.limits import GIVEN_NAME_CHARS_MAX
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
 from tests.unit.broker.world import TOPIC, World, command, run, send_frame, settle
@@ -46,6 +47,19 @@ def test_an_empty_name_is_answered_as_pulsar_does() -> None:
     async def body(world: World) -> None:
         answer = await world.client().subscribe(subscription="")
         assert answer.error.error == pb.ProducerBusy
+
+    run(body)
+
+
+@pytest.mark.parametrize("field", ["subscription", "consumer_name"])
+def test_a_name_as_long_as_a_book_is_refused_and_nothing_is_made(field: str) -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        answer = (await client.subscribe(1, **{field: "n" * (GIVEN_NAME_CHARS_MAX + 1)})).error
+        assert answer.error == pb.NotAllowedError
+        assert str(GIVEN_NAME_CHARS_MAX) in answer.message
+        assert world.loaded() is None
+        assert (await client.subscribe(1, **{field: "n" * GIVEN_NAME_CHARS_MAX})).HasField("success")
 
     run(body)
 

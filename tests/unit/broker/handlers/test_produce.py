@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from magnetar.base.limits import GIVEN_NAME_CHARS_MAX
 from magnetar.wire.proto import pb
 from tests.unit.broker.world import TOPIC, World, an_entry, command, run, send_frame, settle
 from tests.unit.topic.world import the_chunks
@@ -21,6 +22,21 @@ def test_a_producer_without_a_name_gets_one_and_knows_nothing_of_the_past() -> N
         assert first.producer_name != second.producer_name
         assert (first.last_sequence_id, first.producer_ready, first.schema_version) == (-1, True, b"")
         assert not first.HasField("topic_epoch")
+
+    run(body)
+
+
+@pytest.mark.parametrize("field", ["producer_name", "initial_subscription_name"])
+def test_a_name_as_long_as_a_book_is_refused_and_nothing_is_made(field: str) -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        given = {field: "n" * (GIVEN_NAME_CHARS_MAX + 1)}
+        answer = (await client.produce(1, **given)).error
+        assert answer.error == pb.NotAllowedError
+        assert str(GIVEN_NAME_CHARS_MAX) in answer.message
+        assert world.loaded() is None
+        given = {field: "n" * GIVEN_NAME_CHARS_MAX}
+        assert (await client.produce(1, **given)).HasField("producer_success")
 
     run(body)
 
