@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from magnetar.client.sync import Consumer as Consumer
     from magnetar.client.sync import Producer as Producer
     from magnetar.client.sync import Reader as Reader
+    from magnetar.client.sync import StreamConsumer as StreamConsumer
     from magnetar.client.sync import TableView as TableView
     from magnetar.wire.ids import MessageId as MessageId
 
@@ -56,6 +57,7 @@ _HOMES = {
     "Producer": "client.sync",
     "Reader": "client.sync",
     "Schema": "client.schemas",
+    "StreamConsumer": "client.sync",
     "String": "client.schemas",
     "SubscriptionType": "client.subscribing",
     "TableView": "client.sync",

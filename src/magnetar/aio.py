@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from magnetar.client.consumer import Consumer
     from magnetar.client.producer import Producer
     from magnetar.client.reader import Reader
+    from magnetar.client.stream import StreamConsumer
     from magnetar.client.tableview import TableView
 
-__all__ = ["Admin", "Client", "Consumer", "Producer", "Reader", "TableView"]
+__all__ = ["Admin", "Client", "Consumer", "Producer", "Reader", "StreamConsumer", "TableView"]
 
 _HOMES = {
     "Admin": ("magnetar.client.admin", "AsyncAdmin"),
@@ -25,6 +26,7 @@ _HOMES = {
     "Consumer": ("magnetar.client.consumer", "Consumer"),
     "Producer": ("magnetar.client.producer", "Producer"),
     "Reader": ("magnetar.client.reader", "Reader"),
+    "StreamConsumer": ("magnetar.client.stream", "StreamConsumer"),
     "TableView": ("magnetar.client.tableview", "TableView"),
 }
 

@@ -30,6 +30,7 @@ DECIDERS = [
     "client/outgoing.py",
     "client/packing.py",
     "client/pending.py",
+    "client/places.py",
     "client/positions.py",
     "client/producing.py",
     "client/refusals.py",

@@ -23,8 +23,10 @@ from magnetar.client.options import (
     ConsumerOptions,
     ProducerOptions,
     ReaderOptions,
+    StreamOptions,
     opening_of,
     reading_of,
+    streaming_of,
     subscribing_of,
 )
 from magnetar.client.pool import Pool
@@ -32,6 +34,7 @@ from magnetar.client.producer import Producer
 from magnetar.client.reader import Reader
 from magnetar.client.router import Router
 from magnetar.client.schemas import BYTES, Schema
+from magnetar.client.stream import StreamConsumer
 from magnetar.client.subscribing import Topics
 from magnetar.client.tableview import TableView
 from magnetar.observe.log import get
@@ -41,7 +44,7 @@ from magnetar.runtime.runtime import Runtime
 log = get("client")
 
 T = TypeVar("T")
-Made = TypeVar("Made", bound="Consumer[Any] | Reader[Any] | TableView[Any]")
+Made = TypeVar("Made", bound="Consumer[Any] | StreamConsumer[Any] | Reader[Any] | TableView[Any]")
 
 
 class Client:
@@ -146,6 +149,27 @@ class Client:
             closed=self._forget,
         )
         return await self._started(consumer)
+
+    @overload
+    async def stream_consumer(
+        self, topic: str, subscription: str, **options: Unpack[StreamOptions]
+    ) -> StreamConsumer[bytes]: ...
+
+    @overload
+    async def stream_consumer(
+        self, topic: str, subscription: str, *, schema: Schema[T], **options: Unpack[StreamOptions]
+    ) -> StreamConsumer[T]: ...
+
+    async def stream_consumer(
+        self, topic: str, subscription: str, *, schema: Schema[Any] = BYTES, **options: Unpack[StreamOptions]
+    ) -> StreamConsumer[Any]:
+        """A consumer of a scalable topic, every key in order however it is split and merged. Several of one
+        subscription share its segments.
+        """
+        self._check()
+        asked = streaming_of(topic, subscription, options)
+        name = str(topic_name(topic))
+        return await self._started(StreamConsumer(self.lookup, name, asked, schema=schema, closed=self._forget))
 
     @overload
     async def create_reader(

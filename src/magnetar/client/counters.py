@@ -14,6 +14,7 @@ class Counters:
         "dead_letters",
         "discarded",
         "duplicates",
+        "held_back",
         "messages",
         "nacks",
         "redeliveries_asked",
@@ -32,3 +33,4 @@ class Counters:
         self.chunks_given_up = 0
         self.dead_letters = 0
         self.attaches = 0
+        self.held_back = 0  # warnings that unacknowledged messages keep the next segments waiting

@@ -83,9 +83,10 @@ class Message(Generic[T]):
     `single` is the message's own metadata in a batch, as bytes until somebody asks for a field.
     """
 
-    __slots__ = ("_delivery", "_single", "_value", "batch_index", "data")
+    __slots__ = ("_delivery", "_single", "_stamp", "_value", "batch_index", "data")
 
     data: bytes
+    _stamp: int  # of a stream consumer: its turn among all that were handed out
 
     def __init__(
         self,
@@ -117,12 +118,14 @@ class Message(Generic[T]):
 
     @property
     def id(self) -> MessageId:
+        """Of a stream consumer's message it says, too, what had been received before it and is not acknowledged."""
         delivery = self._delivery
         first = None
         if delivery.chunks is not None:
             ledger, entry = delivery.chunks[0]
             first = MessageId(ledger, entry, delivery.partition)
-        return MessageId(
+        segment: int = getattr(delivery.source, "segment", -1)
+        found = MessageId(
             delivery.ledger,
             delivery.entry,
             delivery.partition,
@@ -130,7 +133,9 @@ class Message(Generic[T]):
             delivery.size,
             first,
             delivery.topic,
+            segment,
         )
+        return found if segment < 0 else delivery.source.consumer.stream_id(self, found)
 
     @property
     def topic(self) -> str:

@@ -80,6 +80,23 @@ class ReaderOptions(TypedDict, total=False):
     chunked_expire_s: float
 
 
+class StreamOptions(TypedDict, total=False):
+    name: str  # of the consumer: the same name gets the same segments back within the grace period
+    initial_position: InitialPosition
+    properties: Mapping[str, str]
+    subscription_properties: Mapping[str, str]
+    read_compacted: bool
+    replicated: bool
+    queue_messages: int  # of each segment
+    queue_bytes: int  # of all segments together
+    ack_group_s: float
+    ack_batch_index: bool
+    chunked_pending_max: int
+    chunked_expire_s: float
+    discard_incomplete_chunks: bool
+    discard_encrypted: bool
+
+
 _MEMBERS: dict[str, type[Enum]] = {
     "access_mode": AccessMode,
     "compression": Compression,
@@ -125,6 +142,15 @@ def opening_of(topic: str, schema: Schema[Any], options: ProducerOptions, operat
 
 def subscribing_of(subscription: str, options: ConsumerOptions) -> Subscribing:
     check_options(options, ConsumerOptions, "a consumer")
+    return Subscribing(subscription, **options)
+
+
+def streaming_of(topic: str, subscription: str, options: StreamOptions) -> Subscribing:
+    check_options(options, StreamOptions, "a stream consumer")
+    if not topic_name(topic).is_scalable:
+        raise Misuse("a stream consumer reads a scalable topic (topic://): plain topics have subscribe", topic=topic)
+    if options.get("queue_messages") == 0:
+        raise Misuse("a stream consumer has a queue: queue_messages of 1 or more")
     return Subscribing(subscription, **options)
 
 

@@ -15,7 +15,7 @@ from magnetar.base.errors import Closed, MagnetarError, Misuse, NotReady
 from magnetar.base.names import topic_name
 from magnetar.client.acker import Acker
 from magnetar.client.acks import Acks, all_bits
-from magnetar.client.attached import Attached, consumer_fatal
+from magnetar.client.attached import Attached, Fatal, consumer_fatal
 from magnetar.client.connection import Connection
 from magnetar.client.counters import Counters
 from magnetar.client.inbox import Inbox
@@ -54,6 +54,8 @@ class Part:
         on_end: Callable[[Part], None],
         on_failed: Callable[[Part, MagnetarError], None],
         graveyard: Graveyard | None = None,
+        fatal: Fatal = consumer_fatal,
+        segment: int = -1,
     ) -> None:
         self.topic = topic
         self.asked = asked
@@ -61,6 +63,7 @@ class Part:
         self.id = lookup.pool.next_id()
         self.persistent = topic_name(topic).is_persistent  # else there is nothing to acknowledge: all ids are equal
         self.partition = -1
+        self.segment = segment  # of a scalable topic
         self.is_active: bool | None = None
         self.at_end = False  # terminated, and everything acknowledged
         self.counters = counters
@@ -74,7 +77,7 @@ class Part:
         self.closed = False
         self.failed: MagnetarError | None = None  # it will not come back
         self.skipping = False  # a seek is under way: what still comes is of the past
-        self.attached = Attached(lookup, topic, self._open, ended=self._ended, fatal=consumer_fatal)
+        self.attached = Attached(lookup, topic, self._open, ended=self._ended, fatal=fatal)
         self.redelivery = Redelivery(self, lookup.pool.runtime)
         self.intake = Intake(self, lookup.pool.runtime, receiver, schema, graveyard=graveyard)
         self.message = self.intake.message  # what the connection calls for every entry

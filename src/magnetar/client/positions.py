@@ -9,6 +9,7 @@ of it can still be acknowledged. Decides only; ids of one segment must be compar
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from magnetar.base.errors import InvalidTransition
@@ -88,6 +89,18 @@ class Positions(Generic[Id]):
             out.acked = id
             if out.again:
                 out.given = deque(one for one in out.given if not one[1] <= id)
+            acks.append((segment, id))
+        return acks
+
+    def covered(self, vector: Mapping[SegmentId, Id]) -> list[tuple[SegmentId, Id]]:
+        """As `acknowledged`, by ids that were kept: everything up to them. Segments that are not open are left out."""
+        acks: list[tuple[SegmentId, Id]] = []
+        for segment in sorted(vector):
+            out, id = self._out.get(segment), vector[segment]
+            if out is None or (out.acked is not None and id <= out.acked):
+                continue
+            out.acked = id
+            out.given = deque(one for one in out.given if not one[1] <= id)
             acks.append((segment, id))
         return acks
 

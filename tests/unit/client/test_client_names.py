@@ -42,10 +42,11 @@ ONLY_AIO = {
     "Producer": {"admit", "admit_later", "grow", "hurry", "prepared", "send_nowait", "start", "submit", "work"},
     "Consumer": {"start"},
     "Reader": {"counters", "start"},
+    "StreamConsumer": {"start", "stream_id"},
     "TableView": {"refresh", "start"},
 }
 ONLY_SYNC = {"core", "renewed"}
-ATTRIBUTES = {"closed", "topic"}  # of asyncio objects, where no class shows them
+ATTRIBUTES = {"closed", "counters", "topic"}  # of asyncio objects, where no class shows them
 
 
 @pytest.mark.parametrize("name", sorted(ONLY_AIO))

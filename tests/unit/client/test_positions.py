@@ -199,3 +199,16 @@ class Streaming(RuleBasedStateMachine):
 
 TestStreaming = Streaming.TestCase
 TestStreaming.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+
+
+def test_ids_that_were_kept_cover_what_was_handed_out_up_to_them_on_open_segments():
+    positions: Positions[int] = Positions()
+    for segment in (SegmentId(1), SegmentId(2)):
+        positions.opened(segment)
+    for id in (10, 11, 12):
+        positions.delivered(SegmentId(1), id)
+    later = positions.delivered(SegmentId(2), 20)
+    assert positions.covered({SegmentId(1): 11, SegmentId(7): 3}) == [(SegmentId(1), 11)]
+    assert (positions.unacked(SegmentId(1)), positions.unacked(SegmentId(2))) == (1, 1)
+    assert positions.covered({SegmentId(1): 10}) == []
+    assert positions.acknowledged(later) == [(SegmentId(1), 12), (SegmentId(2), 20)]

@@ -10,5 +10,6 @@ from __future__ import annotations
 from magnetar.client.sync.client import Client
 from magnetar.client.sync.consumer import Consumer, Reader, TableView
 from magnetar.client.sync.producer import Producer
+from magnetar.client.sync.stream import StreamConsumer
 
-__all__ = ["Client", "Consumer", "Producer", "Reader", "TableView"]
+__all__ = ["Client", "Consumer", "Producer", "Reader", "StreamConsumer", "TableView"]

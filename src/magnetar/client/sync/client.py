@@ -12,12 +12,13 @@ from magnetar.client import client as aio
 from magnetar.client.address import addresses
 from magnetar.client.consumer import Consumer as AsyncConsumer
 from magnetar.client.message import Message, MessageId
-from magnetar.client.options import ConsumerOptions, ProducerOptions, ReaderOptions
+from magnetar.client.options import ConsumerOptions, ProducerOptions, ReaderOptions, StreamOptions
 from magnetar.client.schemas import BYTES, Schema
 from magnetar.client.subscribing import Topics
 from magnetar.client.sync.consumer import Consumer, Reader, TableView
 from magnetar.client.sync.face import _left
 from magnetar.client.sync.producer import Producer
+from magnetar.client.sync.stream import StreamConsumer
 from magnetar.runtime.portal import Portal, portal
 from magnetar.runtime.real import RealRuntime
 
@@ -104,6 +105,26 @@ class Client:
         if heard is not None:
             heard.begin(consumer)
         return consumer
+
+    @overload
+    def stream_consumer(
+        self, topic: str, subscription: str, **options: Unpack[StreamOptions]
+    ) -> StreamConsumer[bytes]: ...
+
+    @overload
+    def stream_consumer(
+        self, topic: str, subscription: str, *, schema: Schema[T], **options: Unpack[StreamOptions]
+    ) -> StreamConsumer[T]: ...
+
+    def stream_consumer(
+        self, topic: str, subscription: str, *, schema: Schema[Any] = BYTES, **options: Unpack[StreamOptions]
+    ) -> StreamConsumer[Any]:
+        """A consumer of a scalable topic, every key in order however it is split and merged. Several of one
+        subscription share its segments.
+        """
+        return StreamConsumer(
+            self, lambda client: client.stream_consumer(topic, subscription, schema=schema, **options)
+        )
 
     @overload
     def create_reader(self, topic: str, start: MessageId = ..., **options: Unpack[ReaderOptions]) -> Reader[bytes]: ...

@@ -1,0 +1,34 @@
+"""Where a delivered message stands in its segment, with what an acknowledgement up to it has to say. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from magnetar.client.acks import all_bits
+from magnetar.client.message import Message, MessageId
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """`index` in its batch of `size`, -1 and 0 for a whole entry; `unacked` has the bits of the batch as delivered."""
+
+    ledger: int
+    entry: int
+    index: int = -1
+    size: int = field(default=0, compare=False)
+    unacked: int = field(default=0, compare=False)
+
+    @property
+    def message_id(self) -> MessageId:
+        return MessageId(self.ledger, self.entry, -1, self.index, self.size)
+
+
+def place_of_message(message: Message[Any]) -> Place:
+    delivery = message._delivery
+    return Place(delivery.ledger, delivery.entry, message.batch_index, delivery.size, delivery.unacked)
+
+
+def place_of_id(id: MessageId) -> Place:
+    size = max(id.batch_size, id.batch_index + 1)
+    return Place(id.ledger, id.entry, id.batch_index, size, all_bits(size))

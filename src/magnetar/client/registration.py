@@ -1,0 +1,142 @@
+"""A stream consumer's place with the controller of its topic: registered, told its share, registered again elsewhere.
+
+The controller's address comes from whoever watches the layout; without one any broker is asked, which then becomes it.
+What it assigns is passed on in the order it came over the present connection, never from one that was given up. After a
+loss the same name and number come back, within the grace period to the same segments. Whether an assignment is older
+than another is not decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from magnetar.base.errors import Closed, Fenced, MagnetarError
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.client.attached import Attached
+from magnetar.client.backoff import passing
+from magnetar.client.connection import Connection
+from magnetar.client.follow import Assigned, Grant
+from magnetar.client.lookup import Lookup, Route
+from magnetar.client.pool import Pool
+from magnetar.client.subscribing import InitialPosition
+from magnetar.observe.log import get
+from magnetar.wire.proto import pb
+
+log = get("client.registration")
+
+_PUSH = pb.BaseCommand.SCALABLE_TOPIC_ASSIGNMENT_UPDATE
+
+
+def registration_fatal(error: MagnetarError, first: bool) -> bool:
+    """Once registered, only another consumer of the same name ends it."""
+    return not passing(error) if first else isinstance(error, Fenced | Closed)
+
+
+class Registration:
+    """Keeps the `Finder` contract: it knows the way to the controller."""
+
+    pool: Pool
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        subscription: str,
+        name: str,
+        *,
+        position: InitialPosition,
+        assigned: Callable[[Assigned], None],
+        ended: Callable[[MagnetarError], None],
+    ) -> None:
+        self.pool = lookup.pool
+        self.id = lookup.pool.next_id()
+        self.controller: Route | None = None
+        self._lookup = lookup
+        self._topic = topic
+        self._subscription = subscription
+        self._name = name
+        self._position = position
+        self._assigned = assigned
+        self._listening: Connection | None = None
+        self._attached = Attached(self, topic, self._open, ended=ended, fatal=registration_fatal)
+
+    async def broker(self, topic: str) -> Route:
+        if self.controller is not None:
+            return self.controller
+        return Route((await self._lookup.service()).url)
+
+    async def start(self, timeout_s: float) -> None:
+        await self._attached.start(timeout_s)
+
+    def led_by(self, controller: Route | None) -> None:
+        """The watch says who leads: whoever is registered with another goes there."""
+        before, self.controller = self.controller, controller
+        if controller is None or controller == before or self._listening is None:
+            return
+        if (self._listening.url, self._listening.proxied) != (controller.url, controller.proxied):
+            log.info("another controller", topic=self._topic, to=controller.url)
+            self._forget()
+            self._attached.moved("" if controller.proxied else controller.url)
+
+    async def close(self) -> None:
+        """Leave, where the server knows how to be told so; elsewhere the session ends with the connection."""
+        connection = self._listening
+        self._forget()
+        await self._attached.close()
+        if connection is None or connection.closed or not connection.features.magnetar_extensions:
+            return
+        command = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_UNSUBSCRIBE)
+        asked = command.scalableTopicUnsubscribe
+        asked.request_id = connection.next_request_id()
+        asked.consumer_id = self.id
+        try:
+            await connection.request(command, asked.request_id, timeout_s=self._lookup.timeout_s)
+        except MagnetarError as error:
+            log.info("left without an answer", topic=self._topic, why=error)  # the grace period will do
+
+    async def _open(self, connection: Connection, attempt: int) -> None:
+        self._forget()
+        self._listening = connection
+        connection.listeners.add(_PUSH, self.id, self._pushed, self._lost)
+        command = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE)
+        asked = command.scalableTopicSubscribe
+        asked.request_id = connection.next_request_id()
+        asked.topic = self._topic
+        asked.subscription = self._subscription
+        asked.consumer_name = self._name
+        asked.consumer_id = self.id
+        asked.consumer_type = pb.STREAM
+        if connection.features.magnetar_extensions:
+            asked.initial_position = getattr(pb.CommandSubscribe, self._position.value)
+        try:
+            reply = await connection.request(command, asked.request_id, timeout_s=self._lookup.timeout_s)
+        except (MagnetarError, asyncio.CancelledError):
+            self._forget()
+            raise
+        if self._listening is connection:  # not lost meanwhile
+            self._told(reply.scalableTopicSubscribeResponse.assignment)
+
+    def _pushed(self, said: pb.CommandScalableTopicAssignmentUpdate) -> None:
+        self._told(said.assignment)
+
+    def _told(self, share: pb.ScalableConsumerAssignment) -> None:
+        grants = tuple(
+            Grant(
+                SegmentId(one.segment_id),
+                one.segment_topic,
+                tuple((bucket.start, bucket.end) for bucket in one.bucket_ranges),
+            )
+            for one in share.segments
+        )
+        generation = share.generation if share.HasField("generation") else None
+        self._assigned(Assigned(Epoch(share.layout_epoch), grants, generation))
+
+    def _lost(self, error: MagnetarError) -> None:
+        self._listening = None
+        self._attached.lost(error)
+
+    def _forget(self) -> None:
+        connection, self._listening = self._listening, None
+        if connection is not None:
+            connection.listeners.remove(_PUSH, self.id)

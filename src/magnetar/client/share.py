@@ -1,0 +1,234 @@
+"""The segments that a stream consumer has open: its share of the topic, as the controller assigns it.
+
+The actor around `follow`: attaches a consumer to each segment, revokes, leaves, tells what came of it, and keeps the
+time of back-offs and warnings. `positions` knows what the application was handed of each and has not acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from magnetar.base.errors import MagnetarError
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.base.limits import HELD_BACK_WARN_S
+from magnetar.client.backoff import passing
+from magnetar.client.counters import Counters
+from magnetar.client.follow import (
+    CloseSegment,
+    Effect,
+    EndConsumer,
+    Event,
+    Follow,
+    Grant,
+    LayoutAdvanced,
+    OpenSegment,
+    RevokeSegment,
+    SegmentClosed,
+    SegmentEnded,
+    SegmentOpened,
+    SegmentRefused,
+    SegmentSettled,
+    TimePassed,
+    WarnHeldBack,
+)
+from magnetar.client.inbox import Inbox
+from magnetar.client.lookup import Lookup
+from magnetar.client.part import Part
+from magnetar.client.places import Place
+from magnetar.client.positions import Positions
+from magnetar.client.receive import Receiver
+from magnetar.client.schemas import Schema
+from magnetar.client.subscribing import InitialPosition, Subscribing
+from magnetar.layout.layout import Layout
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+
+log = get("client.share")
+
+
+def segment_fatal(error: MagnetarError, first: bool) -> bool:
+    """A refusal is `follow`'s to judge, at the first attach and at every later one."""
+    return not passing(error)
+
+
+class Share:
+    """`parts` are the segments that are open or being opened. `ended` is told when none of it can go on."""
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        asked: Subscribing,
+        *,
+        inbox: Inbox,
+        receiver: Receiver,
+        counters: Counters,
+        consumer: Any,
+        schema: Schema[Any],
+        ended: Callable[[MagnetarError], None],
+    ) -> None:
+        self.parts: dict[SegmentId, Part] = {}
+        self.positions: Positions[Place] = Positions()
+        self.closed = False
+        self._lookup = lookup
+        self._runtime = lookup.pool.runtime
+        self._topic = topic
+        self._asked = asked
+        self._inbox = inbox
+        self._receiver = receiver
+        self._counters = counters
+        self._consumer = consumer
+        self._schema = schema
+        self._ended = ended
+        self._follow = Follow()
+        self._layout: Layout | None = None
+        self._begun: Epoch | None = None  # segments that came later are read from their first message
+        self._revoked: set[SegmentId] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._owner = Owner(f"share of {asked.subscription}", self._crashed)
+
+    def shown(self, layout: Layout) -> None:
+        self._layout = layout
+        if self._begun is None:
+            self._begun = layout.epoch
+        self.handle(LayoutAdvanced(layout))
+
+    async def close(self) -> None:
+        """Send the acknowledgements that wait and leave every segment."""
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._owner.close()
+        parts, self.parts = self.parts, {}
+        await asyncio.gather(*(part.close() for part in parts.values()))
+
+    def handle(self, event: Event) -> None:
+        if self.closed:
+            return
+        self._apply(self._follow.handle(event, self._runtime.monotonic()))
+        self._rearm()
+
+    def _apply(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case OpenSegment(grant=grant):
+                    self._open(grant)
+                case RevokeSegment(segment=segment):
+                    self._revoke(segment)
+                case CloseSegment(segment=segment):
+                    self._runtime.spawn(self._owner, self._leave(segment))
+                case WarnHeldBack(segment=segment, children=children, unacked=unacked):
+                    self._counters.held_back += 1
+                    log.warning(
+                        "unacknowledged messages of a sealed segment keep its children waiting: acknowledge them",
+                        topic=self._topic,
+                        subscription=self._asked.subscription,
+                        segment=segment,
+                        children=list(children),
+                        unacked=unacked,
+                    )
+                case EndConsumer(error=error):
+                    self._ended(error)
+
+    def _open(self, grant: Grant) -> None:
+        segment = grant.segment
+        part = Part(
+            self._lookup,
+            grant.topic,
+            replace(self._asked, name=f"{self._asked.name}-seg-{segment}", initial_position=self._start_of(segment)),
+            inbox=self._inbox,
+            receiver=self._receiver,
+            counters=self._counters,
+            consumer=self._consumer,
+            schema=self._schema,
+            schema_info=self._schema.info(),
+            queue_messages=self._asked.queue_messages,
+            on_active=lambda part, is_active: None,
+            on_end=lambda part: self.handle(SegmentEnded(segment)),
+            on_failed=lambda part, error: self._refused(segment, part, error),
+            fatal=segment_fatal,
+            segment=segment,
+        )
+        self.parts[segment] = part
+        self.positions.opened(segment)
+        self._runtime.spawn(self._owner, self._attach(segment, part))
+
+    def _start_of(self, segment: SegmentId) -> InitialPosition:
+        """A segment made after this consumer came has nothing that is older than it."""
+        layout, begun = self._layout, self._begun
+        if layout is None or begun is None or segment not in layout:
+            return self._asked.initial_position
+        newer = layout.segment(segment).created_epoch > begun
+        return InitialPosition.EARLIEST if newer else self._asked.initial_position
+
+    async def _attach(self, segment: SegmentId, part: Part) -> None:
+        try:
+            await part.open(self._lookup.timeout_s)
+        except MagnetarError as error:
+            self._refused(segment, part, error)
+            return
+        if self.parts.get(segment) is part:
+            self.handle(SegmentOpened(segment))
+
+    def _refused(self, segment: SegmentId, part: Part, error: MagnetarError) -> None:
+        if self.parts.get(segment) is not part or self.closed:
+            return
+        log.info("segment refused", topic=part.topic, why=error)
+        self._runtime.spawn(self._owner, part.close())
+        self._gone(segment)
+        self.handle(SegmentRefused(segment, error))
+
+    def _revoke(self, segment: SegmentId) -> None:
+        """What waits is dropped and what still comes is skipped; the application may acknowledge what it has."""
+        part = self.parts.get(segment)
+        if part is not None:
+            self._revoked.add(segment)
+            part.skip(True)
+            part.lane.clear()
+        self.settle()
+
+    def settle(self) -> None:
+        """Tell of revoked segments of which the application has nothing left."""
+        for segment in sorted(self._revoked):
+            if segment in self._revoked and not self.positions.unacked(segment):
+                self._revoked.discard(segment)
+                self.handle(SegmentSettled(segment))
+
+    async def _leave(self, segment: SegmentId) -> None:
+        part = self.parts.get(segment)
+        if part is not None:
+            await part.close()
+            if self.parts.get(segment) is part:
+                self._gone(segment)
+        self.handle(SegmentClosed(segment))
+
+    def _gone(self, segment: SegmentId) -> None:
+        self.parts.pop(segment, None)
+        self._revoked.discard(segment)
+        self.positions.closed(segment)
+
+    # Time
+
+    def _rearm(self) -> None:
+        if self.closed:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        wait_s = HELD_BACK_WARN_S
+        if self._follow.due is not None:
+            wait_s = min(max(self._follow.due - self._runtime.monotonic(), 0.0), wait_s)
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self._time_passed)
+
+    def _time_passed(self) -> None:
+        held = {
+            segment: self.positions.unacked(segment)
+            for segment, part in self.parts.items()
+            if not part.lane.queue  # nothing more waits: only the application can go on
+        }
+        self.handle(TimePassed(held))
+
+    def _crashed(self, name: str, error: BaseException) -> None:
+        log.crashed("share failed", error, name=name)

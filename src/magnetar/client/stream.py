@@ -1,0 +1,253 @@
+"""A stream consumer: the messages of a scalable topic, every key in order through all splits and merges.
+
+What users hold. The topic's controller gives each consumer of a subscription its share of the segments; this follows it
+(`follow`), receives over one bounded inbox, and acknowledges up to a message, over all segments at once (`positions`).
+A segment's children are handed out when everything in it is acknowledged: whoever acknowledges nothing gets no further
+than the next split, and is warned. Whatever is not acknowledged comes again. Every call belongs to one loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from magnetar.base.errors import Closed, MagnetarError, Misuse
+from magnetar.base.ids import SegmentId
+from magnetar.client.consumer import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BATCH_WAIT_S
+from magnetar.client.counters import Counters
+from magnetar.client.inbox import Inbox
+from magnetar.client.lookup import Lookup
+from magnetar.client.message import Message, MessageId
+from magnetar.client.places import Place, place_of_id, place_of_message
+from magnetar.client.receive import Receiver
+from magnetar.client.registration import Registration
+from magnetar.client.schemas import Schema
+from magnetar.client.share import Share
+from magnetar.client.subscribing import Subscribing
+from magnetar.client.watch import Seen, Watch
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+
+log = get("client.stream")
+
+T = TypeVar("T")
+
+
+class StreamConsumer(Generic[T]):
+    """Made by `Client.stream_consumer`. `async for message in consumer` ends when the consumer is closed."""
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        asked: Subscribing,
+        *,
+        schema: Schema[T],
+        closed: Callable[[Any], None] | None = None,
+    ) -> None:
+        self._runtime = lookup.pool.runtime
+        if not asked.name:
+            asked = replace(asked, name=f"stream-{self._runtime.rng('client.consumer').getrandbits(40):010x}")
+        self.topic = topic
+        self.asked = asked
+        self.counters = Counters()
+        self.closed = False
+        self._lookup = lookup
+        self._on_closed = closed
+        self._inbox = Inbox(asked.queue_bytes)
+        self.receiver = Receiver(self._inbox)
+        self._share = Share(
+            lookup,
+            topic,
+            asked,
+            inbox=self._inbox,
+            receiver=self.receiver,
+            counters=self.counters,
+            consumer=self,
+            schema=schema,
+            ended=self._end,
+        )
+        self._positions = self._share.positions
+        self._watch = Watch(lookup, topic, heard=self._shown, gone=self._end)
+        self._registration = Registration(
+            lookup,
+            topic,
+            asked.subscription,
+            asked.name,
+            position=asked.initial_position,
+            assigned=self._share.handle,
+            ended=self._end,
+        )
+        self._last = Owner(f"stream {asked.subscription}, closing", self._crashed)
+        self._closing: asyncio.Task[None] | None = None
+
+    # Receiving
+
+    async def receive(self, timeout_s: float | None = None) -> Message[T]:
+        """The next message. `NoMessage` if none came in time."""
+        message = self._inbox.take()
+        if message is None:
+            message = await self.receiver.next(timeout_s)
+        self._hand_out(message)
+        return message
+
+    async def receive_batch(
+        self,
+        messages_max: int = BATCH_MESSAGES_MAX,
+        *,
+        bytes_max: int = BATCH_BYTES_MAX,
+        timeout_s: float = BATCH_WAIT_S,
+    ) -> list[Message[T]]:
+        """As many messages as come until one of the bounds is reached; none at all if the time is over first."""
+        if messages_max < 1 or bytes_max < 1:
+            raise Misuse("a batch holds at least one message", messages_max=messages_max, bytes_max=bytes_max)
+        batch = await self.receiver.batch(messages_max, bytes_max, timeout_s)
+        for message in batch:
+            self._hand_out(message)
+        return batch
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message[T]:
+        try:
+            return await self.receive()
+        except Closed:
+            raise StopAsyncIteration from None
+
+    # Acknowledging
+
+    async def acknowledge_cumulative(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
+        """This one and everything that was received before it, of whatever segment. An id that was kept, as bytes or in
+        another process, works as well as the message: it says what was received before it. With `confirm` the brokers'
+        receipts are awaited; if that fails it is not known whether they arrived, and they are sent again later.
+        """
+        self._check()
+        if isinstance(message, Message):
+            if message._delivery.source.consumer is not self:
+                raise Misuse("the message was received by another consumer", topic=message.topic)
+            acks = self._positions.acknowledged(message._stamp)
+        else:
+            acks = self._positions.covered(_vector(message))
+        self.counters.acks += 1
+        parts = [self._share.parts[segment] for segment, _ in acks if segment in self._share.parts]
+        for segment, place in acks:
+            part = self._share.parts.get(segment)
+            if part is not None:
+                part.ack_until(place.ledger, place.entry, place.index, place.size, place.unacked)
+        if confirm:
+            await asyncio.gather(*(part.confirm() for part in parts))
+        else:
+            for part in parts:
+                part.acker.added()
+        self._share.settle()
+
+    # What it is
+
+    @property
+    def subscription(self) -> str:
+        return self.asked.subscription
+
+    @property
+    def name(self) -> str:
+        return self.asked.name
+
+    @property
+    def segments(self) -> list[int]:
+        """The segments it reads at this moment."""
+        return sorted(self._share.parts)
+
+    @property
+    def connected(self) -> bool:
+        """Is every segment attached to its broker at this moment?"""
+        return all(part.connection is not None for part in self._share.parts.values())
+
+    @property
+    def queued(self) -> int:
+        """Messages received and not taken yet."""
+        return self._inbox.count
+
+    @property
+    def unacknowledged(self) -> int:
+        """Messages taken and not acknowledged."""
+        return sum(self._positions.unacked(segment) for segment in self._positions.segments)
+
+    # Life
+
+    async def start(self) -> None:
+        """Learn who leads and register; called once, by whoever made it."""
+        timeout_s = self._lookup.timeout_s
+        try:
+            await self._watch.start(timeout_s)
+            await self._registration.start(timeout_s)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Send the acknowledgements that wait, leave every segment, then the subscription's other consumers take over.
+        A close that is cancelled goes on by itself; another one waits for the same end.
+        """
+        if self._closing is None:
+            self.receiver.end(Closed("the consumer is closed", subscription=self.asked.subscription))
+            self.closed = True
+            self._closing = self._runtime.spawn(self._last, self._close())
+        await asyncio.shield(self._closing)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _close(self) -> None:
+        try:
+            await self._share.close()
+            await self._registration.close()
+        finally:
+            await self._watch.close()
+            if self._on_closed is not None:
+                self._on_closed(self)
+
+    # What messages ask of it
+
+    def stream_id(self, message: Message[Any], plain: MessageId) -> MessageId:
+        """The id of a message that was handed out: where it is, and what else had been handed out by then."""
+        vector = self._positions.vector(getattr(message, "_stamp", 0))
+        return replace(plain, vector=tuple((segment, place.message_id) for segment, place in vector.items()))
+
+    # Inside
+
+    def _hand_out(self, message: Message[Any]) -> None:
+        """In the very step in which it leaves the inbox: so no later message's positions can miss it (N8)."""
+        segment = SegmentId(message._delivery.source.segment)
+        message._stamp = self._positions.delivered(segment, place_of_message(message))
+
+    def _shown(self, seen: Seen) -> None:
+        self._share.shown(seen.layout)
+        self._registration.led_by(seen.controller)
+
+    def _end(self, error: MagnetarError) -> None:
+        log.warning("stream consumer ended", topic=self.topic, subscription=self.asked.subscription, why=error)
+        self.receiver.end(error)
+
+    def _check(self) -> None:
+        if self.closed:
+            raise Closed("the consumer is closed", subscription=self.asked.subscription)
+
+    def _crashed(self, name: str, error: BaseException) -> None:
+        log.crashed("stream consumer failed", error, name=name)
+
+
+def _vector(id: MessageId) -> dict[SegmentId, Place]:
+    found = {SegmentId(segment): place_of_id(position) for segment, position in id.vector}
+    if id.segment >= 0:
+        found.setdefault(SegmentId(id.segment), place_of_id(id))
+    if not found:
+        raise Misuse("the id does not say which segment it is of", id=str(id))
+    return found

@@ -1,0 +1,19 @@
+"""Places of one segment compare by where they are, not by what an acknowledgement up to them says."""
+
+from __future__ import annotations
+
+from magnetar.client.places import Place, place_of_id
+from magnetar.wire.ids import MessageId
+
+
+def test_places_are_ordered_by_ledger_entry_and_index_alone():
+    assert Place(1, 9) < Place(2, 0) < Place(2, 1, 0) < Place(2, 1, 1)
+    assert Place(2, 1, 0, size=3, unacked=0b111) == Place(2, 1, 0, size=3, unacked=0b100)
+
+
+def test_place_goes_to_an_id_and_back():
+    place = Place(5, 6, 1, size=3, unacked=0b111)
+    back = place_of_id(place.message_id)
+    assert (back, back.size, back.unacked) == (place, 3, 0b111)
+    whole = place_of_id(MessageId(5, 6))
+    assert (whole.index, whole.size, whole.unacked) == (-1, 0, 0)
