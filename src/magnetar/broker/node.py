@@ -28,6 +28,7 @@ from magnetar.broker.counters import Counters
 from magnetar.broker.pattern import Pattern, compiled
 from magnetar.broker.peers import Handlers, Local
 from magnetar.broker.schemas import Schemas
+from magnetar.broker.segments import Segments
 from magnetar.broker.served import Served
 from magnetar.broker.topics import Topics
 from magnetar.broker.visits import Visits
@@ -52,6 +53,7 @@ from magnetar.observe.metrics import Metrics
 from magnetar.policy.dynamic import Dynamic
 from magnetar.policy.settings import Settings
 from magnetar.runtime.runtime import Owner, Runtime
+from magnetar.scalable.service import Scalable
 from magnetar.schema.registry import Registry
 from magnetar.security.access import Access, Open
 from magnetar.wire import entry
@@ -111,6 +113,10 @@ class Node:
         self.served = Served(self, cluster=cluster)
         self.handlers = Handlers(self)
         self.peers: Peers = Through(Local(self) if carrier is None else carrier)
+        self.segments = Segments(self)
+        self.scalable = Scalable(
+            metadata, runtime, self.peers, brokers=self.served, settings=settings, in_use=self.segments.in_use
+        )
         self.visits = Visits(self)
         self.message_bytes_max = settings.number("maxMessageSize")
         self.frame_bytes_max = self.message_bytes_max + FRAME_PADDING_BYTES
@@ -167,6 +173,7 @@ class Node:
         self.addresses = Addresses(host_shown, bound, self.addresses.http_port)
         self.ownership.me = self._broker()
         self.served.watch()
+        self.scalable.start()
 
     async def serve(self, http_port: int) -> None:
         """The REST skin listens, so it is known how the cluster is reached: put in place what is missing, and let
@@ -204,6 +211,7 @@ class Node:
         if self._server is not None:
             self._server.close()
         await self.ownership.leave()
+        await self.scalable.close()
         await self.topics.close()
         await self.served.close()  # nothing of ours is loaded any more: others may have it
         for connection in list(self.connections):

@@ -16,7 +16,19 @@ from magnetar.base.errors import AlreadyExists, Conflict, Fenced, NotBuilt, Refu
 from magnetar.base.ids import Term
 from magnetar.base.names import TopicName
 from magnetar.cluster.ownership import Candidate
-from magnetar.cluster.peers import Answer, Create, Created, Delete, Deleted, Flush, Flushed, Request, Seal
+from magnetar.cluster.peers import (
+    Answer,
+    AwaitDrained,
+    AwaitReleased,
+    Create,
+    Created,
+    Delete,
+    Deleted,
+    Flush,
+    Flushed,
+    Request,
+    Seal,
+)
 from magnetar.topic.seal import TERM_PROPERTY, SealedTopic
 from magnetar.topic.topic import Topic
 
@@ -35,6 +47,8 @@ class Handlers:
 
     async def handle(self, name: TopicName, request: Request) -> Answer:
         """NotReady: this broker does not own the topic, or cannot say so now."""
+        if isinstance(request, AwaitDrained | AwaitReleased):
+            return await self._node.segments.wait(name, request)
         async with self._turn(name):
             match request:
                 case Create():
@@ -45,6 +59,8 @@ class Handlers:
                     return await self._delete(name, request)
                 case Flush():
                     return await self._flush(name, request)
+                case _:
+                    return await self._node.segments.handle(name, request)
 
     async def _create(self, name: TopicName, request: Create) -> Created:
         try:
@@ -52,13 +68,13 @@ class Handlers:
         except AlreadyExists:
             pass  # by an earlier try, or by somebody else: its record says
         topic = await self._topic(name)
-        _check_term(topic, request.term)
+        check_term(topic, request.term)
         by = topic.managed.properties.get(OP_PROPERTY)
         if by != request.op:
             raise Conflict(f"{name} exists already, made by {by or 'a client'}: it cannot be made anew", op=request.op)
         if topic.managed.entries or topic.managed.terminated is not None:
             return _cursors(topic)  # it is in use: this is a late repetition, and cursors may have come since
-        if request.term > _term(topic):
+        if request.term > term_of(topic):
             await topic.managed.set_properties({TERM_PROPERTY: str(request.term)})
         for found in [each.name for each in topic.subscriptions if each.durable and each.name not in request.cursors]:
             await topic.subscriptions.delete(found, force=True)
@@ -73,7 +89,7 @@ class Handlers:
     async def _delete(self, name: TopicName, request: Delete) -> Deleted:
         try:
             if name.is_persistent:
-                _check_term(await self._topic(name), request.term)
+                check_term(await self._topic(name), request.term)
             await self._node.topics.delete(name, force=request.force)
         except TopicNotFound:
             return Deleted(existed=False)
@@ -81,7 +97,7 @@ class Handlers:
 
     async def _flush(self, name: TopicName, request: Flush) -> Flushed:
         topic = await self._topic(name)
-        _check_term(topic, request.term)
+        check_term(topic, request.term)
         found = topic.subscriptions.get(request.cursor)
         if found is None:
             raise SubscriptionNotFound(f"Subscription {request.cursor} not found for topic {name}")
@@ -125,12 +141,12 @@ class Local:
         return await node.handlers.handle(name, request)
 
 
-def _term(topic: Topic) -> int:
+def term_of(topic: Topic) -> int:
     return int(topic.managed.properties.get(TERM_PROPERTY, "-1"))
 
 
-def _check_term(topic: Topic, term: Term) -> None:
-    known = _term(topic)
+def check_term(topic: Topic, term: Term) -> None:
+    known = term_of(topic)
     if term < known:
         raise Fenced(f"term {term} is over: term {known} has spoken to this topic", topic=str(topic.name), wire_code=6)
 

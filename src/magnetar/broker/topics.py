@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from magnetar.base.errors import Fenced, MagnetarError, NotBuilt, NotReady, TopicNotFound
+from magnetar.base.errors import Fenced, MagnetarError, NotReady, Refused, TopicNotFound
 from magnetar.base.limits import OPEN_TRIES_MAX, TOPIC_IDLE_S, UNLOADS_AT_ONCE_MAX
 from magnetar.base.names import Domain, NamespaceName, TopicName
 from magnetar.broker.rules import topic_settings
@@ -84,21 +84,23 @@ class Topics:
 
     async def _open(self, name: TopicName, *, create: bool) -> AnyTopic:
         node = self._node
-        if name.domain in (Domain.TOPIC, Domain.SEGMENT):
-            raise NotBuilt(
-                "scalable topics (topic://) are not built in this version of Magnetar: use a persistent:// topic"
+        if name.is_scalable:
+            raise Refused(
+                f"{name} is a scalable topic: use a client that knows scalable topics, which asks for its segments",
+                topic=str(name),
             )
+        admit = node.segments.admit if name.is_segment else node.catalogue.admit
         policies = await node.namespaces.policies(name.namespace)
         if policies is None:
             raise TopicNotFound(f"namespace {name.namespace} does not exist: create it, or check the topic's name")
         settings = topic_settings(node.settings, policies)
         if not node.served.cluster:
-            await node.catalogue.admit(name, create=create)
+            await admit(name, create=create)
             return await self._recover(name, policies.buckets, settings)
         place = self._places[name.canonical] = await node.served.place(name, policies)
         for _ in range(OPEN_TRIES_MAX):
             await node.served.check(name, place)
-            await node.catalogue.admit(name, create=create)
+            await admit(name, create=create)
             try:
                 return await self._recover(name, policies.buckets, settings)
             except Fenced as error:  # an owner before us wrote once more: it is ours if the bundle still is
@@ -126,7 +128,7 @@ class Topics:
             failed=self._failed,
         )
         try:
-            return await topic.recover()
+            return await (node.segments.recover(topic) if name.is_segment else topic.recover())
         except BaseException as error:
             await topic.close(lost=isinstance(error, Fenced))
             raise

@@ -60,8 +60,121 @@ class Flushed(msgspec.Struct, frozen=True, tag=True):
     mark: Position
 
 
-Request = Create | Seal | Delete | Flush
-Answer = Created | SealedTopic | Deleted | Flushed
+# Segments of scalable topics. The owner judges each call by the record of the topic as it is now; `Overtaken` says that
+# the record has moved on and the caller must look at it.
+
+
+class SubscriptionLife(msgspec.Struct, frozen=True):
+    """A subscription of a scalable topic; its life tells it from an earlier one of the same name."""
+
+    name: str
+    life: int
+
+
+class Overtaken(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
+class Ensure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """The segment, if the record lists it as active and it is not there."""
+
+    op: str
+    incarnation: int
+
+
+class Ensured(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
+class Provision(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """A child of the plan that stands, empty, with exactly these cursors at its beginning. Conflict: it is not empty."""
+
+    op: str
+    term: Term
+    incarnation: int
+    subs_gen: int
+    cursors: tuple[SubscriptionLife, ...]
+
+
+class Provisioned(msgspec.Struct, frozen=True, tag=True):
+    subs_gen: int
+
+
+class Seed(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """What the parents knew of producers, given to a child that takes none yet."""
+
+    op: str
+    term: Term
+    incarnation: int
+    dedups: tuple[bytes, ...]
+    fence: int
+
+
+class Seeded(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
+class Fence(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """Remember the term, and say whether the segment is sealed."""
+
+    op: str
+    term: Term
+    incarnation: int
+
+
+class TermFenced(msgspec.Struct, frozen=True, tag=True):
+    sealed: bool
+
+
+class PlaceCursor(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """A durable cursor for a subscription that the topic has; one that is there stays where it is."""
+
+    op: str
+    incarnation: int
+    subscription: SubscriptionLife
+    at_end: bool
+
+
+class CursorThere(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
+class RemoveCursor(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    op: str
+    incarnation: int
+    subscription: SubscriptionLife
+
+
+class CursorGone(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
+class AwaitDrained(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """Answered the moment everything up to the end of a sealed segment is acknowledged for good, or with no at last."""
+
+    op: str
+    subscription: SubscriptionLife
+    wait_s: float
+
+
+class AwaitReleased(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """Answered the moment no consumer is attached to the subscription, or with no at last. `evict`: they are sent
+    away first."""
+
+    op: str
+    subscription: SubscriptionLife
+    wait_s: float
+    evict: bool = False
+
+
+class Awaited(msgspec.Struct, frozen=True, tag=True):
+    happened: bool
+
+
+SegmentRequest = Ensure | Provision | Seed | Fence | PlaceCursor | RemoveCursor | AwaitDrained | AwaitReleased
+SegmentAnswer = Ensured | Provisioned | Seeded | TermFenced | CursorThere | CursorGone | Awaited | Overtaken
+Request = Create | Seal | Delete | Flush | SegmentRequest
+Answer = Created | SealedTopic | Deleted | Flushed | SegmentAnswer
 
 
 class TopicOwner(Protocol):
@@ -76,6 +189,8 @@ class TopicOwner(Protocol):
     async def flush(self, op: str, term: Term, cursor: str) -> Position:
         """The durable mark."""
         ...
+
+    async def ask(self, request: SegmentRequest) -> SegmentAnswer: ...
 
 
 class Peers(Protocol):
@@ -124,3 +239,8 @@ class _Carried:
         answer = await self._carrier.carry(self._name, Flush(op=op, term=term, cursor=cursor))
         assert isinstance(answer, Flushed)
         return answer.mark
+
+    async def ask(self, request: SegmentRequest) -> SegmentAnswer:
+        answer = await self._carrier.carry(self._name, request)
+        assert not isinstance(answer, Created | SealedTopic | Deleted | Flushed)
+        return answer

@@ -167,6 +167,32 @@ def scalable(name: TopicName) -> str:
     return f"{SCALABLE_TOPICS}/{name.ledger_name}"
 
 
+def scalable_parent(namespace: NamespaceName) -> str:
+    """What the records of a namespace's scalable topics are below."""
+    return f"{SCALABLE_TOPICS}/{namespace}"
+
+
+def scalable_of(path: str) -> TopicName | None:
+    """The scalable topic whose record is at this path; None: something below or above a record."""
+    parts = path.removeprefix(SCALABLE_TOPICS + "/").split("/")
+    return topic_name(f"{Domain.TOPIC}://{parts[0]}/{parts[1]}/{decode(parts[2])}") if len(parts) == 3 else None
+
+
+def controller(name: TopicName) -> str:
+    """Who leads a scalable topic: an ephemeral record."""
+    return f"{scalable(name)}/controller"
+
+
+def scalable_subscriptions(name: TopicName) -> str:
+    return f"{scalable(name)}/subscriptions"
+
+
+def scalable_subscription(name: TopicName, subscription: str) -> str:
+    if not subscription:
+        raise InvalidName("a subscription has a name")
+    return f"{scalable_subscriptions(name)}/{encode(subscription)}"
+
+
 def ownership(namespace: NamespaceName, bundle: str) -> str:
     return f"{OWNERSHIP}/{namespace}/{bundle}"
 

@@ -105,6 +105,10 @@ class Access:
         """The epoch a successor of this topic starts from."""
         return self.epoch
 
+    def inherit(self, epoch: int) -> None:
+        """Of the topic before this one: whoever was fenced there stays fenced."""
+        self.epoch = max(self.epoch, epoch)
+
     @property
     def producers(self) -> list[Request]:
         return list(self._producers.values())

@@ -4,7 +4,7 @@ say yes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 
@@ -12,11 +12,15 @@ def _yes(name: str) -> None:
     return None
 
 
+async def _welcome(name: str, client_version: str) -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Admission:
     """Each raises an error of the tree to refuse."""
 
-    produce: Callable[[str], None] = _yes  # the producer's name
+    produce: Callable[[str, str], Awaitable[None]] = _welcome  # the producer's name, the version of its client
     durable_cursor: Callable[[str], None] = _yes  # the subscription's name
 
 

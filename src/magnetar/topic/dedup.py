@@ -44,11 +44,20 @@ class _Marks:
         if len(self.ranges) == 1:
             return 0
         if key_hash is None:
-            raise Misuse("deduplication over several hash ranges needs the hash of the key")
+            raise Misuse("one of several hash ranges needs the hash of a key")
         for index, (start, end) in enumerate(self.ranges):
             if start <= key_hash <= end:
                 return index
         raise Misuse("the hash of the key is outside the topic's range", key_hash=key_hash)
+
+    def places(self, key_hash: int | None) -> Sequence[int]:
+        """Where an entry counts: in the range of its key, or in all where a batch hides its keys."""
+        return range(len(self.ranges)) if key_hash is None else (self.at(key_hash),)
+
+    def verdict(self, first: int, highest: int, key_hash: int | None, pushed: Sequence[int]) -> Verdict:
+        """Hidden keys: a duplicate only if it is one in every range. Storing it twice is bad, losing it is worse."""
+        at = self.places(key_hash)
+        return _verdict(first, highest, min(pushed[i] for i in at), min(self.persisted[i] for i in at))
 
     def marks(self) -> list[Mark]:
         return [(start, end, mark) for (start, end), mark in zip(self.ranges, self.persisted, strict=True)]
@@ -91,8 +100,12 @@ class Dedup:
         marks = self._producers.get(producer)
         if marks is None or not is_last_chunk:
             return Verdict.NEW
-        index = marks.at(key_hash)
-        return _verdict(first_seq, highest_seq, marks.pushed[index], marks.persisted[index])
+        return marks.verdict(first_seq, highest_seq, key_hash, marks.pushed)
+
+    def ranged(self, producer: str) -> bool:
+        """Whether different ranges of hashes have different marks: then its entries are told apart by their keys."""
+        marks = self._producers.get(producer)
+        return marks is not None and len(marks.ranges) > 1
 
     def check_run(
         self,
@@ -101,7 +114,7 @@ class Dedup:
         highest_ids: Sequence[int],
         last_chunks: Sequence[bool] | None = None,
         *,
-        key_hashes: Sequence[int] | None = None,
+        key_hashes: Sequence[int | None] | None = None,
     ) -> list[Verdict] | None:
         """Verdicts on consecutive entries, each seeing those before it as pushed; None if all are new. `last_chunks`
         is None if no entry is a chunk; else False stands for a chunk that is not the last of its message.
@@ -122,10 +135,11 @@ class Dedup:
             if last_chunks is not None and not last_chunks[i]:
                 verdicts.append(Verdict.NEW)
                 continue
-            at = marks.at(key_hashes[i] if key_hashes is not None else None)
-            verdict = _verdict(first, highest_ids[i], pushed[at], marks.persisted[at])
+            key_hash = key_hashes[i] if key_hashes is not None else None
+            verdict = marks.verdict(first, highest_ids[i], key_hash, pushed)
             if verdict is Verdict.NEW:
-                pushed[at] = highest_ids[i]
+                for at in marks.places(key_hash):
+                    pushed[at] = max(pushed[at], highest_ids[i])
             verdicts.append(verdict)
         return None if all(verdict is Verdict.NEW for verdict in verdicts) else verdicts
 
@@ -135,9 +149,9 @@ class Dedup:
             return
         marks = self._producers.pop(producer, None) or self._new(producer)
         self._producers[producer] = marks
-        index = marks.at(key_hash)
-        if highest > marks.pushed[index]:
-            marks.pushed[index] = highest
+        for index in marks.places(key_hash):
+            if highest > marks.pushed[index]:
+                marks.pushed[index] = highest
 
     def persisted(self, producer: str, highest: int, *, key_hash: int | None = None) -> None:
         """Stored, up to this id."""
@@ -146,11 +160,11 @@ class Dedup:
         marks = self._producers.get(producer)
         if marks is None:  # forgotten while it was in flight
             marks = self._producers[producer] = self._new(producer)
-        index = marks.at(key_hash)
-        if highest > marks.persisted[index]:
-            marks.persisted[index] = highest
-            if highest > marks.pushed[index]:
-                marks.pushed[index] = highest
+        for index in marks.places(key_hash):
+            if highest > marks.persisted[index]:
+                marks.persisted[index] = highest
+                if highest > marks.pushed[index]:
+                    marks.pushed[index] = highest
 
     def failed(self, producer: str) -> None:
         """Nothing that is pushed will be stored any more: all of it may be sent again."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from magnetar.base.names import TopicName
 from magnetar.topic.outlet import Outlet
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class Producer:
     __slots__ = (
         "access_mode",
         "address",
+        "base",
         "bytes_in",
         "closed",
         "connected_ms",
@@ -54,6 +56,7 @@ class Producer:
     ) -> None:
         self.id = producer_id
         self.name = name
+        self.base = base_name(topic.name, name)
         self.outlet = outlet
         self.topic = topic
         self.epoch = epoch
@@ -96,3 +99,10 @@ class Producer:
             call()
         else:
             self.on_idle = call
+
+
+def base_name(topic: TopicName, producer: str) -> str:
+    """What deduplication knows a producer by. Java names those of a segment after it, `name-seg-3`; the next segment
+    must find what this one knew (hole E4).
+    """
+    return producer if topic.segment is None else producer.removesuffix(f"-seg-{topic.segment.id}")

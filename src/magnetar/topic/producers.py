@@ -97,7 +97,7 @@ class Producers:
             return
         self._attached.pop(request, None)
         if self._topic.dedup is not None:
-            self._topic.dedup.detached(producer.name, self._topic.runtime.wall())
+            self._topic.dedup.detached(producer.base, self._topic.runtime.wall())
         self._left(request)
 
     def close_all(self) -> None:
@@ -164,7 +164,7 @@ class Producers:
         self._attached[request] = producer
         self._requests[producer] = request
         if self._topic.dedup is not None:
-            self._topic.dedup.attached(producer.name)
+            self._topic.dedup.attached(producer.base)
 
     async def _persist(self) -> None:
         await self._topic.managed.set_properties({EPOCH_PROPERTY: str(self.access.epoch)})

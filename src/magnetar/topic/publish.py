@@ -6,6 +6,7 @@ append, one callback, one write of receipts. No object per message.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Corrupt, Fenced, MagnetarError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from magnetar.topic.topic import Topic
 
 PERSISTENCE_ERROR = 2
+Known = int | list[tuple[int | None, int]]  # the highest id, -1: nothing; or by key hash, None: a batch of several keys
 
 
 class Publication:
@@ -28,13 +30,13 @@ class Publication:
     __slots__ = ("after", "highest_ids", "known", "producer", "sequence_ids", "topic")
 
     def __init__(
-        self, topic: Topic, producer: Producer, sequence_ids: list[int], highest_ids: list[int], known: int
+        self, topic: Topic, producer: Producer, sequence_ids: list[int], highest_ids: list[int], known: Known
     ) -> None:
         self.topic = topic
         self.producer = producer
         self.sequence_ids = sequence_ids
         self.highest_ids = highest_ids
-        self.known = known  # what deduplication will remember of it; -1: nothing
+        self.known = known  # what deduplication will remember of it
         self.after: list[bytes] = []
 
     def done(self, run: Run, error: MagnetarError | None) -> None:
@@ -45,7 +47,7 @@ class Publication:
         producer.outlet.released(size)
         if error is None:
             if topic.dedup is not None:
-                topic.dedup.persisted(producer.name, self.known)
+                remember(topic.dedup.persisted, producer.base, self.known)
             # No receipt after CLOSE_PRODUCER (seam `Topic.seal`): a closed producer's client will ask again.
             if not producer.closed:
                 highest_ids = None if self.highest_ids is self.sequence_ids else self.highest_ids
@@ -56,7 +58,7 @@ class Publication:
             producer.bytes_in += size
         else:
             if topic.dedup is not None:
-                topic.dedup.failed(producer.name)
+                topic.dedup.failed(producer.base)
             if not producer.closed:
                 refuse(producer, self.sequence_ids, error, now=True)
         if not producer.closed:
@@ -87,12 +89,36 @@ def publish(topic: Topic, producer: Producer, sends: Sends) -> None:
         _append(topic, producer, run, sends.sequence_ids, sends.highest_ids, sends.highest_ids[-1])
         return
     last_chunks = None if sends.chunks is None else _last_chunks(run, sends.chunks)
-    verdicts = topic.dedup.check_run(producer.name, sends.sequence_ids, sends.highest_ids, last_chunks)
+    hashes = _hashes(topic, run) if topic.slot_of is not None and topic.dedup.ranged(producer.base) else None
+    verdicts = topic.dedup.check_run(
+        producer.base, sends.sequence_ids, sends.highest_ids, last_chunks, key_hashes=hashes
+    )
     if verdicts is None:
-        known = recorded(sends.highest_ids, last_chunks)
+        known = _known(sends.highest_ids, last_chunks, hashes)
         _append(topic, producer, run, sends.sequence_ids, sends.highest_ids, known)
         return
-    _publish_parts(topic, producer, sends, run, verdicts, last_chunks)
+    _publish_parts(topic, producer, sends, run, verdicts, last_chunks, hashes)
+
+
+def remember(note: Callable[..., None], producer: str, known: Known) -> None:
+    """Tell deduplication of a run: one mark, or one for each entry where ranges of hashes have marks of their own."""
+    if isinstance(known, int):
+        note(producer, known)
+        return
+    for key_hash, highest in known:
+        note(producer, highest, key_hash=key_hash)
+
+
+def _hashes(topic: Topic, run: Run) -> list[int | None]:
+    assert topic.slot_of is not None
+    return [topic.slot_of(run.body, run.offsets[i], run.offsets[i + 1]) for i in range(len(run.counts))]
+
+
+def _known(highest_ids: list[int], last_chunks: list[bool] | None, hashes: list[int | None] | None) -> Known:
+    if hashes is None:
+        return recorded(highest_ids, last_chunks)
+    lasts = last_chunks or [True] * len(hashes)
+    return [(hashes[i], highest) for i, highest in enumerate(highest_ids) if lasts[i]]
 
 
 def _last_chunks(run: Run, chunks: list[bool]) -> list[bool]:
@@ -115,6 +141,7 @@ def _publish_parts(
     run: Run,
     verdicts: list[Verdict],
     last_chunks: list[bool] | None,
+    hashes: list[int | None] | None,
 ) -> None:
     """Some of the run is known already: append the new stretches, answer the rest in its place."""
     start = 0
@@ -125,7 +152,8 @@ def _publish_parts(
         sequence_ids = sends.sequence_ids[start:stop]
         if verdicts[start] is Verdict.NEW:
             highest_ids = sends.highest_ids[start:stop]
-            known = recorded(highest_ids, None if last_chunks is None else last_chunks[start:stop])
+            lasts = None if last_chunks is None else last_chunks[start:stop]
+            known = _known(highest_ids, lasts, None if hashes is None else hashes[start:stop])
             _append(topic, producer, run.slice(start, stop), sequence_ids, highest_ids, known)
         else:
             producer.outlet.released(run.offsets[stop] - run.offsets[start])
@@ -142,14 +170,14 @@ def _publish_parts(
 
 
 def _append(
-    topic: Topic, producer: Producer, run: Run, sequence_ids: list[int], highest_ids: list[int], known: int
+    topic: Topic, producer: Producer, run: Run, sequence_ids: list[int], highest_ids: list[int], known: Known
 ) -> None:
     publication = Publication(topic, producer, sequence_ids, highest_ids, known)
     producer.in_flight += 1
     producer.last = publication
     topic.in_flight += 1
     if topic.dedup is not None:
-        topic.dedup.pushed(producer.name, known)
+        remember(topic.dedup.pushed, producer.base, known)
     topic.managed.append(run, publication.done)
 
 

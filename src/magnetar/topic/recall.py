@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import Corrupt
 from magnetar.base.ids import Position
 from magnetar.base.limits import BACKLOG_READ_BYTES_MAX, BACKLOG_READ_ENTRIES_MAX
+from magnetar.base.ranges import FULL
 from magnetar.ledger.run import Run
 from magnetar.ledger.snapshots import SnapshotLog
 from magnetar.metadata import paths
 from magnetar.observe.log import get
 from magnetar.topic.dedup import Dedup
+from magnetar.topic.producer import base_name
 from magnetar.wire import entry
 
 if TYPE_CHECKING:
@@ -31,7 +33,8 @@ class Recall:
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
         self._snapshots: SnapshotLog | None = None
-        self._dedup = Dedup()
+        segment = topic.name.segment
+        self._dedup = Dedup(FULL if segment is None else segment.range)
         self._behind = 0  # entries since the newest snapshot
         self._taken_at = topic.runtime.monotonic()
         self.position: Position = topic.managed.before(topic.managed.first)  # everything up to here is in the snapshot
@@ -78,10 +81,17 @@ class Recall:
                 if chunk is not None and chunk[1] < chunk[2] - 1:
                     continue
                 producer, _, highest = entry.producer_and_sequence(run.body, start, end)
+                slot_of = self._topic.slot_of
+                slot = None if slot_of is None else slot_of(run.body, start, end)
             except Corrupt:
                 continue  # unreadable for everybody: it cannot be a duplicate of anything
-            self._dedup.replay(producer, highest)
+            self._dedup.replay(base_name(self._topic.name, producer), highest, key_hash=slot)
         self._behind += len(run)
+
+    async def seed(self, parents: Dedup) -> None:
+        """Start with what the topics before this one knew; only while nothing was ever published to it."""
+        self._dedup.load(parents.snapshot(self._topic.managed.last), self._topic.runtime.wall())
+        await self._take()
 
     def appended(self, entries: int) -> None:
         self._behind += entries

@@ -106,6 +106,7 @@ class Subscriptions:
         if subscription is None:
             return
         subscription.detach(consumer)
+        self._topic.stir(subscription)
         if not subscription.durable and not subscription.consumers:
             if subscription.kept_for_seek:
                 self._topic.later(READER_KEPT_S, self._drop_reader, subscription)
@@ -225,12 +226,21 @@ class Subscriptions:
         if name not in self._by_name:
             await self._find_or_make(Subscribe(name, SHARED, 0, "", earliest=True))
 
-    async def create(self, name: str, position: Position, properties: Mapping[str, str] | None = None) -> Subscription:
-        """By an administrator: the first message delivered will be the one after `position`."""
+    async def create(
+        self,
+        name: str,
+        position: Position,
+        properties: Mapping[str, str] | None = None,
+        *,
+        admitted: bool = False,
+    ) -> Subscription:
+        """By an administrator: the first message delivered will be the one after `position`. `admitted`: whoever says
+        who may, says so itself."""
         await self._deleted(name)
         if name in self._by_name or name in self._opening:
             raise AlreadyExists(f"Subscription already exists for topic {self._topic.name}")
-        self._topic.admission.durable_cursor(name)
+        if not admitted:
+            self._topic.admission.durable_cursor(name)
         asked = Subscribe(name, SHARED, 0, "", properties=dict(properties or {}))
         return await self._topic.managed.wait(self._open(name, asked, position))
 

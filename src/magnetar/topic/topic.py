@@ -26,7 +26,7 @@ from magnetar.topic.admission import OPEN, Admission
 from magnetar.topic.consumer import Consumer
 from magnetar.topic.dedup import Dedup
 from magnetar.topic.outlet import Outlet
-from magnetar.topic.producer import Producer
+from magnetar.topic.producer import Producer, base_name
 from magnetar.topic.producers import EPOCH_PROPERTY, Producers
 from magnetar.topic.publish import publish
 from magnetar.topic.recall import Recall
@@ -64,6 +64,8 @@ class Topic:
         self.owner = Owner(f"topic {name}")
         self.subscriptions = Subscriptions(self, flusher)
         self.producers = Producers(self, int(managed.properties.get(EPOCH_PROPERTY, "-1")))
+        self.slot_of: Callable[[bytes, int, int], int | None] | None = None  # of a segment: where an entry's key lies
+        self.stirred: list[Callable[[Subscription], None]] = []  # told of a consumer gone, of acks once sealed
         self.dedup: Dedup | None = None
         self.recall: Recall | None = None
         self.refusal: MagnetarError | None = None  # why nothing can be published now
@@ -178,7 +180,7 @@ class Topic:
 
     def highest_sequence(self, producer: str) -> int:
         """What a producer continues from; -1 where nothing is remembered."""
-        return -1 if self.dedup is None else self.dedup.highest(producer)
+        return -1 if self.dedup is None else self.dedup.highest(base_name(self.name, producer))
 
     @property
     def readable(self) -> Position:
@@ -260,6 +262,11 @@ class Topic:
         self.trim_wanted = True
         if self.managed.terminated is not None:
             subscription.caught_up(subscription.cursor.mark)
+            self.stir(subscription)
+
+    def stir(self, subscription: Subscription) -> None:
+        for heard in list(self.stirred):
+            heard(subscription)
 
     # Housekeeping
 

@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from magnetar.base.errors import Conflict, MagnetarError, NotBuilt, NotReady, StorageFailed, TopicNotFound
+from magnetar.base.errors import Conflict, MagnetarError, NotReady, Refused, StorageFailed, TopicNotFound
 from magnetar.base.limits import MAINTENANCE_S, TOPIC_IDLE_S
 from magnetar.base.names import namespace_name, topic_name
 from magnetar.topic.topic import Topic
@@ -195,7 +195,7 @@ def test_changed_policies_reach_the_topics_they_apply_to() -> None:
 
 @pytest.mark.parametrize(
     ("name", "error"),
-    [("topic://public/default/t", NotBuilt), ("persistent://public/nowhere/t", TopicNotFound)],
+    [("topic://public/default/t", Refused), ("persistent://public/nowhere/t", TopicNotFound)],
 )
 def test_what_cannot_be_loaded_says_why(name: str, error: type[MagnetarError]) -> None:
     async def body(world: World) -> None:

@@ -226,11 +226,23 @@ def test_after_a_merge_each_half_keeps_its_own_mark() -> None:
     assert heir.marks() == merged.marks()
 
 
-def test_over_several_ranges_a_missing_or_foreign_hash_is_the_callers_bug() -> None:
+def test_over_several_ranges_a_foreign_hash_is_the_callers_bug() -> None:
     merged = stored(1, dedup=Dedup(HashRange(0, 9))).unite([stored(2, dedup=Dedup(HashRange(10, 19)))])
-    for key_hash in (None, 20):
-        with pytest.raises(Misuse):
-            merged.check("p", 5, 5, key_hash=key_hash)
+    with pytest.raises(Misuse):
+        merged.check("p", 5, 5, key_hash=20)
+
+
+def test_a_batch_of_hidden_keys_is_a_duplicate_only_where_every_range_has_it() -> None:
+    merged = stored(3, dedup=Dedup(HashRange(0, 9))).unite([stored(8, dedup=Dedup(HashRange(10, 19)))])
+    assert merged.ranged("p")
+    assert merged.check("p", 1, 3) is DUPLICATE
+    assert merged.check("p", 4, 8) is NEW, "one half never had it: dropping it would lose messages"
+    assert merged.check("p", 2, 4) is UNSURE
+    merged.pushed("p", 9)
+    assert merged.check_run("p", [9, 10], [9, 10], key_hashes=[None, None]) == [UNSURE, NEW]
+    merged.persisted("p", 9)
+    assert merged.check("p", 9, 9, key_hash=5) is DUPLICATE
+    assert merged.check("p", 9, 9, key_hash=15) is DUPLICATE
 
 
 def test_equal_halves_are_one_range_again_and_need_no_hash() -> None:

@@ -50,7 +50,7 @@ async def _producer(connection: Connection, asked: pb.CommandProducer) -> bytes 
         check_given(asked.producer_name, "producer")
         check_given(asked.initial_subscription_name, "subscription")
         topic = await node.topics.get(name, create=True)
-        topic.admission.produce(asked.producer_name)
+        await topic.admission.produce(asked.producer_name, connection.client_version)
         made = Producer(
             asked.producer_id,
             asked.producer_name or node.producer_name(),

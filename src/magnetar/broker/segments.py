@@ -1,0 +1,387 @@
+"""The owner's half of scalable topics: segments that this broker serves, and what leaders ask of them.
+
+A segment is a persistent topic whose right to exist is in the record of its scalable topic: the record is read fresh
+before anything is made and again after (H-E9, H-H3), a producer is admitted only where it says ACTIVE (H-D1), and a
+durable cursor is made only for a subscription of the topic (H-D3). `scalable/admission.py` decides; this file acts.
+Calls come one at a time for each segment (`broker/peers.py`), except those that wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from magnetar.base.errors import (
+    BadVersion,
+    Conflict,
+    Corrupt,
+    MagnetarError,
+    NotFound,
+    NotReady,
+    Refused,
+    SubscriptionNotFound,
+    TopicNotFound,
+)
+from magnetar.base.ids import SegmentId
+from magnetar.base.names import TopicName
+from magnetar.broker.peers import check_term, term_of
+from magnetar.cluster.peers import (
+    AwaitDrained,
+    Awaited,
+    AwaitReleased,
+    CursorGone,
+    CursorThere,
+    Ensure,
+    Ensured,
+    Fence,
+    Overtaken,
+    PlaceCursor,
+    Provision,
+    Provisioned,
+    RemoveCursor,
+    Seed,
+    Seeded,
+    SegmentAnswer,
+    SegmentRequest,
+    SubscriptionLife,
+    TermFenced,
+)
+from magnetar.layout.routing import DEFAULT, Routing, routing_of, segment_hash
+from magnetar.metadata import paths
+from magnetar.metadata.checked import put_checked
+from magnetar.metadata.store import ABSENT
+from magnetar.observe.log import get
+from magnetar.scalable import admission
+from magnetar.scalable.record import Record
+from magnetar.topic.admission import Admission
+from magnetar.topic.dedup import Dedup
+from magnetar.topic.producers import EPOCH_PROPERTY
+from magnetar.topic.seal import TERM_PROPERTY
+from magnetar.topic.subscription import Subscription
+from magnetar.topic.topic import Topic
+from magnetar.wire import entry
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+log = get("segments")
+
+INCARNATION_PROPERTY = "magnetar.incarnation"  # of the managed ledger: the life of the topic that the segment is of
+LIFE_PROPERTY = "magnetar.life"  # of a cursor: the life of its subscription
+OURS = "Magnetar-"  # clients that follow whatever routing the record pins
+
+
+class Segments:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    # Loading
+
+    async def admit(self, name: TopicName, *, create: bool) -> None:
+        """Before a load: TopicNotFound where the segment is not there and the record does not list it as active."""
+        if await self._node.catalogue.exists(name):
+            return
+        if not create:
+            raise TopicNotFound(f"Topic {name} does not exist")
+        record = await self._listed(name)
+        await self._make(name, record.incarnation)
+
+    async def recover(self, topic: Topic) -> Topic:
+        """A topic just opened, made a segment: what the record says of it holds, whatever the owner before did."""
+        record, _ = await self._node.scalable.records.fresh(topic.name.parent)
+        routing = record.routing if record is not None and record.routing is not None else DEFAULT
+        topic.slot_of = slots(topic.name, routing)
+        topic.admission = self._admission(topic)
+        await topic.recover()
+        if record is not None and record.incarnation == _incarnation(topic):
+            topic.producers.access.inherit(record.fence)
+            await self._obey(topic, record)
+        return topic
+
+    async def _obey(self, topic: Topic, record: Record) -> None:
+        """Sealed in the record is sealed here (H-A8); a cursor without its subscription is a ghost (H-D2)."""
+        segment = record.layout.segment(_id(topic.name)) if _id(topic.name) in record.layout else None
+        if segment is not None and not segment.is_active and topic.managed.terminated is None:
+            await topic.seal(segment.sealed_by, record.term)
+        listed = await self._node.scalable.records.subscriptions(topic.name.parent, record.incarnation)
+        known = {(one.name, one.life) for one, _ in listed}
+        for found in topic.subscriptions:
+            if found.durable and (found.name, _life(found)) not in known:
+                log.info("ghost removed", topic=str(topic.name), subscription=found.name)
+                await topic.subscriptions.delete(found.name, force=True)
+
+    def _admission(self, topic: Topic) -> Admission:
+        async def produce(name: str, client_version: str) -> None:
+            await self._admit_producer(topic, client_version)
+
+        def durable_cursor(name: str) -> None:
+            raise SubscriptionNotFound(
+                f"{topic.name.parent} has no subscription {name}: create it on the topic, not on a segment"
+            )
+
+        return Admission(produce, durable_cursor)
+
+    async def _admit_producer(self, topic: Topic, client_version: str) -> None:
+        scalable = self._node.scalable
+        parent = topic.name.parent
+        record, _ = await scalable.records.fresh(parent)
+        admission.check_producer(record, _id(topic.name), _incarnation(topic))
+        assert record is not None
+        if topic.managed.terminated is not None:
+            scalable.poke(parent)  # sealed here, active in the record: somebody must finish what was begun (H-A2)
+        follows = client_version.startswith(OURS)
+        wanted = DEFAULT if follows else routing_of(client_version)
+        pinned = record.routing or await scalable.pin(parent, wanted)
+        if pinned is not wanted and not follows:
+            raise Refused(
+                f"the keys of {parent} are routed by {pinned} and this client routes by {wanted}: "
+                "order would be lost, use clients of one generation",
+                topic=str(topic.name),
+            )
+        topic.slot_of = slots(topic.name, pinned)
+        topic.producers.access.inherit(record.fence)
+
+    async def _listed(self, name: TopicName, incarnation: int | None = None) -> Record:
+        """The record, if a segment of exactly this name may be made."""
+        record, _ = await self._node.scalable.records.fresh(name.parent)
+        life = incarnation if incarnation is not None or record is None else record.incarnation
+        admission.check_creation(record, _id(name), life or 0)
+        assert record is not None
+        assert name.segment is not None
+        if all(one.id != name.segment.id or one.range != name.segment.range for one in record.everything()):
+            raise TopicNotFound("the topic has a segment of this id and another range", segment=str(name))
+        return record
+
+    async def _make(self, name: TopicName, incarnation: int) -> None:
+        """Listing and making are not atomic: what is not listed any more is removed again."""
+        node = self._node
+        policies = await node.namespaces.policies(name.namespace)
+        if policies is None:
+            raise TopicNotFound(f"namespace {name.namespace} does not exist")
+        path = paths.topic(name, policies.buckets)
+        properties = {INCARNATION_PROPERTY: str(incarnation)}
+        value = msgspec.json.encode({"v": 1, "properties": properties})
+        try:
+            stat = await put_checked(node.metadata, path, value, expected=ABSENT)
+        except BadVersion:
+            return  # another call was faster
+        try:
+            await self._listed(name, incarnation)
+        except NotFound:
+            try:
+                await node.metadata.delete(path, expected=stat.version)
+            except (BadVersion, NotFound):
+                pass  # deleted, or loaded by somebody who will be told the same
+            raise
+
+    # What leaders ask
+
+    async def handle(self, name: TopicName, request: SegmentRequest) -> SegmentAnswer:
+        match request:
+            case Ensure():
+                await self._listed(name, request.incarnation)
+                await self._make(name, request.incarnation)
+                return Ensured()
+            case Provision():
+                return await self._provision(name, request)
+            case Seed():
+                return await self._seed(name, request)
+            case Fence():
+                topic = await self._topic(name)
+                await self._remember(topic, request)
+                return TermFenced(topic.managed.terminated is not None)
+            case PlaceCursor():
+                return await self._place(name, request)
+            case RemoveCursor():
+                return await self._remove(name, request)
+            case AwaitDrained() | AwaitReleased():
+                return await self.wait(name, request)
+
+    async def _provision(self, name: TopicName, request: Provision) -> SegmentAnswer:
+        if not await self._planned(name, request, request.subs_gen):
+            return Overtaken()
+        try:
+            await self._make(name, request.incarnation)
+        except TopicNotFound:
+            return Overtaken()  # the plan was taken back between the two looks
+        topic = await self._topic(name)
+        await self._remember(topic, request)
+        if topic.managed.entries:
+            raise Conflict(f"{name} is not empty: it cannot be a child", entries=topic.managed.entries)  # H-C3
+        wanted = {(one.name, one.life) for one in request.cursors}
+        for found in topic.subscriptions:
+            if found.durable and (found.name, _life(found)) not in wanted:
+                await topic.subscriptions.delete(found.name, force=True)
+        for one in request.cursors:
+            await _cursor(topic, one, at_end=False)
+        return Provisioned(request.subs_gen)
+
+    async def _seed(self, name: TopicName, request: Seed) -> SegmentAnswer:
+        if not await self._planned(name, request, None):
+            return Overtaken()
+        topic = await self._topic(name)
+        await self._remember(topic, request)
+        if request.fence > topic.producers.access.epoch:
+            await topic.managed.set_properties({EPOCH_PROPERTY: str(request.fence)})
+            topic.producers.access.inherit(request.fence)
+        if topic.recall is not None and request.dedups:
+            parents = []
+            for data in request.dedups:
+                parents.append(Dedup())
+                parents[-1].load(data, self._node.runtime.wall())
+            assert name.segment is not None
+            await topic.recall.seed(parents[0].unite(parents[1:]).restrict(name.segment.range))
+        return Seeded()
+
+    async def _planned(self, name: TopicName, request: Provision | Seed, subs_gen: int | None) -> bool:
+        """Whether the plan of this call stands; with the generation of subscriptions that it was made for."""
+        record, _ = await self._node.scalable.records.fresh(name.parent)
+        gen = subs_gen if subs_gen is not None or record is None else record.subs_gen
+        return admission.check_provision(
+            record, request.op, _id(name), incarnation=request.incarnation, subs_gen=gen or 0
+        )
+
+    async def _place(self, name: TopicName, request: PlaceCursor) -> SegmentAnswer:
+        one = request.subscription
+        found, _ = await self._node.scalable.records.subscription(name.parent, one.name)
+        admission.check_cursor(found, one.life)
+        if not await self._node.catalogue.exists(name):
+            record = await self._listed(name, request.incarnation)
+            if _id(name) not in record.layout:
+                raise TopicNotFound("the child is not made yet: the reshape gives it its cursors")
+            await self._make(name, request.incarnation)
+        await _cursor(await self._topic(name), one, at_end=request.at_end)
+        return CursorThere()
+
+    async def _remove(self, name: TopicName, request: RemoveCursor) -> SegmentAnswer:
+        topic = await self._topic(name)
+        found = topic.subscriptions.get(request.subscription.name)
+        if found is not None and _life(found) == request.subscription.life:
+            await topic.subscriptions.delete(found.name, force=True)
+        return CursorGone()
+
+    async def _remember(self, topic: Topic, request: Provision | Seed | Fence) -> None:
+        check_term(topic, request.term)
+        if request.term > term_of(topic):
+            await topic.managed.set_properties({TERM_PROPERTY: str(request.term)})
+
+    async def _topic(self, name: TopicName) -> Topic:
+        topic = await self._node.topics.get(name, create=False)
+        assert isinstance(topic, Topic)
+        return topic
+
+    def in_use(self, name: TopicName) -> None:
+        """Conflict: clients use this segment here."""
+        topic = self._node.topics.loaded.get(name.canonical)
+        if isinstance(topic, Topic):
+            topic.check_unused(force=False)
+
+    # What leaders wait for
+
+    async def wait(self, name: TopicName, request: AwaitDrained | AwaitReleased) -> Awaited:
+        """NotReady: the segment moves, ask its next owner."""
+        topic = await self._topic(name)
+        found = topic.subscriptions.get(request.subscription.name)
+        if found is None or _life(found) != request.subscription.life:
+            raise SubscriptionNotFound(f"Subscription {request.subscription.name} not found on topic {name}")
+        if isinstance(request, AwaitReleased) and request.evict:
+            found.disconnect_all()
+        happened = _drained if isinstance(request, AwaitDrained) else _released
+        waiting = self._node.runtime.spawn(topic.owner, self._until(topic, found, happened, request.wait_s))
+        try:
+            await asyncio.wait([waiting])
+        finally:
+            waiting.cancel()
+        if waiting.cancelled():
+            raise NotReady(f"{name} is being unloaded: look it up again")
+        return Awaited(waiting.result())
+
+    async def _until(
+        self,
+        topic: Topic,
+        subscription: Subscription,
+        happened: Callable[[Topic, Subscription], asyncio.Future[bool] | bool],
+        wait_s: float,
+    ) -> bool:
+        woken = asyncio.Event()
+
+        def stirred(about: Subscription) -> None:
+            if about is subscription:
+                woken.set()
+
+        topic.stirred.append(stirred)
+        try:
+            async with asyncio.timeout(wait_s):
+                while not happened(topic, subscription):
+                    if _flushable(topic, subscription):
+                        await subscription.cursor.flush()
+                        continue
+                    woken.clear()
+                    await woken.wait()
+            return True
+        except TimeoutError:
+            return False
+        except MagnetarError as error:
+            log.warning("not awaited", topic=str(topic.name), subscription=subscription.name, error=str(error))
+            return False
+        finally:
+            topic.stirred.remove(stirred)
+
+
+def _drained(topic: Topic, subscription: Subscription) -> bool:
+    """On disk, not in memory alone (H-F2)."""
+    end = topic.managed.terminated
+    return end is not None and subscription.cursor.drained(end)
+
+
+def _released(topic: Topic, subscription: Subscription) -> bool:
+    return not subscription.consumers
+
+
+def _flushable(topic: Topic, subscription: Subscription) -> bool:
+    """Everything is acknowledged and only the disk does not know yet."""
+    return topic.managed.terminated is not None and not subscription.backlog and subscription.cursor.dirty
+
+
+async def _cursor(topic: Topic, one: SubscriptionLife, *, at_end: bool) -> None:
+    """Made if it is not there; one of an earlier life is not the one that is meant (H-D9)."""
+    found = topic.subscriptions.get(one.name)
+    if found is not None and found.durable and _life(found) == one.life:
+        return
+    if found is not None:
+        await topic.subscriptions.delete(one.name, force=True)
+    managed = topic.managed
+    position = managed.last if at_end else managed.before(managed.first)
+    await topic.subscriptions.create(one.name, position, {LIFE_PROPERTY: str(one.life)}, admitted=True)
+
+
+def slots(name: TopicName, routing: Routing) -> Callable[[bytes, int, int], int | None]:
+    """Where the key of an entry lies; None: a batch hides its keys, or the key is not of this segment."""
+    assert name.segment is not None
+    range = name.segment.range
+
+    def slot(buffer: bytes, start: int, end: int) -> int | None:
+        try:
+            key = None if entry.is_batch(buffer, start, end) else entry.sticky_key(buffer, start, end)
+        except Corrupt:
+            return None
+        found = None if key is None else segment_hash(key, routing)
+        return found if found is not None and found in range else None
+
+    return slot
+
+
+def _id(name: TopicName) -> SegmentId:
+    assert name.segment is not None
+    return SegmentId(name.segment.id)
+
+
+def _incarnation(topic: Topic) -> int:
+    return int(topic.managed.properties.get(INCARNATION_PROPERTY, "0"))
+
+
+def _life(subscription: Subscription) -> int:
+    return int(subscription.cursor.properties.get(LIFE_PROPERTY, "-1"))

@@ -1,0 +1,373 @@
+"""Gives the segments of one stream subscription to its consumers, while one term lasts.
+
+`sessions.py` says who takes part, `drain.py` which sealed segments are done for ever, `assign.py` who reads what. This
+file holds the three states, writes what they want stored into the subscription's record (nothing is told before it is
+durable), asks owners for drained and released segments, and pushes assignments. One event at a time. The record is
+written once at the start: whoever led before and still believes so finds another version and looks at the term (H-B3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from magnetar.base.errors import BadVersion, MagnetarError, NotReady, SubscriptionNotFound
+from magnetar.base.ids import Epoch, SegmentId, Term
+from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN, DRAINED_ASK_S
+from magnetar.cluster.peers import SubscriptionLife
+from magnetar.layout.layout import Layout
+from magnetar.layout.segment import Segment
+from magnetar.metadata import paths
+from magnetar.observe.log import get
+from magnetar.scalable import assign, drain, sessions
+from magnetar.scalable.assign import Assign
+from magnetar.scalable.subscription import Standing, Subscription
+
+if TYPE_CHECKING:
+    from magnetar.scalable import term
+
+log = get("controller")
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """All that one consumer may read now."""
+
+    subscription: str
+    consumer: str
+    segments: tuple[Segment, ...]
+    epoch: Epoch
+    term: Term
+    generation: int  # of the plan
+    session: int  # tells the connections of one name apart
+
+
+class Listener(Protocol):
+    """The way back to a consumer that registered."""
+
+    connection: str  # the same for everything on one connection
+
+    @property
+    def connected(self) -> bool: ...
+
+    def assigned(self, assignment: Assignment) -> None: ...
+
+    def superseded(self) -> None:
+        """A newer connection has this name: stop."""
+        ...
+
+
+class Coordinator:
+    def __init__(self, leading: term.Term, one: Subscription, version: int) -> None:
+        self.name = one.name
+        self.path = paths.scalable_subscription(leading.name, one.name)
+        self._term = leading
+        self._runtime = leading.around.runtime
+        self._stored = one
+        self._version = version
+        self._grace_s = leading.around.grace_s(leading.name)
+        self._layout = leading.record.layout
+        self._drain = drain.restore(one)
+        self._assign = Assign(one.plan, self._layout.epoch, leading.number)
+        self._sessions = sessions.Sessions()
+        self._listeners: dict[str, Listener] = {}  # by connection
+        self._turn = asyncio.Lock()
+        self._asking: set[tuple[str, SegmentId, int | str]] = set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self.closed = False
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return self._sessions.members
+
+    @property
+    def subscription(self) -> Subscription:
+        return self._stored
+
+    def connected(self, consumer: str) -> bool:
+        found = self._sessions.find(consumer)
+        return found is not None and bool(found.connection)
+
+    # From the term
+
+    async def claim(self) -> None:
+        async with self._turn:
+            await self._store(lambda one: replace(one, plan=replace(one.plan, generation=one.plan.generation + 1)))
+            self._assign = replace(self._assign, plan=self._stored.plan)
+            self._drain = drain.restore(self._stored)
+            grace_ms = int(self._grace_s * 1000)
+            self._sessions, effects = sessions.restore(
+                self._stored.members, now_ms=self._runtime.wall(), grace_ms=grace_ms
+            )
+            await self._do_sessions(effects)
+            await self._drained(drain.LayoutSeen(self._layout))
+
+    def close(self) -> None:
+        self.closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def layout_seen(self, layout: Layout) -> None:
+        async def seen() -> None:
+            async with self._turn:
+                self._layout = layout
+                await self._drained(drain.LayoutSeen(layout))
+
+        self._spawn(seen())
+
+    def refresh(self) -> None:
+        """The record may be another one's."""
+
+        async def look() -> None:
+            async with self._turn:
+                await self._look()
+                await self._drained(drain.LatchesStored(self._stored))
+
+        self._spawn(look())
+
+    # From consumers
+
+    async def register(self, consumer: str, listener: Listener) -> Assignment:
+        async def work() -> Assignment:
+            async with self._turn:
+                self._listeners[listener.connection] = listener
+                await self._session(
+                    sessions.Registered(consumer, listener.connection, self._runtime.wall(), listener.connected)
+                )
+                return self._assignment(consumer)
+
+        made: Assignment = await self._finish(work())
+        return made
+
+    async def leave(self, consumer: str, session: int) -> None:
+        async def work() -> None:
+            async with self._turn:
+                await self._session(sessions.Departed(consumer, session))
+
+        await self._finish(work())
+
+    def disconnected(self, consumer: str, session: int) -> None:
+        async def work() -> None:
+            async with self._turn:
+                await self._session(sessions.Disconnected(consumer, session, self._runtime.wall()))
+
+        self._spawn(work())
+
+    # The machines
+
+    async def _session(self, event: sessions.Event) -> None:
+        self._sessions, effects = sessions.step(self._sessions, event)
+        await self._do_sessions(effects)
+
+    async def _do_sessions(self, effects: tuple[sessions.Effect, ...]) -> None:
+        for effect in effects:
+            match effect:
+                case sessions.StoreMembers(members=members):
+                    await self._store(lambda one, members=members: replace(one, members=members))  # type: ignore[misc]
+                case sessions.ArmGrace():
+                    self._arm(effect)
+                case sessions.Supersede(connection=connection):
+                    listener = self._listeners.pop(connection, None)
+                    if listener is not None:
+                        listener.superseded()
+                case sessions.PushPlan(name=consumer):
+                    self._push(consumer)
+                case sessions.Reassign():
+                    await self._reassign()
+
+    async def _drained(self, event: drain.Event) -> None:
+        self._drain, effects = drain.step(self._drain, event)
+        for effect in effects:
+            match effect:
+                case drain.AskDrained(segment=segment, life=life, seeks=seeks):
+                    self._ask(("drained", segment, seeks), self._ask_drained(segment, life, seeks))
+                case drain.StoreLatches(latched=latched):
+                    await self._store(
+                        lambda one, latched=latched: replace(one, latched=tuple(sorted({*one.latched, *latched})))  # type: ignore[misc]
+                    )
+                    self._runtime.mark(
+                        "latch.written", topic=str(self._term.name), subscription=self.name, latched=latched
+                    )
+                    await self._drained(drain.LatchesStored(self._stored))
+                case drain.Reassign():
+                    await self._reassign()
+
+    async def _reassign(self) -> None:
+        await self._planned(
+            assign.InputsChanged(
+                self._layout,
+                frozenset(self._stored.latched),
+                self._sessions.members,
+                self._runtime.wall(),
+                int(self._grace_s * 1000),
+            )
+        )
+
+    async def _planned(self, event: assign.Event) -> None:
+        self._assign, effects = assign.step(self._assign, event)
+        for effect in effects:
+            match effect:
+                case assign.StorePlan(plan=plan):
+                    await self._store(lambda one, plan=plan: replace(one, plan=plan))  # type: ignore[misc]
+                case assign.PushAssignment(consumer=consumer):
+                    self._push(consumer)
+        for hold in self._assign.plan.holds:
+            if hold.holder != hold.target:
+                self._ask(("released", hold.segment, hold.holder), self._ask_released(hold.segment, hold.holder))
+
+    def _assignment(self, consumer: str) -> Assignment:
+        session = self._sessions.find(consumer)
+        if session is None:
+            raise NotReady(f"consumer {consumer} has left the subscription: register again")
+        segments = assign.assignment(self._assign.plan, consumer)
+        return Assignment(
+            self.name,
+            consumer,
+            tuple(self._layout.segment(id) for id in segments),
+            self._layout.epoch,
+            self._assign.term,
+            self._assign.plan.generation,
+            session.generation,
+        )
+
+    def _push(self, consumer: str) -> None:
+        session = self._sessions.find(consumer)
+        listener = self._listeners.get(session.connection) if session is not None else None
+        if listener is not None:
+            listener.assigned(self._assignment(consumer))
+
+    # Owners
+
+    def _ask(self, about: tuple[str, SegmentId, int | str], work: Coroutine[Any, Any, None]) -> None:
+        """One question of a kind at a time."""
+        if about in self._asking:
+            work.close()
+            return
+        self._asking.add(about)
+
+        async def ask() -> None:
+            try:
+                await work
+            finally:
+                self._asking.discard(about)
+
+        self._spawn(ask())
+
+    async def _ask_drained(self, segment: SegmentId, life: int, seeks: int) -> None:
+        owners = self._term.around.owners
+        if await self._until(lambda: owners.drained(self._topic(segment), self._life, DRAINED_ASK_S)):
+            async with self._turn:
+                await self._drained(drain.SegmentDrained(segment, life, seeks))
+
+    async def _ask_released(self, segment: SegmentId, consumer: str) -> None:
+        owners = self._term.around.owners
+        if await self._until(lambda: owners.released(self._topic(segment), self._life, DRAINED_ASK_S)):
+            async with self._turn:
+                await self._planned(assign.SegmentReleased(segment, consumer))
+
+    async def _until(self, question: Callable[[], Coroutine[Any, Any, bool]]) -> bool:
+        """Asked again until the answer is yes; an owner that does not answer is given time."""
+        wait_s = CALL_RETRY_S_MIN
+        while not self.closed:
+            try:
+                if await question():
+                    return True
+                wait_s = CALL_RETRY_S_MIN
+            except MagnetarError as error:
+                log.debug("owner silent", topic=str(self._term.name), subscription=self.name, error=str(error))
+                wait_s = min(2 * wait_s, CALL_RETRY_S_MAX)
+            await asyncio.sleep(wait_s)
+        return False
+
+    @property
+    def _life(self) -> SubscriptionLife:
+        return SubscriptionLife(self.name, self._stored.life)
+
+    def _topic(self, segment: SegmentId) -> Any:
+        return self._layout.segment(segment).topic(self._term.name)
+
+    # The record
+
+    async def _store(self, change: Callable[[Subscription], Subscription]) -> None:
+        """Over what stands there, until it is written. SubscriptionNotFound, NotReady: it is not ours to write."""
+        wait_s = CALL_RETRY_S_MIN
+        while True:
+            wanted = change(self._stored)
+            if wanted == self._stored:
+                return
+            records = self._term.around.records
+            try:
+                self._version = await records.write_subscription(self._term.name, wanted, self._version)
+                self._stored = wanted
+                return
+            except BadVersion:
+                await self._look()
+            except MagnetarError as error:
+                log.warning("store silent", topic=str(self._term.name), subscription=self.name, error=str(error))
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, CALL_RETRY_S_MAX)
+                await self._look()
+
+    async def _look(self) -> None:
+        """Read the record again; another's write may mean that this term is over."""
+        records = self._term.around.records
+        while True:
+            try:
+                one, version = await records.subscription(self._term.name, self.name)
+                record, _ = await records.fresh(self._term.name)
+                break
+            except MagnetarError as error:
+                log.warning("store silent", topic=str(self._term.name), subscription=self.name, error=str(error))
+                await asyncio.sleep(CALL_RETRY_S_MAX)
+        if record is None or record.term != self._term.number:
+            self._term.refused("the subscription's record was written by another leader")
+            raise NotReady("another broker leads the topic: ask again")
+        if one is None or one.life != self._stored.life or one.standing is not Standing.LIVE:
+            self._term.dropped(self)
+            raise SubscriptionNotFound(f"subscription {self.name} was removed")
+        self._stored, self._version = one, version
+
+    # Inside
+
+    def _arm(self, effect: sessions.ArmGrace) -> None:
+        before = self._timers.pop(effect.name, None)
+        if before is not None:
+            before.cancel()
+
+        def ring() -> None:
+            self._timers.pop(effect.name, None)
+            self._spawn(self._expire(effect))
+
+        wait_s = max(0.0, (effect.at_ms - self._runtime.wall()) / 1000)
+        self._timers[effect.name] = asyncio.get_running_loop().call_later(wait_s, ring)
+
+    async def _expire(self, effect: sessions.ArmGrace) -> None:
+        async with self._turn:
+            now_ms = max(self._runtime.wall(), effect.at_ms)  # the wall clock may lag behind the timer's
+            await self._session(sessions.GraceExpired(effect.name, effect.generation, now_ms))
+
+    async def _finish(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """The coordinator's own work: whoever asked may go away. NotReady: the term is over."""
+        if self.closed or self._term.owner.closed:
+            work.close()
+            raise NotReady("another broker is about to lead the topic: ask again")
+        task = self._term.spawn(work)
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise NotReady("another broker is about to lead the topic: ask again")
+        return task.result()
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        async def guarded() -> None:
+            try:
+                await work
+            except (NotReady, SubscriptionNotFound):
+                pass  # the term or the subscription is over: nothing is left to do
+
+        if self.closed or self._term.owner.closed:
+            work.close()
+        else:
+            self._term.spawn(guarded())

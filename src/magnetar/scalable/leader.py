@@ -1,0 +1,34 @@
+"""The bytes in the lock of a scalable topic: which broker leads it, and how it is reached.
+
+Versioned JSON; unknown fields are ignored, what is no such JSON is `Corrupt`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from magnetar.base.errors import Corrupt
+from magnetar.cluster.ownership import Broker, Urls
+
+
+class _Form(msgspec.Struct, omit_defaults=True):
+    v: int
+    brokerId: str
+    brokerServiceUrl: str = ""
+    brokerServiceUrlTls: str = ""
+    webServiceUrl: str = ""
+    webServiceUrlTls: str = ""
+
+
+def encode_leader(broker: Broker) -> bytes:
+    urls = broker.urls
+    return msgspec.json.encode(_Form(1, broker.id, urls.broker, urls.broker_tls, urls.http, urls.https))
+
+
+def decode_leader(data: bytes) -> Broker:
+    try:
+        form = msgspec.json.decode(data, type=_Form)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Corrupt("not the node of a controller", why=str(error)) from error
+    urls = Urls(form.brokerServiceUrl, form.brokerServiceUrlTls, form.webServiceUrl, form.webServiceUrlTls)
+    return Broker(form.brokerId, urls)

@@ -1,0 +1,144 @@
+"""Asks the owners of segments what deciders want of them, and turns what comes back into events.
+
+What an owner refuses for good, fences or finds overtaken has an event of its own; everything else, silence included, is
+`CallLost`: it may have happened. It finds the owner anew at every call and trusts `Peers` to carry it there.
+"""
+
+from __future__ import annotations
+
+from magnetar.base.errors import Fenced, MagnetarError, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.names import TopicName, segment_name
+from magnetar.cluster import peers
+from magnetar.cluster.peers import Overtaken, Peers, SubscriptionLife
+from magnetar.layout.layout import Child
+from magnetar.layout.segment import Ending
+from magnetar.observe.log import get
+from magnetar.scalable.calls import (
+    CallFenced,
+    CallLost,
+    CallOvertaken,
+    CallRefused,
+    ChildProvisioned,
+    ChildSeeded,
+    CursorPlaced,
+    CursorRemoved,
+    DeleteSegment,
+    Event,
+    FenceParent,
+    OwnerCall,
+    ParentFenced,
+    ParentSealed,
+    Place,
+    PlaceCursor,
+    ProvisionChild,
+    RemoveCursor,
+    Seal,
+    SealParent,
+    SeedChild,
+    SegmentDeleted,
+)
+
+log = get("scalable")
+
+# The owner's no is an answer to these. To the others there is only one way, and it is asked again.
+REFUSABLE: dict[type[OwnerCall], type[MagnetarError] | tuple[type[MagnetarError], ...]] = {
+    ProvisionChild: Refused,
+    PlaceCursor: (TopicNotFound, SubscriptionNotFound),
+    RemoveCursor: (TopicNotFound, SubscriptionNotFound),
+}
+# A segment that should be there and is not: the record says why.
+LOOKED_AT = (SealParent, FenceParent, SeedChild)
+
+
+class Owners:
+    def __init__(self, owners: Peers) -> None:
+        self._peers = owners
+
+    async def ensure(self, topic: TopicName, segment: Child, *, op: str, incarnation: int) -> None:
+        """A segment that the record lists as active."""
+        request = peers.Ensure(op=op, incarnation=incarnation)
+        await self._peers.owner(segment_name(topic, segment.range, segment.id)).ask(request)
+
+    async def drained(self, segment: TopicName, subscription: SubscriptionLife, wait_s: float) -> bool:
+        request = peers.AwaitDrained(op="drained", subscription=subscription, wait_s=wait_s)
+        return _happened(await self._peers.owner(segment).ask(request))
+
+    async def released(
+        self, segment: TopicName, subscription: SubscriptionLife, wait_s: float, *, evict: bool = False
+    ) -> bool:
+        request = peers.AwaitReleased(op="released", subscription=subscription, wait_s=wait_s, evict=evict)
+        return _happened(await self._peers.owner(segment).ask(request))
+
+    async def call(self, topic: TopicName, call: OwnerCall, segment: Child) -> Event:
+        """`segment`: whose owner is asked."""
+        try:
+            event = await self._call(topic, call, segment)
+        except Fenced:
+            return CallFenced(call.op, call)
+        except MagnetarError as error:
+            return _failed(topic, call, error)
+        return CallOvertaken(call.op, call) if event is None else event
+
+    async def _call(self, topic: TopicName, call: OwnerCall, segment: Child) -> Event | None:
+        owner = self._peers.owner(segment_name(topic, segment.range, segment.id))
+        match call:
+            case SealParent():
+                sealed = await owner.seal(call.op, call.term)
+                ending = Ending(
+                    sealed.end, sealed.messages, sealed.bytes, sealed.first_publish_ms, sealed.last_publish_ms
+                )
+                return ParentSealed(call.op, segment.id, Seal(ending, sealed.dedup, sealed.fence))
+            case DeleteSegment():
+                await owner.delete(call.op, call.term, force=True)
+                return SegmentDeleted(call.op, segment.id)
+        answer = await owner.ask(_request(call))
+        if isinstance(answer, Overtaken):
+            return None
+        match call:
+            case ProvisionChild():
+                return ChildProvisioned(call.op, segment.id, call.subs_gen)
+            case SeedChild():
+                return ChildSeeded(call.op, segment.id)
+            case FenceParent():
+                assert isinstance(answer, peers.TermFenced)
+                return ParentFenced(call.op, segment.id, answer.sealed)
+            case PlaceCursor():
+                return CursorPlaced(call.op, segment.id)
+            case RemoveCursor():
+                return CursorRemoved(call.op, segment.id)
+
+
+def _request(call: ProvisionChild | SeedChild | FenceParent | PlaceCursor | RemoveCursor) -> peers.SegmentRequest:
+    match call:
+        case ProvisionChild():
+            cursors = tuple(SubscriptionLife(one.name, one.life) for one in call.subscriptions)
+            return peers.Provision(
+                op=call.op, term=call.term, incarnation=call.incarnation, subs_gen=call.subs_gen, cursors=cursors
+            )
+        case SeedChild():
+            dedups = tuple(seal.dedup for _, seal in call.seals if seal.dedup)
+            fence = max(seal.fence for _, seal in call.seals)
+            return peers.Seed(op=call.op, term=call.term, incarnation=call.incarnation, dedups=dedups, fence=fence)
+        case FenceParent():
+            return peers.Fence(op=call.op, term=call.term, incarnation=call.incarnation)
+        case PlaceCursor():
+            subscription = SubscriptionLife(call.subscription, call.life)
+            at_end = call.place is Place.END
+            return peers.PlaceCursor(op=call.op, incarnation=call.incarnation, subscription=subscription, at_end=at_end)
+        case RemoveCursor():
+            subscription = SubscriptionLife(call.subscription, call.life)
+            return peers.RemoveCursor(op=call.op, incarnation=call.incarnation, subscription=subscription)
+
+
+def _failed(topic: TopicName, call: OwnerCall, error: MagnetarError) -> Event:
+    if isinstance(error, TopicNotFound) and isinstance(call, LOOKED_AT):
+        return CallOvertaken(call.op, call)
+    if isinstance(error, REFUSABLE.get(type(call), ())):
+        return CallRefused(call.op, call, str(error))
+    log.warning("call lost", topic=str(topic), call=type(call).__name__, error=str(error))
+    return CallLost(call.op, call)
+
+
+def _happened(answer: peers.SegmentAnswer) -> bool:
+    assert isinstance(answer, peers.Awaited)
+    return answer.happened

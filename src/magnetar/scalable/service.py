@@ -1,0 +1,395 @@
+"""Scalable topics of one broker: what handlers and REST ask for.
+
+It finds or becomes the leader of a topic where one is needed (`Moved` says who leads it elsewhere), and does by itself
+what needs none: creation, subscriptions, the routing that a topic is pinned to. Every method may be called on any
+broker. A caller that waits too long is told that the outcome is unknown; the operation goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from magnetar.base.errors import (
+    BadVersion,
+    Busy,
+    MagnetarError,
+    Moved,
+    NotBuilt,
+    NotReady,
+    SubscriptionNotFound,
+    TimedOut,
+    TopicNotFound,
+)
+from magnetar.base.ids import SegmentId
+from magnetar.base.limits import CALL_RETRY_S_MIN, CALLS_AT_ONCE_MAX, OPERATION_WAIT_S, SWEEP_S
+from magnetar.base.names import Domain, TopicName
+from magnetar.cluster.peers import Peers
+from magnetar.layout.routing import Routing
+from magnetar.metadata import paths
+from magnetar.metadata.lock import Locks
+from magnetar.metadata.store import MetadataStore
+from magnetar.observe.log import get
+from magnetar.policy.settings import Settings
+from magnetar.runtime.runtime import Owner, Runtime
+from magnetar.scalable import calls, record, recordform, subscriptions
+from magnetar.scalable.calls import Answer, Call, OwnerCall, PlaceCursor, RemoveCursor, StepDown
+from magnetar.scalable.controller import Controller, Surroundings
+from magnetar.scalable.coordinator import Assignment, Listener
+from magnetar.scalable.drive import Drive
+from magnetar.scalable.operation import Operation, Operations
+from magnetar.scalable.owners import Owners
+from magnetar.scalable.record import Kind, Lifecycle, Record
+from magnetar.scalable.records import Records
+from magnetar.scalable.reshape import Request
+from magnetar.scalable.subscription import Start, Subscription, Type
+from magnetar.scalable.subscriptions import Work
+from magnetar.scalable.term import Term
+from magnetar.scalable.views import Brokers, Heard, View, Views
+
+log = get("scalable")
+
+SubscriptionKind = Type
+__all__ = ["Assignment", "Listener", "Operation", "Scalable", "SubscriptionKind", "View"]
+
+
+class Scalable:
+    """`in_use` raises Conflict where clients use a segment here."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        runtime: Runtime,
+        peers: Peers,
+        *,
+        brokers: Brokers,
+        settings: Settings,
+        in_use: Callable[[TopicName], None],
+    ) -> None:
+        self.records = Records(store)
+        self._runtime = runtime
+        self._brokers = brokers
+        self._settings = settings
+        self._in_use = in_use
+        self._owner = Owner("scalable topics", self._failed)
+        self._owners = Owners(peers)
+        self._locks = Locks(store, runtime, "controllers")
+        self._operations = Operations()
+        self._views = Views(runtime, self.records, brokers, poke=self.poke)
+        self._controllers: dict[str, Controller] = {}
+        self._around = Surroundings(
+            runtime=runtime,
+            records=self.records,
+            owners=self._owners,
+            locks=self._locks,
+            operations=self._operations,
+            me=lambda: brokers.ownership.me,
+            grace_s=lambda name: settings.number("scalableTopicConsumerSessionGracePeriodSeconds"),
+        )
+
+    @property
+    def enabled(self) -> bool:
+        return self._settings.flag("scalableTopicsEnabled")
+
+    def start(self) -> None:
+        self._runtime.spawn(self._owner, self._sweep())
+
+    async def close(self) -> None:
+        """Lead nothing any more: others may."""
+        await self._owner.close()
+        await self._views.close()
+        await asyncio.gather(*(controller.close() for controller in list(self._controllers.values())))
+        self._controllers.clear()
+        await self._locks.close()
+
+    # Topics
+
+    async def read(self, name: TopicName) -> Record | None:
+        """As it is now; None where there is none, or where it is being deleted."""
+        found, _ = await self.records.fresh(name)
+        return found if found is not None and found.is_live else None
+
+    async def names(self, namespace: str) -> list[TopicName]:
+        """The scalable topics of `tenant/namespace`, by name; tombstones are none."""
+        found = []
+        async for part, node in self.records.store.scan(f"{paths.SCALABLE_TOPICS}/{namespace}"):
+            name = paths.scalable_of(f"{paths.SCALABLE_TOPICS}/{namespace}/{part}")
+            if name is not None and recordform.decode(node.value).is_live:
+                found.append(name)
+        return found
+
+    async def create(
+        self,
+        name: TopicName,
+        *,
+        segments: int = 1,
+        properties: Mapping[str, str] | None = None,
+        routing: Routing | None = None,
+    ) -> Record:
+        """With its segments. AlreadyExists. A name that had a life before goes on with its counters (H-C1)."""
+        await self._brokers.place(name)  # TopicNotFound: no such namespace
+        now_ms = self._runtime.wall()
+        while True:
+            before, version = await self.records.fresh(name)
+            made = record.created(
+                before, segments, now_ms=now_ms, properties=list((properties or {}).items()), routing=routing
+            )
+            try:
+                await self.records.put(name, made, version)
+                break
+            except BadVersion:
+                continue  # somebody was faster: look what stands there now
+        self._runtime.mark("scalable.created", topic=str(name), incarnation=made.incarnation)
+        await self._ensure(name, made)
+        return made
+
+    async def _ensure(self, name: TopicName, made: Record) -> None:
+        waiting = list(made.everything())
+        op = f"create-{made.incarnation}"
+        while waiting:
+            batch, waiting = waiting[:CALLS_AT_ONCE_MAX], waiting[CALLS_AT_ONCE_MAX:]
+            await asyncio.gather(
+                *(self._owners.ensure(name, one, op=op, incarnation=made.incarnation) for one in batch)
+            )
+
+    async def delete(self, name: TopicName, *, force: bool) -> None:
+        """Everything of it. Conflict: clients use it, and not `force`. TopicNotFound."""
+        found = await self._found(name)
+        if not force:
+            for segment in found.layout.segments:
+                self._in_use(segment.topic(name))
+        op = f"delete-{found.incarnation}"
+        operation = self._operations.begin(name, op, "DELETE", self._runtime.wall())
+        await self._operate(name, operation, lambda term: term.delete(op, operation))
+
+    async def pin(self, name: TopicName, routing: Routing) -> Routing:
+        """How the keys of the topic are hashed from now on: the first who asks decides (H-E12)."""
+        while True:
+            found, version = await self.records.fresh(name)
+            if found is None or not found.is_live:
+                raise TopicNotFound(f"Scalable topic not found: {name}")
+            if found.routing is not None:
+                return found.routing
+            try:
+                await self.records.put(name, found.pinned(routing), version)
+            except BadVersion:
+                continue
+
+    # Reshapes
+
+    async def split(
+        self, name: TopicName, segment: int, *, at: int | None = None, into: int = 2, reason: str = ""
+    ) -> Operation:
+        """Done when it returns. `at`: the first hash of the upper child. TimedOut: it goes on, see `operation`."""
+        return await self._reshape(name, Kind.SPLIT, [segment], at=at, into=into, reason=reason)
+
+    async def merge(self, name: TopicName, segments: Sequence[int], *, reason: str = "") -> Operation:
+        """Neighbours, in whatever order they are named."""
+        return await self._reshape(name, Kind.MERGE, segments, reason=reason)
+
+    def operation(self, name: TopicName, op: str) -> Operation | None:
+        """As far as this broker carried it out."""
+        return self._operations.find(name, op)
+
+    def operations(self, name: TopicName) -> list[Operation]:
+        return self._operations.of(name)
+
+    async def _reshape(
+        self,
+        name: TopicName,
+        kind: Kind,
+        parents: Sequence[int],
+        *,
+        at: int | None = None,
+        into: int = 2,
+        reason: str = "",
+    ) -> Operation:
+        now_ms = self._runtime.wall()
+        op = f"{kind.lower()}-{self._runtime.rng('operations').getrandbits(64):016x}"
+        request = Request(op, kind, tuple(SegmentId(id) for id in parents), now_ms, at, into, reason=reason)
+        await self._found(name)
+        operation = self._operations.begin(name, op, kind, now_ms)
+        await self._operate(name, operation, lambda term: term.reshape(request, operation))
+        return operation
+
+    async def _operate(
+        self, name: TopicName, operation: Operation, start: Callable[[Term], asyncio.Task[Answer | StepDown]]
+    ) -> None:
+        try:
+            async with asyncio.timeout(OPERATION_WAIT_S):
+                while not await self._try(name, operation, start):  # noqa: ASYNC110  # nobody tells when to try again
+                    await asyncio.sleep(CALL_RETRY_S_MIN)
+        except TimeoutError:
+            raise TimedOut(
+                f"{operation.op} did not end in time: it goes on, ask for its state", op=operation.op
+            ) from None
+        except MagnetarError as error:
+            operation.ended("REFUSED", self._runtime.wall(), str(error))
+            raise
+
+    async def _try(
+        self, name: TopicName, operation: Operation, start: Callable[[Term], asyncio.Task[Answer | StepDown]]
+    ) -> bool:
+        """False: the term ended under it, or another operation is before it; begin again with the same name."""
+        try:
+            task = start(await self.controller(name).lead())
+        except Moved:
+            if not operation.steps:
+                raise
+            return await self._elsewhere(name, operation)  # we had begun: who leads now finishes it
+        await asyncio.wait([task])
+        outcome = None if task.cancelled() else task.result()
+        if not isinstance(outcome, Answer) or (outcome.refusal is not None and outcome.refusal.kind is Busy):
+            return False
+        if outcome.refusal is not None:
+            raise outcome.refusal.error()
+        return True
+
+    async def _elsewhere(self, name: TopicName, operation: Operation) -> bool:
+        found, _ = await self.records.fresh(name)
+        if found is not None and found.is_live and found.intent is not None and found.intent.op == operation.op:
+            return False
+        if found is None or found.lifecycle is Lifecycle.GONE or found.sealed_by(operation.op):
+            operation.ended("DONE", self._runtime.wall())
+            return True
+        raise NotReady(f"{operation.op} was not begun: ask the leader of {name}", op=operation.op)
+
+    # Subscriptions
+
+    async def subscribe(self, name: TopicName, subscription: str, kind: SubscriptionKind, *, earliest: bool) -> None:
+        """A durable subscription with cursors on every segment (H-D5). There already, of the same kind: nothing to do.
+        Conflict: of another kind."""
+        start = Start.EARLIEST if earliest else Start.LATEST
+        await self._work(name, subscriptions.create(self._op("subscribe"), subscription, type=kind, start=start))
+
+    async def unsubscribe(self, name: TopicName, subscription: str) -> None:
+        """Everywhere. SubscriptionNotFound where the topic has none of this name."""
+        found = await self._found(name)
+        one, _ = await self.records.subscription(name, subscription)
+        if one is None or one.incarnation != found.incarnation:
+            raise SubscriptionNotFound(f"Subscription {subscription} not found on topic {name}")
+        await self._work(name, subscriptions.delete(self._op("unsubscribe"), subscription))
+
+    async def subscriptions(self, name: TopicName) -> list[Subscription]:
+        found = await self._found(name)
+        return [one for one, _ in await self.records.subscriptions(name, found.incarnation)]
+
+    async def _work(self, name: TopicName, begun: tuple[Work, tuple[calls.Effect, ...]]) -> None:
+        def moved(before: Work, event: calls.Event, after: Work) -> None:
+            if after.phase is not before.phase:
+                self._runtime.mark(f"subscription.{after.phase.name.lower()}", topic=str(name), op=after.op)
+
+        async def perform(state: Work, call: Call) -> calls.Event:
+            if isinstance(call, OwnerCall):
+                assert isinstance(call, PlaceCursor | RemoveCursor)
+                return await self._owners.call(name, call, call.segment)
+            return await self.records.call(name, call)
+
+        drive = Drive(self._runtime, self._owner, step=subscriptions.step, perform=perform, moved=moved)
+        task = self._runtime.spawn(self._owner, drive.run(*begun))
+        await asyncio.wait([task], timeout=OPERATION_WAIT_S)
+        if not task.done():
+            raise TimedOut("the subscription was not changed in time: it goes on, look at it", topic=str(name))
+        if task.cancelled():
+            raise NotReady("the broker is stopping: ask again")
+        _, outcome = task.result()
+        if isinstance(outcome, Answer) and outcome.refusal is not None:
+            raise outcome.refusal.error()
+
+    # Stream consumers
+
+    async def register(
+        self,
+        name: TopicName,
+        subscription: str,
+        consumer: str,
+        consumer_id: int,
+        kind: SubscriptionKind,
+        listener: Listener,
+    ) -> Assignment:
+        """Only the leader answers: Moved says where it is, NotReady: ask again. The subscription is there already:
+        SubscriptionNotFound. `Assignment.session` goes into `leave` and `connection_lost`."""
+        if kind is not Type.STREAM:
+            raise NotBuilt(f"{kind} consumers are not built in this version of Magnetar")
+        term = await self.controller(name).lead()
+        found = await term.coordinator(subscription)
+        if found is None:
+            raise SubscriptionNotFound(f"Subscription {subscription} not found on topic {name}")
+        return await found.register(consumer, listener)
+
+    async def leave(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
+        """At once, for all its segments. An older session than the present one changes nothing."""
+        term = await self.controller(name).lead()
+        found = await term.coordinator(subscription)
+        if found is not None:
+            await found.leave(consumer, session)
+
+    def connection_lost(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
+        """Its grace period begins. Whoever leads elsewhere has begun one by itself."""
+        controller = self._controllers.get(name.canonical)
+        if controller is not None and controller.term is not None:
+            found = controller.term.coordinators.get(subscription)
+            if found is not None:
+                found.disconnected(consumer, session)
+
+    # Looking
+
+    def watch(self, name: TopicName, heard: Heard) -> Callable[[], None]:
+        """Every change that clients are shown; None: the topic is gone. What it answers with stops it."""
+        return self._views.watch(name, heard)
+
+    async def view(self, name: TopicName) -> View | None:
+        found = await self.read(name)
+        return None if found is None else await self._views.view(name, found)
+
+    def poke(self, name: TopicName) -> None:
+        """Something is left unfinished there: lead it, if nobody does (1.2, point 11)."""
+        if not self._owner.closed:
+            self.controller(name).need()
+
+    def controller(self, name: TopicName) -> Controller:
+        if name.domain is not Domain.TOPIC:
+            raise TopicNotFound(f"{name} is no scalable topic")
+        found = self._controllers.get(name.canonical)
+        if found is None:
+            if self._owner.closed:
+                raise NotReady("the broker is stopping: ask again")
+            found = self._controllers[name.canonical] = Controller(name, self._around, self._retire)
+        return found
+
+    def _retire(self, controller: Controller) -> None:
+        if self._controllers.get(controller.name.canonical) is controller and not self._owner.closed:
+            del self._controllers[controller.name.canonical]
+            self._runtime.spawn(self._owner, controller.close())
+
+    async def _sweep(self) -> None:
+        while True:
+            try:
+                for tenant in await self.records.store.children(paths.SCALABLE_TOPICS):
+                    for namespace in await self.records.store.children(f"{paths.SCALABLE_TOPICS}/{tenant}"):
+                        await self._sweep_namespace(f"{tenant}/{namespace}")
+            except MagnetarError as error:
+                log.warning("sweep failed", error=str(error))
+            await asyncio.sleep(SWEEP_S)
+
+    async def _sweep_namespace(self, namespace: str) -> None:
+        parent = f"{paths.SCALABLE_TOPICS}/{namespace}"
+        async for part, node in self.records.store.scan(parent):
+            found = recordform.decode(node.value)
+            name = paths.scalable_of(f"{parent}/{part}")
+            if name is not None and (found.intent is not None or found.lifecycle is Lifecycle.DELETING):
+                self.poke(name)
+
+    # Inside
+
+    async def _found(self, name: TopicName) -> Record:
+        found = await self.read(name)
+        if found is None:
+            raise TopicNotFound(f"Scalable topic not found: {name}")
+        return found
+
+    def _op(self, verb: str) -> str:
+        return f"{verb}-{self._runtime.rng('operations').getrandbits(64):016x}"
+
+    def _failed(self, owner: str, error: BaseException) -> None:
+        log.crashed("task failed", error, owner=owner)

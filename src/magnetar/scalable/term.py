@@ -1,0 +1,259 @@
+"""What a leader does while its term lasts: reshapes one after the other, a deletion, and the stream subscriptions.
+
+All its tasks are in one group that ends with the term and with nothing else (H-B12). An operation goes on whoever asked
+for it: a caller that gives up leaves it alone. Machines decide; here they are driven, and every step is marked, so that
+a test can stop the world there and people can see how far it got.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from magnetar.base.names import TopicName
+from magnetar.layout.layout import Child
+from magnetar.metadata import paths
+from magnetar.metadata.store import Change, Event
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+from magnetar.scalable import calls, deletion, reshape
+from magnetar.scalable.calls import Answer, Call, OwnerCall, StepDown
+from magnetar.scalable.coordinator import Coordinator
+from magnetar.scalable.deletion import Deletion
+from magnetar.scalable.drive import Drive
+from magnetar.scalable.operation import Operation
+from magnetar.scalable.record import Record
+from magnetar.scalable.reshape import Phase, Request, Reshape
+from magnetar.scalable.subscription import Standing, Type
+
+if TYPE_CHECKING:
+    from magnetar.scalable.controller import Surroundings
+
+log = get("controller")
+
+P, D = Phase, deletion.Phase
+STEPS: dict[tuple[Phase, Phase], str] = {
+    (P.INTENT, P.PROVISION): "intended",
+    (P.PROVISION, P.CHECK): "provisioned",
+    (P.CHECK, P.SEAL): "checked",
+    (P.CHECK, P.PROVISION): "overtaken",
+    (P.SEAL, P.SEED): "sealed",
+    (P.SEAL, P.COMMIT): "sealed",
+    (P.SEED, P.COMMIT): "seeded",
+    (P.COMMIT, P.DONE): "committed",
+    (P.COMMIT, P.PROVISION): "overtaken",
+    (P.PREFLIGHT, P.PROVISION): "found",
+    (P.PREFLIGHT, P.DONE): "found",
+    (P.PROVISION, P.FENCE): "refused",
+    (P.FENCE, P.ABANDON): "fenced",
+    (P.ABANDON, P.CLEAN): "abandoned",
+    (P.CLEAN, P.CLEAR): "cleaned",
+    (P.CLEAR, P.REFUSED): "cleared",
+}
+WITHIN: dict[type[calls.Event], str] = {
+    calls.ChildProvisioned: "child_provisioned",
+    calls.ParentSealed: "parent_sealed",
+}
+DELETION_STEPS: dict[tuple[deletion.Phase, deletion.Phase], str] = {
+    (D.MARK, D.CLEAN): "marked",
+    (D.CLEAN, D.UNSUBSCRIBE): "cleaned",
+    (D.UNSUBSCRIBE, D.BURY): "unsubscribed",
+    (D.BURY, D.DONE): "buried",
+}
+
+
+class Term:
+    """`refused`: a call met a higher term. `prove`: look at the record, it may be over."""
+
+    def __init__(
+        self,
+        name: TopicName,
+        record: Record,
+        around: Surroundings,
+        *,
+        refused: Callable[[Term, str], None],
+        prove: Callable[[], None],
+    ) -> None:
+        self.name = name
+        self.number = record.term
+        self.incarnation = record.incarnation
+        self.record = record  # as last seen; decisions read it anew
+        self.around = around
+        self.owner = Owner(f"term {record.term} of {name}", self._failed)
+        self.coordinators: dict[str, Coordinator] = {}
+        self._refused = refused
+        self._prove = prove
+        self._turn = asyncio.Lock()  # one reshape at a time: others wait (1.2, point 3)
+        self._working = 0
+        self._loading: dict[str, asyncio.Task[Coordinator | None]] = {}
+        self._stop = around.records.store.subscribe(paths.scalable_subscriptions(name), self._heard)
+        self.spawn(self._restore())
+
+    @property
+    def busy(self) -> bool:
+        return self._working > 0 or any(one.members for one in self.coordinators.values())
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        return self.around.runtime.spawn(self.owner, work)
+
+    async def close(self) -> None:
+        self._stop()
+        for coordinator in self.coordinators.values():
+            coordinator.close()
+        await self.owner.close()
+
+    # Reshapes
+
+    def reshape(self, request: Request, operation: Operation) -> asyncio.Task[Answer | StepDown]:
+        """Its end. Cancelled or StepDown: the term is over and another leader goes on."""
+        begun = reshape.begin(request, term=self.number, incarnation=self.incarnation)
+        return self.spawn(self._reshape(begun, operation))
+
+    def resume_reshape(self, record: Record, version: int) -> None:
+        now_ms = self.around.runtime.wall()
+        assert record.intent is not None
+        op, kind = record.intent.op, record.intent.kind
+        operation = self.around.operations.begin(self.name, op, kind, now_ms)
+        self._mark("reshape.resumed", op=op, kind=kind)
+        operation.stepped("resumed", Phase.PROVISION.name, now_ms)
+        self.spawn(self._reshape(reshape.resume(record, version, term=self.number, now_ms=now_ms), operation))
+
+    async def _reshape(
+        self, begun: tuple[Reshape, tuple[calls.Effect, ...]], operation: Operation
+    ) -> Answer | StepDown:
+        def moved(before: Reshape, event: calls.Event, after: Reshape) -> None:
+            step = STEPS.get((before.phase, after.phase), "") or WITHIN.get(type(event), "")
+            self._step("reshape", step, after.phase.name, operation)
+
+        self._working += 1
+        try:
+            async with self._turn:
+                drive = Drive(self.around.runtime, self.owner, step=reshape.step, perform=self._perform, moved=moved)
+                state, outcome = await drive.run(*begun)
+                self._ended(operation, state.phase.name, outcome)
+                await self.look()
+                return outcome
+        finally:
+            self._working -= 1
+
+    async def look(self) -> None:
+        """The layout may be another one: those who give segments out must know."""
+        record, _ = await self.around.records.fresh(self.name)
+        if record is not None and record.incarnation == self.incarnation:
+            self.record = record
+            for coordinator in list(self.coordinators.values()):
+                coordinator.layout_seen(record.layout)
+
+    # Deletion
+
+    def delete(self, op: str, operation: Operation) -> asyncio.Task[Answer | StepDown]:
+        return self.spawn(self._delete(deletion.begin(op, term=self.number, incarnation=self.incarnation), operation))
+
+    def resume_deletion(self, record: Record, version: int) -> None:
+        op = f"delete-{record.incarnation}"
+        operation = self.around.operations.begin(self.name, op, "DELETE", self.around.runtime.wall())
+        self._mark("deletion.resumed", op=op)
+        self.spawn(self._delete(deletion.resume(op, record, version, term=self.number), operation))
+
+    async def _delete(
+        self, begun: tuple[Deletion, tuple[calls.Effect, ...]], operation: Operation
+    ) -> Answer | StepDown:
+        def moved(before: Deletion, event: calls.Event, after: Deletion) -> None:
+            step = DELETION_STEPS.get((before.phase, after.phase), "")
+            self._step("deletion", step, after.phase.name, operation)
+
+        self._working += 1
+        try:
+            drive = Drive(self.around.runtime, self.owner, step=deletion.step, perform=self._perform, moved=moved)
+            state, outcome = await drive.run(*begun)
+            self._ended(operation, state.phase.name, outcome)
+        finally:
+            self._working -= 1
+        self._prove()
+        return outcome
+
+    # Both
+
+    async def _perform(self, state: Reshape | Deletion, call: Call) -> calls.Event:
+        if isinstance(call, OwnerCall):
+            return await self.around.owners.call(self.name, call, _segment(state.record, call))
+        return await self.around.records.call(self.name, call)
+
+    def _ended(self, operation: Operation, phase: str, outcome: Answer | StepDown) -> None:
+        if isinstance(outcome, StepDown):
+            self._refused(self, outcome.why)
+            return
+        refusal = outcome.refusal
+        operation.ended(phase, self.around.runtime.wall(), "" if refusal is None else refusal.what)
+
+    def _step(self, machine: str, step: str, phase: str, operation: Operation) -> None:
+        if step:
+            operation.stepped(step, phase, self.around.runtime.wall())
+            self._mark(f"{machine}.{step}", op=operation.op, kind=operation.kind)
+
+    def _mark(self, what: str, **facts: object) -> None:
+        self.around.runtime.mark(what, topic=str(self.name), term=self.number, **facts)
+        log.info(what, topic=str(self.name), term=self.number, **facts)
+
+    # Stream subscriptions
+
+    async def coordinator(self, subscription: str) -> Coordinator | None:
+        """None: the topic has no such subscription, or it is not one whose segments are given out."""
+        found = self.coordinators.get(subscription)
+        if found is not None:
+            return found
+        loading = self._loading.get(subscription)
+        if loading is None:
+            loading = self._loading[subscription] = self.spawn(self._load(subscription))
+        await asyncio.wait([loading])
+        return None if loading.cancelled() else loading.result()
+
+    async def _restore(self) -> None:
+        """Everybody who is expected gets a fresh grace period from here on (H-F11)."""
+        for one, _ in await self.around.records.subscriptions(self.name, self.incarnation):
+            if one.type is Type.STREAM:
+                await self.coordinator(one.name)
+
+    async def _load(self, subscription: str) -> Coordinator | None:
+        try:
+            one, version = await self.around.records.subscription(self.name, subscription)
+            if one is None or one.incarnation != self.incarnation or one.standing is not Standing.LIVE or not one.ready:
+                return None
+            if one.type is not Type.STREAM:
+                return None
+            made = Coordinator(self, one, version)
+            await made.claim()
+            self.coordinators[subscription] = made
+            return made
+        finally:
+            del self._loading[subscription]
+
+    def dropped(self, coordinator: Coordinator) -> None:
+        """Its subscription is gone."""
+        if self.coordinators.get(coordinator.name) is coordinator:
+            del self.coordinators[coordinator.name]
+        coordinator.close()
+
+    def refused(self, why: str) -> None:
+        self._refused(self, why)
+
+    def _heard(self, event: Event) -> None:
+        if event.change is not Change.CHILDREN_CHANGED and not self.owner.closed:
+            for coordinator in list(self.coordinators.values()):
+                if event.change is Change.RESYNC or coordinator.path == event.path:
+                    coordinator.refresh()
+
+    def _failed(self, owner: str, error: BaseException) -> None:
+        log.crashed("task failed", error, owner=owner)
+
+
+def _segment(record: Record | None, call: OwnerCall) -> Child:
+    match call:
+        case calls.ProvisionChild() | calls.SeedChild():
+            return call.child
+        case calls.SealParent() | calls.FenceParent():
+            assert record is not None
+            return Child(call.segment, record.layout.segment(call.segment).range)
+        case _:
+            return call.segment
