@@ -62,6 +62,7 @@ CURSOR_FLUSH_S = 1.0  # acknowledgements lost in a crash are at most this old: r
 CURSOR_FLUSH_S_MAX = 30.0  # a large cursor is flushed less often, at least this often
 CURSOR_FLUSH_BYTES = 64 * 1024  # snapshot bytes a cursor may write per CURSOR_FLUSH_S
 CURSOR_FLUSHES_MAX = 64  # snapshots written at the same time by one flusher
+SNAPSHOT_DOUBTS_MAX = 8  # writes of one record that nobody answered, remembered to know them again: the oldest goes
 SNAPSHOT_ENTRY_BYTES_MAX = 1024 * 1024  # a larger snapshot is cut into several entries of one run
 SNAPSHOT_LEDGER_ENTRIES_MAX = 10_000  # then a snapshot ledger is rolled: bounds what recovery and deletion handle
 SNAPSHOT_LEDGER_BYTES_MAX = (

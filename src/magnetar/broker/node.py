@@ -20,6 +20,8 @@ from magnetar.base.errors import (
     NotAuthorized,
     StorageFull,
     Throttled,
+    Unavailable,
+    Unknown,
 )
 from magnetar.base.limits import FRAME_PADDING_BYTES, MAINTENANCE_S, ORPHAN_SUSPECT_S, ORPHAN_SWEEP_S
 from magnetar.base.names import NamespaceName, TopicName
@@ -224,8 +226,12 @@ class Node:
         await self.dynamic.close()
         for room in (self.catalogue, self.bundles, self.namespaces, self.tenants, self.clusters, self.schema_registry):
             room.close()
-        await self.ledgers.close()
-        await self.metadata.close()
+        try:
+            await self.ledgers.close()
+        except (Unavailable, Unknown) as error:  # away: whoever opens them next recovers them
+            log.warning("ledgers left open", error=str(error))
+        finally:
+            await self.metadata.close()
         log.info("stopped")
 
     def sockets(self) -> list[Any]:

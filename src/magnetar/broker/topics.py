@@ -185,7 +185,6 @@ class Topics:
             await topic.close(lost=lost)
             if delete and isinstance(topic, Topic):
                 await topic.managed.delete()
-                await self._node.catalogue.deleted(topic.name)
         finally:
             self.loaded.pop(key, None)
             self.departed += 1

@@ -92,13 +92,6 @@ class Catalogue:
         if name.domain is Domain.PERSISTENT:
             await self._make([name], None, fresh=False)
 
-    async def deleted(self, name: TopicName) -> None:
-        """The topic's owner has deleted what it held: nothing of its record may stay."""
-        if name.domain is Domain.NON_PERSISTENT:
-            return
-        policies = await self._policies(name.namespace)
-        await self._store.delete_tree(paths.topic(name, policies.buckets))
-
     # Partitioned topics
 
     async def partitions(self, name: TopicName, *, create: bool) -> int:

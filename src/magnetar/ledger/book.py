@@ -67,6 +67,11 @@ class Book:
         async with self._lock:
             await self._commit(change, floor, terminated, properties, deleting)
 
+    @property
+    def version(self) -> int:
+        """Of the record as it was last read or written."""
+        return self._version
+
     async def check_current(self) -> None:
         """Fenced: the record is not as it was read."""
         node = await self._metadata.get(self.path)

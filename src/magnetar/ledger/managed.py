@@ -69,7 +69,8 @@ class ManagedLedger:
         token = f"{runtime.rng('managed ledger').getrandbits(64):016x}"
         book = await Book.load(path, metadata, token, create=create)
         if book.deleting:
-            await erase(path, [link.ledger for link in book.chain.links], ledgers=ledgers, metadata=metadata)
+            doomed = [link.ledger for link in book.chain.links]
+            await erase(path, doomed, book.version, ledgers=ledgers, metadata=metadata)
             if not create:
                 raise TopicNotFound("there is no such topic", path=path)
             book = await Book.load(path, metadata, token, create=True)
@@ -265,7 +266,7 @@ class ManagedLedger:
                     return  # somebody has deleted it already
                 raise
         ledgers = [link.ledger for link in self.chain.links]
-        await erase(self.path, ledgers, ledgers=self.ledgers, metadata=self.metadata)
+        await erase(self.path, ledgers, self._book.version, ledgers=self.ledgers, metadata=self.metadata)
 
     # Inside
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 
-from magnetar.base.errors import BadVersion, Corrupt, NoSuchLedger, Refused
+from magnetar.base.errors import BadVersion, Corrupt, NoSuchLedger, NotEmpty, NotFound, NotReady, Refused
+from magnetar.base.limits import METADATA_CHECKED_TRIES_MAX
 from magnetar.ledger.book import VERSION, decode_record
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
@@ -81,14 +82,40 @@ async def _settle(path: str, ledger: int, metadata: MetadataStore) -> bool:
     return True
 
 
-async def erase(path: str, chain: Iterable[int], *, ledgers: LedgerStore, metadata: MetadataStore) -> None:
-    """Ledgers first, their names last: interrupted anywhere, the record still says what is left to do."""
+async def erase(
+    path: str, chain: Iterable[int], version: int, *, ledgers: LedgerStore, metadata: MetadataStore
+) -> None:
+    """What the record of this version and those below it name. Ledgers first, their names last: interrupted anywhere,
+    the record still says what is left to do. Somebody else may have finished it, and a topic of that name may have been
+    made since: nothing is touched that is not as it was found below that version."""
     doomed = list(chain)
-    async for part, node in metadata.scan(path):
-        doomed += sorted(named_ledgers(f"{path}/{part}", node.value) or ())
-    for ledger in doomed:
-        await ledgers.delete(ledger)
-    await metadata.delete_tree(path)
+    for _ in range(METADATA_CHECKED_TRIES_MAX):
+        below = [(f"{path}/{part}", node) async for part, node in metadata.scan(path)]
+        await metadata.sync(path)
+        node = await metadata.get(path)
+        if node is None or node.stat.version != version:
+            return  # while it stood nobody could make another: what was read below may be another's
+        for child, found in below:
+            doomed += sorted(named_ledgers(child, found.value) or ())
+        for ledger in doomed:
+            await ledgers.delete(ledger)
+        doomed.clear()
+        for child, found in sorted(below, key=lambda one: -one[0].count("/")):
+            await _remove(child, found.stat.version, metadata)
+        if await _remove(path, version, metadata):
+            return
+    raise NotReady("records are made below one that is being deleted: try again", path=path)
+
+
+async def _remove(path: str, version: int, metadata: MetadataStore) -> bool:
+    """False: something is below it. One that has changed is not ours to remove."""
+    try:
+        await metadata.delete(path, expected=version)
+    except (NotFound, BadVersion):
+        pass
+    except NotEmpty:
+        return False
+    return True
 
 
 def named_ledgers(path: str, value: bytes) -> set[int] | None:

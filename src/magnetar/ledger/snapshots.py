@@ -26,10 +26,12 @@ from magnetar.base.errors import (
     MagnetarError,
     NoSuchLedger,
     NotFound,
+    NotReady,
     Outcome,
     Refused,
 )
 from magnetar.base.limits import (
+    SNAPSHOT_DOUBTS_MAX,
     SNAPSHOT_ENTRY_BYTES_MAX,
     SNAPSHOT_LEDGER_BYTES_MAX,
     SNAPSHOT_LEDGER_ENTRIES_MAX,
@@ -75,6 +77,8 @@ class SnapshotLog:
         self._bytes = 0
         self._sequence = 0
         self._failed: MagnetarError | None = None
+        self._doubts: list[bytes] = []  # records whose writing nobody answered: each may be there, now or later
+        self._doubtful = False  # ask what is there before anything else is written
         self._lock = asyncio.Lock()
 
     @classmethod
@@ -114,7 +118,7 @@ class SnapshotLog:
     async def append(self, snapshot: bytes, fields: Mapping[str, Any] | None = None) -> None:
         """Durable when it returns. `fields` go into the record when it is written anyway."""
         async with self._lock:
-            self._check()
+            await self._check()
             self._sequence += 1
             entries = split(snapshot, self._sequence)
             size = sum(map(len, entries))
@@ -129,13 +133,13 @@ class SnapshotLog:
     async def amend(self, fields: Mapping[str, Any]) -> None:
         """Add or replace fields of the record."""
         async with self._lock:
-            self._check()
+            await self._check()
             await self._commit(self._ledger, {**self.fields, **fields})
 
     async def fold(self, fields: Mapping[str, Any]) -> None:
         """The record says it all: no snapshot, and no ledger, is needed any more."""
         async with self._lock:
-            self._check()
+            await self._check()
             old = self._ledger
             await self._commit(None, {**self.fields, **fields})
             self._writer = None
@@ -163,6 +167,8 @@ class SnapshotLog:
         async with self._lock:
             if isinstance(self._failed, Fenced):
                 raise self._failed
+            if self._doubtful:
+                await self._settle()
             self._failed = Closed("these snapshots are deleted", path=self.path)
             self._writer = None
             try:
@@ -238,18 +244,42 @@ class SnapshotLog:
         record: dict[str, Any] = {**fields, "v": VERSION, "by": self._token, "kind": self.kind}
         if ledger is not None:
             record["snapshot"] = {"ledger": ledger}
+        value = msgspec.json.encode(record)
         try:
-            stat = await put_checked(self._metadata, self.path, msgspec.json.encode(record), expected=self._version)
+            stat = await put_checked(self._metadata, self.path, value, expected=self._version)
         except BadVersion as error:
-            self._failed = self._fenced()
-            raise self._failed from error
+            if not self._doubts:
+                self._failed = self._fenced()
+                raise self._failed from error
+            self._doubtful = True  # perhaps ours, that came late
+            raise NotReady("an earlier write came late: try again", path=self.path) from error
         except MagnetarError as error:
             if error.outcome is Outcome.INDEFINITE:
-                self._failed = error  # the record may say something else now: whoever opens it again will know
+                self._doubts = [*self._doubts[1 - SNAPSHOT_DOUBTS_MAX :], value]
+                self._doubtful = True
             raise
         self._version = stat.version
         self._ledger = ledger
         self.fields = fields
+        self._doubts.clear()  # they expected a version that is gone
+
+    async def _settle(self) -> None:
+        """After a write that nobody answered: which record is there? Ours, whichever, is gone on from; any other is a
+        new owner's. The next snapshot goes to a new ledger, whose record then settles what may still be late."""
+        await self._metadata.sync(self.path)
+        node = await self._metadata.get(self.path)
+        version = ABSENT if node is None else node.stat.version
+        if version != self._version:
+            if node is None or node.value not in self._doubts:
+                self._failed = self._fenced()
+                raise self._failed
+            record = decode_record(self.path, node.value, VERSION)
+            pointer = record.get("snapshot")
+            self._version = version
+            self._ledger = None if pointer is None else int(pointer["ledger"])
+            self.fields = {name: field for name, field in record.items() if name not in _RESERVED}
+        self._writer = None
+        self._doubtful = False
 
     async def _drop(self, ledger: int) -> None:
         try:
@@ -257,9 +287,11 @@ class SnapshotLog:
         except MagnetarError as error:
             log.warning("ledger left behind", path=self.path, ledger=ledger, error=str(error))
 
-    def _check(self) -> None:
+    async def _check(self) -> None:
         if self._failed is not None:
             raise self._failed
+        if self._doubtful:
+            await self._settle()
 
     def _fenced(self) -> Fenced:
         return Fenced("another owner has changed this record", wire_code=6, path=self.path)

@@ -53,6 +53,7 @@ class Locks:
         self._runtime = runtime
         self._owner = Owner(name)
         self._held: dict[str, Lock] = {}
+        self._leaving: dict[str, Lock] = {}  # released, and the store did not say that the record is gone
         self._stops: dict[str, Unsubscribe] = {}
         self._waiting: dict[str, None] = {}
         self._working = False
@@ -74,6 +75,10 @@ class Locks:
         self._held[path] = lock
         self._stops[path] = self._store.subscribe(path, self._heard)
         try:
+            leaving = self._leaving.pop(path, None)
+            if leaving is not None:
+                async with leaving.turn:
+                    pass  # a removal under way would take the record that is made now
             await self._take(lock)
         except BaseException:
             self._forget(lock)
@@ -93,7 +98,8 @@ class Locks:
             lock.value, lock.version = value, stat.version
 
     async def release(self, lock: Lock) -> None:
-        """A record that is already gone counts as released."""
+        """A record that is already gone counts as released. Unknown, Unavailable: it may still be there; its removal is
+        tried again until the store answers, or the lock is taken anew."""
         async with lock.turn:
             if lock.state is not State.VALID:
                 return
@@ -102,6 +108,10 @@ class Locks:
                 await self._remove(lock)
             except (NotFound, BadVersion):
                 pass
+            except (Unknown, Unavailable):
+                self._leaving[lock.path] = lock
+                self._retry_later()
+                raise
             finally:
                 lock.state = State.RELEASED
                 self._forget(lock)
@@ -212,6 +222,8 @@ class Locks:
                 lock = self._held.get(path)
                 if lock is not None:
                     await self._look_again(lock)
+                elif path in self._leaving:
+                    await self._remove_again(self._leaving[path])
         finally:
             self._working = False
 
@@ -230,6 +242,19 @@ class Locks:
             else:
                 self._retry_s = METADATA_RETRY_S_MIN
 
+    async def _remove_again(self, lock: Lock) -> None:
+        async with lock.turn:
+            if self._leaving.get(lock.path) is not lock:
+                return  # taken anew
+            try:
+                await self._remove(lock)
+            except (NotFound, BadVersion):
+                pass
+            except MagnetarError:
+                self._retry_later()
+                return
+            self._leaving.pop(lock.path, None)
+
     def _retry_later(self) -> None:
         if self._timer is not None or self._owner.closed:
             return
@@ -237,6 +262,6 @@ class Locks:
 
         def again() -> None:
             self._timer = None
-            self._look_at(*(path for path, lock in self._held.items() if lock.doubtful))
+            self._look_at(*(path for path, lock in self._held.items() if lock.doubtful), *self._leaving)
 
         self._timer = asyncio.get_running_loop().call_later(wait_s, again)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from magnetar.base.errors import StorageFailed, StorageFull
+import pytest
+
+from magnetar.base.errors import Closed, StorageFailed, StorageFull
 from magnetar.wire.proto import pb
 from tests.unit.broker.world import TOPIC, World, pass_s, run, settle
 
@@ -85,3 +87,19 @@ def test_nobody_is_let_in_beyond_the_maximum_of_connections() -> None:
         assert len(world.node.connections) == 2
 
     run(body, brokerMaxConnections="2")
+
+
+def test_a_ledger_store_that_is_away_keeps_nobody_from_stopping_and_the_session_ends() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.produce()
+        client.send(0)
+        await settle()
+        world.ledgers.outage(3600.0)
+        world.ledgers.nasty.outage_hangs = 0.0
+        await world.node.stop()
+        world.stopped = True
+        with pytest.raises(Closed):
+            await world.metadata.get("/a")
+
+    run(body)

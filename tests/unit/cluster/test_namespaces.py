@@ -156,7 +156,7 @@ def test_a_namespace_with_topics_is_not_deleted_and_stays_usable() -> None:
         with pytest.raises(Misuse, match="Broker doesn't allow forced deletion of namespaces"):
             await world.namespaces.delete(NS, force=True)
         assert await world.namespaces.exists(NS)
-        await world.catalogue.deleted(name)
+        await world.erase(name)
         await world.catalogue.create_partitioned(topic_name("non-persistent://public/orders/np"), 2)
         with pytest.raises(Conflict):
             await world.namespaces.delete(NS)
@@ -178,7 +178,7 @@ def test_forced_deletion_removes_every_topic_of_every_bucket() -> None:
 
         async def remove(name: TopicName) -> None:
             removed.append(str(name))
-            await world.catalogue.deleted(name)
+            await world.erase(name)
 
         # A deletion that stopped after its mark: topics could not be opened to be removed.
         await world.namespaces._mark(NS, deleted=True)

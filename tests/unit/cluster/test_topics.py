@@ -45,9 +45,9 @@ def test_a_topic_exists_from_its_creation_to_its_deletion() -> None:
         assert json.loads(node.value)["properties"] == {"owner": "blue"}
         with pytest.raises(AlreadyExists, match="This topic already exists"):
             await world.catalogue.create(name)
-        await world.catalogue.deleted(name)
+        await world.erase(name)
         assert not await world.catalogue.exists(name)
-        await world.catalogue.deleted(name)
+        await world.erase(name)
 
     run(body)
 
@@ -235,7 +235,7 @@ def test_a_namespace_is_listed_by_bucket_then_by_name_and_pages_meet_without_gap
                 paged += page
             assert paged == whole
         # What was deleted meanwhile is no obstacle to going on after it.
-        await world.catalogue.deleted(a_topic(whole[49], namespace))
+        await world.erase(a_topic(whole[49], namespace))
         assert await listed(world, namespace, after=f"persistent://{namespace}/{whole[49]}") == whole[50:]
         with pytest.raises(Misuse):
             await listed(world, namespace, after="persistent://public/default/else")
@@ -289,7 +289,7 @@ def test_who_watches_hears_of_topics_and_not_of_their_cursors(buckets: int) -> N
         await world.store.put(paths.cursor(paths.topic(name, buckets), "s"), b"")
         await world.store.put(paths.topic(name, buckets), b"changed")
         await world.catalogue.create(a_topic("elsewhere"))
-        await world.catalogue.deleted(name)
+        await world.erase(name)
         assert heard == [(True, str(name)), (False, str(name))]
         world.memory.reconnect()
         world.memory.resync()

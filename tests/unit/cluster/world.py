@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from magnetar.base.names import TopicName
 from magnetar.cluster.bootstrap import bootstrap
 from magnetar.cluster.clusters import Clusters
 from magnetar.cluster.namespaces import Namespaces
 from magnetar.cluster.tenants import Tenants
 from magnetar.cluster.topics import Catalogue
+from magnetar.metadata import paths
 from magnetar.metadata.store import MetadataStore
 from magnetar.policy.settings import Settings
 from simulation.store import MemoryStore
@@ -26,6 +28,11 @@ class World:
     tenants: Tenants
     namespaces: Namespaces
     catalogue: Catalogue
+
+    async def erase(self, name: TopicName) -> None:
+        """As the topic's owner does when it is deleted; in a namespace that is there."""
+        policies = await self.namespaces.get(name.namespace)
+        await self.store.delete_tree(paths.topic(name, policies.buckets))
 
     @property
     def memory(self) -> MemoryStore:

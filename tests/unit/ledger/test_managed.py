@@ -317,3 +317,22 @@ def test_a_topic_made_again_while_its_deletion_was_interrupted_is_empty():
         assert not world.ledgers.shelf.ledgers
 
     asyncio.run(body())
+
+
+def test_a_deletion_that_goes_on_late_leaves_a_topic_made_anew_alone():
+    """Another owner finished it and made the topic again while the first one stood between its mark and the end."""
+
+    async def body():
+        world = World()
+        managed = await world.open()
+        await publish(managed, "1:a")
+        await managed._book.commit(deleting=True)
+        again = await world.rival().open()
+        (kept,) = await publish(again, "2:b")
+        await world.metadata.put(f"{PATH}/sub", b"{}")
+        await managed.delete()
+        assert await world.metadata.get(PATH) is not None
+        assert await world.metadata.get(f"{PATH}/sub") is not None
+        assert kept.ledger in world.ledgers.shelf.ledgers
+
+    asyncio.run(body())

@@ -8,7 +8,7 @@ import struct
 import google_crc32c
 import pytest
 
-from magnetar.base.errors import Closed, Corrupt, Fenced, NotFound, NotReady, Refused, TimedOut
+from magnetar.base.errors import Closed, Corrupt, Fenced, NotFound, NotReady, Refused, TimedOut, Unknown
 from magnetar.base.limits import SNAPSHOT_ENTRY_BYTES_MAX
 from magnetar.ledger.orphans import sweep
 from magnetar.ledger.run import run_of
@@ -288,3 +288,63 @@ def test_crash_at_every_step_keeps_the_last_durable_snapshot_or_the_one_in_fligh
         assert (await a_log(world.crash())).last == b"99"
 
     assert at_every_step(story, check) > 30
+
+
+@pytest.mark.parametrize("happened", [False, True])
+def test_a_roll_that_nobody_answered_is_looked_up_and_the_next_snapshot_goes_on(happened):
+    async def body():
+        world = World()
+        log = await a_log(world)
+        await log.append(b"one")
+        log.entries_max = 1  # the next one rolls
+        world.metadata.faults += [lost(happened=happened), *[lost(happened=False)] * 20]
+        with pytest.raises(Unknown):
+            await log.append(b"two")
+        world.metadata.faults.clear()
+        await log.append(b"three")
+        await log.append(b"four")
+        assert (await a_log(world.crash())).last == b"four"
+
+    asyncio.run(body())
+
+
+def test_after_a_write_that_nobody_answered_another_owner_is_still_another_owner():
+    async def body():
+        world = World()
+        log = await a_log(world)
+        await log.append(b"one")
+        world.metadata.faults += [lost(happened=False)] * 20
+        with pytest.raises(Unknown):
+            await log.amend({"mark": 1})
+        world.metadata.faults.clear()
+        rival = await a_log(world.rival())
+        await rival.amend({"mark": 2})
+        with pytest.raises(Fenced):
+            await log.append(b"two")
+        with pytest.raises(Fenced):
+            await log.delete()
+        assert rival.fields["mark"] == 2
+
+    asyncio.run(body())
+
+
+def test_a_write_that_lands_after_it_was_looked_for_is_known_again():
+    async def body():
+        world = World()
+        log = await a_log(world)
+        await log.append(b"one")
+        world.metadata.faults += [lost(happened=False)] * 20
+        with pytest.raises(Unknown):
+            await log.amend({"mark": 1})
+        world.metadata.faults.clear()
+        late = log._doubts[0]
+        version = (await world.metadata.get(NODE)).stat.version
+        await log._check()  # not there
+        await world.metadata.put(NODE, late, expected=version)
+        with pytest.raises(NotReady):
+            await log.append(b"two")
+        await log.append(b"three")
+        after = await a_log(world.crash())
+        assert (after.last, after.fields["mark"]) == (b"three", 1)
+
+    asyncio.run(body())

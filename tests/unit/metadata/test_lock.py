@@ -227,3 +227,37 @@ def test_a_lock_is_confirmed_by_the_store_or_lost_for_certain(on: On) -> None:
         await locks.close()
 
     on(body)
+
+
+@pytest.mark.parametrize("happened", [False, True])
+def test_a_release_that_the_store_did_not_answer_is_finished_when_it_does(happened: bool) -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        locks = Locks(store, RealRuntime())
+        lock = await locks.acquire("/l/a", b"me")
+        store.faults.append(lost(happened=happened))
+        with pytest.raises(Unknown):
+            await locks.release(lock)
+        await until(lambda: not locks._leaving)
+        assert await store.get("/l/a") is None
+        await locks.close()
+
+    asyncio.run(body())
+
+
+def test_a_lock_that_is_taken_anew_is_not_removed_by_its_unanswered_release() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        locks = Locks(store, RealRuntime())
+        lock = await locks.acquire("/l/a", b"me")
+        store.faults.append(lost(happened=False))
+        with pytest.raises(Unknown):
+            await locks.release(lock)
+        again = await locks.acquire("/l/a", b"me")
+        assert not locks._leaving
+        await locks._remove_again(lock)
+        assert again.state is State.VALID
+        assert await value_of(store, "/l/a") == (b"me", True)
+        await locks.close()
+
+    asyncio.run(body())
