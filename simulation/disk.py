@@ -1,3 +1,4 @@
+# long: the contract of a disk, its faults and what a crash leaves of it, read together
 """A disk in memory that forgets: what a real one may do to files between a crash and the next start.
 
 Every file has what is durable and a list of changes since its last sync; every directory has its durable names and a
@@ -9,6 +10,8 @@ be gone again, with what is in it, until the directory above it or one of its ow
 Faults are set on the object, counted in calls that change something (`calls`):
 
     crash_at=k      the k-th call happens as a change that was not synced, then it and every later call raise Crashed
+    tear_next=n     the n-th write from now on that is longer than a sector is cut: its first sectors are on the disk,
+                    the others are not, and the machine is gone; 0: none
     fail_sync_at=k  the k-th datasync raises StorageFailed; by chance some of what it should have made durable is, and
                     no later sync will help the rest, though it can still be read: the page cache thinks it is clean
     fail_syncs=n    so do the next n syncs, of files and of directories, from whenever it is set (FOR_GOOD: all)
@@ -151,6 +154,7 @@ class ForgetfulFiles:
         self.full_after = full_after
         self.flips = flips
         self.fail_syncs = 0
+        self.tear_next = 0
         self.slow = slow
         self.crashed = False
         self.counts: Counter[str] = Counter()
@@ -293,10 +297,23 @@ class ForgetfulFiles:
         return len(inode.current) + max(0, self.full_after - self.used())
 
     def change(self, inode: Inode, change: Change) -> None:
+        if self.tear_next and len(change.data) > SECTOR_BYTES:
+            self.tear_next -= 1
+            if not self.tear_next:
+                self._tear(inode, change)
         change.apply(inode.current)
         inode.changes.append(change)
         self._cost_s += (WRITE_S + BYTE_S * len(change.data)) * self.slow
         self._count()
+
+    def _tear(self, inode: Inode, change: Change) -> None:
+        first = SECTOR_BYTES - change.offset % SECTOR_BYTES
+        ends = range(first, len(change.data), SECTOR_BYTES)
+        cut = random.Random(f"{self._seed}:{self.calls}:tear").choice(ends)
+        Change(change.offset, change.data[:cut]).apply(inode.durable)
+        self.counts["writes torn"] += 1
+        self.crashed = True
+        raise Crashed(f"crashed inside a write at {change.offset}")
 
     def sync(self, inode: Inode, path: str) -> None:
         self._count()

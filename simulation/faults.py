@@ -28,7 +28,7 @@ class Kind(Enum):
     SLOW_DISK = ("slow disk", "disk")
     FULL_DISK = ("full disk", "disk")
     SYNC_FAILS = ("sync fails", "disk")
-    TEAR = ("tear", "disk")  # the power goes inside one of its next writes or syncs
+    TEAR = ("tear", "disk")  # the power goes inside one of its next long writes
     CUT = ("cut", "link")  # bytes of one direction wait, and nobody is told
     PART = ("part", "link")  # both directions
     HOLD = ("hold", "link")  # one direction is late, all at once
@@ -87,8 +87,13 @@ def draw(place: Place, chaos_s: float, rng: random.Random) -> tuple[Fault, ...]:
     chosen = rng.sample(kinds, rng.randint(1, min(6, len(kinds))))
     found: list[Fault] = []
     for kind in chosen:
-        found += [_fault(kind, place, rng.uniform(CALM_S, chaos_s), rng) for _ in range(_times(rng))]
+        found += [drawn(kind, place, chaos_s, rng) for _ in range(_times(rng))]
     return tuple(sorted(found, key=lambda fault: fault.at_s))
+
+
+def drawn(kind: Kind, place: Place, chaos_s: float, rng: random.Random) -> Fault:
+    """One of a kind, at any time."""
+    return _fault(kind, place, rng.uniform(CALM_S, chaos_s), rng)
 
 
 def _times(rng: random.Random) -> int:
@@ -103,7 +108,9 @@ def _fault(kind: Kind, place: Place, at_s: float, rng: random.Random) -> Fault:
         case Kind.PAUSE:
             return Fault(at_s, kind, broker, for_s=rng.choice((short_s, place.session_s * rng.uniform(0.8, 2.0))))
         case Kind.TEAR:
-            return Fault(at_s, kind, broker, for_s=short_s, amount=float(rng.randint(1, 12)))
+            return Fault(at_s, kind, broker, for_s=short_s, amount=float(rng.randint(1, 3)))
+        case Kind.CRASH if not place.shared:  # at once, or inside one of its next calls of the disk
+            return Fault(at_s, kind, broker, for_s=short_s, amount=float(rng.choice((0, rng.randint(1, 12)))))
         case Kind.CRASH | Kind.KILL | Kind.RESTART:
             return Fault(at_s, kind, broker, for_s=short_s)  # until it starts again
         case Kind.JUMP:

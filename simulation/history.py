@@ -44,6 +44,9 @@ FAULT = "fault"  # somebody broke something: facts say what
 SAMPLE = "sample"  # process is what is measured; facts measured, limit
 
 
+PADDING = b"x"
+
+
 class Value(NamedTuple):
     producer: str
     key: str
@@ -53,6 +56,10 @@ class Value(NamedTuple):
     def payload(self) -> bytes:
         return f"{self.producer}|{self.key}|{self.number}".encode()
 
+    def padded(self, size: int) -> bytes:
+        """The same, at least so long: what is larger than a sector can be torn."""
+        return self.payload if size <= 0 else self.payload + b"|" + PADDING * size
+
     def __str__(self) -> str:
         return f"{self.producer}|{self.key}|{self.number}"
 
@@ -61,8 +68,9 @@ class Value(NamedTuple):
 def value_of(payload: bytes) -> Value | None:
     """None: nobody of ours ever sent this."""
     try:
-        producer, key, number = payload.decode().split("|")
-        return Value(producer, key, int(number))
+        producer, key, number, *rest = payload.decode().split("|")
+        whole = not rest or (len(rest) == 1 and not rest[0].strip(PADDING.decode()))
+        return Value(producer, key, int(number)) if whole else None
     except ValueError:  # UnicodeDecodeError is one too
         return None
 

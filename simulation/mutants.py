@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -25,23 +25,68 @@ from magnetar.topic.dispatch.keyed import Keyed
 from magnetar.topic.dispatch.shared import Shared
 from magnetar.topic.publish import Publication
 from magnetar.topic.recall import Recall
-from simulation.cluster import Parts
+from simulation.cluster import ClusterWorld, Parts
+from simulation.faults import Kind, Place, drawn
 from simulation.ledgers import MemoryLedgers, MemoryWriter
 from simulation.liars import Forgetting, Overstated
+from simulation.shape import CONSUMERS, PRODUCERS, Shape, shape
 from simulation.shelf import Stored
 
 Patch = tuple[Any, str, Any]
+PROVOKED_TIMES = 4  # of each kind
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`shared`: which worlds it lives in. `seeds`: within so many of them it must be caught."""
+    """`shared`: which worlds it lives in, those on shared stores or those on one disk. `seeds`: within so many of them
+    it must be caught. `near`: a seed that catches it, so that a short test can begin there. `provoked`: faults that are
+    added to what a world meets anyway: those that its safeguard is for."""
 
     name: str
     seeds: int
+    near: int
     shared: bool
     parts: Parts = field(default_factory=Parts)
     patches: Callable[[], list[Patch]] = list
+    provoked: tuple[Kind, ...] = ()
+    brokers: int = 1  # at least
+
+    def shape(self, seed: int) -> Shape | None:
+        """The world of a seed in which it lives; None: it does not."""
+        found = shape(seed)
+        if found.shared != self.shared or len(found.brokers) < self.brokers:
+            return None
+        if not self.provoked:
+            return found
+        rng = random.Random(f"{seed}:{self.name}")
+        place = Place(found.brokers, (PRODUCERS, CONSUMERS), found.shared, found.session_s)
+        more = [drawn(kind, place, found.chaos_s, rng) for kind in self.provoked for _ in range(PROVOKED_TIMES)]
+        faults = sorted([*found.faults, *more], key=lambda fault: fault.at_s)
+        return replace(found, faults=tuple(faults))
+
+    def caught(self, seed: int) -> list[str] | None:
+        """What its world finds; None: it does not live there."""
+        world = self.shape(seed)
+        if world is None:
+            return None
+        with self.loose():
+            return ClusterWorld(world, self.parts).run().findings
+
+    def blamed(self, seed: int) -> bool:
+        """Whether the same world is clean without it."""
+        world = self.shape(seed)
+        return world is not None and not ClusterWorld(world).run().findings
+
+    def hunt(self, first: int) -> tuple[int, int]:
+        """The first seed from there on that catches it, and how many worlds were tried. LookupError: none did."""
+        tried, seed = 0, first
+        while tried < self.seeds:
+            found = self.caught(seed)
+            tried += found is not None
+            if found:
+                return seed, tried
+            seed += 1
+        raise LookupError(f"{self.name}: not caught by {tried} worlds from seed {first} on")
 
     @contextmanager
     def loose(self) -> Iterator[None]:
@@ -140,15 +185,18 @@ def _hasty_judge() -> list[Patch]:
     return [(room, "put_checked", put) for room in (book, snapshots, cache)]
 
 
+# Kinds that make two brokers believe to own the same topic.
+_TWO_OWNERS = (Kind.EXPIRE_UNTOLD, Kind.LOSE, Kind.PAUSE, Kind.CLIENT_KILL)
+
 MUTANTS = (
-    Mutant("receipt before fsync", 40, False, Parts(files=Forgetting)),
-    Mutant("cursor snapshot before the ack", 40, False, Parts(ledgers=Overstated)),
-    Mutant("deduplication snapshot skipped", 40, False, patches=_forgetful_dedup),
-    Mutant("fence ignored", 60, True, patches=_unfenced),
-    Mutant("torn tail trusted", 60, False, patches=_trusting),
-    Mutant("watch event lost without resync", 60, True, Parts(metadata=Deaf)),
-    Mutant("permit leak", 20, False, patches=_leaking),
-    Mutant("redelivery forgotten", 40, False, patches=_forgotten_redelivery),
-    Mutant("old owner still acknowledging", 60, True, patches=_old_owner),
-    Mutant("unknown compare-and-set taken as failure", 60, True, patches=_hasty_judge),
+    Mutant("receipt before fsync", 20, 11, False, Parts(files=Forgetting)),
+    Mutant("cursor snapshot before the ack", 20, 4, False, Parts(ledgers=Overstated)),
+    Mutant("deduplication snapshot skipped", 20, 4, False, patches=_forgetful_dedup),
+    Mutant("fence ignored", 20, 3, True, patches=_unfenced, provoked=_TWO_OWNERS, brokers=2),
+    Mutant("torn tail trusted", 20, 7, False, patches=_trusting, provoked=(Kind.TEAR,)),
+    Mutant("watch event lost without resync", 20, 3, True, Parts(metadata=Deaf)),
+    Mutant("permit leak", 10, 1, False, patches=_leaking),
+    Mutant("redelivery forgotten", 20, 1, False, patches=_forgotten_redelivery),
+    Mutant("old owner still acknowledging", 20, 3, True, patches=_old_owner, provoked=_TWO_OWNERS, brokers=2),
+    Mutant("unknown compare-and-set taken as failure", 20, 8, True, patches=_hasty_judge),
 )

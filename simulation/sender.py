@@ -112,7 +112,7 @@ class Sender:
             self._done(producer, session, value, found, error)
 
         try:
-            producer.send_nowait(value.payload, done, **options)
+            producer.send_nowait(value.padded(plan.padding_bytes), done, **options)
         except MagnetarError as error:
             self._done(producer, session, value, None, error)
             raise

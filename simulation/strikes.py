@@ -33,7 +33,8 @@ class Strikes:
             host.ahead_s = 0.0  # delayed messages are due by the brokers' clocks
         for name in self._world.shape.brokers:
             self.mend_disk(name)
-            self._world.hosts[name].files.crash_at = None
+            files = self._world.hosts[name].files
+            files.crash_at, files.tear_next = None, 0
 
     def _later(self, fault: Fault, work: Callable[..., None], *args: Any) -> None:
         self._world.loop.call_later(fault.for_s, work, *args)
@@ -41,7 +42,11 @@ class Strikes:
     def _crash(self, fault: Fault) -> None:
         (name,) = fault.where
         self._world.down_until[name] = self._world.loop.time() + fault.for_s
-        self._world.hosts[name].crash()
+        if fault.amount:
+            files = self._world.hosts[name].files
+            files.crash_at = files.calls + round(fault.amount)  # between a write and its sync, or in a start
+        else:
+            self._world.hosts[name].crash()
 
     def _kill(self, fault: Fault) -> None:
         (name,) = fault.where
@@ -62,9 +67,7 @@ class Strikes:
             node.stopping.set()
 
     def _tear(self, fault: Fault) -> None:
-        """A crash between a write and its sync: whatever comes by next meets it, a start too."""
-        files = self._world.hosts[fault.where[0]].files
-        files.crash_at = files.calls + round(fault.amount)
+        self._world.hosts[fault.where[0]].files.tear_next = round(fault.amount)
 
     def _pause(self, fault: Fault) -> None:
         """Its session ages meanwhile, and it notices nothing."""

@@ -197,6 +197,8 @@ class End(asyncio.Transport):
         if item is Signal.RESET:
             self._take_reset()
         elif self._gone() or (item is Signal.ACCEPT and not self._welcome()):
+            if item is Signal.ACCEPT:
+                self._closing = self.lost = True  # nobody is here: what comes behind it is refused as well
             if item is not Signal.END and self.peer.fate is Fate.NONE:
                 self.peer.fate = Fate.TOLD
                 self.network.reset(self.peer)

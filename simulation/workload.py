@@ -25,6 +25,7 @@ class ProducerPlan:
     batch_messages: int = 1  # 1: every message alone
     by_key: bool = False
     send_timeout_s: float = 5.0
+    padding_bytes: int = 0  # on top of what a message says
     pause_s: float = 0.1  # between messages, on average
     burst: int = 3  # messages at once, at most
     delays: float = 0.0  # how many of its messages are not to be delivered at once
@@ -91,6 +92,7 @@ def _producer(chance: random.Random, name: str, deduplication: bool, keyed: bool
         batch_messages=1 if resends else chance.choice((1, 1, 3, 8)),
         by_key=keyed,
         send_timeout_s=0.0 if resends else chance.choice((1.0, 5.0, 30.0)),
+        padding_bytes=chance.choice((0, 0, 500, 1_500)),
         pause_s=chance.choice((0.1, 0.3, 0.6)),
         burst=chance.randint(1, 4),
         stint_messages=chance.choice((10, 40, 1_000)),

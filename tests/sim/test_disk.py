@@ -46,6 +46,24 @@ def test_a_write_is_torn_between_sectors_never_inside_one() -> None:
     assert 0 < torn < len(SEEDS)
 
 
+def test_a_write_that_is_cut_leaves_its_first_sectors_and_nothing_else() -> None:
+    seen = set()
+    for seed in range(20):
+        files = ForgetfulFiles(seed)
+        file = files.open("a", create=True)
+        files.sync_dir("")
+        file.pwritev([b"s" * 100], 0)  # shorter than a sector: not the one
+        file.datasync()
+        files.tear_next = 1
+        with pytest.raises(Crashed):
+            file.pwritev([b"t" * 2_000], 100)
+        left = files.crash().content("a")
+        assert left == b"s" * 100 + b"t" * (len(left) - 100)
+        assert len(left) % SECTOR_BYTES == 0
+        seen.add(len(left))
+    assert seen == {512, 1024, 1536, 2048}
+
+
 def test_names_are_durable_only_after_their_directory_was_synced() -> None:
     found = set()
     for seed in SEEDS:
