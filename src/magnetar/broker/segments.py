@@ -8,7 +8,6 @@ Calls come one at a time for each segment (`broker/peers.py`), except those that
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -18,15 +17,14 @@ from magnetar.base.errors import (
     BadVersion,
     Conflict,
     Corrupt,
-    MagnetarError,
     NotFound,
-    NotReady,
     Refused,
     SubscriptionNotFound,
     TopicNotFound,
 )
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import TopicName
+from magnetar.broker.awaited import awaited
 from magnetar.broker.peers import check_term, term_of
 from magnetar.cluster.peers import (
     AwaitDrained,
@@ -56,6 +54,7 @@ from magnetar.metadata.store import ABSENT
 from magnetar.observe.log import get
 from magnetar.scalable import admission
 from magnetar.scalable.record import Record
+from magnetar.scalable.subscription import Start
 from magnetar.topic.admission import Admission
 from magnetar.topic.dedup import Dedup
 from magnetar.topic.producers import EPOCH_PROPERTY
@@ -71,6 +70,7 @@ log = get("segments")
 
 INCARNATION_PROPERTY = "magnetar.incarnation"  # of the managed ledger: the life of the topic that the segment is of
 LIFE_PROPERTY = "magnetar.life"  # of a cursor: the life of its subscription
+START_PROPERTY = "magnetar.start"  # of a cursor: its first consumer says where it starts
 OURS = "Magnetar-"  # clients that follow whatever routing the record pins
 
 
@@ -122,7 +122,7 @@ class Segments:
                 f"{topic.name.parent} has no subscription {name}: create it on the topic, not on a segment"
             )
 
-        return Admission(produce, durable_cursor)
+        return Admission(produce, durable_cursor, _start)
 
     async def _admit_producer(self, topic: Topic, client_version: str) -> None:
         scalable = self._node.scalable
@@ -253,7 +253,9 @@ class Segments:
             if _id(name) not in record.layout:
                 raise TopicNotFound("the child is not made yet: the reshape gives it its cursors")
             await self._make(name, request.incarnation)
-        await _cursor(await self._topic(name), one, at_end=request.at_end)
+        assert found is not None
+        asked = found.start is Start.ASKED
+        await _cursor(await self._topic(name), one, at_end=request.at_end, asked=asked)
         return CursorThere()
 
     async def _remove(self, name: TopicName, request: RemoveCursor) -> SegmentAnswer:
@@ -273,80 +275,35 @@ class Segments:
         assert isinstance(topic, Topic)
         return topic
 
-    def in_use(self, name: TopicName) -> None:
-        """Conflict: clients use this segment here."""
-        topic = self._node.topics.loaded.get(name.canonical)
-        if isinstance(topic, Topic):
-            topic.check_unused(force=False)
-
-    # What leaders wait for
-
     async def wait(self, name: TopicName, request: AwaitDrained | AwaitReleased) -> Awaited:
         """NotReady: the segment moves, ask its next owner."""
         topic = await self._topic(name)
         found = topic.subscriptions.get(request.subscription.name)
         if found is None or _life(found) != request.subscription.life:
             raise SubscriptionNotFound(f"Subscription {request.subscription.name} not found on topic {name}")
-        if isinstance(request, AwaitReleased) and request.evict:
-            found.disconnect_all()
-        happened = _drained if isinstance(request, AwaitDrained) else _released
-        waiting = self._node.runtime.spawn(topic.owner, self._until(topic, found, happened, request.wait_s))
-        try:
-            await asyncio.wait([waiting])
-        finally:
-            waiting.cancel()
-        if waiting.cancelled():
-            raise NotReady(f"{name} is being unloaded: look it up again")
-        return Awaited(waiting.result())
+        return Awaited(await awaited(topic, found, request))
 
-    async def _until(
-        self,
-        topic: Topic,
-        subscription: Subscription,
-        happened: Callable[[Topic, Subscription], asyncio.Future[bool] | bool],
-        wait_s: float,
-    ) -> bool:
-        woken = asyncio.Event()
-
-        def stirred(about: Subscription) -> None:
-            if about is subscription:
-                woken.set()
-
-        topic.stirred.append(stirred)
-        try:
-            async with asyncio.timeout(wait_s):
-                while not happened(topic, subscription):
-                    if _flushable(topic, subscription):
-                        await subscription.cursor.flush()
-                        continue
-                    woken.clear()
-                    await woken.wait()
-            return True
-        except TimeoutError:
-            return False
-        except MagnetarError as error:
-            log.warning("not awaited", topic=str(topic.name), subscription=subscription.name, error=str(error))
-            return False
-        finally:
-            topic.stirred.remove(stirred)
+    def in_use(self, name: TopicName) -> None:
+        """Conflict: clients use this segment here."""
+        topic = self._node.topics.loaded.get(name.canonical)
+        if isinstance(topic, Topic):
+            topic.check_unused(force=False)
 
 
-def _drained(topic: Topic, subscription: Subscription) -> bool:
-    """On disk, not in memory alone (H-F2)."""
-    end = topic.managed.terminated
-    return end is not None and subscription.cursor.drained(end)
+async def _start(subscription: Subscription, earliest: bool) -> None:
+    """The first consumer of a segment says where its subscription starts, if nobody has said so yet."""
+    cursor = subscription.cursor
+    if START_PROPERTY not in cursor.properties:
+        return
+    if not earliest:
+        cursor.reset(subscription.topic.managed.last)
+        subscription.dispatcher.rewind()
+        await cursor.flush()
+    await cursor.set_properties({key: text for key, text in cursor.properties.items() if key != START_PROPERTY})
+    subscription.topic.stir(subscription)
 
 
-def _released(topic: Topic, subscription: Subscription) -> bool:
-    return not subscription.consumers
-
-
-def _flushable(topic: Topic, subscription: Subscription) -> bool:
-    """Everything is acknowledged and only the disk does not know yet."""
-    return topic.managed.terminated is not None and not subscription.backlog and subscription.cursor.dirty
-
-
-async def _cursor(topic: Topic, one: SubscriptionLife, *, at_end: bool) -> None:
+async def _cursor(topic: Topic, one: SubscriptionLife, *, at_end: bool, asked: bool = False) -> None:
     """Made if it is not there; one of an earlier life is not the one that is meant (H-D9)."""
     found = topic.subscriptions.get(one.name)
     if found is not None and found.durable and _life(found) == one.life:
@@ -355,7 +312,8 @@ async def _cursor(topic: Topic, one: SubscriptionLife, *, at_end: bool) -> None:
         await topic.subscriptions.delete(one.name, force=True)
     managed = topic.managed
     position = managed.last if at_end else managed.before(managed.first)
-    await topic.subscriptions.create(one.name, position, {LIFE_PROPERTY: str(one.life)}, admitted=True)
+    properties = {LIFE_PROPERTY: str(one.life), **({START_PROPERTY: "asked"} if asked else {})}
+    await topic.subscriptions.create(one.name, position, properties, admitted=True)
 
 
 def slots(name: TopicName, routing: Routing) -> Callable[[bytes, int, int], int | None]:

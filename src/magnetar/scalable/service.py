@@ -22,7 +22,7 @@ from magnetar.base.errors import (
     TopicNotFound,
 )
 from magnetar.base.ids import SegmentId
-from magnetar.base.limits import CALL_RETRY_S_MIN, CALLS_AT_ONCE_MAX, OPERATION_WAIT_S, SWEEP_S
+from magnetar.base.limits import CALL_RETRY_S_MIN, CALLS_AT_ONCE_MAX, OPERATION_WAIT_S
 from magnetar.base.names import Domain, TopicName
 from magnetar.cluster.peers import Peers
 from magnetar.layout.routing import Routing
@@ -44,6 +44,7 @@ from magnetar.scalable.records import Records
 from magnetar.scalable.reshape import Request
 from magnetar.scalable.subscription import Start, Subscription, Type
 from magnetar.scalable.subscriptions import Work
+from magnetar.scalable.sweep import sweep
 from magnetar.scalable.term import Term
 from magnetar.scalable.views import Brokers, Heard, View, Views
 
@@ -92,7 +93,7 @@ class Scalable:
         return self._settings.flag("scalableTopicsEnabled")
 
     def start(self) -> None:
-        self._runtime.spawn(self._owner, self._sweep())
+        self._runtime.spawn(self._owner, sweep(self.records.store, self.poke))
 
     async def close(self) -> None:
         """Lead nothing any more: others may."""
@@ -307,14 +308,19 @@ class Scalable:
         kind: SubscriptionKind,
         listener: Listener,
     ) -> Assignment:
-        """Only the leader answers: Moved says where it is, NotReady: ask again. The subscription is there already:
-        SubscriptionNotFound. `Assignment.session` goes into `leave` and `connection_lost`."""
+        """Only the leader answers: Moved says where it is, NotReady: ask again. A subscription that is not there is
+        made; where it starts is said by the first SUBSCRIBE on each of its segments. `Assignment.session` goes into
+        `leave` and `connection_lost`."""
         if kind is not Type.STREAM:
             raise NotBuilt(f"{kind} consumers are not built in this version of Magnetar")
         term = await self.controller(name).lead()
         found = await term.coordinator(subscription)
         if found is None:
-            raise SubscriptionNotFound(f"Subscription {subscription} not found on topic {name}")
+            begun = subscriptions.create(self._op("subscribe"), subscription, type=kind, start=Start.ASKED)
+            await self._work(name, begun)
+            found = await term.coordinator(subscription)
+        if found is None:
+            raise NotReady(f"subscription {subscription} is being removed: ask again")
         return await found.register(consumer, listener)
 
     async def leave(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
@@ -361,24 +367,6 @@ class Scalable:
         if self._controllers.get(controller.name.canonical) is controller and not self._owner.closed:
             del self._controllers[controller.name.canonical]
             self._runtime.spawn(self._owner, controller.close())
-
-    async def _sweep(self) -> None:
-        while True:
-            try:
-                for tenant in await self.records.store.children(paths.SCALABLE_TOPICS):
-                    for namespace in await self.records.store.children(f"{paths.SCALABLE_TOPICS}/{tenant}"):
-                        await self._sweep_namespace(f"{tenant}/{namespace}")
-            except MagnetarError as error:
-                log.warning("sweep failed", error=str(error))
-            await asyncio.sleep(SWEEP_S)
-
-    async def _sweep_namespace(self, namespace: str) -> None:
-        parent = f"{paths.SCALABLE_TOPICS}/{namespace}"
-        async for part, node in self.records.store.scan(parent):
-            found = recordform.decode(node.value)
-            name = paths.scalable_of(f"{parent}/{part}")
-            if name is not None and (found.intent is not None or found.lifecycle is Lifecycle.DELETING):
-                self.poke(name)
 
     # Inside
 

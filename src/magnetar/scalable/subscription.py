@@ -28,6 +28,7 @@ class Type(StrEnum):
 
 class Start(StrEnum):
     EARLIEST = "EARLIEST"  # every segment that is still listed
+    ASKED = "ASKED"  # made by a consumer that has not said: the first to attach to a segment says it there
     LATEST = "LATEST"  # sealed ones are done, active ones from their end; children from the start (H-D4)
 
 
