@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from magnetar.admin.request import JSON, Request, Response, redirected, shown, text
 from magnetar.admin.route import get
+from magnetar.admin.scalable import check_enabled
 from magnetar.base.bundles import HASH_MAX, Bundle
-from magnetar.base.errors import NotBuilt, NotFound, TopicNotFound
+from magnetar.base.errors import NotFound, TopicNotFound
 from magnetar.base.names import Domain
 from magnetar.client.documents.lookup import LookupData
 from magnetar.cluster.creation import Refuse, decide
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 
 async def find(node: Node, request: Request) -> Response:
     name = request.topic
-    if name.domain in (Domain.TOPIC, Domain.SEGMENT):
-        raise NotBuilt("scalable topics (topic://) are not built in this version of Magnetar")
-    await _check_found(node, name)
+    if name.domain is Domain.TOPIC:
+        check_enabled(node)  # any broker shows its layout: it need not exist to be looked up
+    else:
+        await _check_found(node, name)
     verdict = await node.lookup(
         name, request.query.get("listenerName", ""), authoritative=request.flag("authoritative")
     )

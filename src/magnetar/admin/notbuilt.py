@@ -24,7 +24,6 @@ FEATURES = {
     "connectors (sinks)": ["/admin/v3/sinks"],
     "packages": ["/admin/v3/packages"],
     "transactions": ["/admin/v3/transactions"],
-    "scalable topics": ["/admin/v2/scalable", "/admin/v2/segments"],
     "resource groups": ["/admin/v2/resourcegroups"],
     "resource quotas": ["/admin/v2/resource-quotas"],
     "bookies": ["/admin/v2/bookies"],
@@ -90,9 +89,20 @@ OF_NAMESPACES = {
     "offloadPolicies": "offloading",
     "permissions": "authorization",
     "resourcegroup": "resource groups",
-    "scalableTopicAutoScalePolicy": "scalable topics",
+    "scalableTopicAutoScalePolicy": "automatic splits and merges",
     "schemaAutoUpdateCompatibilityStrategy": "schema compatibility checks",
     "allowedTopicPropertyKeysForMetrics": "topic properties in metrics",
+}
+_SCALABLE = "/admin/v2/scalable/{tenant}/{namespace}/{topic}"
+_SEGMENT = "/admin/v2/segments/{tenant}/{namespace}/{topic}/{descriptor}"
+OF_SCALABLE_TOPICS = {
+    f"{_SCALABLE}/autoScalePolicy": "automatic splits and merges",
+    f"{_SCALABLE}/migrate": "migration of plain topics",
+    f"{_SCALABLE}/rebucket/{{segment}}": "entry buckets",
+    f"{_SCALABLE}/subscriptions/{{subscription}}/seek": "seek of a scalable topic's subscription",
+    f"{_SCALABLE}/subscriptions/{{subscription}}/skip-all": "skip-all of a scalable topic's subscription",
+    f"{_SEGMENT}/subscription/{{subscription}}/seek": "seek on a segment",
+    f"{_SEGMENT}/subscription/{{subscription}}/skip-all": "skip-all on a segment",
 }
 OF_CLUSTERS = {
     "peers": "replication between clusters",
@@ -121,6 +131,8 @@ def _routes() -> list[Route]:
             for depth in range(_DEPTH):
                 routes += _every(root + tail, what)
                 tail += f"/{{part{depth}}}"
+    for path, what in OF_SCALABLE_TOPICS.items():
+        routes += _every(path, what)
     for domain in ("persistent", "non-persistent"):
         topic = _TOPIC.format(domain=domain)
         for name, what in OF_TOPICS.items():

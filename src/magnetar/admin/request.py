@@ -7,7 +7,7 @@ both as Pulsar answers them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -21,6 +21,8 @@ JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 
 T = TypeVar("T")
+
+_DOMAINS = {"scalable": Domain.TOPIC, "segments": Domain.SEGMENT}  # by the part of a path that names the resource
 
 
 class BadBody(Misuse):
@@ -44,6 +46,7 @@ class Request:
     body: bytes = b""
     parts: Mapping[str, str] = field(default_factory=dict)  # of the path, by their names in the route, decoded
     principal: str | None = None
+    pairs: Sequence[tuple[str, str]] = ()  # the whole query, names repeated as they came
 
     def read(self, kind: type[T] | Any) -> T | None:
         """The body as this type; None where there is none or it is null."""
@@ -71,6 +74,11 @@ class Request:
         """A query parameter; whatever is not `true` is false, as Pulsar reads it."""
         text = self.query.get(name)
         return default if text is None else text.lower() == "true"
+
+    def all(self, name: str) -> list[str]:
+        """Every value of a query parameter that may be given several times."""
+        found = [value for key, value in self.pairs if key == name]
+        return found or ([self.query[name]] if name in self.query else [])
 
     def number(self, name: str, default: int | None = None) -> int:
         """A number of the path or the query."""
@@ -103,7 +111,7 @@ class Request:
         """Of a topic's route: a part of its own in lookups, the third one in /admin/v2/persistent/..."""
         text = self.parts.get("domain") or self.path.split("/")[3]
         try:
-            return Domain(text)
+            return _DOMAINS.get(text) or Domain(text)
         except ValueError:
             raise Misuse(f"{text} is no topic domain: use persistent or non-persistent") from None
 
@@ -112,7 +120,9 @@ class Request:
         tenant, namespace, topic = (self.parts[part] for part in ("tenant", "namespace", "topic"))
         domain = self.domain
         try:
-            if "/" in topic:
+            if domain is Domain.SEGMENT and "descriptor" in self.parts:
+                topic = f"{topic}/{self.parts['descriptor']}"
+            elif domain is not Domain.TOPIC and "/" in topic:
                 raise Misuse("a topic's name holds no slash")
             return topic_name(f"{domain}://{tenant}/{namespace}/{topic}")
         except Misuse as error:

@@ -139,12 +139,14 @@ class WebServer:
         if body is None:
             return refused(413, f"the body is larger than {HTTP_BODY_BYTES_MAX} bytes", connection="close")
         raw: bytes = web.scope.get("raw_path") or web.scope["path"].encode()
+        pairs = _pairs(web.scope["query_string"])
         request = Request(
             method=web.method,
             path=raw.split(b"?")[0].decode("latin-1"),
-            query=_query(web.scope["query_string"]),
+            query=dict(reversed(pairs)),  # by name, the first value of each
             headers={name.lower(): value for name, value in web.headers.items()},
             body=body,
+            pairs=pairs,
         )
         return await handle(self._node, request)
 
@@ -171,11 +173,7 @@ def _announced(web: WebRequest) -> int:
     return int(web.headers.get("content-length", "0"))  # h11 has seen that it is a number
 
 
-def _query(raw: bytes) -> dict[str, str]:
-    """By name, the first value of each; broken escapes stay as they are."""
-    found: dict[str, str] = {}
-    for pair in raw.decode("latin-1").split("&"):
-        name, _, value = pair.partition("=")
-        if name:
-            found.setdefault(unquote_plus(name), unquote_plus(value))
-    return found
+def _pairs(raw: bytes) -> list[tuple[str, str]]:
+    """As they came; broken escapes stay as they are."""
+    found = [pair.partition("=") for pair in raw.decode("latin-1").split("&")]
+    return [(unquote_plus(name), unquote_plus(value)) for name, _, value in found if name]

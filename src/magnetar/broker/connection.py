@@ -24,7 +24,7 @@ from magnetar.base.limits import (
     FRAME_JOIN_BYTES_MAX,
     HANDSHAKE_FRAME_BYTES_MAX,
 )
-from magnetar.broker.handlers import COMMANDS
+from magnetar.broker.handlers import COMMANDS, scalable
 from magnetar.broker.handlers.consume import take_ack, take_flow
 from magnetar.broker.handlers.produce import take_sends
 from magnetar.broker.recent import Recent
@@ -34,7 +34,9 @@ from magnetar.wire import commands, frames
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
+    from magnetar.broker.handlers.scalable import Registration
     from magnetar.broker.node import Node
+    from magnetar.scalable.watch import Session
     from magnetar.topic.consumer import Consumer
     from magnetar.topic.producer import Producer
 
@@ -65,6 +67,8 @@ class Connection(asyncio.Protocol):
         self.making_producers: dict[int, asyncio.Task[None]] = {}  # by id, like those that are there
         self.making_consumers: dict[int, asyncio.Task[None]] = {}
         self.watchers: dict[int, Any] = {}
+        self.layouts: dict[int, Session] = {}  # watches of scalable topics, by their numbers
+        self.shares: dict[int, Registration] = {}  # stream consumers, by their ids
         self.closed_producers = Recent(CONNECTION_CLOSED_IDS_MAX)
         self.owner = Owner(f"connection {generation}", node.task_failed)
         self._transport: asyncio.Transport | None = None
@@ -116,6 +120,7 @@ class Connection(asyncio.Protocol):
         for consumer in list(self.consumers.values()):
             if consumer.subscription is not None:
                 consumer.subscription.dispatcher.pump()
+        scalable.resume(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -123,6 +128,7 @@ class Connection(asyncio.Protocol):
         self._late.clear()
         self._rest = None
         self._answer_probes(False)
+        scalable.lost(self)
         self.node.connection_closed(self)
 
     # Outlet

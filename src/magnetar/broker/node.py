@@ -56,6 +56,7 @@ from magnetar.policy.dynamic import Dynamic
 from magnetar.policy.settings import Settings
 from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.scalable.service import Scalable
+from magnetar.scalable.watch import Watches, following
 from magnetar.schema.registry import Registry
 from magnetar.security.access import Access, Open
 from magnetar.wire import entry
@@ -119,6 +120,7 @@ class Node:
         self.scalable = Scalable(
             metadata, runtime, self.peers, brokers=self.served, settings=settings, in_use=self.segments.in_use
         )
+        self.watches = Watches(following(self.scalable.watch))
         self.visits = Visits(self)
         self.message_bytes_max = settings.number("maxMessageSize")
         self.frame_bytes_max = self.message_bytes_max + FRAME_PADDING_BYTES

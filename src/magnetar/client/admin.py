@@ -18,6 +18,7 @@ from magnetar.client.documents.policies import (
     Policies,
     Retention,
 )
+from magnetar.client.documents.scalable import Operation, ScalableTopicMetadata, ScalableTopicStats
 from magnetar.client.documents.schemas import PostSchema, SchemaInfo
 from magnetar.client.documents.stats import ConsumerStats, SubscriptionStats, TopicStats
 from magnetar.client.documents.tenants import TenantInfo
@@ -32,12 +33,15 @@ __all__ = [
     "ConsumerStats",
     "DelayedDelivery",
     "MessageId",
+    "Operation",
     "Peeked",
     "Policies",
     "Policy",
     "PostSchema",
     "Removable",
     "Retention",
+    "ScalableTopicMetadata",
+    "ScalableTopicStats",
     "SchemaInfo",
     "Settable",
     "SubscriptionStats",

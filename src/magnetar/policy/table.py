@@ -606,14 +606,12 @@ _SCALABLE = [
         True,
         "Scalable topics (topic://). Off: their commands and routes are refused, what is stored stays. "
         "`scalableTopicEnabled` is read as this.",
-        honoured=False,
     ),
     _key(
         "scalableTopicConsumerSessionGracePeriodSeconds",
         COUNT,
         60,
         "A stream consumer that lost its connection keeps its segments for this long.",
-        honoured=False,
     ),
     _key(
         "scalableTopicAutoScaleEnabled",

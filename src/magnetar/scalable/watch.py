@@ -13,8 +13,10 @@ from typing import Protocol
 
 from magnetar.base.errors import TopicNotFound
 from magnetar.base.names import TopicName
+from magnetar.cluster.ownership import Broker
+from magnetar.scalable.views import View
 from magnetar.wire import layouts
-from magnetar.wire.layouts import Shown
+from magnetar.wire.layouts import Address, Shown
 
 Heard = Callable[[Shown | None], None]  # None: the topic is gone
 Follow = Callable[[TopicName, Heard], Callable[[], None]]  # calls back at once or soon, then at every change
@@ -81,6 +83,32 @@ class Watches:
     def _forget(self, topic: _Watched) -> None:
         if self._topics.get(topic.name.canonical) is topic:
             del self._topics[topic.name.canonical]
+
+
+def following(watch: Callable[[TopicName, Callable[[View | None], None]], Callable[[], None]]) -> Follow:
+    """From views, as the service of scalable topics tells them."""
+
+    def follow(name: TopicName, heard: Heard) -> Callable[[], None]:
+        return watch(name, lambda view: heard(None if view is None else shown(view)))
+
+    return follow
+
+
+def shown(view: View) -> Shown:
+    """What clients are told of a view."""
+    record = view.record
+    return Shown(
+        layout=record.layout,
+        owners={one.id: _address(view.owners[one.id]) for one in record.layout.active if one.id in view.owners},
+        controller=None if view.leader is None else _address(view.leader),
+        routing=record.routing,
+        term=record.term,
+        incarnation=record.incarnation,
+    )
+
+
+def _address(broker: Broker) -> Address:
+    return Address(broker.urls.broker, broker.urls.broker_tls)
 
 
 class _Watched:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from magnetar.broker.handlers import consume, listing, lookup, notbuilt, produce, schema, session
+from magnetar.broker.handlers import consume, listing, lookup, notbuilt, produce, scalable, schema, session
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
@@ -41,9 +41,10 @@ COMMANDS: dict[int, Handler] = {
     _T.GET_SCHEMA: schema.get_schema,
     _T.GET_OR_CREATE_SCHEMA: schema.get_or_create_schema,
     **dict.fromkeys(notbuilt.TRANSACTIONS, notbuilt.transaction),
-    _T.SCALABLE_TOPIC_LOOKUP: notbuilt.scalable_lookup,
-    _T.SCALABLE_TOPIC_CLOSE: notbuilt.nothing_open,
-    _T.SCALABLE_TOPIC_SUBSCRIBE: notbuilt.scalable_subscribe,
+    _T.SCALABLE_TOPIC_LOOKUP: scalable.lookup,
+    _T.SCALABLE_TOPIC_CLOSE: scalable.close,
+    _T.SCALABLE_TOPIC_SUBSCRIBE: scalable.subscribe,
+    _T.SCALABLE_TOPIC_UNSUBSCRIBE: scalable.unsubscribe,
     _T.WATCH_SCALABLE_TOPICS: notbuilt.watch_scalable,
     _T.WATCH_SCALABLE_TOPICS_CLOSE: notbuilt.nothing_open,
     _T.WATCH_TC_ASSIGNMENTS: notbuilt.watch_coordinators,

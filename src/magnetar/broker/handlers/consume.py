@@ -19,6 +19,7 @@ from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.limits import SUBSCRIBE_TRIES_MAX
 from magnetar.base.names import TopicName, check_given, topic_name
 from magnetar.broker.handlers.request import error_reply, start, success
+from magnetar.broker.handlers.scalable import check_plain, segment_closed
 from magnetar.topic.consumer import Consumer, KeyShared
 from magnetar.topic.subscribe import Subscribe
 from magnetar.wire import commands
@@ -55,6 +56,7 @@ async def _subscribe(connection: Connection, asked: pb.CommandSubscribe) -> byte
             # Upstream's code for an empty name; it makes the stock client raise InvalidConfiguration.
             raise ProducerBusy("the subscription's name is empty: give it one")
         name = topic_name(asked.topic)
+        check_plain(node, name)
         node.allow(connection.principal, "consume", str(name))
         if asked.read_compacted and asked.subType not in (pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Failover):
             raise Misuse("read_compacted needs an Exclusive or Failover subscription")
@@ -210,6 +212,7 @@ def close_consumer(connection: Connection, command: pb.BaseCommand) -> None:
         connection.write(success(asked.request_id))  # unknown ids are closed already
         return
     start(connection, _close(consumer, asked.request_id), error_reply(asked.request_id))
+    segment_closed(connection, consumer)
 
 
 async def _close(consumer: Consumer, request_id: int) -> bytes:

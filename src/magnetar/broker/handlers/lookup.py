@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.names import topic_name
 from magnetar.broker.handlers.request import Fail, start
+from magnetar.broker.handlers.scalable import check_enabled
 from magnetar.cluster.lookup import Connect, Failed, Redirect
 from magnetar.wire import commands
 from magnetar.wire.proto import pb
@@ -26,6 +27,9 @@ def partitioned_metadata(connection: Connection, command: pb.BaseCommand) -> Non
 async def _partitions(connection: Connection, asked: pb.CommandPartitionedTopicMetadata) -> bytes:
     name = topic_name(asked.topic)
     connection.node.allow(connection.principal, "lookup", str(name))
+    if name.is_scalable or name.is_segment:
+        check_enabled(connection.node)
+        return commands.partitions(asked.request_id, 0)
     async with connection.node.one_lookup():
         partitions = await connection.node.topics.partitions(name, create=asked.metadata_auto_creation_enabled)
     return commands.partitions(asked.request_id, partitions)
@@ -44,6 +48,8 @@ async def _lookup(connection: Connection, asked: pb.CommandLookupTopic) -> bytes
     node = connection.node
     name = topic_name(asked.topic)
     node.allow(connection.principal, "lookup", str(name))
+    if name.is_scalable or name.is_segment:
+        check_enabled(node)
     async with node.one_lookup():
         verdict = await node.lookup(name, asked.advertised_listener_name, authoritative=asked.authoritative)
     match verdict:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
 
 _TRANSACTIONS = "transactions are not built in this version of Magnetar: send and acknowledge without one"
-_SCALABLE = "scalable topics (topic://) are not built in this version of Magnetar: use a persistent:// topic"
+_NAMESPACES = "watching the scalable topics of a namespace is not built in this version of Magnetar: name the topics"
 
 _TRANSACTION_FIELDS = {
     pb.BaseCommand.NEW_TXN: "newTxn",
@@ -36,27 +36,11 @@ def transaction(connection: Connection, command: pb.BaseCommand) -> None:
     connection.write(error_reply(asked.request_id)(NotBuilt.wire, _TRANSACTIONS))
 
 
-def scalable_lookup(connection: Connection, command: pb.BaseCommand) -> None:
-    answer = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_UPDATE)
-    answer.scalableTopicUpdate.session_id = command.scalableTopicLookup.session_id
-    answer.scalableTopicUpdate.error = pb.NotAllowedError
-    answer.scalableTopicUpdate.message = _SCALABLE
-    connection.write(encode_command(answer))
-
-
-def scalable_subscribe(connection: Connection, command: pb.BaseCommand) -> None:
-    answer = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE_RESPONSE)
-    answer.scalableTopicSubscribeResponse.request_id = command.scalableTopicSubscribe.request_id
-    answer.scalableTopicSubscribeResponse.error = pb.NotAllowedError
-    answer.scalableTopicSubscribeResponse.message = _SCALABLE
-    connection.write(encode_command(answer))
-
-
 def watch_scalable(connection: Connection, command: pb.BaseCommand) -> None:
     answer = pb.BaseCommand(type=pb.BaseCommand.WATCH_SCALABLE_TOPICS_UPDATE)
     answer.watchScalableTopicsUpdate.watch_id = command.watchScalableTopics.watch_id
     answer.watchScalableTopicsUpdate.error = pb.NotAllowedError
-    answer.watchScalableTopicsUpdate.message = _SCALABLE
+    answer.watchScalableTopicsUpdate.message = _NAMESPACES
     connection.write(encode_command(answer))
 
 

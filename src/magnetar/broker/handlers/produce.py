@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import BadFrame
 from magnetar.base.names import check_given, topic_name
 from magnetar.broker.handlers.request import error_reply, start, success
+from magnetar.broker.handlers.scalable import check_plain
 from magnetar.topic.access import Mode
 from magnetar.topic.producer import Producer
 from magnetar.wire import commands
@@ -46,6 +47,7 @@ async def _producer(connection: Connection, asked: pb.CommandProducer) -> bytes 
     node = connection.node
     try:
         name = topic_name(asked.topic)
+        check_plain(node, name)
         node.allow(connection.principal, "produce", str(name))
         check_given(asked.producer_name, "producer")
         check_given(asked.initial_subscription_name, "subscription")

@@ -32,6 +32,7 @@ def connect(connection: Connection, command: pb.BaseCommand) -> None:
     flags = pb.FeatureFlags(
         supports_topic_watchers=node.settings.flag("enableBrokerTopicListWatcher"),
         supports_get_partitioned_metadata_without_auto_creation=True,
+        supports_scalable_topics=node.scalable.enabled,
     )
     if asked.feature_flags.magnetar_extensions:
         flags.magnetar_extensions = min(EXTENSIONS_VERSION, asked.feature_flags.magnetar_extensions)

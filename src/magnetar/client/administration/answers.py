@@ -47,10 +47,18 @@ def took_s(response: httpx2.Response) -> float:
         return 0.0
 
 
-def written(query: Mapping[str, object] | None) -> dict[str, str]:
+Query = dict[str, str | list[str]]  # a list: the name is repeated
+
+
+def written(query: Mapping[str, object] | None) -> Query:
     """A query's values as text; what is None is left out."""
-    found = {name: value for name, value in (query or {}).items() if value is not None}
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in found.items()}
+    return {name: _written(value) for name, value in (query or {}).items() if value is not None}
+
+
+def _written(value: object) -> str | list[str]:
+    if isinstance(value, list):
+        return [str(each) for each in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def lost(error: httpx2.HTTPError, call: str, url: str, timeout_s: float) -> MagnetarError:

@@ -43,6 +43,35 @@ def subscription(topic_text: str, name: str) -> str:
     return f"{topic(topic_text)}/subscription/{part(name)}"
 
 
+def scalable_topics(name: str) -> str:
+    """The scalable topics of a namespace."""
+    return f"{ROOT}/scalable/{_namespace(name)}"
+
+
+def scalable(name: str) -> str:
+    """A scalable topic; of a short name, or of any other domain, the one that stands for it."""
+    found = topic_name(name)
+    if found.is_segment or found.is_partition or found.domain is Domain.NON_PERSISTENT:
+        raise InvalidName("not the name of a scalable topic: topic://tenant/namespace/name", name=name)
+    return f"{scalable_topics(str(found.namespace))}/{part(found.local_name)}"
+
+
+def scalable_subscription(topic_text: str, name: str) -> str:
+    return f"{scalable(topic_text)}/subscriptions/{part(name)}"
+
+
+def segment(name: str) -> str:
+    """`segment://tenant/namespace/topic/hhhh-hhhh-id`."""
+    found = topic_name(name)
+    if found.segment is None:
+        raise InvalidName("not the name of a segment: segment://tenant/namespace/topic/hhhh-hhhh-id", name=name)
+    return f"{ROOT}/segments/{_namespace(str(found.namespace))}/{part(found.local_name)}/{found.segment}"
+
+
+def segment_subscription(topic_text: str, name: str) -> str:
+    return f"{segment(topic_text)}/subscription/{part(name)}"
+
+
 def schema(name: str) -> str:
     found = topic_name(name)
     return f"{ROOT}/schemas/{_namespace(str(found.namespace))}/{part(found.local_name)}"

@@ -20,7 +20,17 @@ from magnetar.client.documents.schemas import PostSchema
 from magnetar.client.documents.tenants import TenantInfo
 from magnetar.client.documents.topics import MessageId
 
-RESOURCES = ["brokers", "clusters", "tenants", "namespaces", "topics", "subscriptions", "messages", "schemas"]
+RESOURCES = [
+    "brokers",
+    "clusters",
+    "tenants",
+    "namespaces",
+    "topics",
+    "scalable",
+    "subscriptions",
+    "messages",
+    "schemas",
+]
 TOPICS = ["persistent://acme/shop/or/ders".replace("or/ders", "or ders"), "non-persistent://acme/shop/orders"]
 # What to give for a parameter, each value once; a list of one where the route does not depend on it.
 VALUES: dict[str, list[Any]] = {
@@ -49,6 +59,9 @@ VALUES: dict[str, list[Any]] = {
     "path": ["/readyz", "/status.html"],
     "allowed_clusters": [["standalone"]],
     "admin_roles": [["admin"]],
+    "type": ["STREAM"],
+    "op": ["split-1"],
+    "segment_topic": ["segment://acme/shop/or ders/0000-ffff-0"],
 }
 NAMES = {
     "brokers": ["key"],
@@ -56,9 +69,11 @@ NAMES = {
     "tenants": ["acme"],
     "namespaces": ["acme/shop"],
     "topics": TOPICS,
+    "scalable": ["topic://acme/shop/or ders", "or ders"],
     "subscriptions": ["a/sub"],
 }
 BY_TYPE: dict[str, list[Any]] = {"bool": [True], "int": [4], "int | None": [4], "str | None": ["x"]}
+BY_TYPE["Sequence[int]"] = [[1, 2], [1, 2, 3]]
 
 
 class Seen(Exception):

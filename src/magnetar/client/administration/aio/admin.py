@@ -20,6 +20,7 @@ from magnetar.client.administration.aio.clusters import Clusters
 from magnetar.client.administration.aio.exchange import Exchange
 from magnetar.client.administration.aio.messages import Messages
 from magnetar.client.administration.aio.namespaces import Namespaces
+from magnetar.client.administration.aio.scalable import ScalableTopics
 from magnetar.client.administration.aio.schemas import Schemas
 from magnetar.client.administration.aio.subscriptions import Subscriptions
 from magnetar.client.administration.aio.tenants import Tenants
@@ -48,6 +49,7 @@ class Admin:
         self.tenants = Tenants(self._exchange)
         self.namespaces = Namespaces(self._exchange)
         self.topics = Topics(self._exchange)
+        self.scalable = ScalableTopics(self._exchange)
         self.subscriptions = Subscriptions(self._exchange)
         self.messages = Messages(self._exchange)
         self.schemas = Schemas(self._exchange)

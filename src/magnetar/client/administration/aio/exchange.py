@@ -25,7 +25,7 @@ from magnetar.base.limits import (
     ADMIN_TIMEOUT_S,
     CLIENT_REDIRECTS_MAX,
 )
-from magnetar.client.administration.answers import NOTHING, Answer, decoded, lost, took_s, written
+from magnetar.client.administration.answers import NOTHING, Answer, Query, decoded, lost, took_s, written
 from magnetar.client.administration.refusals import error_from
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class Exchange:
 
     # One try
 
-    async def _once(self, method: str, path: str, content: bytes, query: Mapping[str, str]) -> Answer:
+    async def _once(self, method: str, path: str, content: bytes, query: Query) -> Answer:
         url: httpx2.URL | str = httpx2.URL(self.url + path, params=query) if query else self.url + path
         for _ in range(CLIENT_REDIRECTS_MAX):
             response = await self._response(method, str(url), path, content)

@@ -21,6 +21,7 @@ from magnetar.client.administration.sync.clusters import Clusters
 from magnetar.client.administration.sync.exchange import Exchange
 from magnetar.client.administration.sync.messages import Messages
 from magnetar.client.administration.sync.namespaces import Namespaces
+from magnetar.client.administration.sync.scalable import ScalableTopics
 from magnetar.client.administration.sync.schemas import Schemas
 from magnetar.client.administration.sync.subscriptions import Subscriptions
 from magnetar.client.administration.sync.tenants import Tenants
@@ -48,6 +49,7 @@ class Admin:
         self.tenants = Tenants(self._exchange)
         self.namespaces = Namespaces(self._exchange)
         self.topics = Topics(self._exchange)
+        self.scalable = ScalableTopics(self._exchange)
         self.subscriptions = Subscriptions(self._exchange)
         self.messages = Messages(self._exchange)
         self.schemas = Schemas(self._exchange)

@@ -1,0 +1,330 @@
+"""Scalable topics over REST: list, create, read, delete, statistics, subscriptions, split, merge, operations.
+
+Shapes and words are Pulsar's. A segment that is unknown is 404 and one that cannot be reshaped is 412, never 500. What
+changes a topic is done by its controller: a caller that meets another broker is sent to the one that leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from magnetar.admin.request import DONE, Request, Response, shown
+from magnetar.admin.route import delete, get, post, put
+from magnetar.admin.stats import topic_stats
+from magnetar.admin.target import check_namespace, open_topic
+from magnetar.base.errors import AlreadyExists, Misuse, NotFound, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.ids import SegmentId
+from magnetar.base.limits import SEGMENTS_CREATE_MAX
+from magnetar.base.names import TopicName
+from magnetar.base.ranges import slot_from_hex
+from magnetar.client.documents.scalable import (
+    Operation,
+    OperationStep,
+    ScalableSubscriptionStats,
+    ScalableTopicMetadata,
+    ScalableTopicStats,
+    SegmentStats,
+    StreamConsumer,
+)
+from magnetar.client.documents.stats import TopicStats
+from magnetar.scalable import assign, recordform
+from magnetar.scalable.service import Operation as Done
+from magnetar.scalable.subscription import Standing, Subscription, Type
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+    from magnetar.scalable.record import Record
+
+_BLANKS = " \t\n\r\v\f"
+
+
+async def names(node: Node, request: Request) -> Response:
+    """All of a namespace; with `property=key=value`, once or more, those that have all of them."""
+    check_enabled(node)
+    wanted = [_property(text) for text in request.all("property")]
+    found = [str(name) for name in await node.scalable.names(str(request.namespace)) if await _has(node, name, wanted)]
+    return shown(sorted(found))
+
+
+async def _has(node: Node, name: TopicName, wanted: Sequence[tuple[str, str]]) -> bool:
+    if not wanted:
+        return True
+    record = await node.scalable.read(name)
+    return record is not None and all(pair in record.properties for pair in wanted)
+
+
+async def create(node: Node, request: Request) -> Response:
+    name = _name(node, request)
+    properties: dict[str, str] | None = request.read(dict[str, str])
+    segments = request.number("numInitialSegments", 1)
+    if segments < 1:
+        raise Misuse("numInitialSegments must be >= 1")
+    if segments > SEGMENTS_CREATE_MAX:
+        raise Misuse(f"numInitialSegments must be <= {SEGMENTS_CREATE_MAX}: split the topic later")
+    await check_namespace(node, name)
+    try:
+        await node.scalable.create(name, segments=segments, properties=properties or {})
+    except AlreadyExists as error:
+        raise AlreadyExists(f"Scalable topic already exists: {name}") from error
+    return DONE
+
+
+async def read(node: Node, request: Request) -> Response:
+    return shown(recordform.rest(await _record(node, _name(node, request))))
+
+
+async def remove(node: Node, request: Request) -> Response:
+    name = _name(node, request)
+    await _record(node, name)
+    await node.scalable.delete(name, force=request.flag("force"))
+    return DONE
+
+
+async def stats(node: Node, request: Request) -> Response:
+    name = _name(node, request)
+    record = await _record(node, name)
+    layout = record.layout
+    view = await node.scalable.view(name)
+    subscriptions = [one for one in await node.scalable.subscriptions(name) if one.standing is Standing.LIVE]
+    return shown(
+        ScalableTopicStats(
+            epoch=record.epoch,
+            totalSegments=len(layout),
+            activeSegments=len(layout.active),
+            sealedSegments=len(layout) - len(layout.active),
+            segments={
+                str(one.id): SegmentStats(
+                    name=str(one.topic(name)),
+                    state="ACTIVE" if one.is_active else "SEALED",
+                    parentIds=list(one.parents),
+                    childIds=list(one.children),
+                    ownerBroker=view.owners[one.id].id if view is not None and one.id in view.owners else None,
+                )
+                for one in layout.segments
+            },
+            subscriptions={one.name: _subscription(one) for one in subscriptions},
+            routing=record.routing,
+            term=record.term,
+            controller=None if view is None or view.leader is None else view.leader.id,
+        )
+    )
+
+
+async def segment_stats(node: Node, request: Request) -> Response:
+    """Those of the topic that holds a segment's messages."""
+    name = _name(node, request)
+    record = await _record(node, name)
+    segment = record.layout.segment(_segment(request, "segment"))
+    topic = await open_topic(node, segment.topic(name))
+    return shown(await topic_stats(node, topic, publishers=True, consumers=True))
+
+
+# Subscriptions
+
+
+async def subscriptions(node: Node, request: Request) -> Response:
+    name = _name(node, request)
+    await _record(node, name)
+    found = await node.scalable.subscriptions(name)
+    return shown({one.name: _subscription(one) for one in found if one.standing is Standing.LIVE})
+
+
+async def subscribe(node: Node, request: Request) -> Response:
+    name = _name(node, request)
+    text = request.query.get("type", Type.STREAM)
+    if text not in (Type.STREAM, Type.QUEUE):
+        raise NotFound(f"type is STREAM or QUEUE: {text}")
+    earliest = request.query.get("position", "earliest").lower() != "latest"
+    await _record(node, name)
+    await node.scalable.subscribe(name, request.parts["subscription"], Type(text), earliest=earliest)
+    return DONE
+
+
+async def unsubscribe(node: Node, request: Request) -> Response:
+    name = _name(node, request)
+    await _record(node, name)
+    try:
+        await node.scalable.unsubscribe(name, request.parts["subscription"])
+    except SubscriptionNotFound:
+        pass  # as Pulsar: gone is gone
+    return DONE
+
+
+# Reshapes
+
+
+async def split(node: Node, request: Request) -> Response:
+    """In two halves; `at`: where the second child begins, in hexadecimal; `into`: that many children."""
+    name = _name(node, request)
+    segment = _segment(request, "segment")
+    at = request.query.get("at")
+    into = request.number("into", 2)
+    if at is not None and "into" in request.query:
+        raise Misuse("a split is `at` a hash or `into` a number of children, not both")
+    record = await _record(node, name)
+    record.layout.split_ranges(segment, at=None if at is None else slot_from_hex(at), into=into)
+    done = await node.scalable.split(
+        name,
+        segment,
+        at=None if at is None else slot_from_hex(at),
+        into=into,
+        reason=request.query.get("reason", ""),
+    )
+    return _reshaped(request, done)
+
+
+async def merge(node: Node, request: Request) -> Response:
+    return await _merge(node, request, [_segment(request, "first"), _segment(request, "second")])
+
+
+async def merge_many(node: Node, request: Request) -> Response:
+    """`segments`: ids with commas between them, neighbours all."""
+    words = request.query.get("segments", "").split(",")
+    if not all(word.strip().isascii() and word.strip().isdecimal() for word in words):
+        raise Misuse("name the segments to merge: ?segments=1,2,3")
+    return await _merge(node, request, [SegmentId(int(word)) for word in words])
+
+
+async def _merge(node: Node, request: Request, ids: Sequence[SegmentId]) -> Response:
+    name = _name(node, request)
+    if len(set(ids)) != len(ids) or len(ids) < 2:
+        raise Misuse("two or more different segments are merged")
+    record = await _record(node, name)
+    ordered = sorted((record.layout.segment(id) for id in ids), key=lambda one: one.range.start)
+    record.layout.merge_range([one.id for one in ordered])
+    done = await node.scalable.merge(name, [one.id for one in ordered], reason=request.query.get("reason", ""))
+    return _reshaped(request, done)
+
+
+async def operation(node: Node, request: Request) -> Response:
+    name = _name(node, request)
+    record = await _record(node, name)
+    found = node.scalable.operation(name, request.parts["op"])
+    if found is not None:
+        return shown(_operation(found))
+    for one in _past(record):
+        if one.op == request.parts["op"]:
+            return shown(one)
+    raise NotFound(f"there is no operation {request.parts['op']} of {name}, or it was long ago")
+
+
+async def operations(node: Node, request: Request) -> Response:
+    """What the record remembers: the reshape under way, then those of the past, the newest first."""
+    return shown(_past(await _record(node, _name(node, request))))
+
+
+def _past(record: Record) -> list[Operation]:
+    found = [
+        Operation(
+            op=past.op,
+            kind=past.kind,
+            phase=past.outcome,
+            steps=[OperationStep(name=past.outcome, atMs=past.at_ms)],
+            parentIds=list(past.parents),
+            childIds=list(past.children),
+            trigger=past.trigger,
+            reason=past.reason,
+        )
+        for past in reversed(record.history)
+    ]
+    intent = record.intent
+    if intent is not None:
+        under_way = Operation(
+            op=intent.op,
+            kind=intent.kind,
+            phase="ABANDONED" if intent.abandoned else "INTENT",
+            steps=[OperationStep(name="INTENT", atMs=intent.created_ms)],
+            parentIds=list(intent.parents),
+            childIds=[child.id for child in intent.children],
+            trigger=intent.trigger,
+            reason=intent.reason,
+            error=intent.abandoned,
+        )
+        found.insert(0, under_way)
+    return found
+
+
+def _reshaped(request: Request, done: Done) -> Response:
+    """204 as Pulsar answers; with `show=operation`, what was done."""
+    return shown(_operation(done)) if request.query.get("show") == "operation" else DONE
+
+
+def _operation(done: Done) -> Operation:
+    return Operation(
+        op=done.op,
+        kind=done.kind,
+        phase=done.phase,
+        steps=[OperationStep(name=step.name, atMs=step.at_ms) for step in done.steps],
+        error=done.error,
+    )
+
+
+def _subscription(one: Subscription) -> ScalableSubscriptionStats:
+    return ScalableSubscriptionStats(
+        consumerCount=len(one.members),
+        type=one.type,
+        drainedSegmentIds=list(one.latched),
+        consumers=[
+            StreamConsumer(consumerName=member.name, segmentIds=list(assign.assignment(one.plan, member.name)))
+            for member in one.members
+        ],
+    )
+
+
+def _name(node: Node, request: Request) -> TopicName:
+    check_enabled(node)
+    name = request.topic
+    if name.local_name != name.local_name.strip(_BLANKS):
+        raise Misuse("Topic name is not valid: it begins or ends with white space")
+    if name.is_partition:
+        raise Misuse("Topic name is not valid: a scalable topic has no partitions")
+    return name
+
+
+async def _record(node: Node, name: TopicName) -> Record:
+    found = await node.scalable.read(name)
+    if found is None:
+        raise TopicNotFound(f"Scalable topic not found: {name}")
+    return found
+
+
+def _segment(request: Request, part: str) -> SegmentId:
+    number = request.number(part)
+    if number < 0:
+        raise NotFound(f"segment not found: {number}")
+    return SegmentId(number)
+
+
+def _property(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise Misuse(f"property filter must be in the form key=value, got: {text}")
+    return key, value
+
+
+def check_enabled(node: Node) -> None:
+    if not node.scalable.enabled:
+        words = "scalable topics are switched off on this broker (scalableTopicsEnabled)"
+        raise Refused(words, http_status=404)
+
+
+_NAMESPACE = "/admin/v2/scalable/{tenant}/{namespace}"
+_TOPIC = f"{_NAMESPACE}/{{topic}}"
+_SUBSCRIPTIONS = f"{_TOPIC}/subscriptions"
+ROUTES = [
+    get(_NAMESPACE, names, "The scalable topics of a namespace; filtered by `property=key=value`", list[str]),
+    put(_TOPIC, create, "Create a scalable topic with `numInitialSegments`", dict[str, str]),
+    get(_TOPIC, read, "The layout of a scalable topic", ScalableTopicMetadata),
+    delete(_TOPIC, remove, "Delete a scalable topic; with force, also while it is used"),
+    get(f"{_TOPIC}/stats", stats, "Segments, subscriptions and who leads", ScalableTopicStats),
+    get(f"{_TOPIC}/segments/{{segment}}/stats", segment_stats, "The statistics of one segment", TopicStats),
+    get(_SUBSCRIPTIONS, subscriptions, "The subscriptions", dict[str, ScalableSubscriptionStats]),
+    put(f"{_SUBSCRIPTIONS}/{{subscription}}", subscribe, "Create a subscription of `type` STREAM or QUEUE"),
+    delete(f"{_SUBSCRIPTIONS}/{{subscription}}", unsubscribe, "Delete a subscription on all segments"),
+    post(f"{_TOPIC}/split/{{segment}}", split, "Split a segment: in halves, `at` a hash, or `into` many"),
+    post(f"{_TOPIC}/merge/{{first}}/{{second}}", merge, "Merge two neighbours"),
+    post(f"{_TOPIC}/merge", merge_many, "Merge neighbours: `segments=1,2,3`"),
+    get(f"{_TOPIC}/operations", operations, "Splits and merges, the newest first", list[Operation]),
+    get(f"{_TOPIC}/operations/{{op}}", operation, "One split or merge with its steps", Operation),
+]

@@ -1,0 +1,288 @@
+"""Commands of scalable topics: a layout is looked up and watched (70, 72), a stream consumer comes (73) and goes (82).
+
+A watch and a registration live as long as their connection; each is told from an earlier one of the same number by
+being another object, so that a late end of the old harms nothing (H-F7), and one that is done after its connection
+died is given back (H-F8). Refusals are the replies that end each kind of request. Layouts come from `scalable/watch`,
+shares from the controller; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import AlreadyExists, LimitExceeded, NotBuilt, Refused, TopicNotFound
+from magnetar.base.limits import CONNECTION_WATCHES_MAX
+from magnetar.base.names import Domain, TopicName, topic_name
+from magnetar.broker.handlers.request import error_reply, start, success
+from magnetar.scalable.coordinator import Assignment
+from magnetar.scalable.subscription import Type
+from magnetar.scalable.watch import Session
+from magnetar.wire import layouts
+from magnetar.wire.layouts import Share
+from magnetar.wire.proto import pb
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection import Connection
+    from magnetar.broker.node import Node
+    from magnetar.topic.consumer import Consumer
+
+_TYPES = {pb.STREAM: Type.STREAM, pb.CHECKPOINT: Type.CHECKPOINT}
+
+
+def check_enabled(node: Node) -> None:
+    if not node.scalable.enabled:
+        raise Refused("scalable topics (topic://) are switched off on this broker (scalableTopicsEnabled)")
+
+
+def check_plain(node: Node, name: TopicName) -> None:
+    """A scalable topic has no producers and consumers of its own: whoever tries is told the way in."""
+    if name.domain in (Domain.TOPIC, Domain.SEGMENT):
+        check_enabled(node)
+    if name.domain is Domain.TOPIC:
+        raise Refused(
+            f"{name} is a scalable topic: it is used through its segments. Use a client that knows scalable topics "
+            "(magnetar, or Pulsar's V5 client), or ask for its layout with SCALABLE_TOPIC_LOOKUP"
+        )
+
+
+# The watch
+
+
+def lookup(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.scalableTopicLookup
+    old = connection.layouts.pop(asked.session_id, None)
+    if old is not None:
+        old.close()
+    if len(connection.layouts) >= CONNECTION_WATCHES_MAX:
+        text = f"a connection watches {CONNECTION_WATCHES_MAX} layouts at most: open another one"
+        connection.write(layouts.update_failed(asked.session_id, LimitExceeded.wire, text))
+        return
+    session = Session(
+        connection, asked.session_id, extended=_extended(connection), ended=lambda: _over(connection, session)
+    )
+    connection.layouts[session.id] = session
+    start(connection, _lookup(connection, session, asked), partial(layouts.update_failed, asked.session_id))
+
+
+async def _lookup(connection: Connection, session: Session, asked: pb.CommandScalableTopicLookup) -> None:
+    node = connection.node
+    try:
+        check_enabled(node)
+        name = _watched_name(asked.topic)
+        node.allow(connection.principal, "lookup", str(name))
+        await _find(node, name, create=asked.create_if_missing)
+    except BaseException:
+        _over(connection, session)
+        raise
+    if not connection.closed and connection.layouts.get(session.id) is session:
+        node.watches.open(name, session)
+
+
+def _watched_name(text: str) -> TopicName:
+    name = topic_name(text)
+    if name.domain is Domain.NON_PERSISTENT:
+        raise Refused(f"{name} is not kept: it has no layout; use it as a plain topic")
+    if name.domain is Domain.PERSISTENT:
+        raise NotBuilt(f"{name} is a plain topic: layouts of plain topics are not built; use it as a plain topic")
+    if name.domain is Domain.SEGMENT or name.is_partition:
+        raise TopicNotFound(f"{name} is a part of a topic: ask for the layout of the topic")
+    return name
+
+
+async def _find(node: Node, name: TopicName, *, create: bool) -> None:
+    """The topic exists, or is made because a client uses it, where the policies allow that."""
+    if await node.scalable.read(name) is not None:
+        return
+    policies = await node.namespaces.policies(name.namespace)
+    if policies is None:
+        raise TopicNotFound(f"Namespace {name.namespace} does not exist: create it, or check the topic's name")
+    if not create or not node.settings.flag("allowAutoTopicCreation", policies):
+        raise TopicNotFound(f"Scalable topic not found: {name}")
+    try:
+        await node.scalable.create(name)
+    except AlreadyExists:
+        pass  # by somebody else, just now
+
+
+def close(connection: Connection, command: pb.BaseCommand) -> None:
+    """No answer is expected, and an unknown session is closed already."""
+    session = connection.layouts.pop(command.scalableTopicClose.session_id, None)
+    if session is not None:
+        session.close()
+
+
+def _over(connection: Connection, session: Session) -> None:
+    if connection.layouts.get(session.id) is session:
+        del connection.layouts[session.id]
+
+
+# Stream consumers
+
+
+class Registration:
+    """One stream consumer of one connection: keeps the controller's `Listener`. The newest share wins."""
+
+    def __init__(self, connection: Connection, asked: pb.CommandScalableTopicSubscribe, topic: TopicName) -> None:
+        self._connection = connection
+        self.consumer_id = asked.consumer_id
+        self.topic = topic
+        self.subscription = asked.subscription
+        self.name = asked.consumer_name
+        # A consumer that asks again is the same one; several of a client share its connection.
+        self.connection = f"{connection.node.ownership.me.id}/{connection.generation}/{asked.consumer_id}"
+        self.session: int | None = None  # None: the controller has not answered yet
+        self._newest: Assignment | None = None
+        self._told: Assignment | None = None
+
+    @property
+    def connected(self) -> bool:
+        return not self._connection.closed
+
+    def assigned(self, assignment: Assignment) -> None:
+        self._newest = assignment
+        self.resume()
+
+    def superseded(self) -> None:
+        """A newer connection has its name: nothing is its own any more (H-F9)."""
+        if self._told is not None:
+            self.assigned(replace(self._told, segments=()))
+        if self._connection.shares.get(self.consumer_id) is self:
+            del self._connection.shares[self.consumer_id]
+
+    def answered(self, request_id: int, assignment: Assignment) -> bytes:
+        """The answer comes first: what was assigned meanwhile follows it."""
+        self.session = assignment.session
+        self._told = assignment
+        return layouts.subscribed(request_id, self._shared(assignment))
+
+    def resume(self) -> None:
+        connection = self._connection
+        if self.session is None or connection.closed or connection.congested:
+            return
+        if self._newest is not None and self._newest != self._told:
+            self._told = self._newest
+            connection.write(layouts.assigned(self.consumer_id, self._shared(self._newest)))
+
+    def lost(self) -> None:
+        """Its connection is gone: the grace period begins."""
+        if self.session is not None:
+            scalable = self._connection.node.scalable
+            scalable.connection_lost(self.topic, self.subscription, self.name, self.session)
+
+    def reads(self, segment: TopicName, subscription: str, consumer_name: str) -> bool:
+        """Whether the consumer of a segment is this one's, and the segment is among what it was told to read."""
+        assert segment.segment is not None
+        told = self._told is not None and any(one.id == segment.segment.id for one in self._told.segments)
+        ours = (self.topic, self.subscription) == (segment.parent, subscription)
+        return told and ours and consumer_name == f"{self.name}-seg-{segment.segment.id}"
+
+    async def leave(self) -> None:
+        assert self.session is not None
+        await self._connection.node.scalable.leave(self.topic, self.subscription, self.name, self.session)
+
+    def _shared(self, assignment: Assignment) -> pb.ScalableConsumerAssignment:
+        shared = Share(assignment.epoch, assignment.segments, assignment.generation, assignment.term)
+        return layouts.share(self.topic, shared, extended=_extended(self._connection))
+
+
+def subscribe(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.scalableTopicSubscribe
+    fail = partial(layouts.subscribe_failed, asked.request_id)
+    start(connection, _subscribe(connection, asked), fail)
+
+
+async def _subscribe(connection: Connection, asked: pb.CommandScalableTopicSubscribe) -> None:
+    node = connection.node
+    check_enabled(node)
+    name = topic_name(asked.topic).scalable
+    node.allow(connection.principal, "consume", str(name))
+    if not asked.subscription or not asked.consumer_name:
+        raise Refused("a stream consumer has a subscription and a name: neither may be empty")
+    made = Registration(connection, asked, name)
+    before = connection.shares.get(asked.consumer_id)
+    connection.shares[asked.consumer_id] = made
+    if before is not None and (before.topic, before.subscription, before.name) != (name, made.subscription, made.name):
+        before.lost()
+    earliest = asked.initial_position != pb.CommandSubscribe.Latest or not asked.HasField("initial_position")
+    try:
+        await node.scalable.subscribe(name, asked.subscription, _TYPES[asked.consumer_type], earliest=earliest)
+        assignment = await node.scalable.register(
+            name, asked.subscription, asked.consumer_name, asked.consumer_id, _TYPES[asked.consumer_type], made
+        )
+    except BaseException:
+        if connection.shares.get(asked.consumer_id) is made:
+            del connection.shares[asked.consumer_id]
+        raise
+    answer = made.answered(asked.request_id, assignment)
+    if connection.closed:
+        made.lost()  # nobody else would ever report its end (H-F8)
+    elif connection.shares.get(asked.consumer_id) is not made:
+        await made.leave()  # it was told to go meanwhile
+    connection.write(answer)
+    made.resume()
+
+
+def unsubscribe(connection: Connection, command: pb.BaseCommand) -> None:
+    """Only what was registered on this connection can leave by it; an unknown one has left already. The numbers of this
+    command's fields are a guess, so one without a request id is let pass."""
+    asked = command.scalableTopicUnsubscribe
+    if not asked.HasField("request_id"):
+        connection.node.unknown_command(connection)
+        return
+    made = connection.shares.pop(asked.consumer_id, None) if asked.HasField("consumer_id") else None
+    if made is None or made.session is None:  # one that is being made leaves when it is done
+        connection.write(success(asked.request_id))
+        return
+    start(connection, _unsubscribe(made, asked.request_id), error_reply(asked.request_id))
+
+
+async def _unsubscribe(made: Registration, request_id: int) -> bytes:
+    await made.leave()
+    return success(request_id)
+
+
+def segment_closed(connection: Connection, consumer: Consumer) -> None:
+    """A client closed its consumer of a segment. If it was to read that segment and has not finished it, the whole
+    stream consumer is leaving: there are clients that say it in no other way."""
+    subscription = consumer.subscription
+    assert subscription is not None
+    name = subscription.topic.name
+    if name.segment is None or (subscription.topic.managed.terminated is not None and not subscription.backlog):
+        return
+    for id, made in list(connection.shares.items()):
+        if made.reads(name, subscription.name, consumer.name):
+            del connection.shares[id]
+            start(connection, _departed(made), _unheard)
+
+
+async def _departed(made: Registration) -> None:
+    await made.leave()
+
+
+def _unheard(code: int, text: str) -> bytes:
+    """Nobody asked: nobody is told that it failed. The session ends with its connection then."""
+    return b""
+
+
+def lost(connection: Connection) -> None:
+    """The connection is gone, with all that was open on it."""
+    for session in connection.layouts.values():
+        session.close()
+    for made in connection.shares.values():
+        made.lost()
+    connection.layouts.clear()
+    connection.shares.clear()
+
+
+def resume(connection: Connection) -> None:
+    """The peer reads again."""
+    for session in list(connection.layouts.values()):
+        session.resume()
+    for made in list(connection.shares.values()):
+        made.resume()
+
+
+def _extended(connection: Connection) -> bool:
+    return bool(connection.features is not None and connection.features.magnetar_extensions)

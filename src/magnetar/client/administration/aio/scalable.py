@@ -1,0 +1,118 @@
+"""Scalable topics over REST: list, create, delete, layout, statistics, subscriptions, split and merge.
+
+Names are whole (`topic://tenant/namespace/name`) or short (`name`, `tenant/namespace/name`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from magnetar.client.administration import paths
+from magnetar.client.administration.aio.exchange import Exchange
+from magnetar.client.administration.answers import Answer, decoded
+from magnetar.client.documents.scalable import (
+    Operation,
+    ScalableSubscriptionStats,
+    ScalableTopicMetadata,
+    ScalableTopicStats,
+)
+from magnetar.client.documents.stats import TopicStats
+
+
+class ScalableTopics:
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    # Life
+
+    async def names(self, namespace: str, *, properties: dict[str, str] | None = None) -> list[str]:
+        """All of a namespace, or those that have these properties."""
+        filters = [f"{key}={value}" for key, value in (properties or {}).items()]
+        return await self._exchange.read(paths.scalable_topics(namespace), list[str], {"property": filters or None})
+
+    async def create(self, name: str, *, segments: int = 1, properties: dict[str, str] | None = None) -> None:
+        query = {"numInitialSegments": segments}
+        await self._exchange.send("PUT", paths.scalable(name), properties or {}, query=query)
+
+    async def delete(self, name: str, *, force: bool = False) -> None:
+        """With `force`, also while it is used."""
+        await self._exchange.send("DELETE", paths.scalable(name), query={"force": force or None})
+
+    async def metadata(self, name: str) -> ScalableTopicMetadata:
+        """Its layout: all segments, active and sealed."""
+        return await self._exchange.read(paths.scalable(name), ScalableTopicMetadata)
+
+    async def stats(self, name: str) -> ScalableTopicStats:
+        return await self._exchange.read(f"{paths.scalable(name)}/stats", ScalableTopicStats)
+
+    async def segment_stats(self, name: str, segment: int) -> TopicStats:
+        return await self._exchange.read(f"{paths.scalable(name)}/segments/{segment}/stats", TopicStats)
+
+    # Subscriptions
+
+    async def subscriptions(self, name: str) -> dict[str, ScalableSubscriptionStats]:
+        path = f"{paths.scalable(name)}/subscriptions"
+        return await self._exchange.read(path, dict[str, ScalableSubscriptionStats])
+
+    async def create_subscription(
+        self, name: str, subscription: str, *, type: str = "STREAM", earliest: bool = True
+    ) -> None:
+        """On all segments; one that is there stays as it is. `type` is STREAM or QUEUE."""
+        query = {"type": type, "position": None if earliest else "latest"}
+        await self._exchange.send("PUT", paths.scalable_subscription(name, subscription), query=query)
+
+    async def delete_subscription(self, name: str, subscription: str) -> None:
+        await self._exchange.send("DELETE", paths.scalable_subscription(name, subscription))
+
+    # Reshapes
+
+    async def split(
+        self, name: str, segment: int, *, at: int | None = None, into: int | None = None, reason: str | None = None
+    ) -> Operation | None:
+        """In two halves, `at` the hash where the second child begins, or `into` that many. Answers when it is done; a
+        server that does not tell about operations says nothing of it."""
+        query = {"at": None if at is None else f"{at:04x}", "into": into, "reason": reason, "show": "operation"}
+        path = f"{paths.scalable(name)}/split/{segment}"
+        return _told(await self._exchange.call("POST", path, query=query))
+
+    async def merge(self, name: str, segments: Sequence[int], *, reason: str | None = None) -> Operation | None:
+        """Neighbours become one segment. Apache Pulsar merges two at a time."""
+        query: dict[str, object] = {"reason": reason, "show": "operation"}
+        path = f"{paths.scalable(name)}/merge"
+        if len(segments) == 2:
+            path += f"/{segments[0]}/{segments[1]}"
+        else:
+            query["segments"] = ",".join(str(id) for id in segments)
+        return _told(await self._exchange.call("POST", path, query=query))
+
+    async def operations(self, name: str) -> list[Operation]:
+        """The reshape under way and those of the past, the newest first."""
+        return await self._exchange.read(f"{paths.scalable(name)}/operations", list[Operation])
+
+    async def operation(self, name: str, op: str) -> Operation:
+        return await self._exchange.read(f"{paths.scalable(name)}/operations/{paths.part(op)}", Operation)
+
+    # Segments: a controller makes, seals and deletes them; these see that it is so
+
+    async def create_segment(self, segment_topic: str) -> None:
+        await self._exchange.send("PUT", paths.segment(segment_topic), [])
+
+    async def terminate_segment(self, segment_topic: str) -> None:
+        await self._exchange.send("POST", f"{paths.segment(segment_topic)}/terminate")
+
+    async def delete_segment(self, segment_topic: str, *, force: bool = False) -> None:
+        await self._exchange.send("DELETE", paths.segment(segment_topic), query={"force": force or None})
+
+    async def create_segment_subscription(self, segment_topic: str, subscription: str) -> None:
+        await self._exchange.send("PUT", paths.segment_subscription(segment_topic, subscription))
+
+    async def delete_segment_subscription(self, segment_topic: str, subscription: str) -> None:
+        await self._exchange.send("DELETE", paths.segment_subscription(segment_topic, subscription))
+
+    async def segment_backlog(self, segment_topic: str, subscription: str) -> int:
+        """Entries that the subscription has not acknowledged there."""
+        return await self._exchange.read(f"{paths.segment_subscription(segment_topic, subscription)}/backlog", int)
+
+
+def _told(answer: Answer) -> Operation | None:
+    return decoded(answer, Operation) if answer.body.strip() else None

@@ -1,0 +1,94 @@
+"""Scalable topics as REST shows them: the record in Pulsar's shape, statistics, reshapes with their steps.
+
+Fields that Pulsar has not, and an older server does not send, have defaults.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+NEVER = -1  # time and epoch of a seal that has not happened
+
+
+class HashRange(msgspec.Struct, frozen=True):
+    """Both ends are included."""
+
+    start: int
+    end: int
+
+
+class SegmentInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    segmentId: int
+    hashRange: HashRange
+    state: str  # ACTIVE or SEALED
+    parentIds: list[int] = []
+    childIds: list[int] = []
+    createdAtEpoch: int = 0
+    sealedAtEpoch: int = NEVER
+    createdAtMs: int = 0
+    sealedAtMs: int = NEVER
+    legacyTopicName: str | None = None
+    entryBucketSplits: list[int] = []
+
+
+class ScalableTopicMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """What GET on a scalable topic answers."""
+
+    epoch: int
+    nextSegmentId: int
+    segments: dict[str, SegmentInfo]
+    properties: dict[str, str] = {}
+    autoScalePolicy: dict[str, Any] | None = None
+
+
+class SegmentStats(msgspec.Struct, frozen=True, kw_only=True):
+    name: str  # of its topic
+    state: str
+    parentIds: list[int] = []
+    childIds: list[int] = []
+    ownerBroker: str | None = None
+
+
+class StreamConsumer(msgspec.Struct, frozen=True, kw_only=True):
+    consumerName: str
+    segmentIds: list[int] = []
+
+
+class ScalableSubscriptionStats(msgspec.Struct, frozen=True, kw_only=True):
+    consumerCount: int
+    type: str = ""
+    drainedSegmentIds: list[int] = []
+    consumers: list[StreamConsumer] = []
+
+
+class ScalableTopicStats(msgspec.Struct, frozen=True, kw_only=True):
+    epoch: int
+    totalSegments: int
+    activeSegments: int
+    sealedSegments: int
+    segments: dict[str, SegmentStats]
+    subscriptions: dict[str, ScalableSubscriptionStats]
+    routing: str | None = None  # which half of the hash routes; none: the first producer decides
+    term: int = 0  # how often a controller took over
+    controller: str | None = None  # the broker that leads
+
+
+class OperationStep(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    atMs: int
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """A split or a merge. `error`: why it was taken back."""
+
+    op: str
+    kind: str
+    phase: str
+    steps: list[OperationStep] = []
+    parentIds: list[int] = []
+    childIds: list[int] = []
+    trigger: str = ""
+    reason: str = ""
+    error: str = ""

@@ -1,0 +1,210 @@
+"""The real Java client of scalable topics (5.0.0-M1) on our broker: produce, stream, split, merge, join and leave."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+
+from tests.compat.java.conftest import Connect
+from tests.compat.java.driver import V5, Refusal
+from tests.servers.standalone import Standalone
+
+pytestmark = [pytest.mark.slow]
+
+PATH = "scalable/public/default"
+
+
+def full(name: str) -> str:
+    return f"topic://public/default/{name}"
+
+
+def create(broker: Standalone, name: str, segments: int = 1) -> None:
+    broker.admin("PUT", f"{PATH}/{name}", numInitialSegments=segments)
+
+
+def active(broker: Standalone, name: str) -> list[int]:
+    segments = broker.admin("GET", f"{PATH}/{name}")["segments"].values()
+    return sorted(one["segmentId"] for one in segments if one["state"] == "ACTIVE")
+
+
+def split(broker: Standalone, name: str, segment: int) -> None:
+    broker.admin("POST", f"{PATH}/{name}/split/{segment}")
+
+
+def merge(broker: Standalone, name: str, *segments: int) -> None:
+    broker.admin("POST", f"{PATH}/{name}/merge", segments=",".join(map(str, segments)))
+
+
+def check(values: list[str], keys: int, count: int) -> None:
+    """Every message once, each key's in order."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for value in values:
+        key, number = value.split(":")
+        found[key].append(int(number))
+    assert {key: found[key] for key in sorted(found)} == {
+        key: list(range(len(range(index, count, keys)))) for key, index in sorted((f"k{i}", i) for i in range(keys))
+    }
+
+
+def read(client: V5, name: str, count: int, idle_ms: int = 5000) -> list[str]:
+    return client.ask("read", name, count, idle_ms).split()
+
+
+def test_what_is_produced_is_streamed_in_order_by_key(scalable: Standalone, v5: Connect, name: str) -> None:
+    create(scalable, name, 2)
+    client = v5()
+    client.ask("producer", "p", full(name))
+    client.ask("load", "p", 10, 200, 0)
+    assert client.ask("wait", "p") == "200"
+    client.ask("stream", "s", full(name), "sub", "earliest")
+    check(read(client, "s", 200), 10, 200)
+
+
+def test_a_topic_that_does_not_exist_is_made_by_the_client_that_uses_it(v5: Connect, name: str) -> None:
+    client = v5()
+    client.ask("producer", "p", full(name))
+    client.ask("send", "p", "k0", "k0:0")
+    client.ask("stream", "s", full(name), "sub", "earliest")
+    assert read(client, "s", 1) == ["k0:0"]
+
+
+def test_a_split_under_a_waiting_producer_loses_repeats_and_reorders_nothing(
+    scalable: Standalone, v5: Connect, name: str
+) -> None:
+    create(scalable, name)
+    client = v5()
+    client.ask("stream", "s", full(name), "sub", "earliest")
+    client.ask("producer", "p", full(name), "unbatched")
+    client.ask("load", "p", 20, 2000, 0)
+    values = read(client, "s", 300)
+    split(scalable, name, 0)
+    assert active(scalable, name) == [1, 2]
+    values += read(client, "s", 700)
+    merge(scalable, name, 1, 2)
+    assert active(scalable, name) == [3]
+    values += read(client, "s", 1000)
+    assert client.ask("wait", "p") == "2000"
+    check(values, 20, 2000)
+
+
+def test_a_late_stream_reads_three_generations_in_order(scalable: Standalone, v5: Connect, name: str) -> None:
+    create(scalable, name)
+    client = v5()
+    client.ask("producer", "p", full(name))
+    for turn, reshape in enumerate((lambda: split(scalable, name, 0), lambda: merge(scalable, name, 1, 2), None)):
+        client.ask("load", "p", 16, 320, turn * 320)
+        assert client.ask("wait", "p") == "320"
+        if reshape is not None:
+            reshape()
+    client.ask("stream", "s", full(name), "late", "earliest")
+    check(read(client, "s", 960), 16, 960)
+
+
+def test_a_subscription_without_consumers_is_inherited_by_the_children(
+    scalable: Standalone, v5: Connect, name: str
+) -> None:
+    """What the reference loses: pulsar's stream subscriptions are forgotten with their last session."""
+    create(scalable, name)
+    client = v5()
+    client.ask("stream", "s", full(name), "sub", "latest")
+    client.ask("close", "s")
+    client.ask("producer", "p", full(name))
+    client.ask("load", "p", 8, 80, 0)
+    client.ask("wait", "p")
+    split(scalable, name, 0)
+    client.ask("load", "p", 8, 80, 80)
+    assert client.ask("wait", "p") == "80"
+    again = v5()
+    again.ask("stream", "s2", full(name), "sub", "latest")
+    check(read(again, "s2", 160), 8, 160)
+
+
+def test_a_second_stream_consumer_gets_its_part_and_the_first_gets_it_back_when_the_second_closes(
+    scalable: Standalone, v5: Connect, name: str
+) -> None:
+    """What the reference keeps for ever: segments of a consumer that closed while its client lives."""
+    create(scalable, name, 2)
+    one, other = v5(), v5()
+    one.ask("stream", "a", full(name), "sub", "earliest")
+    other.ask("stream", "b", full(name), "sub", "earliest")
+    one.ask("producer", "p", full(name))
+    one.ask("load", "p", 8, 80, 0)
+    assert one.ask("wait", "p") == "80"
+    first, second = read(one, "a", 80, 3000), read(other, "b", 80, 3000)
+    assert first
+    assert second
+    check(first + second, 8, 80)
+    other.ask("close", "b")
+    one.ask("load", "p", 8, 80, 80)
+    assert one.ask("wait", "p") == "80"
+    both = read(one, "a", 80)
+    assert len(both) == 80
+
+
+def test_the_segments_of_a_killed_client_go_to_the_others_after_the_grace(
+    scalable: Standalone, v5: Connect, name: str
+) -> None:
+    create(scalable, name, 2)
+    one, other = v5(), v5()
+    one.ask("stream", "a", full(name), "sub", "earliest")
+    other.ask("stream", "b", full(name), "sub", "earliest")
+    other.__exit__(None, None, None)
+    one.ask("producer", "p", full(name))
+    one.ask("load", "p", 8, 80, 0)
+    one.ask("wait", "p")
+    check(read(one, "a", 80, 8000), 8, 80)
+
+
+def test_deduplication_crosses_a_split(scalable: Standalone, v5: Connect, name: str) -> None:
+    """What the reference stores again: sequence ids that a parent knows, sent to its children."""
+    create(scalable, name)
+    client = v5()
+    client.ask("producer", "p", full(name), "unbatched", "sequence=-1")
+    client.ask("load", "p", 8, 80, 0)
+    assert client.ask("wait", "p") == "80"
+    client.ask("close", "p")
+    split(scalable, name, 0)
+    client.ask("producer", "p", full(name), "unbatched")
+    client.ask("load", "p", 8, 80, 80)
+    assert client.ask("wait", "p") == "80"
+    client.ask("stream", "s", full(name), "sub", "earliest")
+    check(read(client, "s", 160), 8, 160)
+
+
+def test_a_deleted_topic_is_gone_and_its_name_starts_anew(scalable: Standalone, v5: Connect, name: str) -> None:
+    create(scalable, name)
+    client = v5()
+    client.ask("producer", "p", full(name))
+    client.ask("send", "p", "k0", "k0:0")
+    split(scalable, name, 0)
+    client.ask("close", "p")
+    scalable.admin("DELETE", f"{PATH}/{name}", force=True)
+    assert full(name) not in scalable.admin("GET", PATH)
+    create(scalable, name)
+    again = v5()
+    again.ask("producer", "p", full(name))
+    again.ask("send", "p", "k1", "k1:0")
+    again.ask("stream", "s", full(name), "sub", "earliest")
+    assert read(again, "s", 2, 2000) == ["k1:0"]
+
+
+def test_a_watch_of_a_broker_that_is_killed_and_comes_back_goes_on(
+    tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    with Standalone(tmp_path_factory.mktemp("killed")) as broker:
+        create(broker, name)
+        folder = tmp_path_factory.mktemp("client")
+        with V5(broker.url, folder) as client:
+            client.ask("producer", "p", full(name))
+            client.ask("send", "p", "k0", "k0:0")
+            broker.restart(kill=True)
+            split(broker, name, 0)
+            client.ask("send", "p", "k0", "k0:1")
+            client.ask("stream", "s", full(name), "sub", "earliest")
+            assert read(client, "s", 2) == ["k0:0", "k0:1"]
+
+
+def test_a_plain_topic_is_refused_with_words_until_layouts_of_plain_topics_are_built(v5: Connect, name: str) -> None:
+    with pytest.raises(Refusal, match="plain topic"):
+        v5().ask("producer", "p", f"persistent://public/default/{name}")

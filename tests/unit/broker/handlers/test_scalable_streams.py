@@ -1,0 +1,191 @@
+"""Stream consumers of scalable topics as they come and go: shares, leaving, connections that die, refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.wire.proto import pb
+from tests.unit.broker.handlers.streaming import M1, NAME, X, consume, ids, pushes, split
+from tests.unit.broker.world import Client, World, command, pass_s, run, settle
+
+
+def test_a_stream_consumer_gets_its_share_and_the_next_ones_as_others_come() -> None:
+    async def story(world: World) -> None:
+        await world.node.scalable.create(NAME, segments=2)
+        one, other = world.client(client_version=M1), world.client(client_version=M1)
+        first = await consume(one, "a")
+        assert (first.assignment.layout_epoch, sorted(ids(first.assignment))) == (
+            (await world.node.scalable.read(NAME)).epoch,
+            [0, 1],
+        )
+        assert first.assignment.segments[0].segment_topic == "segment://public/default/x/0000-7fff-0"
+        second = await consume(other, "b")
+        await settle()
+        left = ids(pushes(one)[-1].assignment)
+        gained = ids(pushes(other)[-1].assignment) if pushes(other) else ids(second.assignment)
+        assert sorted(left + gained) == [0, 1]
+        assert len(left) == 1
+
+    run(story)
+
+
+def test_leaving_gives_the_segments_back_at_once_and_an_unknown_consumer_has_left_already() -> None:
+    async def story(world: World) -> None:
+        await world.node.scalable.create(NAME, segments=2)
+        one, other = world.client(), world.client()
+        await consume(one, "a")
+        await consume(other, "b", consumer_id=7)
+        await settle()
+        stranger = await one.ask("SCALABLE_TOPIC_UNSUBSCRIBE", consumer_id=7)  # of another connection
+        assert stranger.type == pb.BaseCommand.SUCCESS
+        gone = await other.ask("SCALABLE_TOPIC_UNSUBSCRIBE", consumer_id=7)
+        assert gone.type == pb.BaseCommand.SUCCESS
+        await settle()
+        assert sorted(ids(pushes(one)[-1].assignment)) == [0, 1]
+        again = await other.ask("SCALABLE_TOPIC_UNSUBSCRIBE", consumer_id=7)
+        assert again.type == pb.BaseCommand.SUCCESS
+
+    run(story)
+
+
+async def attach(client: Client, segment: str, name: str, consumer_id: int) -> None:
+    fields = {"subscription": "s", "subType": pb.CommandSubscribe.Exclusive, "consumer_name": name}
+    answer = await client.subscribe(consumer_id, f"segment://public/default/x/{segment}", **fields)
+    assert answer.type == pb.BaseCommand.SUCCESS, answer
+
+
+async def members(world: World) -> list[str]:
+    await settle()
+    found = await world.node.scalable.subscriptions(NAME)
+    return [member.name for one in found for member in one.members]
+
+
+def test_closing_a_segment_that_is_to_be_read_is_leaving() -> None:
+    """The Java client says it in no other way."""
+
+    async def story(world: World) -> None:
+        await world.node.scalable.create(NAME, segments=2)
+        client = world.client(client_version=M1)
+        await consume(client, "a")
+        await attach(client, "0000-7fff-0", "a-seg-0", 1)
+        await client.ask("CLOSE_CONSUMER", consumer_id=1)
+        assert await members(world) == []
+        assert client.connection.shares == {}
+
+    run(story)
+
+
+def test_closing_a_segment_that_was_revoked_or_is_finished_or_belongs_to_another_is_not_leaving() -> None:
+    async def story(world: World) -> None:
+        await world.node.scalable.create(NAME, segments=2)
+        one, other = world.client(client_version=M1), world.client(client_version=M1)
+        await consume(one, "a")
+        await attach(one, "0000-7fff-0", "a-seg-0", 1)
+        await attach(one, "8000-ffff-1", "a-seg-1", 2)
+        await consume(other, "b")
+        await settle()
+        [kept] = ids(pushes(one)[-1].assignment)
+        await one.ask("CLOSE_CONSUMER", consumer_id=2 - kept)  # the revoked one
+        assert await members(world) == ["a", "b"]
+        assert ids(pushes(other)[-1].assignment) == [1 - kept]
+        await split(world, kept)
+        await one.ask("CLOSE_CONSUMER", consumer_id=1 + kept)  # sealed, and nothing was in it
+        assert await members(world) == ["a", "b"]
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\x0a\x01x", b"\x08\x05", b"\x08\x05\x12\x01y"],
+    ids=["empty", "other types", "no consumer", "another consumer type"],
+)
+def test_a_bad_word_of_leaving_never_closes_the_connection(body: bytes) -> None:
+    async def story(world: World) -> None:
+        client = world.client()
+        kind = bytes([8, 82])
+        inner = kind + bytes([82 << 3 & 0x7F | 0x80 | 2, 82 >> 4, len(body)]) + body
+        for raw in (inner, kind):
+            client.say((len(raw) + 4).to_bytes(4, "big") + len(raw).to_bytes(4, "big") + raw)
+        await settle()
+        assert not client.wire.closing
+        client.say(command("PING"))
+        assert client.heard.heard[-1][0].type == pb.BaseCommand.PONG
+
+    run(story)
+
+
+def test_the_late_end_of_an_old_connection_does_not_evict_the_consumer_that_is_back() -> None:
+    """H-F7."""
+
+    async def story(world: World) -> None:
+        await world.node.scalable.create(NAME)
+        old, new = world.client(), world.client()
+        new.wire.polite = True
+        await consume(old, "a")
+        again = await consume(new, "a")
+        assert ids(again.assignment) == [0]
+        old.lose()
+        await settle()
+        [found] = await world.node.scalable.subscriptions(NAME)
+        assert [member.name for member in found.members] == ["a"]
+        await pass_s(120)
+        await settle()
+        [found] = await world.node.scalable.subscriptions(NAME)
+        assert [member.name for member in found.members] == ["a"]
+
+    run(story)
+
+
+def test_a_registration_that_is_done_after_its_connection_died_is_waited_for_no_longer_than_the_grace() -> None:
+    """H-F8."""
+
+    async def story(world: World) -> None:
+        await world.node.scalable.create(NAME)
+        client = world.client()
+        client.request(
+            "SCALABLE_TOPIC_SUBSCRIBE",
+            topic=X,
+            subscription="s",
+            consumer_name="a",
+            consumer_id=0,
+            consumer_type=pb.STREAM,
+        )
+        client.lose()
+        await settle()
+        await pass_s(120)
+        await settle()
+        found = await world.node.scalable.subscriptions(NAME)
+        assert [member.name for one in found for member in one.members] == []
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"topic": "topic://public/default/missing"}, pb.TopicNotFound),
+        ({"topic": "bad://x"}, pb.InvalidTopicName),
+        ({"subscription": ""}, pb.NotAllowedError),
+        ({"name": ""}, pb.NotAllowedError),
+    ],
+)
+def test_a_registration_that_cannot_be_is_refused(fields: dict[str, str], code: int) -> None:
+    async def story(world: World) -> None:
+        await world.node.scalable.create(NAME)
+        client = world.client()
+        answer = await consume(client, **fields)
+        assert answer.error == code, answer
+        assert client.connection.shares == {}
+
+    run(story)
+
+
+def test_request_ids_use_all_64_bits() -> None:
+    async def story(world: World) -> None:
+        client = world.client()
+        client._ids = 2**64 - 3
+        answer = await consume(client, topic="topic://public/default/missing")
+        assert answer.request_id == 2**64 - 2
+
+    run(story)
