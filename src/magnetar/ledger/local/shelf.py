@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from magnetar.base.errors import Corrupt, MagnetarError, NotFound, StorageFailed, StorageFull
 from magnetar.base.limits import JOURNAL_FILES_OPEN_MAX, JOURNAL_SPARES_MAX
 from magnetar.ledger.local.records import encode_end
-from magnetar.ledger.local.scan import Damage, Scanned, scan, sniff
+from magnetar.ledger.local.scan import WINDOW_BYTES, Damage, Scanned, scan, sniff
 from magnetar.ledger.local.segment import (
     START,
     Segment,
@@ -119,14 +119,27 @@ class Shelf:
         return Loaded(segment, records, []) if (segment.sequence, segment.stamp) == (sequence, stamp) else None
 
     def _settle(self, file: File, segment: Segment, found: Scanned) -> None:
-        """End the newest segment where its records end. What no later record vouches for, the end included, is written
-        again: it may stand only in the page cache, and after a failed sync not even a new one would bring it to the
-        disk."""
+        """End the newest segment where its records end. What no later record vouches for is written again: it may stand
+        only in the page cache, and after a failed sync not even a new one would bring it to the disk. That is done in
+        another file that then takes the name of this one: a write in place that loses power may spoil what it writes
+        over, and that was acknowledged."""
         if found.durable < found.end:
-            file.pwritev([file.pread(found.end - found.durable, found.durable)], found.durable)
-            file.datasync()
+            file = self._copied(file, segment)
         file.truncate(segment.end)
         self.finish(segment)
+
+    def _copied(self, file: File, segment: Segment) -> File:
+        name = self._path(log_name(segment.sequence))
+        copy = self._files.open(name + TEMPORARY, create=True)
+        copy.truncate(0)
+        for at in range(0, segment.end, WINDOW_BYTES):
+            copy.pwritev([file.pread(min(WINDOW_BYTES, segment.end - at), at)], at)
+        copy.datasync()
+        copy.close()
+        self._open.pop(segment.sequence).close()
+        self._files.rename(name + TEMPORARY, name)
+        self._files.sync_dir(self.directory)
+        return self.file(segment.sequence)
 
     # Writing
 

@@ -147,11 +147,14 @@ def test_a_crash_at_any_call_loses_nothing_acknowledged(seed: int) -> None:
     asyncio.run(body())
 
 
-def test_a_crash_at_any_call_of_the_recovery_loses_nothing_either() -> None:
+@pytest.mark.parametrize("flips", [False, True])
+def test_a_crash_at_any_call_of_the_recovery_loses_nothing_either(flips: bool) -> None:
+    """Also where a write that loses power leaves wrong bits: recovery must not write over what was acknowledged."""
+
     async def body() -> None:
         for call in range(1, CALLS + 1, 9):
             for again in range(1, 40):
-                files = ForgetfulFiles(call, crash_at=call)
+                files = ForgetfulFiles(call, crash_at=call, flips=flips)
                 seen, metadata = await crashed_load(files)
                 middle = files.crash()
                 middle.crash_at = again
