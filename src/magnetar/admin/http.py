@@ -31,15 +31,19 @@ class Patience:
 
 
 class PatientProtocol(H11Protocol):
-    def __init__(self, config: Config, state: ServerState, patience: Patience) -> None:
+    def __init__(self, config: Config, state: ServerState, patience: Patience, at_once: int = 0) -> None:
         super().__init__(config=config, server_state=state, app_state={})
         self.conn = _Connection(h11.SERVER, HTTP_HEADER_BYTES_MAX)
         self._patience = patience
+        self._at_once = at_once  # connections, 0 is no limit
         self._head: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if self._at_once and len(self.connections) > self._at_once:
+            transport.close()
+            return
         self._watch_head()
 
     def data_received(self, data: bytes) -> None:

@@ -110,7 +110,7 @@ class WebServer:
             connection.transport.abort()
 
     def _protocol(self) -> asyncio.Protocol:
-        return PatientProtocol(self._config, self._state, self._patience)
+        return PatientProtocol(self._config, self._state, self._patience, self._node.sockets_max.web)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         web = WebRequest(scope, receive)

@@ -32,6 +32,7 @@ from magnetar.broker.peers import Handlers, Local
 from magnetar.broker.schemas import Schemas
 from magnetar.broker.segments import Segments
 from magnetar.broker.served import Served
+from magnetar.broker.sockets import Sockets, refusal
 from magnetar.broker.topics import Topics
 from magnetar.broker.visits import Visits
 from magnetar.cluster.bootstrap import bootstrap
@@ -144,6 +145,7 @@ class Node:
         self.lookups = 0  # being answered
         self.paused: dict[Connection, None] = {}
         self.connections: dict[Connection, None] = {}
+        self.sockets_max = Sockets()  # whoever owns the process says how many there may be
         self._server: asyncio.Server | None = None
         self._stops: list[Callable[[], None]] = []
         self._suspects: frozenset[int] = frozenset()
@@ -274,12 +276,8 @@ class Node:
     def connection_opened(self, connection: Connection) -> None:
         self.connections[connection] = None
         self.metrics.connections_opened.value += 1
-        limit = self.settings.number("brokerMaxConnections")
-        if limit and len(self.connections) > limit:
-            connection.abort(f"the broker has its maximum of {limit} connections (brokerMaxConnections)")
-        limit = self.settings.number("brokerMaxConnectionsPerIp")
-        if limit and sum(1 for other in self.connections if other.address == connection.address) > limit:
-            connection.abort(f"{connection.address} has its maximum of {limit} connections (brokerMaxConnectionsPerIp)")
+        if why := refusal(self.connections, connection.address, self.sockets_max, self.settings):
+            connection.abort(why)
 
     def connection_closed(self, connection: Connection) -> None:
         self.connections.pop(connection, None)

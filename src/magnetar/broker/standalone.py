@@ -20,10 +20,12 @@ from magnetar.base.limits import MAINTENANCE_S
 from magnetar.base.names import forget_names
 from magnetar.broker.departures import Departures
 from magnetar.broker.node import Node
+from magnetar.broker.sockets import shared_out
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.observe import log as logs
 from magnetar.policy.settings import Settings
+from magnetar.runtime.descriptors import as_many_as_allowed
 from magnetar.runtime.files import Files, Lock
 from magnetar.runtime.memory import give_back
 from magnetar.runtime.real import RealRuntime
@@ -61,9 +63,11 @@ async def run(
             "brokerServicePort and webServicePort are the same: each needs a port of its own",
             port=settings.number("brokerServicePort"),
         )
+    sockets = shared_out(as_many_as_allowed())
     runtime = RealRuntime(files)
     try:
         node, lock = await open_node(data, settings, runtime)
+        node.sockets_max = sockets
         try:
             failure = await _serve(node, settings, web, say)
         finally:

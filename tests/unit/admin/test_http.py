@@ -11,6 +11,7 @@ import pytest
 from magnetar.admin.http import Patience
 from magnetar.admin.server import WebServer
 from magnetar.base.limits import HTTP_BODY_BYTES_MAX, HTTP_HEADER_BYTES_MAX
+from magnetar.broker.sockets import Sockets
 from tests.unit.admin.world import World, a_world, run
 
 SOON = 0.05
@@ -66,6 +67,25 @@ def test_a_connection_that_says_nothing_at_all_is_closed() -> None:
         async with a_world() as world:
             server, port = await started(world, head_s=SOON)
             assert await answered(port, b"") == (b"", b"")
+            await server.stop()
+
+    run(body())
+
+
+def test_idle_connections_beyond_the_limit_are_not_taken_and_the_others_are_served() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            world.node.sockets_max = Sockets(web=2)
+            server, port = await started(world)
+            held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+            assert await asyncio.wait_for(answered(port, b""), 20) == (
+                b"",
+                b"",
+            )  # long before a head is late
+            for reader, writer in held:
+                writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert b" 200 " in await reader.readline()
+                writer.close()
             await server.stop()
 
     run(body())

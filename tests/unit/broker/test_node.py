@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.errors import Closed, StorageFailed, StorageFull
+from magnetar.broker.sockets import Sockets
 from magnetar.wire.proto import pb
 from tests.unit.broker.world import TOPIC, World, pass_s, run, settle
 
@@ -87,6 +88,19 @@ def test_nobody_is_let_in_beyond_the_maximum_of_connections() -> None:
         assert len(world.node.connections) == 2
 
     run(body, brokerMaxConnections="2")
+
+
+def test_connections_beyond_what_open_files_allow_are_refused_and_the_others_stay() -> None:
+    async def body(world: World) -> None:
+        world.node.sockets_max = Sockets(clients=2)
+        first, second, third = (world.bare_client() for _ in range(3))
+        assert [one.wire.aborted for one in (first, second, third)] == [False, False, True]
+        await settle()
+        first.lose()
+        await settle()
+        assert not world.bare_client().wire.aborted
+
+    run(body)
 
 
 def test_a_ledger_store_that_is_away_keeps_nobody_from_stopping_and_the_session_ends() -> None:

@@ -1,0 +1,47 @@
+"""How many connections each door of the broker may hold.
+
+A connection is a file descriptor, and so is every file of the journal: a broker whose connections have taken the last
+one cannot begin the next file and must stop. Here the system's number is shared out, so that whoever opens connections
+without end is refused while everybody else is served. It decides and closes nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from magnetar.base.limits import DESCRIPTORS_KEPT_MIN, HTTP_CONNECTIONS_MAX
+from magnetar.policy.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Sockets:
+    """At once; 0 is no limit."""
+
+    clients: int = 0
+    web: int = 0
+
+
+class Addressed(Protocol):
+    address: str
+
+
+def refusal(opened: Collection[Addressed], address: str, allowed: Sockets, settings: Settings) -> str | None:
+    """Why the newest of these connections, from `address`, cannot stay."""
+    if allowed.clients and len(opened) > allowed.clients:
+        return f"no more than {allowed.clients} connections fit the limit of open files: raise it (ulimit -n)"
+    limit = settings.number("brokerMaxConnections")
+    if limit and len(opened) > limit:
+        return f"the broker has its maximum of {limit} connections (brokerMaxConnections)"
+    limit = settings.number("brokerMaxConnectionsPerIp")
+    if limit and sum(1 for other in opened if other.address == address) > limit:
+        return f"{address} has its maximum of {limit} connections (brokerMaxConnectionsPerIp)"
+    return None
+
+
+def shared_out(descriptors: int) -> Sockets:
+    """A quarter stays for files, an eighth at most goes to REST, the rest to clients."""
+    kept = max(DESCRIPTORS_KEPT_MIN, descriptors // 4)
+    web = max(1, min(HTTP_CONNECTIONS_MAX, descriptors // 8))
+    return Sockets(clients=max(1, descriptors - kept - web), web=web)
