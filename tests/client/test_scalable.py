@@ -1,0 +1,269 @@
+"""Scalable topics through the client, on a broker of its own process: order per key while the topic is reshaped."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import magnetar
+from magnetar import AccessMode, InitialPosition, NoMessage, aio, errors
+from magnetar.cli.ordering import Ordering
+from magnetar.cli.workload import Load, Workload
+from tests.servers.standalone import Standalone
+
+TOPIC = "topic://public/default/t"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("scalable"), {"brokerDeduplicationEnabled": True}) as running:
+        yield running
+
+
+class Cluster:
+    """A client and an admin of one server, and a topic of this test's own."""
+
+    def __init__(self, server: Standalone, client: aio.Client, admin: aio.Admin, topic: str) -> None:
+        self.server = server
+        self.client = client
+        self.admin = admin
+        self.topic = topic
+        self._chance = random.Random(topic)
+
+    async def active(self) -> list[int]:
+        """Active segments, by range."""
+        metadata = await self.admin.scalable.metadata(self.topic)
+        found = [one for one in metadata.segments.values() if one.state == "ACTIVE"]
+        return [one.segmentId for one in sorted(found, key=lambda one: one.hashRange.start)]
+
+    async def reshape(self) -> None:
+        """A split or a merge, by chance, between two and six segments."""
+        active = await self.active()
+        if len(active) < 3 or (len(active) < 6 and self._chance.random() < 0.5):
+            await self.admin.scalable.split(self.topic, self._chance.choice(active))
+        else:
+            lower = self._chance.randrange(len(active) - 1)
+            await self.admin.scalable.merge(self.topic, active[lower : lower + 2])
+
+    def load(self, **said: object) -> Load:
+        return Load(self.topic, **{"rate": 800.0, "reshape_s": 0.3, "drain_s": 15.0, **said})  # type: ignore[arg-type]
+
+
+def run(server: Standalone, name: str, body: Callable[[Cluster], Awaitable[None]], segments: int = 1) -> None:
+    async def whole() -> None:
+        topic = f"topic://public/default/{name}"
+        async with (
+            asyncio.timeout(120),
+            aio.Client(server.url) as client,
+            aio.Admin(server.http) as admin,
+        ):
+            await admin.scalable.create(topic, segments=segments)
+            await body(Cluster(server, client, admin, topic))
+
+    asyncio.run(whole())
+
+
+async def until_refused(call: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        await call()
+
+
+def kept(ordering: Ordering) -> None:
+    assert ordering.findings == []
+    assert ordering.sent == ordering.received - ordering.redelivered > 0
+
+
+def test_splits_and_merges_under_load_keep_every_key_in_order_and_lose_nothing(server):
+    async def body(cluster: Cluster) -> None:
+        workload = Workload(cluster.client, cluster.load(), reshape=cluster.reshape)
+        kept(await workload.run(4))
+        assert workload.reshapes > 3
+        kept(await workload.again("late", consumers=2))
+
+    run(server, "under-load", body, segments=2)
+
+
+def test_consumers_that_come_and_go_while_the_topic_is_reshaped_miss_nothing(server):
+    async def body(cluster: Cluster) -> None:
+        workload = Workload(cluster.client, cluster.load(consumers=3, churn_s=0.7), reshape=cluster.reshape)
+        kept(await workload.run(4))
+        assert workload.joined > 6
+
+    run(server, "churn", body, segments=2)
+
+
+def test_messages_without_batches_keep_their_order_too(server):
+    async def body(cluster: Cluster) -> None:
+        kept(await Workload(cluster.client, cluster.load(batching=False), reshape=cluster.reshape).run(3))
+
+    run(server, "unbatched", body)
+
+
+def test_broker_killed_under_load_loses_nothing_and_stores_nothing_twice(tmp_path: Path):
+    with Standalone(tmp_path / "killed", {"brokerDeduplicationEnabled": True}) as server:
+
+        async def body(cluster: Cluster) -> None:
+            workload = Workload(cluster.client, cluster.load(drain_s=30.0), reshape=cluster.reshape)
+            running = asyncio.ensure_future(workload.run(6))
+            for _ in range(2):
+                await asyncio.sleep(2)
+                await asyncio.to_thread(server.kill)
+                await asyncio.to_thread(server.start)
+            ordering = await running
+            assert ordering.findings == []
+            assert ordering.received > 0
+
+        run(server, "killed", body, segments=2)
+
+
+def test_resend_with_the_same_numbers_after_a_split_is_stored_once(server):
+    async def body(cluster: Cluster) -> None:
+        for again in range(2):
+            async with await cluster.client.create_producer(cluster.topic, name="p") as producer:
+                assert producer.last_sequence_id == (-1 if not again else 19)
+                for number in range(20):
+                    await producer.send(b"%d" % number, key=f"k{number % 5}", sequence_id=number)
+            if not again:
+                await cluster.admin.scalable.split(cluster.topic, 0)
+        async with await cluster.client.stream_consumer(
+            cluster.topic, "s", initial_position=InitialPosition.EARLIEST
+        ) as consumer:
+            seen = []
+            for _ in range(20):
+                message = await consumer.receive(10)
+                seen.append(int(message.data))
+                await consumer.acknowledge_cumulative(message)
+            assert sorted(seen) == list(range(20))
+            with pytest.raises(NoMessage):
+                await consumer.receive(0.5)
+
+    run(server, "resend", body)
+
+
+def test_children_wait_until_everything_of_their_parent_is_acknowledged(server):
+    async def body(cluster: Cluster) -> None:
+        consumer = await cluster.client.stream_consumer(cluster.topic, "s", initial_position=InitialPosition.EARLIEST)
+        async with consumer, await cluster.client.create_producer(cluster.topic) as producer:
+            await producer.send(b"before", key="a")
+            first = await consumer.receive(10)
+            await cluster.admin.scalable.split(cluster.topic, 0)
+            stored = await producer.send(b"after", key="a")
+            assert stored.segment in (1, 2)
+            with pytest.raises(NoMessage):
+                await consumer.receive(0.5)
+            await consumer.acknowledge_cumulative(first)
+            second = await consumer.receive(10)
+            assert (second.data, second.id.segment) == (b"after", stored.segment)
+
+    run(server, "gated", body)
+
+
+def test_subscription_that_is_away_while_its_topic_is_split_gets_everything_later(server):
+    async def body(cluster: Cluster) -> None:
+        await (await cluster.client.stream_consumer(cluster.topic, "s")).close()
+        async with await cluster.client.create_producer(cluster.topic) as producer:
+            for number in range(30):
+                await producer.send(b"%d" % number, key=f"k{number % 3}")
+                if number in (9, 19):
+                    await cluster.admin.scalable.split(cluster.topic, (await cluster.active())[0])
+        async with await cluster.client.stream_consumer(cluster.topic, "s") as consumer:
+            seen: dict[str | None, list[int]] = {}
+            for _ in range(30):
+                message = await consumer.receive(10)
+                seen.setdefault(message.key, []).append(int(message.data))
+                await consumer.acknowledge_cumulative(message)
+            assert seen == {f"k{key}": list(range(key, 30, 3)) for key in range(3)}
+
+    run(server, "offline", body)
+
+
+def test_segments_of_a_consumer_that_leaves_go_to_the_others_at_once(server):
+    async def body(cluster: Cluster) -> None:
+        one = await cluster.client.stream_consumer(cluster.topic, "s", name="one")
+        two = await cluster.client.stream_consumer(cluster.topic, "s", name="two")
+        async with one, asyncio.timeout(20):
+            while len(one.segments) != 2 or len(two.segments) != 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            await two.close()
+            while len(one.segments) != 4:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    run(server, "leaving", body, segments=4)
+
+
+def test_exclusive_producer_stays_the_only_one_through_a_split(server):
+    async def body(cluster: Cluster) -> None:
+        async with await cluster.client.create_producer(
+            cluster.topic, name="first", access_mode=AccessMode.EXCLUSIVE
+        ) as first:
+            await first.send(b"1", key="a")
+            await cluster.admin.scalable.split(cluster.topic, 0)
+            await first.send(b"2", key="a")
+            await first.send(b"3", key="key-0")
+            with pytest.raises((errors.Fenced, errors.ProducerBusy)):
+                await cluster.client.create_producer(cluster.topic, name="second", access_mode=AccessMode.EXCLUSIVE)
+            await first.send(b"4", key="a")
+
+    run(server, "exclusive", body)
+
+
+def test_large_message_in_chunks_crosses_a_split_whole(server):
+    async def body(cluster: Cluster) -> None:
+        large = bytes(range(256)) * (48 * 1024)
+        async with await cluster.client.create_producer(cluster.topic, chunking=True, batching=None) as producer:
+            sending = asyncio.ensure_future(producer.send(large, key="a"))
+            await asyncio.sleep(0.01)
+            await cluster.admin.scalable.split(cluster.topic, 0)
+            await sending
+        async with await cluster.client.stream_consumer(
+            cluster.topic, "s", initial_position=InitialPosition.EARLIEST
+        ) as consumer:
+            message = await consumer.receive(20)
+            assert message.data == large
+            await consumer.acknowledge_cumulative(message, confirm=True)
+
+    run(server, "chunks", body)
+
+
+def test_deleted_topic_ends_its_producers_and_consumers(server):
+    async def body(cluster: Cluster) -> None:
+        producer = await cluster.client.create_producer(cluster.topic)
+        consumer = await cluster.client.stream_consumer(cluster.topic, "s")
+        await producer.send(b"1")
+        await cluster.admin.scalable.delete(cluster.topic, force=True)
+        with pytest.raises(errors.TopicNotFound):
+            await until_refused(lambda: producer.send(b"2"))
+        with pytest.raises(errors.TopicNotFound):
+            await until_refused(lambda: consumer.receive(10))
+        await producer.close(flush=False)
+        await consumer.close()
+
+    run(server, "deleted", body)
+
+
+def test_blocking_client_produces_and_reads_through_a_split(server):
+    topic = "topic://public/default/blocking"
+    with magnetar.Client(server.url) as client, magnetar.Admin(server.http) as admin:
+        admin.scalable.create(topic)
+        with (
+            client.create_producer(topic) as producer,
+            client.stream_consumer(topic, "s", initial_position=InitialPosition.EARLIEST) as consumer,
+        ):
+            for number in range(60):
+                producer.post(b"%d" % number, key=f"k{number % 4}")
+                if number == 30:
+                    admin.scalable.split(topic, 0)
+            producer.flush()
+            seen: dict[str | None, list[int]] = {}
+            for _ in range(60):
+                message = consumer.receive(10)
+                seen.setdefault(message.key, []).append(int(message.value))
+                consumer.acknowledge_cumulative(message)
+            assert seen == {f"k{key}": list(range(key, 60, 4)) for key in range(4)}
+            assert consumer.segments == [1, 2]
+            with pytest.raises(NoMessage):
+                consumer.receive(0.2)
