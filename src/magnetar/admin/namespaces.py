@@ -17,7 +17,7 @@ from magnetar.admin.route import delete, get, put
 from magnetar.admin.spelling import check_spelling
 from magnetar.admin.target import ADMIN_TERM
 from magnetar.base.bundles import Bundle, bundle_from_text
-from magnetar.base.errors import Misuse, NotFound
+from magnetar.base.errors import Conflict, Misuse, NotFound
 from magnetar.base.limits import HTTP_PIECE_BYTES, TOPICS_PAGE_MAX
 from magnetar.base.names import Domain, NamespaceName, TopicName, topic_name
 from magnetar.cluster.bundles import document_of
@@ -61,11 +61,15 @@ async def remove_namespace(node: Node, namespace: NamespaceName, *, force: bool)
         node.namespaces.check_force()
         if not await node.namespaces.exists(namespace):
             raise NotFound(f"Namespace {namespace} does not exist.")
+        for name in await node.scalable.names(str(namespace)):
+            await node.scalable.delete(name, force=True)
         async for text in node.catalogue.topics(namespace):
             await _remove_topic(node, topic_name(text))
         for topic in list(node.topics.loaded.values()):
             if topic.name.namespace == namespace:
                 await _remove_topic(node, topic.name)
+    elif await node.scalable.names(str(namespace)):
+        raise Conflict("Cannot delete non empty namespace", namespace=str(namespace))
     await node.namespaces.delete(namespace, force=force)
 
 

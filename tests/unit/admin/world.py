@@ -97,8 +97,9 @@ class World:
         if document is not None and raw is None:
             told.setdefault("content-type", JSON)
         plain, _, query = path.partition("?")
-        pairs = dict(parse_qsl(query, keep_blank_values=True))
-        response: Response = await handle(self.node, Request(method, plain, pairs, told, body))
+        pairs = parse_qsl(query, keep_blank_values=True)
+        asked = Request(method, plain, dict(pairs), told, body, pairs=pairs)
+        response: Response = await handle(self.node, asked)
         return Answer(response.status, await whole(response), dict(response.headers))
 
     async def get(self, path: str) -> Any:

@@ -205,11 +205,13 @@ async def _subscribe(connection: Connection, asked: pb.CommandScalableTopicSubsc
     connection.shares[asked.consumer_id] = made
     if before is not None and (before.topic, before.subscription, before.name) != (name, made.subscription, made.name):
         before.lost()
-    earliest = asked.initial_position != pb.CommandSubscribe.Latest or not asked.HasField("initial_position")
+    kind = _TYPES[asked.consumer_type]
     try:
-        await node.scalable.subscribe(name, asked.subscription, _TYPES[asked.consumer_type], earliest=earliest)
+        if asked.HasField("initial_position"):  # else the first to attach to a segment says where it starts there
+            earliest = asked.initial_position == pb.CommandSubscribe.Earliest
+            await node.scalable.subscribe(name, asked.subscription, kind, earliest=earliest)
         assignment = await node.scalable.register(
-            name, asked.subscription, asked.consumer_name, asked.consumer_id, _TYPES[asked.consumer_type], made
+            name, asked.subscription, asked.consumer_name, asked.consumer_id, kind, made
         )
     except BaseException:
         if connection.shares.get(asked.consumer_id) is made:

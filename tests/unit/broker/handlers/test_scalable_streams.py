@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from magnetar.scalable.subscription import Start
 from magnetar.wire.proto import pb
 from tests.unit.broker.handlers.streaming import M1, NAME, X, consume, ids, pushes, split
 from tests.unit.broker.world import Client, World, command, pass_s, run, settle
@@ -44,6 +45,19 @@ def test_leaving_gives_the_segments_back_at_once_and_an_unknown_consumer_has_lef
         assert sorted(ids(pushes(one)[-1].assignment)) == [0, 1]
         again = await other.ask("SCALABLE_TOPIC_UNSUBSCRIBE", consumer_id=7)
         assert again.type == pb.BaseCommand.SUCCESS
+
+    run(story)
+
+
+@pytest.mark.parametrize(("position", "start"), [("Latest", Start.LATEST), ("Earliest", Start.EARLIEST)])
+def test_a_client_of_ours_says_where_a_new_subscription_starts_on_all_segments(position: str, start: Start) -> None:
+    async def story(world: World) -> None:
+        await world.node.scalable.create(NAME, segments=2)
+        where = pb.CommandSubscribe.InitialPosition.Value(position)
+        answer = await consume(world.client(), "a", initial_position=where)
+        assert sorted(ids(answer.assignment)) == [0, 1]
+        [found] = await world.node.scalable.subscriptions(NAME)
+        assert found.start is start
 
     run(story)
 
