@@ -229,8 +229,16 @@ class Controller:
     # What is heard, and the clocks
 
     def _heard_lock(self, event: Event) -> None:
-        if event.change is Change.DELETED and event.path == paths.controller(self.name) and self._lock is None:
-            self._feed(takeover.LockFreed())
+        freed = event.change is Change.DELETED and event.path == paths.controller(self.name)
+        if freed and not self._locking.locked() and not self._owner.closed:  # else it is our own hand that let go
+            self._spawn(self._freed())
+
+    async def _freed(self) -> None:
+        """Somebody let go. A topic that is gone needs no leader: brokers would hand its lock round for ever."""
+        event = await self._around.records.call(self.name, ReadRecord(takeover.OP))
+        if isinstance(event, RecordRead) and (event.record is None or event.record.lifecycle is Lifecycle.GONE):
+            return
+        self._feed(takeover.LockFreed())
 
     def _heard_session(self, session: Session) -> None:
         if session in (Session.RECONNECTED, Session.REESTABLISHED):
