@@ -118,6 +118,14 @@ def test_an_answer_that_makes_no_sense_is_told_without_a_traceback(magnetar: Run
         assert "Traceback" not in ran.err
 
 
+def test_the_port_of_rest_taken_for_the_other_one_is_told_as_such(magnetar: Run, broker: Standalone) -> None:
+    url = broker.http.replace("http://", "pulsar://")
+    ran = magnetar("message", "produce", "x", "y", "--url", url, "--timeout", "1")
+    assert (ran.code, ran.out) == (6, "")
+    assert "this is HTTP" in ran.err
+    assert "run: the same with --url" in ran.err
+
+
 def test_a_url_of_the_wrong_kind_is_a_mistake_of_usage(magnetar: Run) -> None:
     assert magnetar("topic", "list", "--admin-url", "pulsar://localhost:6650").code == 2
     assert magnetar("message", "read", "x", "--url", "http://localhost:8080").code in (1, 2)

@@ -162,6 +162,8 @@ def _next(error: MagnetarError) -> str:
             return "the same again; if that does not help, see that --admin-url names the HTTP port of a broker"
         case NotAuthenticated() | NotAuthorized():
             return "the same with --token (MAGNETAR_TOKEN)"
+        case TimedOut() if "check scheme and port" in error.what:  # more time would bring the same answer
+            return "the same with --url (MAGNETAR_URL) naming the port where the binary protocol is spoken, mostly 6650"
         case TimedOut():
             return "the same with a longer --timeout, after looking whether it happened"
         case _:
