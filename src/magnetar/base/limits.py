@@ -242,6 +242,7 @@ SUBSCRIPTIONS_MAX = 1_000  # of one scalable topic: every reshape lists them and
 
 # Several brokers on one store
 OWNERSHIP_WAIT_S = 10.0  # for the store to answer a lookup or a load: a client asks again long before its timeout
+OWNERSHIP_ECHO_S = 40.0  # after a session was lost: longer than another owner goes on that lost its own meanwhile
 OWNERSHIP_TRIES_MAX = 5  # rounds of one acquisition: a bundle that changes hands more often is asked for again
 REGISTRATION_WAIT_S = 60.0  # at the start, for an earlier life's session to end: longer than sessions are
 OPEN_TRIES_MAX = 5  # of a load that another owner's last writes got in the way of: each of them can do so once or twice

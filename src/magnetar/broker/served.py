@@ -7,11 +7,13 @@ stores, because they are not ours to write to any more. It trusts fencing for al
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from magnetar.base.bundles import Bundle
 from magnetar.base.errors import InvalidName, MagnetarError, Moved, NotBuilt, NotReady, TopicNotFound
+from magnetar.base.limits import OWNERSHIP_ECHO_S, READ_RETRY_S
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.cluster.locked import Locked
 from magnetar.cluster.lookup import Connect, Failed, Redirect, lookup
@@ -38,6 +40,7 @@ class Served:
             Locked(node.metadata, node.runtime, nobody, lost=self._lost) if cluster else Alone(nobody)
         )
         self._stops: list[Callable[[], None]] = []
+        self._verifying: asyncio.Task[None] | None = None
 
     def watch(self) -> None:
         """Events may be missed while others change what is shared: what is loaded catches up afterwards."""
@@ -171,6 +174,20 @@ class Served:
     def _heard_session(self, session: Session) -> None:
         if session in (Session.RECONNECTED, Session.REESTABLISHED):
             self._catch_up()
+        if session is Session.REESTABLISHED and self.cluster and not self._node.owner.closed:
+            if self._verifying is not None:
+                self._verifying.cancel()
+            self._verifying = self._node.runtime.spawn(self._node.owner, self._verify())
+
+    async def _verify(self) -> None:
+        """While the session was lost another broker may have had a bundle of ours, and have lost it too before we
+        looked: our lock is made anew and says nothing of it. Asked again when that broker must have noticed as well."""
+        for wait_s in (0.0, OWNERSHIP_ECHO_S):
+            await asyncio.sleep(wait_s)
+            left = list(self._node.topics.loaded)
+            while left:
+                left = await self._node.topics.verify(left)
+                await asyncio.sleep(READ_RETRY_S if left else 0.0)
 
     def _catch_up(self) -> None:
         if not self._node.owner.closed:

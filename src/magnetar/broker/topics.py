@@ -7,7 +7,7 @@ A topic without clients is a row in the metadata store, not an object. Whether o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from magnetar.base.errors import Fenced, MagnetarError, NotReady, Refused, TopicNotFound
@@ -149,6 +149,23 @@ class Topics:
                 await self._node.ownership.owns(*place)  # whoever fenced us may have the whole bundle
             except NotReady:
                 pass  # the store will tell when it answers again
+
+    async def verify(self, names: Iterable[str]) -> list[str]:
+        """Give up those that another owner has had since they were opened here: nobody tells one that writes nothing.
+        Those that could not be asked about."""
+        silent: list[str] = []
+        for key in names:
+            topic = self.loaded.get(key)
+            if not isinstance(topic, Topic):
+                continue
+            try:
+                await topic.managed.check_current()
+            except Fenced as error:
+                if self.loaded.get(key) is topic:
+                    self._failed(topic, error)
+            except MagnetarError:
+                silent.append(key)
+        return silent
 
     async def empty(self, place: Place, *, lost: bool = False) -> None:
         """Unload all topics of a bundle, those being loaded too. `lost`: somebody else owns it, nothing is written."""

@@ -73,8 +73,10 @@ class Book:
         return self._version
 
     async def check_current(self) -> None:
-        """Fenced: the record is not as it was read."""
-        node = await self._metadata.get(self.path)
+        """Fenced: the record is not as it was read or written last."""
+        async with self._lock:
+            await self._metadata.sync(self.path)
+            node = await self._metadata.get(self.path)
         if node is None or node.stat.version != self._version:
             raise Fenced("another owner has changed this topic's record", wire_code=6, path=self.path)
 

@@ -268,6 +268,10 @@ class ManagedLedger:
         ledgers = [link.ledger for link in self.chain.links]
         await erase(self.path, ledgers, self._book.version, ledgers=self.ledgers, metadata=self.metadata)
 
+    async def check_current(self) -> None:
+        """Fenced: another owner has been here since."""
+        await self._book.check_current()
+
     # Inside
 
     async def _recover(self) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from magnetar.base.limits import MAINTENANCE_S, TOPIC_IDLE_S
+from magnetar.base.limits import MAINTENANCE_S, OWNERSHIP_ECHO_S, TOPIC_IDLE_S
 from magnetar.base.names import topic_name
+from magnetar.ledger.managed import ManagedLedger
 from magnetar.metadata import paths
 from magnetar.wire.proto import pb
 from tests.unit.broker.several import NAME, Cluster, error_of, run
@@ -59,6 +60,33 @@ def test_a_session_that_comes_back_in_time_is_not_noticed_by_clients() -> None:
         assert sorted(broker.id for broker in await other.node.ownership.brokers()) == sorted(
             member.id for member in cluster.members
         )
+
+    run(body)
+
+
+def test_an_owner_that_gets_its_lock_back_notices_that_another_had_it_meanwhile() -> None:
+    """The other one lost its session too, does not know it, and opens the topic when the lock is the first one's."""
+
+    async def body(cluster: Cluster) -> None:
+        old, new = await cluster.find()
+        reader = old.client()
+        await reader.subscribe(permits=10)
+        old.metadata.lose_session(server_side=True)
+        await new.node.ownership.owner(*await new.place(), authoritative=True)
+        new.metadata.content.end_session(new.metadata.session_id)  # and it does not know
+        old.metadata.regain_session()
+        await settle()
+        await ManagedLedger.open(
+            paths.topic(NAME, 1),
+            ledgers=new.ledgers,
+            metadata=new.metadata,
+            runtime=new.runtime,
+            config=new.node.managed_config,
+        )
+        assert not old.marks("ownership.lost")
+        await pass_s(OWNERSHIP_ECHO_S + 1)
+        assert old.marks("fence.old_owner")
+        assert "CLOSE_CONSUMER" in reader.heard.kinds
 
     run(body)
 
