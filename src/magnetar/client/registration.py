@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from magnetar.base.errors import Closed, Fenced, MagnetarError
 from magnetar.base.ids import Epoch, SegmentId
+from magnetar.base.limits import CLIENT_CLOSE_S
 from magnetar.client.attached import Attached
 from magnetar.client.backoff import passing
 from magnetar.client.connection import Connection
@@ -48,6 +49,7 @@ class Registration:
         position: InitialPosition,
         assigned: Callable[[Assigned], None],
         ended: Callable[[MagnetarError], None],
+        close_s: float = CLIENT_CLOSE_S,
     ) -> None:
         self.pool = lookup.pool
         self.id = lookup.pool.next_id()
@@ -58,8 +60,13 @@ class Registration:
         self._name = name
         self._position = position
         self._assigned = assigned
+        self._on_ended = ended
         self._listening: Connection | None = None
-        self._attached = Attached(self, topic, self._open, ended=ended, fatal=registration_fatal)
+        self._answered: Connection | None = None  # where it is registered
+        self._tells = False  # is there somebody who wants to know that it leaves?
+        self._waiting: list[asyncio.Future[None]] = []
+        self._close_s = close_s
+        self._attached = Attached(self, topic, self._open, ended=self._ended, fatal=registration_fatal)
 
     async def broker(self, topic: str) -> Route:
         if self.controller is not None:
@@ -80,12 +87,21 @@ class Registration:
             self._attached.moved("" if controller.proxied else controller.url)
 
     async def close(self) -> None:
-        """Leave, where the server knows how to be told so; elsewhere the session ends with the connection."""
-        connection = self._listening
+        """Leave, where the server knows how to be told so; elsewhere the session ends with the connection. If the
+        controller is away it is waited for, not long: others could not have its segments before its grace period is
+        over.
+        """
+        try:
+            async with asyncio.timeout(self._close_s):
+                while self._tells and not await self._left():
+                    pass
+        except TimeoutError:
+            log.info("left without telling", topic=self._topic)
         self._forget()
         await self._attached.close()
-        if connection is None or connection.closed or not connection.features.magnetar_extensions:
-            return
+
+    async def _left(self) -> bool:
+        connection = await self._registered()
         command = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_UNSUBSCRIBE)
         asked = command.scalableTopicUnsubscribe
         asked.request_id = connection.next_request_id()
@@ -93,7 +109,17 @@ class Registration:
         try:
             await connection.request(command, asked.request_id, timeout_s=self._lookup.timeout_s)
         except MagnetarError as error:
-            log.info("left without an answer", topic=self._topic, why=error)  # the grace period will do
+            log.info("left without an answer", topic=self._topic, why=error)
+            return not connection.closed  # a new connection does not know that it has left, nor does its broker
+        return True
+
+    async def _registered(self) -> Connection:
+        """The connection on which the controller has answered, as soon as there is one."""
+        while self._answered is None:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
+        return self._answered
 
     async def _open(self, connection: Connection, attempt: int) -> None:
         self._forget()
@@ -116,6 +142,12 @@ class Registration:
             raise
         if self._listening is connection:  # not lost meanwhile
             self._told(reply.scalableTopicSubscribeResponse.assignment)
+            self._answered = connection
+            self._tells = connection.features.magnetar_extensions > 0
+            waiting, self._waiting = self._waiting, []
+            for waiter in waiting:
+                if not waiter.done():
+                    waiter.set_result(None)
 
     def _pushed(self, said: pb.CommandScalableTopicAssignmentUpdate) -> None:
         self._told(said.assignment)
@@ -132,11 +164,16 @@ class Registration:
         generation = share.generation if share.HasField("generation") else None
         self._assigned(Assigned(Epoch(share.layout_epoch), grants, generation))
 
+    def _ended(self, error: MagnetarError) -> None:
+        self._tells = False
+        self._on_ended(error)
+
     def _lost(self, error: MagnetarError) -> None:
-        self._listening = None
+        self._listening = self._answered = None
         self._attached.lost(error)
 
     def _forget(self) -> None:
         connection, self._listening = self._listening, None
+        self._answered = None
         if connection is not None:
             connection.listeners.remove(_PUSH, self.id)

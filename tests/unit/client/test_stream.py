@@ -3,73 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
 from magnetar.base.errors import Closed, Misuse, NotAuthorized, TopicNotFound
 from magnetar.base.ids import SegmentId
-from magnetar.client.message import Message
 from magnetar.client.receive import NoMessage
-from magnetar.client.schemas import BYTES
-from magnetar.client.stream import StreamConsumer
-from magnetar.client.subscribing import InitialPosition, Subscribing
+from magnetar.client.subscribing import InitialPosition
 from magnetar.wire import commands, layouts
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
-from tests.unit.client.scaled import TOPIC, Scaled, a_scaled
+from tests.unit.client.scaled import TOPIC, a_scaled
 from tests.unit.client.scripted import batch, single
+from tests.unit.client.streaming import a_world
 from tests.unit.client.world import run, turns
 
 K = pb.BaseCommand
-
-
-class World:
-    def __init__(self, scaled: Scaled, consumer: StreamConsumer[bytes]) -> None:
-        self.scaled = scaled
-        self.broker = scaled.broker
-        self.consumer = consumer
-
-    async def open(self, *segments: int) -> None:
-        """Until exactly these are attached and have permits."""
-        await turns(
-            lambda: (
-                self.consumer.segments == list(segments)
-                and self.consumer.connected
-                and {self.scaled.name(id) for id in segments} <= {topic for topic, _ in self.scaled.consumers.values()}
-            )
-        )
-
-    async def take(self, count: int) -> list[Message[bytes]]:
-        return [await self.consumer.receive(5) for _ in range(count)]
-
-    def acks(self) -> list[tuple[str, int, int]]:
-        """Cumulative acknowledgements: the segment's topic, ledger and entry."""
-        topics = {one.subscribe.consumer_id: one.subscribe.topic for one in self.broker.kinds(K.SUBSCRIBE)}
-        return [
-            (topics[command.ack.consumer_id], id.ledgerId, id.entryId)
-            for command in self.broker.kinds(K.ACK)
-            for id in command.ack.message_id
-            if command.ack.ack_type == pb.CommandAck.Cumulative
-        ]
-
-
-@asynccontextmanager
-async def a_world(segments: int = 1, *, ours: bool = True, started: bool = True, **asked: Any) -> AsyncIterator[World]:
-    asked.setdefault("name", "c")
-    asked.setdefault("ack_group_s", 0.0)
-    async with a_scaled(segments, ours=ours) as (scaled, lookup):
-        consumer: StreamConsumer[bytes] = StreamConsumer(lookup, str(TOPIC), Subscribing("s", **asked), schema=BYTES)
-        world = World(scaled, consumer)
-        if started:
-            await consumer.start()
-            await world.open(*range(segments))
-        try:
-            yield world
-        finally:
-            await consumer.close()
 
 
 def test_consumer_registers_and_attaches_as_recorded():
@@ -382,5 +331,21 @@ def test_message_of_another_consumer_is_not_acknowledged_here():
                 await world.consumer.acknowledge_cumulative(message)
             with pytest.raises(Misuse):
                 await world.consumer.acknowledge_cumulative(MessageId(1, 2))
+
+    run(body)
+
+
+def test_consumer_that_leaves_while_its_controller_is_away_tells_it_when_it_is_back():
+    """Else its segments would wait for it for the whole grace period."""
+
+    async def body() -> None:
+        async with a_world() as world:
+            world.broker.cut()
+            await turns(lambda: not world.consumer.connected)
+            await world.consumer.close()
+            kinds = [command.type for command in world.broker.commands]
+            assert K.SCALABLE_TOPIC_UNSUBSCRIBE in kinds
+            assert kinds.count(K.SCALABLE_TOPIC_SUBSCRIBE) == 2
+            assert world.scaled.registered == {}
 
     run(body)
