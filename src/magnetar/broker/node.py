@@ -119,7 +119,7 @@ class Node:
         self.peers: Peers = Through(Local(self) if carrier is None else carrier)
         self.segments = Segments(self)
         self.scalable = Scalable(
-            metadata, runtime, self.peers, brokers=self.served, settings=settings, in_use=self.segments.in_use
+            metadata, runtime, self.peers, self.served, settings, in_use=self.segments.in_use, failed=self.task_failed
         )
         self.watches = Watches(following(self.scalable.watch))
         self.visits = Visits(self)

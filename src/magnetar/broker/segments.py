@@ -317,17 +317,19 @@ async def _cursor(topic: Topic, one: SubscriptionLife, *, at_end: bool, asked: b
 
 
 def slots(name: TopicName, routing: Routing) -> Callable[[bytes, int, int], int | None]:
-    """Where the key of an entry lies; None: a batch hides its keys, or the key is not of this segment."""
+    """Where the key of an entry lies; None: it has none, a batch hides them, or it is not of this segment."""
     assert name.segment is not None
     range = name.segment.range
 
     def slot(buffer: bytes, start: int, end: int) -> int | None:
         try:
-            key = None if entry.is_batch(buffer, start, end) else entry.sticky_key(buffer, start, end)
+            found = entry.read(buffer, start, end)
+            hidden = found.messages >= 0 or (found.key is None and found.ordering_key is None)
+            key = None if hidden else entry.sticky_key(buffer, start, end)
         except Corrupt:
             return None
-        found = None if key is None else segment_hash(key, routing)
-        return found if found is not None and found in range else None
+        hash = None if key is None else segment_hash(key, routing)
+        return hash if hash is not None and hash in range else None
 
     return slot
 

@@ -8,8 +8,9 @@ answer becomes an event, every effect a call. What a term does is in `term.py`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from magnetar.base.errors import Conflict, MagnetarError, Moved, NotReady, TopicNotFound
 from magnetar.base.limits import (
@@ -51,6 +52,7 @@ class Surroundings:
     operations: Operations
     me: Callable[[], Broker]
     grace_s: Callable[[TopicName], float]
+    failed: Callable[[str, BaseException], None]  # a task ended with an error that nobody waits for
 
 
 class Controller:
@@ -61,7 +63,7 @@ class Controller:
         self.term: Term | None = None
         self._around = around
         self._retired = retired
-        self._owner = Owner(f"controller {name}", self._failed)
+        self._owner = Owner(f"controller {name}", around.failed)
         self._state = TakeOver()
         self._lock: Lock | None = None
         self._locking = asyncio.Lock()  # one change of the lock at a time
@@ -258,8 +260,5 @@ class Controller:
             self._feed(takeover.ProofDue())
         self._timer = asyncio.get_running_loop().call_later(LEADER_PROOF_S, self._tick)
 
-    def _spawn(self, work: Callable[[], None] | object) -> None:
-        self._around.runtime.spawn(self._owner, work)  # type: ignore[arg-type]
-
-    def _failed(self, owner: str, error: BaseException) -> None:
-        log.crashed("task failed", error, owner=owner)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._around.runtime.spawn(self._owner, work)

@@ -62,16 +62,18 @@ class Scalable:
         store: MetadataStore,
         runtime: Runtime,
         peers: Peers,
-        *,
         brokers: Brokers,
         settings: Settings,
+        *,
         in_use: Callable[[TopicName], None],
+        failed: Callable[[str, BaseException], None],
     ) -> None:
         self.records = Records(store)
         self._runtime = runtime
         self._brokers = brokers
         self._settings = settings
         self._in_use = in_use
+        self._task_failed = failed
         self._owner = Owner("scalable topics", self._failed)
         self._owners = Owners(peers)
         self._locks = Locks(store, runtime, "controllers")
@@ -86,6 +88,7 @@ class Scalable:
             operations=self._operations,
             me=lambda: brokers.ownership.me,
             grace_s=lambda name: settings.number("scalableTopicConsumerSessionGracePeriodSeconds"),
+            failed=self._failed,
         )
 
     @property
@@ -380,4 +383,5 @@ class Scalable:
         return f"{verb}-{self._runtime.rng('operations').getrandbits(64):016x}"
 
     def _failed(self, owner: str, error: BaseException) -> None:
-        log.crashed("task failed", error, owner=owner)
+        if not isinstance(error, MagnetarError):  # those have gone to whoever asked
+            self._task_failed(owner, error)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from magnetar.base.errors import MagnetarError
+from magnetar.base.limits import CALL_RETRY_S_MAX
 from magnetar.base.names import TopicName
 from magnetar.layout.layout import Child
 from magnetar.metadata import paths
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from magnetar.scalable.controller import Surroundings
 
 log = get("controller")
+
+T = TypeVar("T")
 
 P, D = Phase, deletion.Phase
 STEPS: dict[tuple[Phase, Phase], str] = {
@@ -80,7 +84,7 @@ class Term:
         self.incarnation = record.incarnation
         self.record = record  # as last seen; decisions read it anew
         self.around = around
-        self.owner = Owner(f"term {record.term} of {name}", self._failed)
+        self.owner = Owner(f"term {record.term} of {name}", around.failed)
         self.coordinators: dict[str, Coordinator] = {}
         self._refused = refused
         self._prove = prove
@@ -139,7 +143,7 @@ class Term:
 
     async def look(self) -> None:
         """The layout may be another one: those who give segments out must know."""
-        record, _ = await self.around.records.fresh(self.name)
+        record, _ = await self._again(lambda: self.around.records.fresh(self.name))
         if record is not None and record.incarnation == self.incarnation:
             self.record = record
             for coordinator in list(self.coordinators.values()):
@@ -211,9 +215,9 @@ class Term:
 
     async def _restore(self) -> None:
         """Everybody who is expected gets a fresh grace period from here on (H-F11)."""
-        for one, _ in await self.around.records.subscriptions(self.name, self.incarnation):
-            if one.type is Type.STREAM:
-                await self.coordinator(one.name)
+        found = await self._again(lambda: self.around.records.subscriptions(self.name, self.incarnation))
+        for name in [one.name for one, _ in found if one.type is Type.STREAM]:
+            await self._again(lambda name=name: self.coordinator(name))  # type: ignore[misc]
 
     async def _load(self, subscription: str) -> Coordinator | None:
         try:
@@ -244,8 +248,14 @@ class Term:
                 if event.change is Change.RESYNC or coordinator.path == event.path:
                     coordinator.refresh()
 
-    def _failed(self, owner: str, error: BaseException) -> None:
-        log.crashed("task failed", error, owner=owner)
+    async def _again(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Until the store answers: there is no term without what it knows."""
+        while True:
+            try:
+                return await work()
+            except MagnetarError as error:
+                log.warning("store silent", topic=str(self.name), term=self.number, error=str(error))
+            await asyncio.sleep(CALL_RETRY_S_MAX)
 
 
 def _segment(record: Record | None, call: OwnerCall) -> Child:

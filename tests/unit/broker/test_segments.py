@@ -1,0 +1,163 @@
+"""Segments at their owner: what deduplication carries over, who is admitted, and what the record decides."""
+
+from __future__ import annotations
+
+from magnetar.base.ids import SegmentId
+from magnetar.base.names import topic_name
+from magnetar.cluster.peers import Overtaken, Provision, SubscriptionLife
+from magnetar.layout.routing import DEFAULT, Routing
+from magnetar.scalable.record import Record
+from magnetar.topic.topic import Topic
+from magnetar.wire.proto import pb
+from tests.unit.broker.world import Client, World, an_entry, run, send_frame, settle
+
+NAME = topic_name("topic://public/default/orders")
+KEYS = [f"key-{number}" for number in range(40)]
+
+
+def topic_of(record: Record, id: int) -> str:
+    return str(record.layout.segment(SegmentId(id)).topic(NAME))
+
+
+async def read(world: World) -> Record:
+    found = await world.node.scalable.read(NAME)
+    assert found is not None
+    return found
+
+
+async def attach(client: Client, record: Record, id: int, name: str = "p") -> pb.BaseCommand:
+    return await client.produce(id + 1, topic=topic_of(record, id), producer_name=f"{name}-seg-{id}")
+
+
+async def send(client: Client, id: int, sequence: int, key: str) -> str:
+    """ "stored", "duplicate" or the error's number."""
+    client.heard.heard.clear()
+    body = an_entry(f"={sequence}", sequence, producer=f"p-seg-{id}", partition_key=key)
+    client.say(send_frame(id + 1, sequence, body))
+    await settle()
+    said = client.heard.heard[-1][0]
+    if said.HasField("send_receipt"):
+        return "stored" if said.send_receipt.message_id.ledgerId < 2**63 else "duplicate"
+    return str(int(said.send_error.error))
+
+
+def keys_of(record: Record, id: int) -> list[str]:
+    return [key for key in KEYS if record.layout.route_key(key, DEFAULT).id == id]
+
+
+def test_what_the_parent_stored_is_a_duplicate_on_its_child_however_often_it_was_split() -> None:
+    async def body(world: World) -> None:
+        service = world.node.scalable
+        record = await service.create(NAME)
+        client = world.client()
+        await attach(client, record, 0)
+        for sequence, key in enumerate(KEYS):
+            assert await send(client, 0, sequence, key) == "stored"
+        await service.split(NAME, 0)
+        await service.split(NAME, 1)
+        record = await read(world)
+        made = await attach(client, record, 3)
+        assert made.producer_success.last_sequence_id == len(KEYS) - 1, "Java numbers from it"
+        mine = keys_of(record, 3)
+        assert await send(client, 3, KEYS.index(mine[-1]), mine[-1]) == "duplicate"
+        assert await send(client, 3, len(KEYS), mine[0]) == "stored"
+        await world.node.topics.unload(topic_name(topic_of(record, 3)))
+        await attach(client, record, 3)
+        assert await send(client, 3, len(KEYS), mine[0]) == "duplicate", "after a reload too"
+
+    run(body, brokerDeduplicationEnabled="true")
+
+
+def test_after_a_merge_each_half_keeps_its_own_mark() -> None:
+    async def body(world: World) -> None:
+        service = world.node.scalable
+        record = await service.create(NAME, segments=2)
+        client = world.client()
+        await attach(client, record, 0)
+        await attach(client, record, 1)
+        low, high = keys_of(record, 0)[0], keys_of(record, 1)[0]
+        assert await send(client, 0, 3, low) == "stored"
+        assert await send(client, 1, 9, high) == "stored"
+        await service.merge(NAME, [0, 1])
+        record = await read(world)
+        made = await attach(client, record, 2)
+        assert made.producer_success.last_sequence_id == 9
+        assert await send(client, 2, 9, high) == "duplicate"
+        assert await send(client, 2, 5, low) == "stored", "the maximum of both would have lost it"
+        assert await send(client, 2, 5, low) == "duplicate"
+        await world.node.topics.unload(topic_name(topic_of(record, 2)))
+        await attach(client, record, 2)
+        assert await send(client, 2, 5, low) == "duplicate"
+        assert await send(client, 2, 6, low) == "stored"
+        await service.split(NAME, 2)
+        record = await read(world)
+        await attach(client, record, 3)
+        assert await send(client, 3, 6, low) == "duplicate"
+        assert await send(client, 3, 7, low) == "stored"
+
+    run(body, brokerDeduplicationEnabled="true")
+
+
+def test_a_producer_that_routes_otherwise_is_refused_with_the_reason() -> None:
+    async def body(world: World) -> None:
+        record = await world.node.scalable.create(NAME)
+        java, newer = (
+            world.client(client_version="Pulsar-Java-v5.0.0-M1"),
+            world.client(client_version="Pulsar-Java-v5"),
+        )
+        ours = world.client(client_version="Magnetar-1")
+        assert (await attach(java, record, 0)).HasField("producer_success")
+        assert (await read(world)).routing is Routing.LOW16
+        said = await attach(newer, record, 0, "q")
+        assert "routed by low16" in said.error.message
+        assert (await attach(ours, record, 0, "r")).HasField("producer_success")
+
+    run(body)
+
+
+def test_a_subscription_is_made_on_the_topic_and_not_on_a_segment() -> None:
+    async def body(world: World) -> None:
+        record = await world.node.scalable.create(NAME)
+        said = await world.client().subscribe(topic=topic_of(record, 0))
+        assert said.error.error == pb.SubscriptionNotFound
+
+    run(body)
+
+
+def test_late_calls_of_a_plan_that_is_over_change_nothing() -> None:
+    async def body(world: World) -> None:
+        service = world.node.scalable
+        record = await service.create(NAME)
+        await service.split(NAME, 0)
+        record = await read(world)
+        child = record.layout.segment(SegmentId(1)).topic(NAME)
+        owner = world.node.peers.owner(child)
+        term, life = record.term, record.incarnation
+        late = Provision(op="split-1", term=term, incarnation=life, subs_gen=0, cursors=(SubscriptionLife("x", 0),))
+        assert isinstance(await owner.ask(late), Overtaken)
+        topic = world.node.topics.loaded[child.canonical]
+        assert isinstance(topic, Topic)
+        assert [each.name for each in topic.subscriptions] == []
+
+    run(body)
+
+
+def test_the_end_of_a_seal_is_told_in_order_receipts_first() -> None:
+    async def body(world: World) -> None:
+        service = world.node.scalable
+        record = await service.create(NAME)
+        client = world.client()
+        await attach(client, record, 0)
+        world.ledgers.hold()
+        for sequence in range(3):
+            client.send(sequence, "m", producer_id=1)
+        await settle()
+        client.heard.heard.clear()
+        work = world.spawn(service.split(NAME, 0))
+        await settle()
+        world.ledgers.release()
+        await work
+        kinds = [pb.BaseCommand.Type.Name(said.type) for said, _ in client.heard.heard]
+        assert kinds == ["SEND_RECEIPT"] * 3 + ["CLOSE_PRODUCER"]
+
+    run(body)

@@ -1,0 +1,59 @@
+"""What watchers are shown: the newest layout, its owners and its leader, and the end of the topic."""
+
+from __future__ import annotations
+
+from magnetar.scalable.views import View
+from tests.unit.scalable.test_controller import attempt
+from tests.unit.scalable.world import NAME, Cluster, pass_s, run, settle, spawn
+
+
+def test_a_watch_is_told_at_once_then_of_every_change_and_of_the_end() -> None:
+    async def body(cluster: Cluster) -> None:
+        leader, other = cluster.members
+        await leader.service.create(NAME)
+        seen: list[View | None] = []
+        late: list[View | None] = []
+        stop = other.service.watch(NAME, seen.append)
+        await settle()
+        assert seen[-1] is not None
+        assert seen[-1].leader is None
+        await leader.service.split(NAME, 0)
+        await settle()
+        last = seen[-1]
+        assert last is not None
+        assert [one.id for one in last.record.layout.active] == [1, 2]
+        assert last.leader is not None
+        assert last.leader.id == leader.node.ownership.me.id
+        assert last.leader.urls.broker == leader.node.addresses.url
+        assert set(last.owners) == {0, 1, 2}, "each was provisioned somewhere"
+        other.service.watch(NAME, late.append)
+        assert late == [last], "the present one, at once"
+        epochs = [view.record.epoch for view in seen if view is not None]
+        assert epochs == sorted(epochs)
+        stop()
+        count = len(seen)
+        await leader.service.delete(NAME, force=True)
+        await settle()
+        assert late[-1] is None
+        assert len(seen) == count
+
+    run(body, 2)
+
+
+def test_whoever_shows_a_reshape_that_nobody_leads_has_it_finished() -> None:
+    async def body(cluster: Cluster) -> None:
+        leader, other = cluster.members
+        await leader.service.create(NAME)
+        seen: list[View | None] = []
+        other.service.watch(NAME, seen.append)
+        await settle()
+        leader.kill_at("reshape.intended")
+        work = spawn(attempt(spawn(leader.service.split(NAME, 0))))
+        await settle()
+        assert leader.dead
+        await pass_s(10)  # the sweep looks every thirty seconds: this was the watch
+        assert seen[-1] is not None
+        assert len(seen[-1].record.layout.active) == 2
+        work.cancel()
+
+    run(body, 2)
