@@ -87,7 +87,7 @@ class Ensured(msgspec.Struct, frozen=True, tag=True):
 
 
 class Provision(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A child of the plan that stands, empty, with exactly these cursors at its beginning. Conflict: it is not empty."""
+    """A child of the plan that stands, empty, with exactly these cursors at its start. Conflict: it is not empty."""
 
     op: str
     term: Term
