@@ -12,6 +12,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 
 from simulation import marks
@@ -41,7 +42,7 @@ def _run(asked: argparse.Namespace) -> int:
         f"{tally.received} delivered, {sum(tally.faults.values())} faults, {len(tally.failing)} failing"
     )
     if asked.record is not None:
-        asked.record.write_text(page(tally, asked.first))
+        asked.record.write_text(page(tally, asked.first, date.today().isoformat()))
     return 1 if tally.failing or missed else 0
 
 

@@ -127,17 +127,22 @@ class Taker:
         except Sealed:  # the topic is terminated, and this was its end
             await asyncio.sleep(timeout_s)
             return None
+        self.about(message)
         value = value_of(message.data)
         facts = {} if value is None or message.key == value.key else {"key": message.key}
         self.note(record.RECEIVE, OK, value=value, place=place_of(message.id), **facts)
         return message
 
     async def ack(self, consumer: Consumer[bytes], message: Message[bytes], *, confirm: bool = False) -> None:
+        self.about(message)
         place = place_of(message.id)
         # The client waits with the acknowledgement of a part of a batch unless it may say so: no receipt then.
         confirm = confirm and (self.plan.batch_index or message.batch_index < 0)
         self.note(record.ACK, INVOKE, place=place)
         await self._answered(consumer.acknowledge(message, confirm=confirm), confirm, place)
+
+    def about(self, message: Message[bytes]) -> None:
+        """What is noted next is about this one."""
 
     def note(self, operation: str, phase: str, **more: Any) -> None:
         self._book.history.note(

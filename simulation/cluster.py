@@ -203,7 +203,14 @@ class ClusterWorld:
 
         async def main(runtime: SimulatedRuntime) -> None:
             client = self.clients[host] = Client(self._url(), runtime=runtime)
-            crew = Crew(self.history, self._chances[host], lambda process: client, plans, numbers=self._numbers)
+            crew = Crew(
+                self.history,
+                self._chances[host],
+                lambda process: client,
+                plans,
+                numbers=self._numbers,
+                gathers=self.shape.gathers and host == CONSUMERS,
+            )
             crew.start()
             self.crews[host] = crew
             await self.loop.create_future()  # as long as the world

@@ -24,6 +24,7 @@ from magnetar.base.errors import MagnetarError
 from magnetar.client.client import Client
 from simulation import history as record
 from simulation.clients import Book, Follower, Taker
+from simulation.gatherer import ALL, Gatherer
 from simulation.history import INVOKE, OK, UNKNOWN, History
 from simulation.sender import Sender
 from simulation.workload import READER, SubscriptionPlan, TopicPlan
@@ -51,8 +52,9 @@ class Crew:
         *,
         idle_s: float = IDLE_S,
         numbers: dict[str, int] | None = None,
+        gathers: bool = False,
     ) -> None:
-        """`numbers` outlives the crew: the next number of each producer."""
+        """`numbers` outlives the crew: the next number of each producer. `gathers`: one consumer takes all topics."""
         self.history = history
         self.book = Book(history)
         self.plans = list(plans)
@@ -60,6 +62,7 @@ class Crew:
         self._make_client = make_client
         self._idle_s = idle_s
         self._numbers = {} if numbers is None else numbers
+        self._gathers = gathers
         self._clients: dict[int, Client] = {}
         self._senders: list[asyncio.Task[None]] = []
         self._takers: list[asyncio.Task[None]] = []
@@ -77,6 +80,11 @@ class Crew:
                 client = self._client(producer.name)
                 sender = Sender(self.book, client, topic, producer, self._draw(), self._numbers)
                 self._senders.append(self._spawn(sender.run()))
+
+        if self._gathers:
+            topics = [plan.topic for plan in self.plans]
+            gatherer = Gatherer(self.book, self._client("gatherer"), topics, "gatherer", self._draw())
+            self._takers.append(self._spawn(gatherer.run()))
 
     async def stop_sending(self) -> None:
         self.book.sending = False
@@ -114,7 +122,7 @@ class Crew:
         self._takers = [
             self._spawn(self._drain(topic, plan))
             for topic in self.plans
-            for plan in topic.subscriptions
+            for plan in (*topic.subscriptions, *([ALL] if self._gathers else []))
             if plan.type != READER
         ]
         await _ended(self._takers)

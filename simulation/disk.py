@@ -15,7 +15,8 @@ Faults are set on the object, counted in calls that change something (`calls`):
     fail_sync_at=k  the k-th datasync raises StorageFailed; by chance some of what it should have made durable is, and
                     no later sync will help the rest, though it can still be read: the page cache thinks it is clean
     fail_syncs=n    so do the next n syncs, of files and of directories, from whenever it is set (FOR_GOOD: all)
-    full_after=n    files together may not grow past n bytes: StorageFull, with part of the write done; None: room again
+    full_after=n    files together may not grow past n bytes: StorageFull, with part of the write done; None: there is
+                    room again. What is written over what is there needs none
     slow=f          every call costs f times as much: `cost_s` is what the calls since it was last asked cost
 
 `counts` says how often each fault was met, over all lives of the disk. Reads are never short but at the end of a file:
@@ -292,7 +293,7 @@ class ForgetfulFiles:
         """None if the file may grow to this size, otherwise the size up to which it may."""
         self.alive()
         growth = max(0, size - len(inode.current))
-        if self.full_after is None or self.used() + growth <= self.full_after:
+        if self.full_after is None or not growth or self.used() + growth <= self.full_after:
             return None
         return len(inode.current) + max(0, self.full_after - self.used())
 

@@ -37,6 +37,7 @@ class Kind(Enum):
     DISCONNECT = ("disconnect", "session")  # a broker and its metadata store, within the session's time
     EXPIRE = ("expire", "session")  # its session ends and it is told
     EXPIRE_UNTOLD = ("expire untold", "session")  # its session ends and it goes on believing
+    ESTRANGE = ("estrange", "session")  # the same, and clients must look elsewhere while others stay
     STORE_OUT = ("store out", "store")  # nobody is answered
     APPEND_FAILS = ("append fails", "ledgers")
     APPEND_UNHEARD = ("append unheard", "ledgers")  # it landed, or not; its writer hears of a failure
@@ -87,13 +88,8 @@ def draw(place: Place, chaos_s: float, rng: random.Random) -> tuple[Fault, ...]:
     chosen = rng.sample(kinds, rng.randint(1, min(6, len(kinds))))
     found: list[Fault] = []
     for kind in chosen:
-        found += [drawn(kind, place, chaos_s, rng) for _ in range(_times(rng))]
+        found += [_fault(kind, place, rng.uniform(CALM_S, chaos_s), rng) for _ in range(_times(rng))]
     return tuple(sorted(found, key=lambda fault: fault.at_s))
-
-
-def drawn(kind: Kind, place: Place, chaos_s: float, rng: random.Random) -> Fault:
-    """One of a kind, at any time."""
-    return _fault(kind, place, rng.uniform(CALM_S, chaos_s), rng)
 
 
 def _times(rng: random.Random) -> int:
@@ -123,6 +119,8 @@ def _fault(kind: Kind, place: Place, at_s: float, rng: random.Random) -> Fault:
             return Fault(at_s, kind, _link(place, rng), for_s=0.0 if kind in (Kind.LOSE, Kind.HALF_OPEN) else short_s)
         case Kind.DISCONNECT:
             return Fault(at_s, kind, broker, for_s=min(short_s, place.session_s * 0.8))
+        case Kind.ESTRANGE:
+            return Fault(at_s, kind, (*broker, rng.choice(place.clients)), for_s=rng.uniform(0.02, 0.2))
         case Kind.EXPIRE | Kind.EXPIRE_UNTOLD | Kind.LEDGERS_CUT:
             return Fault(at_s, kind, broker, for_s=short_s)
         case Kind.STORE_OUT | Kind.LEDGERS_OUT:

@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 from magnetar.base.errors import Closed, ConnectionLost, MagnetarError, NotReady, TimedOut
 from magnetar.metadata.listeners import Listeners
 from magnetar.metadata.store import Session
+from simulation.life import LIFE
 from simulation.nasty import Feed, Nastiness
 
 T = TypeVar("T")
@@ -286,7 +287,10 @@ class Link:
         self._server.end_session(session)
 
     def _tell(self, session: Session) -> None:
-        """In the handle's own context, whoever brought it about."""
+        """In the handle's own context, whoever brought it about; the dead are told nothing."""
+        life = self._context.get(LIFE)
+        if life is not None and life.dead:
+            return
         self._context.copy().run(self._listeners.tell_session, session)
 
     def _later(self, delay_s: float, work: Callable[[], None]) -> None:

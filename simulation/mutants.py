@@ -26,14 +26,14 @@ from magnetar.topic.dispatch.shared import Shared
 from magnetar.topic.publish import Publication
 from magnetar.topic.recall import Recall
 from simulation.cluster import ClusterWorld, Parts
-from simulation.faults import Kind, Place, drawn
+from simulation.faults import CALM_S, Fault, Kind
 from simulation.ledgers import MemoryLedgers, MemoryWriter
 from simulation.liars import Forgetting, Overstated
-from simulation.shape import CONSUMERS, PRODUCERS, Shape, shape
+from simulation.shape import CONSUMERS, Shape, shape
 from simulation.shelf import Stored
 
 Patch = tuple[Any, str, Any]
-PROVOKED_TIMES = 4  # of each kind
+PROVOKED_TIMES = 4  # that each is added, to each broker where that matters
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Mutant:
     shared: bool
     parts: Parts = field(default_factory=Parts)
     patches: Callable[[], list[Patch]] = list
-    provoked: tuple[Kind, ...] = ()
+    provoked: Callable[[Shape, random.Random], list[Fault]] | None = None
     brokers: int = 1  # at least
 
     def shape(self, seed: int) -> Shape | None:
@@ -56,13 +56,10 @@ class Mutant:
         found = shape(seed)
         if found.shared != self.shared or len(found.brokers) < self.brokers:
             return None
-        if not self.provoked:
+        if self.provoked is None:
             return found
-        rng = random.Random(f"{seed}:{self.name}")
-        place = Place(found.brokers, (PRODUCERS, CONSUMERS), found.shared, found.session_s)
-        more = [drawn(kind, place, found.chaos_s, rng) for kind in self.provoked for _ in range(PROVOKED_TIMES)]
-        faults = sorted([*found.faults, *more], key=lambda fault: fault.at_s)
-        return replace(found, faults=tuple(faults))
+        more = self.provoked(found, random.Random(f"{seed}:{self.name}"))
+        return replace(found, faults=tuple(sorted([*found.faults, *more], key=lambda fault: fault.at_s)))
 
     def caught(self, seed: int) -> list[str] | None:
         """What its world finds; None: it does not live there."""
@@ -185,18 +182,33 @@ def _hasty_judge() -> list[Patch]:
     return [(room, "put_checked", put) for room in (book, snapshots, cache)]
 
 
-# Kinds that make two brokers believe to own the same topic.
-_TWO_OWNERS = (Kind.EXPIRE_UNTOLD, Kind.LOSE, Kind.PAUSE, Kind.CLIENT_KILL)
+# Faults that a safeguard is for
+
+
+def _two_owners(world: Shape, rng: random.Random) -> list[Fault]:
+    """A session ends and its broker does not know; consumers must look the topic up while producers go on with it."""
+    return [
+        Fault(rng.uniform(CALM_S, world.chaos_s), Kind.ESTRANGE, (broker, CONSUMERS), for_s=rng.uniform(0.02, 0.2))
+        for broker in world.brokers * PROVOKED_TIMES
+    ]
+
+
+def _torn_writes(world: Shape, rng: random.Random) -> list[Fault]:
+    return [
+        Fault(rng.uniform(CALM_S, world.chaos_s), Kind.TEAR, world.brokers, for_s=0.2, amount=float(rng.randint(1, 3)))
+        for _ in range(PROVOKED_TIMES)
+    ]
+
 
 MUTANTS = (
     Mutant("receipt before fsync", 20, 11, False, Parts(files=Forgetting)),
     Mutant("cursor snapshot before the ack", 20, 4, False, Parts(ledgers=Overstated)),
     Mutant("deduplication snapshot skipped", 20, 4, False, patches=_forgetful_dedup),
-    Mutant("fence ignored", 20, 3, True, patches=_unfenced, provoked=_TWO_OWNERS, brokers=2),
-    Mutant("torn tail trusted", 20, 7, False, patches=_trusting, provoked=(Kind.TEAR,)),
+    Mutant("fence ignored", 20, 3, True, patches=_unfenced, provoked=_two_owners, brokers=2),
+    Mutant("torn tail trusted", 20, 7, False, patches=_trusting, provoked=_torn_writes),
     Mutant("watch event lost without resync", 20, 3, True, Parts(metadata=Deaf)),
     Mutant("permit leak", 10, 1, False, patches=_leaking),
     Mutant("redelivery forgotten", 20, 1, False, patches=_forgotten_redelivery),
-    Mutant("old owner still acknowledging", 20, 3, True, patches=_old_owner, provoked=_TWO_OWNERS, brokers=2),
+    Mutant("old owner still acknowledging", 20, 3, True, patches=_old_owner, provoked=_two_owners, brokers=2),
     Mutant("unknown compare-and-set taken as failure", 20, 8, True, patches=_hasty_judge),
 )

@@ -8,7 +8,7 @@ from simulation import marks
 from simulation.runner import Tally
 
 
-def page(tally: Tally, first: int) -> str:
+def page(tally: Tally, first: int, day: str) -> str:
     verdict = "None failed." if not tally.failing else f"{len(tally.failing)} failed: {sorted(tally.failing)}."
     rows = [
         "# Chaos: the last long run of the simulator",
@@ -16,7 +16,8 @@ def page(tally: Tally, first: int) -> str:
         "Written by `make chaos`. How to read and replay a world: [TESTING.md](TESTING.md); what was found and cured: "
         "[FOUND.md](FOUND.md).",
         "",
-        f"Seeds {first} to {first + tally.worlds - 1}: {tally.worlds} worlds, {tally.virtual_s:,.0f} virtual seconds, "
+        f"On {day}, seeds {first} to {first + tally.worlds - 1}: {tally.worlds} worlds, "
+        f"{tally.virtual_s:,.0f} virtual seconds, "
         f"{tally.messages:,} messages acknowledged, {tally.received:,} deliveries. {verdict}",
         "",
         *_table(("brokers in a world", "worlds"), ((str(key), value) for key, value in sorted(tally.brokers.items()))),

@@ -34,6 +34,7 @@ class Shape:
     ledgers: Mapping[str, float] = field(default_factory=dict)  # of the ledger store, the same
     flips: bool = False  # a power cut may leave wrong bits in what was not synced
     session_s: float = SESSION_S
+    gathers: bool = False  # one more consumer takes all topics at once
     steward_s: float = 1.0  # between two deeds of the operator, on average
 
     def without(self, *gone: int) -> Shape:
@@ -51,6 +52,8 @@ class Shape:
             who = ", ".join(producer.name for producer in topic.producers)
             found.append(f"  {topic.topic}: {who}")
             found += [f"    {plan.name}: {plan.type}, {plan.consumers} consumer(s)" for plan in topic.subscriptions]
+        if self.gathers:
+            found.append("  all: Shared, one consumer of every topic")
         return found + [f"  {fault}" for fault in self.faults]
 
 
@@ -75,6 +78,7 @@ def shape(seed: int) -> Shape:
         _nasty(rng) if shared else {},
         _ledgers(rng) if shared else {},
         flips=rng.random() < 0.5,
+        gathers=streams.fork("workload", "gatherer plan").random() < 0.3,
         steward_s=streams.fork("workload", "steward plan").choice((0.2, 1.0, 5.0)),
     )
 

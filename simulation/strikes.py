@@ -134,6 +134,10 @@ class Strikes:
         if store is not None:
             store.expire(told=fault.kind is Kind.EXPIRE)
 
+    def _estrange(self, fault: Fault) -> None:
+        self._expire(fault)
+        self._later(fault, self._world.network.lose, fault.where[1], fault.where[0])
+
     def _store_out(self, fault: Fault) -> None:
         self._world.store.outage(fault.for_s)
 
@@ -180,6 +184,7 @@ FAULTS: dict[Kind, Callable[[Strikes, Fault], None]] = {
     Kind.DISCONNECT: Strikes._disconnect,
     Kind.EXPIRE: Strikes._expire,
     Kind.EXPIRE_UNTOLD: Strikes._expire,
+    Kind.ESTRANGE: Strikes._estrange,
     Kind.STORE_OUT: Strikes._store_out,
     Kind.APPEND_FAILS: Strikes._append_fails,
     Kind.APPEND_UNHEARD: Strikes._append_fails,
