@@ -347,7 +347,19 @@ class Coordinator:
     async def _expire(self, effect: sessions.ArmGrace) -> None:
         async with self._turn:
             now_ms = max(self._runtime.wall(), effect.at_ms)  # the wall clock may lag behind the timer's
+            held = assign.assignment(self._assign.plan, effect.name)
             await self._session(sessions.GraceExpired(effect.name, effect.generation, now_ms))
+            if self._sessions.find(effect.name) is None:
+                for segment in held:
+                    self._ask(("evicted", segment, effect.name), self._evict(segment))
+
+    async def _evict(self, segment: SegmentId) -> None:
+        """Its link to the leader is gone, its link to the segment may not be: whoever comes next would find it in the
+        way (H-F10)."""
+        try:
+            await self._term.around.owners.released(self._topic(segment), self._life, 0.0, evict=True)
+        except MagnetarError as error:
+            log.info("not evicted", topic=str(self._term.name), segment=segment, error=str(error))
 
     async def _finish(self, work: Coroutine[Any, Any, Any]) -> Any:
         """The coordinator's own work: whoever asked may go away. NotReady: the term is over."""

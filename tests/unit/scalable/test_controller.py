@@ -6,8 +6,10 @@ import asyncio
 
 import pytest
 
-from magnetar.base.errors import MagnetarError
-from tests.unit.scalable.world import KEYS, NAME, Cluster, Writer, pass_s, run, settle, spawn
+from magnetar.base.errors import Conflict, MagnetarError
+from magnetar.scalable.record import Record
+from simulation.store import Fault, lost
+from tests.unit.scalable.world import KEYS, NAME, Cluster, Member, Writer, pass_s, run, settle, spawn
 
 MARKS = [
     "reshape.intended",
@@ -63,3 +65,95 @@ def test_a_leader_that_dies_anywhere_in_a_reshape_is_finished_by_another(mark: s
         writer.close()
 
     run(body, 3, brokerDeduplicationEnabled="true")
+
+
+@pytest.mark.parametrize("happened", [True, False])
+@pytest.mark.parametrize("kind", ["split", "merge"])
+def test_an_answer_of_the_store_that_is_lost_anywhere_in_a_reshape_changes_nothing(kind: str, happened: bool) -> None:
+    """Each answer in turn; a lost one may have been written or not (H-A7)."""
+
+    async def body(cluster: Cluster) -> None:
+        only = cluster.members[0]
+        await only.service.create(NAME, segments=2)
+        writer = Writer(cluster)
+        rounds = 0
+        while rounds < 70:
+            await writer.send(KEYS[rounds % len(KEYS)])
+            only.metadata.faults.extend([*[Fault(None, True)] * rounds, lost(happened=happened)])
+            active = (await only_read(only)).layout.active
+            work = only.service.split(NAME, active[0].id)
+            if kind == "merge" and len(active) > 1:
+                work.close()
+                work = only.service.merge(NAME, [one.id for one in active])
+            await attempt(spawn(work))  # the caller may be told that nobody knows; the topic must
+            missed = bool(only.metadata.faults)
+            only.metadata.faults.clear()
+            record = await cluster.until(lambda record: record.intent is None)
+            if kind == "split" and len(record.layout.active) > 5:
+                await only.service.merge(NAME, [one.id for one in record.layout.active])
+            rounds += 1
+        assert len(record.history) > 30
+        assert missed, "more answers were lost than a reshape needs: the last rounds lost none of its own"
+        assert await cluster.contents() == writer.sent
+        writer.close()
+
+    run(body, 1, brokerDeduplicationEnabled="true")
+
+
+async def only_read(member: Member) -> Record:
+    """A fault that is due may strike this read: then ask again."""
+    while True:
+        try:
+            found, _ = await member.service.records.fresh(NAME)
+        except MagnetarError:
+            continue
+        assert found is not None
+        return found
+
+
+def test_a_deaf_leader_that_has_nothing_to_do_learns_that_it_is_none_any_more() -> None:
+    """Its session ended and nobody told it; without the proof it would believe for ever (H-B11)."""
+
+    async def body(cluster: Cluster) -> None:
+        deaf, other = cluster.members
+        await deaf.service.create(NAME)
+        await deaf.service.split(NAME, 0)
+        controller = deaf.service.controller(NAME)
+        assert controller.leading
+        deaf.metadata._listeners.clear()
+        deaf.metadata.content.end_session(deaf.metadata.session_id)
+        await settle()
+        await other.service.split(NAME, 1)
+        assert (await cluster.record()).term == 2
+        await pass_s(30)
+        assert not controller.leading
+        deaf.kill()
+
+    run(body, 2)
+
+
+def test_a_leader_that_nobody_needs_lets_go() -> None:
+    async def body(cluster: Cluster) -> None:
+        first, second = cluster.members
+        await first.service.create(NAME)
+        await first.service.split(NAME, 0)
+        await pass_s(90)
+        assert await second.service.split(NAME, 1) is not None
+        assert (await cluster.record()).term == 2
+
+    run(body, 2)
+
+
+def test_a_topic_in_use_is_deleted_only_by_force() -> None:
+    async def body(cluster: Cluster) -> None:
+        leader = cluster.members[0]
+        await leader.service.create(NAME)
+        writer = Writer(cluster)
+        await writer.send(KEYS[0])
+        with pytest.raises(Conflict):
+            await leader.service.delete(NAME, force=False)
+        await writer.send(KEYS[0])
+        await leader.service.delete(NAME, force=True)
+        writer.close()
+
+    run(body)

@@ -22,6 +22,7 @@ async def register(member: Member, consumer: str, ear: Ear) -> Assignment:
 
 async def attach(member: Member, segment: TopicName, consumer: str = "a") -> Client:
     client = Client(member.node).connect()
+    client.wire.polite = True
     said = await client.ask(
         "SUBSCRIBE",
         topic=str(segment),
@@ -84,6 +85,23 @@ def test_a_lost_connection_keeps_its_segments_for_the_grace_period() -> None:
         leader.service.connection_lost(NAME, "s", "a", again.session)
         await pass_s(61)
         assert ids(b.heard[-1]) == [0, 1]
+
+    run(body)
+
+
+def test_a_consumer_whose_grace_is_over_is_out_of_the_way_of_the_next() -> None:
+    async def body(cluster: Cluster) -> None:
+        leader = cluster.members[0]
+        record = await leader.service.create(NAME)
+        a, b = Ear("1"), Ear("2")
+        first = await register(leader, "a", a)
+        client = await attach(leader, record.layout.segment(SegmentId(0)).topic(NAME))
+        assert ids(await register(leader, "b", b)) == []
+        leader.service.connection_lost(NAME, "s", "a", first.session)
+        await pass_s(61)
+        assert ids(b.heard[-1]) == [0]
+        assert any(said.HasField("close_consumer") for said, _ in client.heard.heard), "its link to the segment (H-F10)"
+        client.lose()
 
     run(body)
 
