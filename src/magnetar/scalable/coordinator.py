@@ -73,6 +73,7 @@ class Coordinator:
         self._assign = Assign(one.plan, self._layout.epoch, leading.number)
         self._sessions = sessions.Sessions()
         self._listeners: dict[str, Listener] = {}  # by connection
+        self._open: set[SegmentId] = set()  # all of whose ancestors are latched
         self._turn = asyncio.Lock()
         self._asking: set[tuple[str, SegmentId, int | str]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -183,7 +184,8 @@ class Coordinator:
         for effect in effects:
             match effect:
                 case drain.AskDrained(segment=segment, life=life, seeks=seeks):
-                    self._ask(("drained", segment, seeks), self._ask_drained(segment, life, seeks))
+                    if segment in self._open:
+                        self._ask(("drained", segment, seeks), self._ask_drained(segment, life, seeks))
                 case drain.StoreLatches(latched=latched):
                     await self._store(
                         lambda one, latched=latched: replace(one, latched=tuple(sorted({*one.latched, *latched})))  # type: ignore[misc]
@@ -214,6 +216,10 @@ class Coordinator:
                     await self._store(lambda one, plan=plan: replace(one, plan=plan))  # type: ignore[misc]
                 case assign.PushAssignment(consumer=consumer):
                     self._push(consumer)
+        if self._open != (opened := {one.id for one in assign.assignable(self._layout, self._stored.latched)}):
+            # Those behind them cannot be drained before: asking would load a thousand segments of the past at once.
+            self._open = opened
+            await self._drained(drain.PollDue())
         for hold in self._assign.plan.holds:
             if hold.holder != hold.target:
                 self._ask(("released", hold.segment, hold.holder), self._ask_released(hold.segment, hold.holder))

@@ -146,6 +146,35 @@ def test_children_are_given_out_only_when_the_parent_is_drained_on_disk() -> Non
     run(body)
 
 
+def test_a_long_history_is_asked_for_generation_by_generation() -> None:
+    async def body(cluster: Cluster) -> None:
+        leader = cluster.members[0]
+        await leader.service.create(NAME)
+        await leader.service.subscribe(NAME, "s", STREAM, earliest=True)
+        writer = Writer(cluster)
+        await writer.send(KEYS[0])
+        for _ in range(4):
+            active = (await cluster.record()).layout.active
+            await leader.service.split(NAME, active[0].id)
+        topics = leader.node.topics
+        for topic in list(topics.loaded.values()):
+            await topics.unload(topic.name)
+        ear = Ear("1")
+        assert ids(await register(leader, "a", ear)) == [0]
+        await pass_s(5)
+        parent = (await cluster.record()).layout.segment(SegmentId(0)).topic(NAME)
+        assert list(topics.loaded) == [parent.canonical]
+        client = await attach(leader, parent)
+        client.ack(1, *delivered(client))
+        await pass_s(1)
+        active = (await cluster.record()).layout.active
+        assert sorted(ids(ear.heard[-1])) == sorted(one.id for one in active), "empty ones are passed at once"
+        client.lose()
+        writer.close()
+
+    run(body)
+
+
 def test_a_latch_survives_the_leader_and_the_owner() -> None:
     async def body(cluster: Cluster) -> None:
         first = cluster.members[0]
