@@ -1,8 +1,8 @@
-"""The calls of `cluster/peers.py` acted on by this node's topics, and the carrier for those that it owns itself.
+"""The calls of `cluster/peers.py` acted on by this node's topics, and the carrier that finds whoever owns one.
 
 One call at a time for each topic, so that two terms cannot cross between the look at the term and the deed. The term is
-kept in the topic's record, with what it authorised: a later owner refuses what an earlier one refused. A topic that
-another broker owns is out of reach until calls between brokers are built, and that is said.
+kept in the topic's record, with what it authorised: a later owner refuses what an earlier one refused. A call about a
+topic that another broker owns goes to that broker (`carrier.py`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import AlreadyExists, Conflict, Fenced, NotBuilt, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.errors import AlreadyExists, Conflict, Fenced, Refused, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import Term
 from magnetar.base.names import TopicName
+from magnetar.broker.carrier import Remote
 from magnetar.cluster.ownership import Candidate
 from magnetar.cluster.peers import (
     Answer,
@@ -126,10 +127,11 @@ class Handlers:
 
 
 class Local:
-    """The carrier that needs no network: straight to this node's handlers."""
+    """Straight to this node's handlers for what it owns, over REST to the broker that owns the rest."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, remote: Remote | None = None) -> None:
         self._node = node
+        self._remote = Remote(node) if remote is None else remote
 
     async def carry(self, name: TopicName, request: Request) -> Answer:
         node = self._node
@@ -137,7 +139,7 @@ class Local:
             found = await node.ownership.owner(*await node.served.place(name))
             broker = found.broker if isinstance(found, Candidate) else found
             if broker.id != node.ownership.me.id:
-                raise NotBuilt(f"{name} is served by {broker.id}, and calls between brokers are not built: ask there")
+                return await self._remote.ask(broker, name, request)
         return await node.handlers.handle(name, request)
 
 

@@ -7,9 +7,14 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx2
+
 from magnetar.base.bundles import Bundle
 from magnetar.base.names import NamespaceName, TopicName, topic_name
+from magnetar.broker.carrier import Remote
 from magnetar.broker.node import Node
+from magnetar.broker.peers import Local
+from magnetar.cluster.peers import Answer, Request
 from magnetar.ledger.cursor import Cursor
 from magnetar.metadata import paths
 from magnetar.policy.settings import Settings
@@ -78,10 +83,32 @@ class Member:
         await self.node.stop()
 
 
+class Nowhere(httpx2.AsyncBaseTransport):
+    """A network on which nobody is reached."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("nobody is reached here")
+
+
+class Networked:
+    """The carrier of a broker, over a network that is not the real one."""
+
+    def __init__(self, network: httpx2.AsyncBaseTransport) -> None:
+        self.node: Any = None
+        self._network = network
+        self._carrier: Local | None = None
+
+    async def carry(self, name: TopicName, request: Request) -> Answer:
+        if self._carrier is None:
+            self._carrier = Local(self.node, Remote(self.node, self._network))
+        return await self._carrier.carry(name, request)
+
+
 @dataclass
 class Cluster:
     members: list[Member] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict)
+    network: httpx2.AsyncBaseTransport | None = None  # for calls between brokers; without one they reach nobody
 
     async def join(self) -> Member:
         """One more broker on the same stores."""
@@ -93,8 +120,14 @@ class Cluster:
             metadata, ledgers = HeldStore(runtime, content=first.metadata.content), first.ledgers.peer()
         else:
             metadata, ledgers = HeldStore(runtime), MemoryLedgers()
-        node = Node(
-            runtime=runtime, metadata=metadata, ledgers=ledgers, settings=Settings(None, self.settings), cluster=True
+        carrier = Networked(self.network or Nowhere())
+        node = carrier.node = Node(
+            runtime=runtime,
+            metadata=metadata,
+            ledgers=ledgers,
+            settings=Settings(None, self.settings),
+            cluster=True,
+            carrier=carrier,
         )
         member = Member(node, metadata, ledgers, runtime)
         self.members.append(member)
@@ -128,12 +161,18 @@ class Cluster:
 
 
 def run(
-    body: Callable[[Cluster], Coroutine[Any, Any, None]], brokers: int = 2, *, bugs: int = 0, **settings: str
+    body: Callable[[Cluster], Coroutine[Any, Any, None]],
+    brokers: int = 2,
+    *,
+    bugs: int = 0,
+    network: Callable[[Cluster], httpx2.AsyncBaseTransport] | None = None,
+    **settings: str,
 ) -> None:
     """The story with so many brokers that serve. A failure inside one of them fails it, but for `bugs` expected."""
 
     async def main() -> None:
         cluster = Cluster(settings=settings)
+        cluster.network = None if network is None else network(cluster)
         for _ in range(brokers):
             await cluster.join()
         await body(cluster)

@@ -1,0 +1,212 @@
+"""Calls between brokers over REST: the owner acts, errors come back as they were, silence says what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from magnetar.admin.request import Request, whole
+from magnetar.admin.routes import handle
+from magnetar.base.errors import (
+    Conflict,
+    ConnectionLost,
+    Fenced,
+    MagnetarError,
+    NotReady,
+    Refused,
+    SubscriptionNotFound,
+    TimedOut,
+    Unknown,
+)
+from magnetar.base.ids import SegmentId, Term
+from magnetar.base.names import topic_name
+from magnetar.broker.carrier import Call, Reply, answered
+from magnetar.cluster.peers import Create, Flush
+from magnetar.scalable.subscription import Type
+from magnetar.topic.topic import Topic
+from magnetar.wire.proto import pb
+from tests.unit.broker import several
+from tests.unit.broker.handlers.streaming import consume, ids, pushes
+from tests.unit.broker.several import NAME, Cluster, Member
+from tests.unit.clock import settle
+
+SCALABLE = topic_name("topic://public/default/x")
+
+
+class Network(httpx2.AsyncBaseTransport):
+    """From broker to broker, without sockets: by the host of the URL, straight to the other's REST."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.fails: Exception | None = None
+        self.answers: httpx2.Response | None = None  # instead of the broker's own
+        self.calls = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.calls += 1
+        if self.fails is not None:
+            raise self.fails
+        if self.answers is not None:
+            return self.answers
+        found = next(one for one in self._cluster.members if one.node.addresses.host == request.url.host)
+        body = b"".join([part async for part in request.stream])  # type: ignore[union-attr]
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        response = await handle(found.node, Request(request.method, request.url.path, {}, headers, body))
+        return httpx2.Response(response.status, headers=dict(response.headers), content=await whole(response))
+
+
+def run(body: Callable[[Cluster, Network], Coroutine[Any, Any, None]]) -> None:
+    made: list[Network] = []
+
+    def network(cluster: Cluster) -> Network:
+        made.append(Network(cluster))
+        return made[0]
+
+    several.run(lambda cluster: body(cluster, made[0]), network=network)
+
+
+def test_what_another_broker_asks_is_done_by_the_owner() -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
+        owner, other = await cluster.find()
+        asked = other.node.peers.owner(NAME)
+        assert (await asked.create("op", Term(1), ("a", "b"))).cursors == ("a", "b")
+        assert owner.loaded()
+        assert not other.loaded()
+        assert await asked.flush("op", Term(1), "a") == owner.topic().subscriptions.get("a").cursor.mark  # type: ignore[union-attr]
+        assert (await asked.seal("op", Term(1))).end == owner.topic().managed.last
+        assert (await asked.delete("op", Term(1), force=True)).existed
+        assert network.calls == 4
+
+    run(body)
+
+
+def test_an_error_of_the_owner_arrives_as_it_was() -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
+        _, other = await cluster.find()
+        asked = other.node.peers.owner(NAME)
+        await asked.create("op", Term(5))
+        with pytest.raises(Fenced, match="term 3 is over") as fenced:
+            await asked.create("op", Term(3))
+        assert fenced.value.wire_code == 6
+        with pytest.raises(SubscriptionNotFound):
+            await asked.flush("op", Term(5), "nobody")
+        with pytest.raises(Conflict):
+            await asked.create("another", Term(5))
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("how", "means"),
+    [
+        (httpx2.ConnectError("refused"), NotReady),
+        (httpx2.ReadTimeout("slow"), TimedOut),
+        (httpx2.RemoteProtocolError("cut"), ConnectionLost),
+    ],
+    ids=["nobody there", "no answer", "broken"],
+)
+def test_silence_says_whether_it_may_have_happened(how: Exception, means: type[MagnetarError]) -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
+        _, other = await cluster.find()
+        network.fails = how
+        with pytest.raises(means):
+            await other.node.peers.owner(NAME).create("op", Term(1))
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "means"),
+    [
+        (404, b'{"reason": "there is no such path"}', NotReady),  # an older version: nothing happened
+        (403, b'{"reason": "who are you"}', NotReady),
+        (500, b"", Unknown),
+        (200, b'{"error": "NewKind", "what": "of a newer version"}', Unknown),
+        (200, b'{"error": "TimedOut", "what": "its own store"}', Unknown),
+    ],
+)
+def test_strange_answers_are_no_answers(status: int, content: bytes, means: type[MagnetarError]) -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
+        _, other = await cluster.find()
+        network.answers = httpx2.Response(status, content=content)
+        with pytest.raises(means):
+            await other.node.peers.owner(NAME).create("op", Term(1))
+
+    run(body)
+
+
+def test_a_call_that_reached_a_broker_that_does_not_own_the_topic_does_nothing_there() -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
+        owner, other = await cluster.find()
+        await owner.node.peers.owner(NAME).create("op", Term(1), ("a",))
+        for request in (Create(op="op", term=Term(1)), Flush(op="op", term=Term(1), cursor="a")):
+            assert (await answered(other.node, Call(str(NAME), request))).error == "NotReady"
+        assert not other.loaded()
+        assert (await answered(owner.node, Call("bad://x", request))).error == "InvalidName"
+
+    run(body)
+
+
+def test_what_goes_over_survives_the_way() -> None:
+    call = Call(str(NAME), Create(op="op", term=Term(1), cursors=("a",)))
+    assert msgspec.json.decode(msgspec.json.encode(call), type=Call) == call
+    reply = Reply(error="Refused", what="no", wire=22, http=412)
+    assert msgspec.json.decode(msgspec.json.encode(reply), type=Reply) == reply
+    assert issubclass(Fenced, Refused)
+
+
+# A scalable topic whose segments are on two brokers
+
+
+async def owners(cluster: Cluster) -> dict[int, Member]:
+    record = await cluster.members[0].node.scalable.read(SCALABLE)
+    assert record is not None
+    found = {}
+    for segment in record.layout.segments:
+        found[segment.id] = await cluster.follow(cluster.members[0], segment.topic(SCALABLE))
+    return found
+
+
+def test_a_topic_whose_segments_are_on_two_brokers_is_made_split_merged_and_deleted() -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
+        one, other = cluster.members
+        await one.node.scalable.create(SCALABLE, segments=8)
+        served = await owners(cluster)
+        assert {member.id for member in served.values()} == {one.id, other.id}
+        await one.node.scalable.subscribe(SCALABLE, "s", Type.STREAM, earliest=True)
+        await one.node.scalable.split(SCALABLE, SegmentId(0))
+        await one.node.scalable.merge(SCALABLE, [SegmentId(1), SegmentId(2), SegmentId(3)])
+        record = await other.node.scalable.read(SCALABLE)
+        assert record is not None
+        assert len(record.layout.active) == 7
+        for id, member in (await owners(cluster)).items():
+            name = record.layout.segment(SegmentId(id)).topic(SCALABLE)
+            topic = await member.node.topics.get(name, create=False)
+            assert isinstance(topic, Topic)
+            assert topic.subscriptions.get("s") is not None
+            assert (topic.managed.terminated is None) == record.layout.segment(SegmentId(id)).is_active
+        await one.node.scalable.delete(SCALABLE, force=True)
+        assert await other.node.scalable.read(SCALABLE) is None
+        assert not [path for path, _ in one.below("/managed-ledgers/public/default/segment")]
+
+    run(body)
+
+
+def test_a_stream_consumer_is_told_of_the_children_when_a_parent_on_another_broker_is_drained() -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
+        one, other = cluster.members
+        await one.node.scalable.create(SCALABLE, segments=8)
+        far = next(id for id, member in (await owners(cluster)).items() if member is other)
+        await one.node.scalable.split(SCALABLE, SegmentId(far))  # the first broker leads from here on
+        client = one.client()
+        first = await consume(client, "a")
+        assert first.error == pb.UnknownError
+        await settle()
+        newest = ids(pushes(client)[-1].assignment) if pushes(client) else ids(first.assignment)
+        assert {8, 9} <= set(newest)  # the parent was empty: it is drained as soon as it is asked
+
+    run(body)
