@@ -6,7 +6,19 @@ What an owner refuses for good, fences or finds overtaken has an event of its ow
 
 from __future__ import annotations
 
-from magnetar.base.errors import Fenced, MagnetarError, Refused, SubscriptionNotFound, TopicNotFound
+import asyncio
+from collections.abc import Sequence
+
+from magnetar.base.errors import (
+    Fenced,
+    MagnetarError,
+    Refused,
+    SubscriptionNotFound,
+    TopicNotFound,
+    Unavailable,
+    Unknown,
+)
+from magnetar.base.limits import CALLS_AT_ONCE_MAX
 from magnetar.base.names import TopicName, segment_name
 from magnetar.cluster import peers
 from magnetar.cluster.peers import Overtaken, Peers, SubscriptionLife
@@ -46,6 +58,7 @@ REFUSABLE: dict[type[OwnerCall], type[MagnetarError] | tuple[type[MagnetarError]
     PlaceCursor: (TopicNotFound, SubscriptionNotFound),
     RemoveCursor: (TopicNotFound, SubscriptionNotFound),
 }
+ENSURE_WAITS_S = (0.05, 0.2, 1.0, 3.0)  # between tries to make one segment of a new topic
 # A segment that should be there and is not: the record says why.
 LOOKED_AT = (SealParent, FenceParent, SeedChild)
 
@@ -54,10 +67,23 @@ class Owners:
     def __init__(self, owners: Peers) -> None:
         self._peers = owners
 
-    async def ensure(self, topic: TopicName, segment: Child, *, op: str, incarnation: int) -> None:
-        """A segment that the record lists as active."""
-        request = peers.Ensure(op=op, incarnation=incarnation)
-        await self._peers.owner(segment_name(topic, segment.range, segment.id)).ask(request)
+    async def ensure(self, topic: TopicName, segments: Sequence[Child], *, incarnation: int) -> None:
+        """Segments that the record lists as active are there. An owner that does not answer is asked again; what is
+        missing in the end is made by its first use."""
+        request = peers.Ensure(op=f"create-{incarnation}", incarnation=incarnation)
+        for start in range(0, len(segments), CALLS_AT_ONCE_MAX):
+            batch = segments[start : start + CALLS_AT_ONCE_MAX]
+            await asyncio.gather(*(self._ensure(segment_name(topic, one.range, one.id), request) for one in batch))
+
+    async def _ensure(self, segment: TopicName, request: peers.Ensure) -> None:
+        for wait_s in ENSURE_WAITS_S:
+            try:
+                await self._peers.owner(segment).ask(request)
+                return
+            except (Unavailable, Unknown) as error:
+                log.info("asked again", segment=str(segment), error=str(error))
+            await asyncio.sleep(wait_s)
+        await self._peers.owner(segment).ask(request)
 
     async def drained(self, segment: TopicName, subscription: SubscriptionLife, wait_s: float) -> bool:
         request = peers.AwaitDrained(op="drained", subscription=subscription, wait_s=wait_s)

@@ -22,7 +22,7 @@ from magnetar.base.errors import (
     TopicNotFound,
 )
 from magnetar.base.ids import SegmentId
-from magnetar.base.limits import CALL_RETRY_S_MIN, CALLS_AT_ONCE_MAX, OPERATION_WAIT_S
+from magnetar.base.limits import CALL_RETRY_S_MIN, OPERATION_WAIT_S
 from magnetar.base.names import Domain, TopicName
 from magnetar.cluster.peers import Peers
 from magnetar.layout.routing import Routing
@@ -144,17 +144,8 @@ class Scalable:
             except BadVersion:
                 continue  # somebody was faster: look what stands there now
         self._runtime.mark("scalable.created", topic=str(name), incarnation=made.incarnation)
-        await self._ensure(name, made)
+        await self._owners.ensure(name, list(made.everything()), incarnation=made.incarnation)
         return made
-
-    async def _ensure(self, name: TopicName, made: Record) -> None:
-        waiting = list(made.everything())
-        op = f"create-{made.incarnation}"
-        while waiting:
-            batch, waiting = waiting[:CALLS_AT_ONCE_MAX], waiting[CALLS_AT_ONCE_MAX:]
-            await asyncio.gather(
-                *(self._owners.ensure(name, one, op=op, incarnation=made.incarnation) for one in batch)
-            )
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
         """Everything of it. Conflict: clients use it, and not `force`. TopicNotFound."""

@@ -8,6 +8,7 @@ import pytest
 
 from magnetar.base.errors import Conflict, MagnetarError
 from magnetar.scalable.record import Record
+from magnetar.scalable.service import SubscriptionKind
 from simulation.store import Fault, lost
 from tests.unit.scalable.world import KEYS, NAME, Cluster, Member, Writer, pass_s, run, settle, spawn
 
@@ -98,6 +99,45 @@ def test_an_answer_of_the_store_that_is_lost_anywhere_in_a_reshape_changes_nothi
         writer.close()
 
     run(body, 1, brokerDeduplicationEnabled="true")
+
+
+@pytest.mark.parametrize("happened", [True, False])
+@pytest.mark.parametrize("kind", ["split", "merge", "subscribe", "delete"])
+def test_a_call_between_brokers_that_is_lost_anywhere_is_repeated_without_harm(kind: str, happened: bool) -> None:
+    async def body(cluster: Cluster) -> None:
+        leader = cluster.members[0]
+        struck = 0
+        for rounds in range(12):
+            await leader.service.create(NAME, segments=2)
+            await leader.service.subscribe(NAME, "before", SubscriptionKind.STREAM, earliest=True)
+            writer = Writer(cluster, f"w{rounds}")
+            for key in KEYS[:4]:
+                await writer.send(key)
+            leader.carrier.losing, leader.carrier.happened, leader.carrier.lost = rounds, happened, 0
+            active = (await only_read(leader)).layout.active
+            match kind:
+                case "split":
+                    await leader.service.split(NAME, active[0].id)
+                case "merge":
+                    await leader.service.merge(NAME, [one.id for one in active])
+                case "subscribe":
+                    await leader.service.subscribe(NAME, "during", SubscriptionKind.STREAM, earliest=True)
+                case "delete":
+                    await leader.service.delete(NAME, force=True)
+                    await leader.service.create(NAME, segments=2)
+                    writer.sent.clear()
+            leader.carrier.losing = None
+            struck += leader.carrier.lost
+            for key in KEYS[:4]:
+                await writer.send(key)
+            assert await cluster.contents() == writer.sent
+            writer.close()
+            await leader.service.delete(NAME, force=True)
+        records = leader.metadata.content.records
+        assert [path for path in records if path.startswith("/managed-ledgers/public/default/segment")] == []
+        assert struck >= 3
+
+    run(body, 2, brokerDeduplicationEnabled="true")
 
 
 async def only_read(member: Member) -> Record:

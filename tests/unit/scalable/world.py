@@ -51,6 +51,7 @@ class Member:
     ledgers: MemoryLedgers
     runtime: Marks
     cluster: Cluster
+    carrier: Direct
     dead: bool = False
 
     @property
@@ -87,7 +88,12 @@ class Member:
 
 
 class Direct:
-    """Calls between brokers: to the owner's handlers at once; `lost` of the next answers do not arrive."""
+    """Calls between brokers: to the owner's handlers at once. `losing`: how many more calls go well before one is lost,
+    on its way (`happened` False) or on its way back; it is lost twice over, so that a repetition is lost too."""
+
+    losing: int | None = None
+    happened = True
+    lost = 0
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -103,10 +109,22 @@ class Direct:
             raise ConnectionLost("nobody answers there", broker=broker.id)
         if isinstance(found, Candidate):
             await there.node.ownership.owner(*place, authoritative=True)
+        strikes = self._strikes()
+        if strikes and not self.happened:
+            raise ConnectionLost("it never arrived")
         answer = await there.node.handlers.handle(name, request)
+        if strikes:
+            raise ConnectionLost("its answer never arrived")
         if there.dead:
             raise ConnectionLost("it died before it answered")
         return answer
+
+    def _strikes(self) -> bool:
+        if self.losing is None:
+            return False
+        self.losing -= 1
+        self.lost += self.losing in (-1, -2)
+        return self.losing in (-1, -2)
 
 
 @dataclass
@@ -137,7 +155,7 @@ class Cluster:
             carrier=carrier,
         )
         carrier.node = node
-        member = Member(node, metadata, ledgers, runtime, self)
+        member = Member(node, metadata, ledgers, runtime, self, carrier)
         self.members.append(member)
         await node.start("127.0.0.1", 6650, host_shown=f"broker-{number}")
         await node.serve(8080)
