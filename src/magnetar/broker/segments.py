@@ -17,6 +17,8 @@ from magnetar.base.errors import (
     BadVersion,
     Conflict,
     Corrupt,
+    InvalidRange,
+    MagnetarError,
     NotFound,
     Refused,
     SubscriptionNotFound,
@@ -24,6 +26,7 @@ from magnetar.base.errors import (
 )
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import TopicName
+from magnetar.base.ranges import FULL
 from magnetar.broker.awaited import awaited
 from magnetar.broker.peers import check_term, term_of
 from magnetar.cluster.peers import (
@@ -142,6 +145,7 @@ class Segments:
                 topic=str(topic.name),
             )
         topic.slot_of = slots(topic.name, pinned)
+        topic.misrouted = misrouted(topic.name, pinned)
         topic.producers.access.inherit(record.fence)
 
     async def _listed(self, name: TopicName, incarnation: int | None = None) -> Record:
@@ -322,16 +326,36 @@ def slots(name: TopicName, routing: Routing) -> Callable[[bytes, int, int], int 
     range = name.segment.range
 
     def slot(buffer: bytes, start: int, end: int) -> int | None:
-        try:
-            found = entry.read(buffer, start, end)
-            hidden = found.messages >= 0 or (found.key is None and found.ordering_key is None)
-            key = None if hidden else entry.sticky_key(buffer, start, end)
-        except Corrupt:
-            return None
-        hash = None if key is None else segment_hash(key, routing)
+        hash = _hash(buffer, start, end, routing)
         return hash if hash is not None and hash in range else None
 
     return slot
+
+
+def misrouted(name: TopicName, routing: Routing) -> Callable[[bytes, int, int], MagnetarError | None] | None:
+    """The refusal of an entry whose key is seen to belong elsewhere: its order would be lost silently (H-E10). None:
+    all keys belong here."""
+    assert name.segment is not None
+    range = name.segment.range
+
+    def refusal(buffer: bytes, start: int, end: int) -> MagnetarError | None:
+        hash = _hash(buffer, start, end, routing)
+        if hash is None or hash in range:
+            return None
+        return InvalidRange(f"the key has hash {hash:04x} by {routing} and does not belong to segment {name.segment}")
+
+    return None if range == FULL else refusal
+
+
+def _hash(buffer: bytes, start: int, end: int, routing: Routing) -> int | None:
+    """None: no key is to be seen."""
+    try:
+        found = entry.read(buffer, start, end)
+        hidden = found.messages >= 0 or (found.key is None and found.ordering_key is None)
+        key = None if hidden else entry.sticky_key(buffer, start, end)
+    except Corrupt:
+        return None
+    return None if key is None else segment_hash(key, routing)
 
 
 def _id(name: TopicName) -> SegmentId:

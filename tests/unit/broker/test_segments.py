@@ -115,6 +115,17 @@ def test_a_producer_that_routes_otherwise_is_refused_with_the_reason() -> None:
     run(body)
 
 
+def test_a_key_of_another_segment_is_refused() -> None:
+    async def body(world: World) -> None:
+        record = await world.node.scalable.create(NAME, segments=2)
+        client = world.client()
+        await attach(client, record, 0)
+        assert await send(client, 0, 0, keys_of(record, 1)[0]) == str(int(pb.NotAllowedError))
+        assert await send(client, 0, 1, keys_of(record, 0)[0]) == "stored"
+
+    run(body)
+
+
 def test_a_subscription_is_made_on_the_topic_and_not_on_a_segment() -> None:
     async def body(world: World) -> None:
         record = await world.node.scalable.create(NAME)
