@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from importlib import import_module
 
@@ -10,6 +11,8 @@ import pytest
 from magnetar.cli.main import NOUNS, SINGLE, examples
 from tests.cli.conftest import Run
 from tests.servers.standalone import Standalone
+
+_numbers = itertools.count()
 
 
 def all_examples() -> list[str]:
@@ -28,6 +31,7 @@ def all_examples() -> list[str]:
 def prepared(broker: Standalone) -> None:
     for path in ("persistent/public/default/orders", "persistent/public/default/payments/partitions"):
         broker.ask("DELETE", f"/admin/v2/{path}", force="true")
+    broker.ask("DELETE", "/admin/v2/scalable/public/default/visits", force="true")
     for path in ("namespaces/public/shop", "namespaces/public/archive", "tenants/acme"):
         broker.ask("DELETE", f"/admin/v2/{path}", force="true")
 
@@ -42,6 +46,11 @@ def test_every_example_works(magnetar: Run, broker: Standalone, prepared: None, 
         if "billing" in words and not creates:
             broker.ask("PUT", f"{home}/subscription/billing", "earliest")
         magnetar("message", "produce", "orders", "first", "second")
+    if any(word.endswith("/clicks") for word in words):
+        own = f"clicks-{next(_numbers)}"  # a name that was used before goes on counting its segments
+        words = [word.replace("/clicks", f"/{own}") for word in words]
+        segments = "2" if "merge" in words else "1"
+        broker.ask("PUT", f"/admin/v2/scalable/public/default/{own}", {}, numInitialSegments=segments)
     if words[1:3] == ["namespace", "delete"]:
         broker.ask("PUT", "/admin/v2/namespaces/public/shop", {})
     if words[1:3] == ["tenant", "delete"]:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 # Nouns with verbs of their own, each a module beside this one with its VERBS.
 NOUNS = {
-    "topic": "Topics: list, create, show, delete, statistics.",
+    "topic": "Topics: list, create, show, delete, statistics; of scalable ones split, merge, scale, explain, verify.",
+    "segment": "Segments of scalable topics: list, tree, history.",
+    "key": "Keys of scalable topics: where they are and were.",
     "subscription": "Subscriptions: list, create, delete, show, seek, skip, clear.",
     "namespace": "Namespaces: list, create, delete, show, their topics.",
     "tenant": "Tenants: list, create, show, delete.",

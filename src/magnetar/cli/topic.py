@@ -13,10 +13,12 @@ from typing import Annotated, Literal
 import msgspec
 from cyclopts import Parameter, validators
 
+from magnetar.base.errors import Misuse
 from magnetar.base.names import topic_name
 from magnetar.cli.cells import Cell, Moment, Size, pairs, size
 from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, Properties, flag, properties
 from magnetar.cli.output import Facts, Sheet
+from magnetar.cli.reshaping import explain, merge, scale, split
 from magnetar.cli.statistics import (
     internal_parts,
     partition_sheet,
@@ -26,6 +28,7 @@ from magnetar.cli.statistics import (
     subscription_sheets,
     traffic_facts,
 )
+from magnetar.cli.verify import verify_order
 
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 
@@ -79,6 +82,7 @@ def create(
     /,
     *,
     partitions: Count | None = None,
+    segments: Count | None = None,
     property: Properties = None,
     change: Change = CHANGE,
     common: Common = COMMON,
@@ -88,18 +92,28 @@ def create(
     Parameters
     ----------
     topic
-        Its name.
+        Its name; of a scalable topic it begins with topic://.
     partitions
         How many partitions; without, the topic has none.
+    segments
+        How many segments a scalable topic begins with; without, one.
 
     Examples
     --------
     $ magnetar topic create orders
     $ magnetar topic create payments --partitions 4 --property team=billing
+    $ magnetar topic create topic://public/default/visits --segments 4
     """
     name, own = str(topic_name(topic)), properties(property) or None
+    scalable = topic_name(topic).is_scalable
+    if (partitions is not None and scalable) or (segments is not None and not scalable):
+        raise Misuse("a scalable topic (topic://) has segments, any other one partitions", topic=name)
     with common.session(change) as session:
         session.about(topic=name)
+        if scalable:
+            count = segments or 1
+            session.do(f"create {name}", lambda: session.admin.scalable.create(name, segments=count, properties=own))
+            return
         session.do(f"create {name}", lambda: session.admin.topics.create(name, partitions=partitions, properties=own))
 
 
@@ -293,6 +307,11 @@ VERBS = {
     "terminate": terminate,
     "unload": unload,
     "lookup": lookup,
+    "split": split,
+    "merge": merge,
+    "scale": scale,
+    "explain": explain,
+    "verify-order": verify_order,
 }
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from magnetar.base.errors import Closed, Fenced, MagnetarError
 from magnetar.base.ids import Epoch, SegmentId
-from magnetar.base.limits import CLIENT_CLOSE_S
+from magnetar.base.limits import STREAM_LEAVE_S
 from magnetar.client.attached import Attached
 from magnetar.client.backoff import passing
 from magnetar.client.connection import Connection
@@ -49,7 +49,7 @@ class Registration:
         position: InitialPosition,
         assigned: Callable[[Assigned], None],
         ended: Callable[[MagnetarError], None],
-        close_s: float = CLIENT_CLOSE_S,
+        close_s: float = STREAM_LEAVE_S,
     ) -> None:
         self.pool = lookup.pool
         self.id = lookup.pool.next_id()

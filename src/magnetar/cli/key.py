@@ -1,0 +1,67 @@
+"""`magnetar key`: where the messages of a key are, now and in every generation of its topic."""
+
+from __future__ import annotations
+
+from magnetar.cli.cells import Cell, Moment
+from magnetar.cli.drawing import generations, layout_of, scalable_name
+from magnetar.cli.options import COMMON, Common
+from magnetar.cli.output import Facts, Sheet
+from magnetar.layout.routing import DEFAULT, Routing, segment_hash
+
+
+def where(topic: str, key: str, /, *, common: Common = COMMON) -> None:
+    """The hash of a key, the segment that takes it, and those that took it before, the oldest first.
+
+    Parameters
+    ----------
+    topic
+        The scalable topic.
+    key
+        As producers write it.
+
+    Examples
+    --------
+    $ magnetar key where topic://public/default/clicks user-42
+    """
+    name = str(scalable_name(topic))
+    with common.session() as session:
+        session.about(topic=name)
+        stats = session.admin.scalable.stats(name)
+        layout = layout_of(session.admin.scalable.metadata(name))
+        routing = Routing(stats.routing) if stats.routing else DEFAULT
+        slot = segment_hash(key, routing)
+        now = layout.route(slot)
+        owner = stats.segments.get(str(now.id))
+        readers = {
+            subscription: one.consumerName
+            for subscription, told in sorted(stats.subscriptions.items())
+            for one in told.consumers
+            if now.id in one.segmentIds
+        }
+        past = generations(layout, slot)
+        facts: dict[str, Cell] = {
+            "key": key,
+            "hash": f"{slot:04x}",
+            "routing": str(routing) if stats.routing else f"{routing} (not pinned yet)",
+            "segment": now.id,
+            "broker": None if owner is None else owner.ownerBroker,
+            "read by": ", ".join(f"{name} ({who})" for name, who in readers.items()) or None,
+        }
+        rows: list[tuple[Cell, ...]] = [
+            (one.id, str(one.range), str(one.state), Moment(one.created_ms), Moment(max(one.sealed_ms, 0)))
+            for one in past
+        ]
+        document = {
+            "key": key,
+            "hash": slot,
+            "routing": str(routing),
+            "pinned": stats.routing is not None,
+            "segment": now.id,
+            "generations": [one.id for one in past],
+            "consumers": readers,
+        }
+        sheet = Sheet(("SEGMENT", "RANGE", "STATE", "CREATED", "SEALED"), rows, optional=frozenset(("SEALED",)))
+        session.show(document, Facts(facts, optional=frozenset(("broker", "read by"))), sheet)
+
+
+VERBS = {"where": where}

@@ -1,0 +1,190 @@
+"""`magnetar topic split|merge|scale|explain`: the verbs of scalable topics."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any
+
+from cyclopts import Parameter, validators
+
+from magnetar.base.errors import Misuse
+from magnetar.base.ids import SegmentId
+from magnetar.cli.cells import Cell
+from magnetar.cli.drawing import layout_of, plan, scalable_name
+from magnetar.cli.options import CHANGE, COMMON, Change, Common
+from magnetar.cli.output import Facts, Sheet
+from magnetar.cli.session import Session
+from magnetar.client.documents.scalable import Operation, ScalableTopicStats
+from magnetar.layout.layout import Layout
+from magnetar.layout.lineage import blockers
+
+Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
+
+
+def split(
+    topic: str,
+    segment: int,
+    /,
+    *,
+    at: str | None = None,
+    into: Annotated[int | None, Parameter(validator=validators.Number(gte=2))] = None,
+    reason: str = "",
+    change: Change = CHANGE,
+    common: Common = COMMON,
+) -> None:
+    """Split a segment of a scalable topic, under whatever traffic it has. Every key stays in order.
+
+    Parameters
+    ----------
+    topic
+        The scalable topic.
+    segment
+        The number of an active segment.
+    at
+        The first hash of the upper child, in hexadecimal; without, in equal parts.
+    into
+        Into so many equal parts, instead of two.
+    reason
+        Kept in the topic's history.
+
+    Examples
+    --------
+    $ magnetar topic split topic://public/default/clicks 0
+    $ magnetar topic split topic://public/default/clicks 0 --at 4000 --reason "a hot key"
+    $ magnetar topic split topic://public/default/clicks 0 --into 4 --dry-run
+    """
+    name = str(scalable_name(topic))
+    if at is not None and into is not None:
+        raise Misuse("--at says where two parts meet, --into how many there are: one of them")
+    with common.session(change) as session:
+        session.about(topic=name)
+        done = session.do(
+            f"split segment {segment} of {name}",
+            lambda: session.admin.scalable.split(name, segment, at=_hash(at), into=into, reason=reason or None),
+        )
+        _told(session, done)
+
+
+def merge(topic: str, /, *segments: int, reason: str = "", change: Change = CHANGE, common: Common = COMMON) -> None:
+    """Merge neighbouring segments of a scalable topic into one, under whatever traffic it has.
+
+    Parameters
+    ----------
+    topic
+        The scalable topic.
+    segments
+        The numbers of active segments whose ranges are neighbours: two or more.
+    reason
+        Kept in the topic's history.
+
+    Examples
+    --------
+    $ magnetar topic merge topic://public/default/clicks 0 1
+    """
+    name = str(scalable_name(topic))
+    if len(segments) < 2:
+        raise Misuse("a merge needs at least two segments")
+    with common.session(change) as session:
+        session.about(topic=name)
+        shown = ", ".join(str(id) for id in segments)
+        done = session.do(
+            f"merge segments {shown} of {name}",
+            lambda: session.admin.scalable.merge(name, segments, reason=reason or None),
+        )
+        _told(session, done)
+
+
+def scale(topic: str, segments: Count, /, *, change: Change = CHANGE, common: Common = COMMON) -> None:
+    """Split and merge until a scalable topic has so many active segments: the widest first, the narrowest together.
+
+    Parameters
+    ----------
+    topic
+        The scalable topic.
+    segments
+        How many active segments it is to have.
+
+    Examples
+    --------
+    $ magnetar topic scale topic://public/default/clicks 4 --dry-run
+    $ magnetar topic scale topic://public/default/clicks 4
+    """
+    name = str(scalable_name(topic))
+    with common.session(change) as session:
+        session.about(topic=name)
+        metadata = session.admin.scalable.metadata(name)
+        for step in plan(layout_of(metadata), segments):
+            became = ", ".join(str(id) for id in step.children)
+            if step.is_split:
+                what = f"split segment {step.parents[0]} into {became}"
+                session.do(what, partial(session.admin.scalable.split, name, step.parents[0], reason="scale"))
+            else:
+                what = f"merge segments {step.parents[0]} and {step.parents[1]} into {became}"
+                session.do(what, partial(session.admin.scalable.merge, name, step.parents, reason="scale"))
+
+
+def explain(topic: str, /, *, common: Common = COMMON) -> None:
+    """What a scalable topic does now: its segments, who leads it, who reads what, and who waits for whom.
+
+    Parameters
+    ----------
+    topic
+        The scalable topic.
+
+    Examples
+    --------
+    $ magnetar topic explain topic://public/default/clicks
+    """
+    name = str(scalable_name(topic))
+    with common.session() as session:
+        session.about(topic=name)
+        layout = layout_of(session.admin.scalable.metadata(name))
+        stats = session.admin.scalable.stats(name)
+        facts: dict[str, Cell] = {
+            "topic": name,
+            "epoch": stats.epoch,
+            "segments": f"{stats.activeSegments} active, {stats.sealedSegments} sealed",
+            "controller": stats.controller or "none yet: the next consumer or reshape elects one",
+            "term": stats.term,
+            "routing": stats.routing or "the first producer decides",
+        }
+        rows = _readers(layout, stats)
+        document = {"topic": name, "stats": stats, "waiting": [_row(row) for row in rows]}
+        session.show(document, Facts(facts), Sheet(("SUBSCRIPTION", "SEGMENT", "CONSUMER", "WAITS FOR"), rows))
+
+
+def _readers(layout: Layout, stats: ScalableTopicStats) -> list[tuple[Cell, ...]]:
+    """Of every subscription each segment that is not done: who reads it, or what it waits for."""
+    rows: list[tuple[Cell, ...]] = []
+    for subscription, told in sorted(stats.subscriptions.items()):
+        done = {SegmentId(id) for id in told.drainedSegmentIds}
+        readers = {id: one.consumerName for one in told.consumers for id in one.segmentIds}
+        for segment in layout.segments:
+            if segment.id not in done:
+                waits = ", ".join(str(id) for id in blockers(layout, segment.id, done))
+                rows.append((subscription, segment.id, readers.get(segment.id), waits or None))
+    return rows
+
+
+def _row(row: tuple[Cell, ...]) -> dict[str, Any]:
+    return dict(zip(("subscription", "segment", "consumer", "waitsFor"), row, strict=True))
+
+
+def _told(session: Session, done: Operation | None) -> None:
+    if done is None:
+        return
+    children = ", ".join(str(id) for id in done.childIds)
+    first = done.steps[0].atMs if done.steps else 0
+    steps = [(step.name, step.atMs - first) for step in done.steps]
+    facts: dict[str, Cell] = {"operation": done.op, "phase": done.phase, "children": children}
+    optional = frozenset(("children",))
+    session.show(session.document, Facts(facts, optional=optional), Sheet(("STEP", "MS"), steps))
+
+
+def _hash(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return int(text, 16)
+    except ValueError:
+        raise Misuse("a hash is written in hexadecimal: 0000 to ffff", at=text) from None

@@ -1,0 +1,113 @@
+"""`magnetar segment`: the segments of a scalable topic as a list, as a tree, and how they came to be."""
+
+from __future__ import annotations
+
+from magnetar.cli.cells import Cell, Moment
+from magnetar.cli.drawing import layout_of, scalable_name, tree
+from magnetar.cli.options import COMMON, Common
+from magnetar.cli.output import Sheet
+
+COLUMNS = ("SEGMENT", "RANGE", "STATE", "PARENTS", "CHILDREN", "CREATED", "SEALED", "BROKER")
+
+
+def list_(topic: str, /, *, common: Common = COMMON) -> None:
+    """The segments of a scalable topic, active and sealed.
+
+    Parameters
+    ----------
+    topic
+        The scalable topic.
+
+    Examples
+    --------
+    $ magnetar segment list topic://public/default/clicks
+    $ magnetar segment list topic://public/default/clicks -o json
+    """
+    name = str(scalable_name(topic))
+    with common.session() as session:
+        session.about(topic=name)
+        stats = session.admin.scalable.stats(name)
+        metadata = session.admin.scalable.metadata(name)
+        rows: list[tuple[Cell, ...]] = [
+            (
+                one.segmentId,
+                f"{one.hashRange.start:04x}-{one.hashRange.end:04x}",
+                one.state,
+                _ids(one.parentIds),
+                _ids(one.childIds),
+                Moment(max(one.createdAtMs, 0)),
+                Moment(max(one.sealedAtMs, 0)),
+                stats.segments[key].ownerBroker if key in stats.segments else None,
+            )
+            for key, one in sorted(metadata.segments.items(), key=lambda item: item[1].segmentId)
+        ]
+        optional = frozenset(("PARENTS", "CHILDREN", "SEALED", "BROKER"))
+        lines = list(metadata.segments.values())
+        session.show(session.document, Sheet(COLUMNS, rows, optional=optional), lines=lines)
+
+
+def tree_(topic: str, /, *, common: Common = COMMON) -> None:
+    """How the segments of a scalable topic descend from each other.
+
+    A segment that came of a merge stands under the first of its parents, and names the others.
+
+    Parameters
+    ----------
+    topic
+        The scalable topic.
+
+    Examples
+    --------
+    $ magnetar segment tree topic://public/default/clicks
+    """
+    name = str(scalable_name(topic))
+    with common.session() as session:
+        session.about(topic=name)
+        metadata = session.admin.scalable.metadata(name)
+        layout = layout_of(metadata)
+        rows: list[tuple[Cell, ...]] = [
+            (f"{before}#{one.id}", f"{one.range}", str(one.state), _ids(one.parents[1:]))
+            for before, one in tree(layout)
+        ]
+        sheet = Sheet(("SEGMENT", "RANGE", "STATE", "ALSO OF"), rows, optional=frozenset(("ALSO OF",)))
+        session.show(session.document, sheet)
+
+
+def history(topic: str, /, *, common: Common = COMMON) -> None:
+    """The splits and merges of a scalable topic, the newest first: what, when, by whom, why.
+
+    Parameters
+    ----------
+    topic
+        The scalable topic.
+
+    Examples
+    --------
+    $ magnetar segment history topic://public/default/clicks
+    """
+    name = str(scalable_name(topic))
+    with common.session() as session:
+        session.about(topic=name)
+        found = session.admin.scalable.operations(name)
+        rows: list[tuple[Cell, ...]] = [
+            (
+                one.op,
+                one.kind,
+                one.phase,
+                _ids(one.parentIds),
+                _ids(one.childIds),
+                Moment(one.steps[-1].atMs if one.steps else 0),
+                one.trigger,
+                one.reason or one.error,
+            )
+            for one in found
+        ]
+        columns = ("OPERATION", "KIND", "PHASE", "PARENTS", "CHILDREN", "AT", "TRIGGER", "WHY")
+        session.show(session.document, Sheet(columns, rows, optional=frozenset(("WHY",))))
+
+
+VERBS = {"list": list_, "tree": tree_, "history": history}
+
+
+def _ids(ids: tuple[int, ...] | list[int]) -> str | None:
+    return ", ".join(str(id) for id in ids) or None

@@ -1,0 +1,81 @@
+"""What the verbs of scalable topics do to a broker, and what they say."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.layout.routing import Routing, segment_hash
+from tests.cli.conftest import Run
+from tests.servers.standalone import Standalone
+
+
+@pytest.fixture
+def topic(magnetar: Run, name: str) -> str:
+    full = f"topic://public/default/{name}"
+    assert magnetar("topic", "create", full, "--segments", "2").code == 0
+    return full
+
+
+def segments(broker: Standalone, topic: str) -> dict[int, str]:
+    found = broker.admin("GET", f"scalable/{topic.removeprefix('topic://')}")["segments"]
+    return {int(id): one["state"] for id, one in found.items()}
+
+
+def test_a_topic_is_split_and_merged_and_says_so(magnetar: Run, broker: Standalone, topic: str) -> None:
+    ran = magnetar("topic", "split", topic, 0, "--reason", "hot", "-o", "json")
+    assert (ran.code, ran.json["kind"], ran.json["phase"]) == (0, "SPLIT", "DONE")
+    assert magnetar("topic", "merge", topic, 3, 1).code == 0
+    assert segments(broker, topic) == {0: "SEALED", 1: "SEALED", 2: "ACTIVE", 3: "SEALED", 4: "ACTIVE"}
+    tree = magnetar("segment", "tree", topic).out.splitlines()
+    assert [line.split()[0] for line in tree[1:]] == ["#0", "├─#2", "└─#3", "└─#4", "#1"]
+    history = magnetar("segment", "history", topic, "-o", "json").json
+    assert [(one["kind"], one["parentIds"]) for one in history] == [("MERGE", [3, 1]), ("SPLIT", [0])]
+    assert "hot" in magnetar("segment", "history", topic).out
+    listed = magnetar("segment", "list", topic).out.splitlines()
+    assert len(listed) == 6
+
+
+def test_a_plan_changes_nothing_until_it_is_meant(magnetar: Run, broker: Standalone, topic: str) -> None:
+    planned = magnetar("topic", "scale", topic, 5, "--dry-run", "-o", "json")
+    assert (planned.code, len(planned.json)) == (0, 3)
+    assert list(segments(broker, topic)) == [0, 1]
+    assert magnetar("topic", "scale", topic, 5).code == 0
+    assert sum(state == "ACTIVE" for state in segments(broker, topic).values()) == 5
+    assert magnetar("topic", "scale", topic, 1).code == 0
+    assert sum(state == "ACTIVE" for state in segments(broker, topic).values()) == 1
+
+
+def test_a_key_is_found_in_every_generation(magnetar: Run, topic: str) -> None:
+    slot = segment_hash("user-42", Routing.HIGH16)
+    first = slot >> 15
+    magnetar("topic", "split", topic, first)
+    found = magnetar("key", "where", topic, "user-42", "-o", "json").json
+    assert (found["hash"], found["generations"][0], len(found["generations"])) == (slot, first, 2)
+    assert found["segment"] == found["generations"][1]
+
+
+def test_explain_says_who_waits_for_whom(magnetar: Run, broker: Standalone, topic: str) -> None:
+    path = topic.removeprefix("topic://")
+    broker.ask("PUT", f"/admin/v2/scalable/{path}/subscriptions/billing", type="STREAM")
+    magnetar("topic", "split", topic, 0)
+    told = magnetar("topic", "explain", topic, "-o", "json").json
+    assert told["stats"]["activeSegments"] == 3
+    assert {row["segment"] for row in told["waiting"]} >= {1}
+    assert magnetar("topic", "explain", topic).code == 0
+
+
+def test_order_is_proved_on_a_topic_that_is_reshaped_meanwhile(magnetar: Run, topic: str) -> None:
+    ran = magnetar("topic", "verify-order", topic, "-t", "2", "-r", "500", "--reshape", "0.3", "-o", "json")
+    assert (ran.code, ran.json["kept"], ran.json["findings"]) == (0, True, [])
+    assert ran.json["sent"] == ran.json["received"] - ran.json["redelivered"] == ran.json["receivedLate"]
+    assert ran.json["reshapes"] > 1
+    assert "split" in ran.err
+
+
+def test_what_is_wrong_is_said_before_anything_is_sent(magnetar: Run, topic: str) -> None:
+    assert magnetar("topic", "split", "persistent://public/default/x", 0).code == 2
+    assert magnetar("topic", "split", topic, 0, "--at", "xyz").code == 2
+    assert magnetar("topic", "split", topic, 0, "--at", "4000", "--into", "3").code == 2
+    assert magnetar("topic", "merge", topic, 0).code == 2
+    assert magnetar("topic", "create", topic, "--partitions", "2").code == 2
+    assert magnetar("topic", "split", topic, 77).code == 3
