@@ -25,6 +25,7 @@ from magnetar.base.errors import (
 from magnetar.base.ids import SegmentId, Term
 from magnetar.base.names import topic_name
 from magnetar.broker.carrier import Call, Reply, answered
+from magnetar.cluster.ownership import Candidate
 from magnetar.cluster.peers import Create, Flush
 from magnetar.scalable.subscription import Type
 from magnetar.topic.topic import Topic
@@ -80,6 +81,21 @@ def test_what_another_broker_asks_is_done_by_the_owner() -> None:
         assert (await asked.seal("op", Term(1))).end == owner.topic().managed.last
         assert (await asked.delete("op", Term(1), force=True)).existed
         assert network.calls == 4
+
+    run(body)
+
+
+def test_a_topic_that_nobody_serves_is_taken_by_the_broker_that_should_have_it() -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
+        one, other = cluster.members
+        for number in range(100):
+            name = topic_name(f"persistent://public/default/t-{number}")
+            found = await one.node.ownership.owner(*await one.place(name))
+            if isinstance(found, Candidate) and found.broker.id == other.id:
+                break
+        await one.node.peers.owner(name).create("op", Term(1))
+        assert other.loaded(name)
+        assert not one.loaded(name)
 
     run(body)
 

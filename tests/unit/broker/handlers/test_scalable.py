@@ -172,7 +172,8 @@ def test_a_classic_producer_or_consumer_of_a_scalable_topic_is_told_the_way_in()
         client = world.client()
         for answer in (await client.produce(topic=X), await client.subscribe(topic=X)):
             assert answer.error.error == pb.NotAllowedError
-            assert "scalable topic" in answer.error.message
+            assert "is a scalable topic" in answer.error.message
+            assert "SCALABLE_TOPIC_LOOKUP" in answer.error.message
         assert not client.wire.closing
 
     run(story)

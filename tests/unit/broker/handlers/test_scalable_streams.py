@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from magnetar.base.ids import Term
 from magnetar.scalable.subscription import Start
 from magnetar.wire.proto import pb
-from tests.unit.broker.handlers.streaming import M1, NAME, X, consume, ids, pushes, split
+from tests.unit.broker.handlers.streaming import M1, NAME, X, consume, ids, pushes
 from tests.unit.broker.world import Client, World, command, pass_s, run, settle
 
 
@@ -102,8 +103,10 @@ def test_closing_a_segment_that_was_revoked_or_is_finished_or_belongs_to_another
         await one.ask("CLOSE_CONSUMER", consumer_id=2 - kept)  # the revoked one
         assert await members(world) == ["a", "b"]
         assert ids(pushes(other)[-1].assignment) == [1 - kept]
-        await split(world, kept)
-        await one.ask("CLOSE_CONSUMER", consumer_id=1 + kept)  # sealed, and nothing was in it
+        name = f"segment://public/default/x/{['0000-7fff-0', '8000-ffff-1'][kept]}"
+        await (await world.topic(name)).seal("op", Term(9))
+        await one.ask("CLOSE_CONSUMER", consumer_id=1 + kept)  # at its end, and the next share is not there yet
+        assert ids(pushes(one)[-1].assignment) == [kept]
         assert await members(world) == ["a", "b"]
 
     run(story)
