@@ -11,7 +11,7 @@ from magnetar.admin.request import Request, Response, whole
 from magnetar.admin.routes import handle
 from magnetar.base.names import topic_name
 from magnetar.cluster.rendezvous import choose
-from tests.unit.broker.several import NAME, Cluster, Member, run
+from tests.unit.broker.several import NAME, Cluster, Member, Network, run
 from tests.unit.clock import settle
 
 TOPIC = "/admin/v2/persistent/public/default/orders"
@@ -70,6 +70,22 @@ def test_what_only_the_owner_can_do_is_asked_there() -> None:
         assert (await ask(owner, "DELETE", TOPIC)).status == 404
 
     run(body)
+
+
+def test_what_changes_a_scalable_topic_is_sent_to_the_broker_that_leads_it() -> None:
+    async def body(cluster: Cluster) -> None:
+        one, other = cluster.members
+        path = "/admin/v2/scalable/public/default/x"
+        assert (await ask(one, "PUT", path)).status == 204
+        assert (await ask(one, "POST", f"{path}/split/0")).status == 204
+        for method, tail in (("POST", "/split/1"), ("POST", "/merge/1/2"), ("DELETE", "")):
+            answer = await ask(other, method, f"{path}{tail}?reason=x")
+            assert answer.status == 307, (method, tail, answer)
+            assert answer.headers["location"] == f"{one.node.addresses.http_url}{path}{tail}?reason=x"
+        assert (await ask(other, "GET", path)).status == 200  # reading needs no leader
+        assert (await ask(other, "PUT", f"{path}/subscriptions/s")).status == 204
+
+    run(body, network=Network)
 
 
 def test_what_several_brokers_would_have_to_do_together_says_so() -> None:

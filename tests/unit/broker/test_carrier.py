@@ -9,8 +9,6 @@ import httpx2
 import msgspec
 import pytest
 
-from magnetar.admin.request import Request, whole
-from magnetar.admin.routes import handle
 from magnetar.base.errors import (
     Conflict,
     ConnectionLost,
@@ -32,32 +30,10 @@ from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
 from tests.unit.broker import several
 from tests.unit.broker.handlers.streaming import consume, ids, pushes
-from tests.unit.broker.several import NAME, Cluster, Member
+from tests.unit.broker.several import NAME, Cluster, Member, Network
 from tests.unit.clock import settle
 
 SCALABLE = topic_name("topic://public/default/x")
-
-
-class Network(httpx2.AsyncBaseTransport):
-    """From broker to broker, without sockets: by the host of the URL, straight to the other's REST."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self.fails: Exception | None = None
-        self.answers: httpx2.Response | None = None  # instead of the broker's own
-        self.calls = 0
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        self.calls += 1
-        if self.fails is not None:
-            raise self.fails
-        if self.answers is not None:
-            return self.answers
-        found = next(one for one in self._cluster.members if one.node.addresses.host == request.url.host)
-        body = b"".join([part async for part in request.stream])  # type: ignore[union-attr]
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        response = await handle(found.node, Request(request.method, request.url.path, {}, headers, body))
-        return httpx2.Response(response.status, headers=dict(response.headers), content=await whole(response))
 
 
 def run(body: Callable[[Cluster, Network], Coroutine[Any, Any, None]]) -> None:
