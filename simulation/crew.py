@@ -32,8 +32,8 @@ from simulation.workload import READER, SubscriptionPlan, TopicPlan
 IDLE_S = (
     75.0  # nothing for so long: it is the end. Longer than a broker takes to notice a dead client, and than back-off
 )
-SETTLE_S_MAX = 1_800.0
-OPEN_TRIES_MAX = 100
+SETTLE_S_MAX = 600.0
+OPEN_TRIES_MAX = 15  # each takes as long as a client waits
 
 
 class Unsettled(AssertionError):

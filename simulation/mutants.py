@@ -39,8 +39,8 @@ PROVOKED_TIMES = 4  # that each is added, to each broker where that matters
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """`shared`: which worlds it lives in, those on shared stores or those on one disk. `seeds`: within so many of them
-    it must be caught. `near`: a seed that catches it, so that a short test can begin there. `provoked`: faults that are
-    added to what a world meets anyway: those that its safeguard is for."""
+    it must be caught. `near`: a seed that catches it, so that a short test can begin there. `provoked`: its
+    worlds meet more of what its safeguard is for."""
 
     name: str
     seeds: int
@@ -48,7 +48,7 @@ class Mutant:
     shared: bool
     parts: Parts = field(default_factory=Parts)
     patches: Callable[[], list[Patch]] = list
-    provoked: Callable[[Shape, random.Random], list[Fault]] | None = None
+    provoked: Callable[[Shape, random.Random], Shape] | None = None
     brokers: int = 1  # at least
 
     def shape(self, seed: int) -> Shape | None:
@@ -58,8 +58,7 @@ class Mutant:
             return None
         if self.provoked is None:
             return found
-        more = self.provoked(found, random.Random(f"{seed}:{self.name}"))
-        return replace(found, faults=tuple(sorted([*found.faults, *more], key=lambda fault: fault.at_s)))
+        return self.provoked(found, random.Random(f"{seed}:{self.name}"))
 
     def caught(self, seed: int) -> list[str] | None:
         """What its world finds; None: it does not live there."""
@@ -185,30 +184,42 @@ def _hasty_judge() -> list[Patch]:
 # Faults that a safeguard is for
 
 
-def _two_owners(world: Shape, rng: random.Random) -> list[Fault]:
+def _with(world: Shape, more: list[Fault]) -> Shape:
+    return replace(world, faults=tuple(sorted([*world.faults, *more], key=lambda fault: fault.at_s)))
+
+
+def _two_owners(world: Shape, rng: random.Random) -> Shape:
     """A session ends and its broker does not know; consumers must look the topic up while producers go on with it."""
-    return [
+    more = [
         Fault(rng.uniform(CALM_S, world.chaos_s), Kind.ESTRANGE, (broker, CONSUMERS), for_s=rng.uniform(0.02, 0.2))
         for broker in world.brokers * PROVOKED_TIMES
     ]
+    return _with(world, more)
 
 
-def _torn_writes(world: Shape, rng: random.Random) -> list[Fault]:
-    return [
+def _torn_writes(world: Shape, rng: random.Random) -> Shape:
+    more = [
         Fault(rng.uniform(CALM_S, world.chaos_s), Kind.TEAR, world.brokers, for_s=0.2, amount=float(rng.randint(1, 3)))
         for _ in range(PROVOKED_TIMES)
     ]
+    return _with(world, more)
+
+
+def _lost_answers(world: Shape, rng: random.Random) -> Shape:
+    """Of the metadata store, to writes that happened; and ledgers that roll all the time."""
+    settings = {**world.settings, "managedLedgerMaxEntriesPerLedger": "5"}
+    return replace(world, nasty={**world.nasty, "lost_applied": 0.1}, settings=settings)
 
 
 MUTANTS = (
-    Mutant("receipt before fsync", 20, 11, False, Parts(files=Forgetting)),
-    Mutant("cursor snapshot before the ack", 20, 4, False, Parts(ledgers=Overstated)),
-    Mutant("deduplication snapshot skipped", 20, 4, False, patches=_forgetful_dedup),
-    Mutant("fence ignored", 20, 3, True, patches=_unfenced, provoked=_two_owners, brokers=2),
-    Mutant("torn tail trusted", 20, 7, False, patches=_trusting, provoked=_torn_writes),
-    Mutant("watch event lost without resync", 20, 3, True, Parts(metadata=Deaf)),
+    Mutant("receipt before fsync", 20, 4, False, Parts(files=Forgetting)),
+    Mutant("cursor snapshot before the ack", 20, 1, False, Parts(ledgers=Overstated)),
+    Mutant("deduplication snapshot skipped", 40, 28, False, patches=_forgetful_dedup),
+    Mutant("fence ignored", 20, 18, True, patches=_unfenced, provoked=_two_owners, brokers=2),
+    Mutant("torn tail trusted", 10, 1, False, patches=_trusting, provoked=_torn_writes),
+    Mutant("watch event lost without resync", 30, 18, True, Parts(metadata=Deaf)),
     Mutant("permit leak", 10, 1, False, patches=_leaking),
     Mutant("redelivery forgotten", 20, 1, False, patches=_forgotten_redelivery),
-    Mutant("old owner still acknowledging", 20, 3, True, patches=_old_owner, provoked=_two_owners, brokers=2),
-    Mutant("unknown compare-and-set taken as failure", 20, 8, True, patches=_hasty_judge),
+    Mutant("old owner still acknowledging", 20, 5, True, patches=_old_owner, provoked=_two_owners, brokers=2),
+    Mutant("unknown compare-and-set taken as failure", 20, 0, True, patches=_hasty_judge, provoked=_lost_answers),
 )
