@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from magnetar.base.errors import (
     BadVersion,
     Busy,
+    LimitExceeded,
     MagnetarError,
     Moved,
     NotBuilt,
@@ -22,7 +23,7 @@ from magnetar.base.errors import (
     TopicNotFound,
 )
 from magnetar.base.ids import SegmentId
-from magnetar.base.limits import CALL_RETRY_S_MIN, OPERATION_WAIT_S
+from magnetar.base.limits import CALL_RETRY_S_MIN, OPERATION_WAIT_S, SUBSCRIPTIONS_MAX
 from magnetar.base.names import Domain, TopicName
 from magnetar.cluster.peers import Peers
 from magnetar.layout.routing import Routing
@@ -96,7 +97,9 @@ class Scalable:
         return self._settings.flag("scalableTopicsEnabled")
 
     def start(self) -> None:
-        self._runtime.spawn(self._owner, sweep(self.records.store, self.poke))
+        """Take up what was left unfinished; switched off, nothing is touched."""
+        if self.enabled:
+            self._runtime.spawn(self._owner, sweep(self.records.store, self.poke))
 
     async def close(self) -> None:
         """Lead nothing any more: others may."""
@@ -254,7 +257,12 @@ class Scalable:
     async def subscribe(self, name: TopicName, subscription: str, kind: SubscriptionKind, *, earliest: bool) -> None:
         """A durable subscription with cursors on every segment (H-D5). There already, of the same kind: nothing to do.
         Conflict: of another kind."""
-        start = Start.EARLIEST if earliest else Start.LATEST
+        await self._subscribe(name, subscription, kind, Start.EARLIEST if earliest else Start.LATEST)
+
+    async def _subscribe(self, name: TopicName, subscription: str, kind: Type, start: Start) -> None:
+        known = {one.name for one in await self.subscriptions(name)}
+        if subscription not in known and len(known) >= SUBSCRIPTIONS_MAX:
+            raise LimitExceeded(f"the topic has its maximum of {SUBSCRIPTIONS_MAX} subscriptions", topic=str(name))
         await self._work(name, subscriptions.create(self._op("subscribe"), subscription, type=kind, start=start))
 
     async def unsubscribe(self, name: TopicName, subscription: str) -> None:
@@ -310,8 +318,7 @@ class Scalable:
         term = await self.controller(name).lead()
         found = await term.coordinator(subscription)
         if found is None:
-            begun = subscriptions.create(self._op("subscribe"), subscription, type=kind, start=Start.ASKED)
-            await self._work(name, begun)
+            await self._subscribe(name, subscription, kind, Start.ASKED)
             found = await term.coordinator(subscription)
         if found is None:
             raise NotReady(f"subscription {subscription} is being removed: ask again")

@@ -6,10 +6,11 @@ import pytest
 
 from magnetar.base.names import topic_name
 from magnetar.layout.routing import Routing
+from magnetar.scalable.record import Lifecycle
 from magnetar.wire.proto import pb
 from tests.traces import as_fields, trace
 from tests.unit.broker.handlers.streaming import M1, NAME, OURS, X, consume, split, updates, watch
-from tests.unit.broker.world import World, command, run, settle
+from tests.unit.broker.world import World, command, pass_s, run, settle
 
 # The watch
 
@@ -195,6 +196,25 @@ def test_switched_off_the_flag_is_down_and_everything_is_refused() -> None:
             assert (await client.subscribe(topic=name)).error.error == pb.NotAllowedError
 
     run(story, scalableTopicEnabled="false")
+
+
+@pytest.mark.parametrize(
+    ("enabled", "after"), [("false", Lifecycle.DELETING), ("true", Lifecycle.GONE)], ids=["off", "on"]
+)
+def test_switched_off_what_was_left_unfinished_is_not_touched(enabled: str, after: Lifecycle) -> None:
+    async def story(world: World) -> None:
+        records = world.node.scalable.records
+        await world.node.scalable.create(NAME)
+        made, version = await records.fresh(NAME)
+        assert made is not None
+        await records.write(NAME, made.deleting(), version)
+        await pass_s(120)
+        await settle()
+        left, _ = await records.fresh(NAME)
+        assert left is not None
+        assert left.lifecycle is after
+
+    run(story, scalableTopicsEnabled=enabled)
 
 
 def test_the_flag_is_up_where_scalable_topics_are_on() -> None:
