@@ -1,0 +1,31 @@
+"""Operations as people see them: their steps, their end, and a bound on how many are remembered."""
+
+from __future__ import annotations
+
+from magnetar.base.limits import OPERATIONS_KEPT_MAX
+from magnetar.base.names import topic_name
+from magnetar.scalable.operation import Operations
+
+NAME = topic_name("topic://public/default/orders")
+
+
+def test_an_operation_that_is_taken_up_again_goes_on_where_it_was() -> None:
+    kept = Operations()
+    first = kept.begin(NAME, "op", "SPLIT", 1)
+    first.stepped("intended", "PROVISION", 2)
+    assert kept.begin(NAME, "op", "SPLIT", 3) is first
+    first.ended("DONE", 4)
+    assert first.done
+    assert [(step.name, step.at_ms) for step in first.steps] == [("intended", 2)]
+    assert kept.find(NAME, "op") is first
+    assert kept.of(NAME) == [first]
+    assert kept.find(topic_name("topic://public/default/other"), "op") is None
+
+
+def test_the_oldest_is_forgotten() -> None:
+    kept = Operations()
+    for number in range(OPERATIONS_KEPT_MAX + 5):
+        kept.begin(NAME, f"op-{number}", "SPLIT", number)
+    assert len(kept.of(NAME)) == OPERATIONS_KEPT_MAX
+    assert kept.find(NAME, "op-4") is None
+    assert kept.find(NAME, "op-5") is not None
