@@ -350,8 +350,8 @@ class Scalable:
         return None if found is None else await self._views.view(name, found)
 
     def poke(self, name: TopicName) -> None:
-        """Something is left unfinished there: lead it, if nobody does (1.2, point 11)."""
-        if not self._owner.closed:
+        """Something is left unfinished there: lead it, if nobody does (1.2, point 11). Switched off: it waits."""
+        if self.enabled and not self._owner.closed:
             self.controller(name).need()
 
     def controller(self, name: TopicName) -> Controller:
