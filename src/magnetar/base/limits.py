@@ -255,3 +255,4 @@ REVOKED_DRAIN_S = 30.0  # to acknowledge what one has of a segment taken away; t
 HELD_BACK_WARN_S = 10.0  # between warnings that unacknowledged messages keep the next segments waiting
 LAYOUT_SEEK_S = 1.0  # a producer met a seal and was not told the layout behind it: then it asks, doubling
 STREAM_LEAVE_S = 15.0  # a leaving consumer waits for a controller that is away: else its segments wait a grace period
+ROUTES_CACHED_MAX = 10_000  # keys whose segment a producer remembers: about 2 MiB; then all are forgotten

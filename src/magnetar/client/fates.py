@@ -41,6 +41,7 @@ class Fates:
         packed: Packed = entry.frames
         first = None if packed.first is None else MessageId(*packed.first, segment=segment)
         count = len(entry.messages)
+        over = size = 0
         for place, message in enumerate(entry.messages):
             if message.fate is not Fate.STORED:
                 continue  # given up before, and told so
@@ -49,12 +50,17 @@ class Fates:
                 tell(done, MessageId(ledger, number, first_chunk=first, segment=segment), None)
             elif done is not None:
                 tell(done, MessageId(ledger, number, -1, place, count, segment=segment), None)
-            self._over(message)
+            over += 1
+            size += len(message.item.payload)
+            if self._flushes:
+                self._flushed(message)
+        self._budget.give(size, over)
 
     def given_up(self, report: Report) -> None:
         error = self._why(report.message, report.error)
         self.refused(report.message.item.done, error)
-        self._over(report.message)
+        self._flushed(report.message)
+        self._budget.give(len(report.message.item.payload), 1)
 
     def refused(self, done: Done | None, error: MagnetarError) -> None:
         self._counters.errors += 1
@@ -86,10 +92,7 @@ class Fates:
         unknown.__cause__ = error
         return unknown
 
-    def _over(self, message: Outbound) -> None:
-        self._budget.give(len(message.item.payload), 1)
-        if not self._flushes:
-            return
+    def _flushed(self, message: Outbound) -> None:
         for flush in list(self._flushes):
             if message.place < flush.until:
                 flush.left -= 1

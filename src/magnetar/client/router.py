@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 
 from magnetar.base.errors import Misuse
 from magnetar.base.hashes import java_string_hash, masked, murmur3, utf8
+from magnetar.base.limits import ROUTES_CACHED_MAX
 from magnetar.client.outgoing import Fields
 from magnetar.layout import routing as generations
 from magnetar.layout.layout import Layout
@@ -89,14 +90,24 @@ class SegmentRouter:
         if deduplicated and not producer:
             raise Misuse("deduplication goes by the name of the producer: it has none yet")
         self.pinned = pinned
+        self._known: dict[str, Route] = {}  # of keys of text that came before
         self._producer = utf8(producer)
         self._deduplicated = deduplicated
         self._java = hashing == "java"
         self._at = start
         self._spread = start
 
+    def repin(self, pinned: generations.Routing) -> None:
+        """The topic's routing as it is known now: pinned by the first producer, who may be another one."""
+        if pinned is not self.pinned:
+            self.pinned = pinned
+            self._known.clear()
+
     def route(self, fields: Fields | None, sequence: int, layout: Layout) -> Route:
         """`layout` matters only for messages that go round. `sequence` is the one the message will be sent with."""
+        if fields is not None and fields.key is not None and fields.ordering_key is None and not fields.key_base64:
+            known = self._known.get(fields.key)
+            return known if known is not None else self._first(fields.key)
         key = None if fields is None else routing_key(fields)
         if key is None and self._deduplicated:
             key = b"%b-%d" % (self._producer, sequence)
@@ -108,6 +119,13 @@ class SegmentRouter:
 
     def advance(self) -> None:
         self._at += 1
+
+    def _first(self, text: str) -> Route:
+        """Of a key of text that is new, or was forgotten for want of room."""
+        if len(self._known) >= ROUTES_CACHED_MAX:
+            self._known.clear()
+        found = self._known[text] = Route(generations.segment_hash(text, self.pinned), self._hash(text))
+        return found
 
     def _hash(self, text: str) -> int:
         """As routers of partitions do: the key as the wire carries it, and never the ordering key."""

@@ -236,7 +236,7 @@ class ScalablePublisher:
             start = self._runtime.rng("client.router").randrange(1 << 31)
             named = bool(self.opening.name)  # such a producer may come back and send again
             self._router = SegmentRouter(seen.routing, producer=self.name, deduplicated=named, start=start)
-        self._router.pinned = seen.routing
+        self._router.repin(seen.routing)
         self._apply(self._lanes.handle(LayoutAdvanced(seen.layout)))
 
     def _apply(self, effects: Sequence[Effect]) -> None:

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from magnetar.base.errors import Misuse
 from magnetar.base.hashes import high16, low16, masked
 from magnetar.base.ids import SegmentId
+from magnetar.base.limits import ROUTES_CACHED_MAX
 from magnetar.client.batch import Stamp, single_frame
 from magnetar.client.outgoing import Fields, fields_of
-from magnetar.client.router import Router, SegmentRouter, learned, partitions_of
+from magnetar.client.router import Route, Router, SegmentRouter, learned, partitions_of
 from magnetar.layout.layout import initial, migrated, synthetic
-from magnetar.layout.routing import Routing
+from magnetar.layout.routing import Routing, segment_hash
 from magnetar.wire import codec
 from magnetar.wire.entry import key_hash
 from tests.golden import load
@@ -130,3 +131,26 @@ def test_misuse_is_said():
         SegmentRouter(Routing.HIGH16, deduplicated=True)
     with pytest.raises(Misuse):
         SegmentRouter(Routing.HIGH16, hashing="md5")  # type: ignore[arg-type]
+
+
+def test_remembered_key_is_routed_as_at_first_and_anew_when_the_routing_is_pinned_otherwise():
+    layout = initial(4, now_ms=0)
+    router = SegmentRouter(Routing.HIGH16)
+    said = Fields()
+    said.key = "user-42"
+    first = router.route(said, 0, layout)
+    assert router.route(said, 1, layout) == first == Route(segment_hash("user-42", Routing.HIGH16), first.hash)
+    router.repin(Routing.LOW16)
+    assert router.route(said, 2, layout).slot == segment_hash("user-42", Routing.LOW16) != first.slot
+    said.ordering_key = b"other"
+    assert router.route(said, 3, layout).slot == segment_hash(b"other", Routing.LOW16)
+
+
+def test_keys_without_number_are_not_all_remembered():
+    layout = initial(1, now_ms=0)
+    router = SegmentRouter(Routing.HIGH16)
+    said = Fields()
+    for number in range(ROUTES_CACHED_MAX + 2):
+        said.key = f"k{number}"
+        router.route(said, number, layout)
+    assert len(router._known) <= ROUTES_CACHED_MAX

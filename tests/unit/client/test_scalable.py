@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from magnetar.base.errors import (
@@ -11,7 +9,6 @@ from magnetar.base.errors import (
     ConnectionLost,
     Fenced,
     LimitExceeded,
-    MagnetarError,
     NotAuthorized,
     NotReady,
     TimedOut,
@@ -265,24 +262,6 @@ def test_message_that_no_broker_takes_is_refused_and_the_others_go_on():
             await world.until_told(2)
             assert world.errors() == [(b"x" * (3 << 19), LimitExceeded)]
             assert world.stored() == [b"2"]
-
-    run(body)
-
-
-def test_flush_waits_for_what_was_sent_before_it_and_raises_what_nobody_heard():
-    async def body() -> None:
-        async with a_world(receipts=False) as world:
-            world.budget.take(1)
-            world.publisher.add(b"1", None, None)
-            flushing = asyncio.ensure_future(world.publisher.flush())
-            await world.came(0, 1)
-            world.add(b"2", LOW)
-            assert not flushing.done()
-            sent = world.scaled.sent(0)[0]
-            sent.link.write(commands.send_error(sent.producer, sent.sequence, pb.ChecksumError, "bad"))
-            with pytest.raises(MagnetarError, match="bad"):
-                await flushing
-            assert world.publisher.pending == 1
 
     run(body)
 

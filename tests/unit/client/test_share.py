@@ -1,0 +1,51 @@
+"""What a stream consumer does with refusals and warnings of its segments."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from magnetar.base.errors import Fenced
+from magnetar.base.ids import SegmentId
+from magnetar.client.follow import WarnHeldBack
+from magnetar.wire.proto import pb
+from tests.unit.client.streaming import a_world
+from tests.unit.client.world import run, turns
+
+K = pb.BaseCommand
+
+
+def test_segment_that_was_pruned_is_left_out_and_the_others_are_read():
+    async def body() -> None:
+        async with a_world(2, started=False) as world:
+            world.scaled.refusals[world.scaled.name(0)] = [pb.TopicNotFound]
+            await world.consumer.start()
+            await world.open(1)
+            asked = [command.subscribe.topic for command in world.broker.kinds(K.SUBSCRIBE)]
+            assert asked.count(world.scaled.name(0)) == 1
+
+    run(body)
+
+
+def test_consumer_that_was_fenced_ends_and_leaves_its_other_segments():
+    async def body() -> None:
+        async with a_world(2, started=False) as world:
+            world.scaled.refusals[world.scaled.name(1)] = [pb.ProducerFenced]
+            await world.consumer.start()
+            with pytest.raises(Fenced):
+                await world.consumer.receive(5)
+            await turns(lambda: world.consumer.segments == [])
+
+    run(body)
+
+
+def test_application_that_holds_its_children_back_is_warned_and_it_is_counted(caplog):
+    async def body() -> None:
+        async with a_world() as world:
+            with caplog.at_level(logging.WARNING):
+                world.consumer._share._apply([WarnHeldBack(SegmentId(0), (SegmentId(1), SegmentId(2)), 7)])
+            assert world.consumer.counters.held_back == 1
+
+    run(body)
+    assert "children" in caplog.text
