@@ -57,9 +57,10 @@ test-all: test  ## what takes minutes, or Java and Maven, on top of `make test`:
 fuzz: $(STAMP)  ## ten minutes of hostile bytes
 	MAGNETAR_FUZZ_S=600 $(PYTEST) --timeout 1200 $(FUZZ)
 
-chaos: $(STAMP)  ## kill -9 under load and power cuts, for long: KILLS=500 SEEDS=10
+chaos: $(STAMP)  ## thousands of worlds, kill -9 under load and power cuts, for long; writes docs/CHAOS.md: SEEDS=3000 KILLS=500 CUTS=10
+	$(PY) -m simulation run --seeds $${SEEDS:-3000} --jobs $$(nproc) --marks --record docs/CHAOS.md
 	MAGNETAR_KILLS=$${KILLS:-500} $(PYTEST) --timeout 14400 -k kill tests/process
-	MAGNETAR_CRASH_SEEDS=$${SEEDS:-10} $(PYTEST) --timeout 14400 tests/sim
+	MAGNETAR_CRASH_SEEDS=$${CUTS:-10} $(PYTEST) --timeout 14400 tests/sim/test_crash.py
 
 bench: $(STAMP)  ## the broker beside its ceilings and the client beside the stock one, ratios in one run; writes benchmarks/results/
 	$(PY) -m benchmarks.broker

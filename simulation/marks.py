@@ -11,19 +11,28 @@ from collections.abc import Callable, Mapping
 
 Heard = Callable[[str, str, Mapping[str, object]], None]  # host, name, facts
 
-# What plain topics on one to three brokers can meet.
+# What plain topics on one to three brokers can meet. Not `journal.damaged`: disks of worlds never spoil what was synced
+# (tests/unit/ledger/local does that); not `broker.unregistered`: no two brokers of a world have the same address.
 WANTED = frozenset(
     {
+        "broker.registered",
         "cursor.recovered",
         "dedup.duplicate",
         "dedup.replayed",
+        "dedup.unsure",
         "failover.switched",
-        "journal.damaged",
+        "fence.old_owner",
         "ledger.fenced",
         "ledger.recovered",
         "ledger.roll_put_off",
         "ledger.writer_died",
+        "ownership.acquired",
+        "ownership.lost",
+        "ownership.released",
+        "session.lost",
+        "session.reestablished",
         "topic.failed",
+        "topic.sealed",
     }
 )
 

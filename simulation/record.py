@@ -13,8 +13,8 @@ def page(tally: Tally, first: int, day: str) -> str:
     rows = [
         "# Chaos: the last long run of the simulator",
         "",
-        "Written by `make chaos`. How to read and replay a world: [TESTING.md](TESTING.md); what was found and cured: "
-        "[FOUND.md](FOUND.md).",
+        "Written by `make chaos` (`python -m simulation run --record`). How to read and replay a world: "
+        "[TESTING.md](TESTING.md); what was found and cured: [FOUND.md](FOUND.md).",
         "",
         f"On {day}, seeds {first} to {first + tally.worlds - 1}: {tally.worlds} worlds, "
         f"{tally.virtual_s:,.0f} virtual seconds, "
