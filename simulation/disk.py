@@ -384,7 +384,7 @@ def _survivors(inode: Inode, chance: random.Random, files: ForgetfulFiles) -> In
             there += 1
             low, high = max(start, change.offset), min(start + SECTOR_BYTES, end)
             data = bytearray(change.data[low - change.offset : high - change.offset])
-            if files.flips and chance.random() < 0.1:
+            if files.flips and data and chance.random() < 0.1:
                 data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
                 counts["bits flipped"] += 1
             Change(low, bytes(data)).apply(content)

@@ -64,6 +64,17 @@ def test_a_write_that_is_cut_leaves_its_first_sectors_and_nothing_else() -> None
     assert seen == {512, 1024, 1536, 2048}
 
 
+def test_a_write_that_a_full_disk_cut_to_nothing_can_be_forgotten() -> None:
+    for seed in SEEDS:
+        files = ForgetfulFiles(seed, flips=True)
+        file = files.open("a", create=True)
+        file.pwritev([b"x" * 100], 0)
+        files.full_after = 0
+        with pytest.raises(StorageFull):
+            file.pwritev([b"y" * 100], 100)
+        files.crash()
+
+
 def test_names_are_durable_only_after_their_directory_was_synced() -> None:
     found = set()
     for seed in SEEDS:
