@@ -13,7 +13,7 @@ from typing import Any
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.ids import Epoch, SegmentId
-from magnetar.base.limits import HELD_BACK_WARN_S
+from magnetar.base.limits import END_ASK_S, HELD_BACK_WARN_S
 from magnetar.client.backoff import passing
 from magnetar.client.counters import Counters
 from magnetar.client.follow import (
@@ -41,6 +41,7 @@ from magnetar.client.places import Place
 from magnetar.client.positions import Positions
 from magnetar.client.receive import Receiver
 from magnetar.client.schemas import Schema
+from magnetar.client.seeking import last_message
 from magnetar.client.subscribing import InitialPosition, Subscribing
 from magnetar.layout.layout import Layout
 from magnetar.observe.log import get
@@ -217,7 +218,7 @@ class Share:
             return
         if self._timer is not None:
             self._timer.cancel()
-        wait_s = HELD_BACK_WARN_S
+        wait_s = END_ASK_S if self._sealed() else HELD_BACK_WARN_S
         if self._follow.due is not None:
             wait_s = min(max(self._follow.due - self._runtime.monotonic(), 0.0), wait_s)
         self._timer = asyncio.get_running_loop().call_later(wait_s, self._time_passed)
@@ -228,7 +229,30 @@ class Share:
             for segment, part in self.parts.items()
             if not part.lane.queue  # nothing more waits: only the application can go on
         }
+        for segment in self._sealed():
+            part = self.parts[segment]
+            if not part.lane.queue and not self.positions.unacked(segment):
+                self._runtime.spawn(self._owner, self._ask_for_end(segment, part))
         self.handle(TimePassed(held))
+
+    def _sealed(self) -> list[SegmentId]:
+        """Open ones whose end is near, at brokers that may not tell it. Ours do, and take a close before as leaving."""
+        layout = self._layout
+        if layout is None:
+            return []
+        sealed = [id for id in sorted(self.parts) if id in layout and not layout.segment(id).is_active]
+        return [id for id in sealed if (found := self.parts[id].connection) and not found.features.magnetar_extensions]
+
+    async def _ask_for_end(self, segment: SegmentId, part: Part) -> None:
+        """Not every broker says the end of a segment to whoever comes to it after it was reached."""
+        try:
+            last, mark = await last_message(part, self._runtime, self._lookup.timeout_s)
+        except MagnetarError as error:
+            log.info("end not known", topic=part.topic, why=error)
+            return
+        acked = mark is not None and (mark.ledger, mark.entry) >= (last.ledger, last.entry)
+        if (acked or last.entry < 0) and self.parts.get(segment) is part:
+            self.handle(SegmentEnded(segment))
 
     def _crashed(self, name: str, error: BaseException) -> None:
         log.crashed("share failed", error, name=name)

@@ -9,6 +9,8 @@ import pytest
 from magnetar.base.errors import Fenced
 from magnetar.base.ids import SegmentId
 from magnetar.client.follow import WarnHeldBack
+from magnetar.wire import commands
+from magnetar.wire.ids import MessageId, to_data
 from magnetar.wire.proto import pb
 from tests.unit.client.streaming import a_world
 from tests.unit.client.world import run, turns
@@ -49,3 +51,33 @@ def test_application_that_holds_its_children_back_is_warned_and_it_is_counted(ca
 
     run(body)
     assert "children" in caplog.text
+
+
+def test_end_that_a_foreign_broker_does_not_tell_again_is_asked_for():
+    """Pulsar 5.0.0-M1 does not always say it to whoever comes to a drained segment: its children would stay unread."""
+
+    async def body() -> None:
+        async with a_world(ours=False) as world:
+            world.scaled.show(world.scaled.layout.split(SegmentId(0), now_ms=1))
+            await turns(lambda: world.consumer._share._layout is not None and world.consumer._share._layout.epoch == 1)
+            world.scaled.assign(0, 1, 2)
+            here = to_data(MessageId(5, 9))
+            world.broker.handlers[K.GET_LAST_MESSAGE_ID] = lambda link, command: (
+                link.write(commands.last_message_id(command.getLastMessageId.request_id, here, here)) or True
+            )
+            world.consumer._share._time_passed()
+            await world.open(1, 2)
+
+    run(body)
+
+
+def test_end_is_awaited_from_a_broker_of_ours_which_takes_a_close_for_leaving():
+    async def body() -> None:
+        async with a_world() as world:
+            world.scaled.show(world.scaled.layout.split(SegmentId(0), now_ms=1))
+            await turns(lambda: world.consumer._share._layout is not None and world.consumer._share._layout.epoch == 1)
+            world.consumer._share._time_passed()
+            assert world.consumer._share._sealed() == []
+            assert not world.broker.kinds(K.GET_LAST_MESSAGE_ID)
+
+    run(body)
