@@ -139,6 +139,8 @@ class _Reader:
 
     def message_id(self) -> MessageId:
         segment = self._number(_LONG)
+        if segment < -1:  # -1: of no segment in particular
+            raise Corrupt("a message id names a segment that cannot be", segment=segment)
         found = _classic(self._bytes(self._number(_INT)))
         vector: Vector = () if self._over else self._vector()
         length = -1 if self._over else self._number(_INT)

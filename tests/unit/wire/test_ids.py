@@ -101,3 +101,9 @@ def test_scalable_ids_are_ordered_by_segment_first():
 
 def test_text_of_a_scalable_id_names_its_segment():
     assert str(MessageId(12, 34, batch_index=3, batch_size=5, segment=7)) == "7/12:34:-1:3"
+
+
+def test_scalable_id_of_a_segment_below_none_is_refused():
+    data = to_bytes(MessageId(1, 2, segment=3))
+    with pytest.raises(Corrupt):
+        from_bytes((-2).to_bytes(8, "big", signed=True) + data[8:])
