@@ -98,6 +98,11 @@ class Part:
             await self.attached.start(timeout_s)
         except BaseException:
             self.closed = True
+            connection = self.connection
+            if connection is not None:  # attached, and whoever asked was cancelled before it heard of that
+                connection.detach_consumer(self.id)
+                self._detached()
+                self._tell_gone(connection)
             self._inbox.drop(self.lane)
             raise
 

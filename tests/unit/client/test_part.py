@@ -10,7 +10,8 @@ from magnetar.base.errors import ConnectionLost, Misuse, NotAuthorized
 from magnetar.client.consumer import Consumer
 from magnetar.client.message import MessageId
 from magnetar.client.nacks import NackBackoff
-from magnetar.client.subscribing import SubscriptionType
+from magnetar.client.schemas import BYTES
+from magnetar.client.subscribing import Subscribing, SubscriptionType
 from magnetar.wire import commands
 from magnetar.wire.proto import pb
 from tests.unit.client.scripted import K, World, a_world, batch, single
@@ -26,6 +27,23 @@ async def delivered(consumer: Consumer[bytes], count: int) -> None:
     """Answers come in order: whatever was pushed before this one is there."""
     await consumer.last_message_id()
     assert consumer.queued == count
+
+
+def test_an_opening_that_is_cancelled_in_the_turn_in_which_it_succeeds_leaves_nothing_behind():
+    async def body(world: World):
+        asked = Subscribing("s")
+        consumer: Consumer[bytes] = Consumer(world.lookup, "t", asked, schema=BYTES)
+        part = consumer._new_part("persistent://public/default/t", asked, 10)
+        opening = asyncio.create_task(part.open(5))
+        while part.connection is None:
+            await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert (await world.broker.until_said(K.CLOSE_CONSUMER)).consumer_id == part.id
+        assert part.connection is None
+
+    run(body)
 
 
 def test_after_a_lost_connection_the_queue_is_put_away_and_everything_comes_again():
