@@ -20,6 +20,7 @@ from magnetar.cli.output import Facts, Output, Sheet
 
 if TYPE_CHECKING:
     from magnetar.cli.workload import Load, Workload
+    from magnetar.client.administration.aio.admin import Admin
 
 SEGMENTS_MAX = 8  # that reshapes lead to: more would only spread the same traffic
 
@@ -100,8 +101,11 @@ async def _verify(load: Load, seconds: float, late: bool, common: Common, output
             reshape=reshaper.reshape if load.reshape_s else None,
             name=f"verify-{unique}",
         )
+        after = f"verify-late-{unique}"
+        if late:
+            await _hold(admin, load.topic, after)
         ordering = await work.run(seconds)
-        again = await work.again(f"verify-late-{unique}", consumers=2) if late else None
+        again = await work.again(after, consumers=2) if late else None
     found = [*ordering.findings, *(again.findings if again is not None else [])]
     document: dict[str, Any] = {
         "topic": load.topic,
@@ -119,6 +123,20 @@ async def _verify(load: Load, seconds: float, late: bool, common: Common, output
     }
     output.show(document, *_parts(document, work))
     return Exit.OK if not found else Exit.CHECK_FAILED
+
+
+async def _hold(admin: Admin, topic: str, subscription: str) -> None:
+    """A subscription that nobody reads yet: without one, what everybody has acknowledged would be gone."""
+    from magnetar.base.errors import AlreadyExists, NotFound
+
+    try:
+        await admin.scalable.create_subscription(topic, subscription)
+    except NotFound:
+        try:
+            await admin.scalable.create(topic)
+        except AlreadyExists:
+            pass  # somebody else was faster
+        await admin.scalable.create_subscription(topic, subscription)
 
 
 def _renamed(load: Load, unique: str) -> Load:
