@@ -170,7 +170,10 @@ class Publisher:
             if isinstance(error, Sealed | Fenced) and self.error is None:
                 self._close_batches()
                 self.error = error  # whatever else is on its way gets an answer of its own
-            self._fail(self._pending.refused(sequence), error)
+            found = self._pending.refused(sequence)
+            refused = next((op for op in found if op.sequence <= sequence <= op.highest), None)
+            # Refused now, but written before on a connection that was lost: that one may be stored.
+            self._fail(found, error if refused is None or refused.writes <= 0 else _unsure(refused, error))
         elif self._ready is not None:
             self._ready.abort(ConnectionLost(f"begin again after a refused send: {error}", topic=self.topic))
 
@@ -387,8 +390,10 @@ class Publisher:
             self._expiry.cancel()
             self._expiry = None
         for op in self._pending.drained():
-            reason = error
-            if op.writes > 0:
-                reason = ConnectionLost(f"given up without a receipt, it may be stored: {error}", sequence=op.sequence)
-                reason.__cause__ = error
-            self._fail([op], reason)
+            self._fail([op], _unsure(op, error) if op.writes > 0 else error)
+
+
+def _unsure(op: Op, error: MagnetarError) -> MagnetarError:
+    reason = ConnectionLost(f"given up without a receipt, it may be stored: {error}", sequence=op.sequence)
+    reason.__cause__ = error
+    return reason

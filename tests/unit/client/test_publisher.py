@@ -120,6 +120,25 @@ def test_a_refused_send_is_sent_again_on_another_connection():
     run(body)
 
 
+def test_refused_by_a_terminated_topic_after_a_lost_connection_it_may_be_stored():
+    async def body() -> None:
+        async with a_world(receipts=False) as world:
+            world.add(b"a")
+            await world.broker.until(lambda: len(world.broker.sent) == 1)
+            world.broker.links[0].write(commands.close_producer(world.publisher.id, url=world.broker.url))
+            await world.broker.until(lambda: len(world.broker.sent) == 2)
+            world.add(b"b")
+            await world.broker.until(lambda: len(world.broker.sent) == 3)
+            for sequence in (0, 1):
+                world.broker.links[0].write(
+                    commands.send_error(world.publisher.id, sequence, pb.TopicTerminatedError, "over")
+                )
+            await flushed(world)
+            assert world.failed() == [(b"a", ConnectionLost), (b"b", Sealed)]
+
+    run(body)
+
+
 def test_a_terminated_topic_refuses_each_message_for_sure():
     async def body() -> None:
         async with a_world(receipts=False) as world:
