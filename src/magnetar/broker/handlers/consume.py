@@ -18,7 +18,7 @@ from magnetar.base.errors import (
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.limits import SUBSCRIBE_TRIES_MAX
 from magnetar.base.names import TopicName, check_given, topic_name
-from magnetar.broker.handlers.request import error_reply, start, success
+from magnetar.broker.handlers.request import error_reply, honestly, start, success
 from magnetar.broker.handlers.scalable import check_plain, segment_closed
 from magnetar.topic.consumer import Consumer, KeyShared
 from magnetar.topic.subscribe import Subscribe
@@ -190,7 +190,7 @@ def redeliver(connection: Connection, command: pb.BaseCommand) -> None:
 
 def unsubscribe(connection: Connection, command: pb.BaseCommand) -> None:
     asked = command.unsubscribe
-    start(connection, _unsubscribe(connection, asked), error_reply(asked.request_id))
+    start(connection, honestly(_unsubscribe(connection, asked)), error_reply(asked.request_id))
 
 
 async def _unsubscribe(connection: Connection, asked: pb.CommandUnsubscribe) -> bytes:
@@ -223,7 +223,7 @@ async def _close(consumer: Consumer, request_id: int) -> bytes:
 
 def seek(connection: Connection, command: pb.BaseCommand) -> None:
     asked = command.seek
-    start(connection, _seek(connection, asked), error_reply(asked.request_id))
+    start(connection, honestly(_seek(connection, asked)), error_reply(asked.request_id))
 
 
 async def _seek(connection: Connection, asked: pb.CommandSeek) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import Closed, MagnetarError
+from magnetar.base.errors import Closed, MagnetarError, Unknown
 from magnetar.observe.log import get
 from magnetar.wire import commands
 
@@ -53,6 +53,16 @@ async def _run(connection: Connection, work: Coroutine[object, object, bytes | N
         connection.request_ended()
     if answer is not None:
         connection.write(answer)
+
+
+async def honestly(work: Coroutine[object, object, bytes]) -> bytes:
+    """For what must not be taken for undone: an outcome that nobody knows is UnknownError. ServiceNotReady, which lets
+    clients attach again by themselves, says that nothing happened.
+    """
+    try:
+        return await work
+    except Unknown as error:
+        raise Unknown(error.what, wire_code=0, **error.facts) from error
 
 
 def error_reply(request_id: int) -> Fail:

@@ -6,6 +6,7 @@ import pytest
 
 from magnetar.base.ids import Position
 from magnetar.wire.proto import pb
+from simulation.store import lost
 from tests.unit.broker.world import TOPIC, Client, World, command, run, send_frame, settle
 from tests.unit.topic.world import a_batch
 
@@ -123,6 +124,17 @@ def test_unsubscribing_with_others_attached_is_a_metadata_error() -> None:
         assert (await client.ask("UNSUBSCRIBE", consumer_id=1)).error.error == pb.MetadataError
         assert (await client.ask("UNSUBSCRIBE", consumer_id=1, force=True)).type == _T.SUCCESS
         assert other.heard.kinds[-1] == "CLOSE_CONSUMER"
+
+    run(body)
+
+
+@pytest.mark.parametrize("happened", [False, True])
+def test_unsubscribing_whose_outcome_nobody_knows_is_not_told_as_undone(happened: bool) -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.subscribe(1, subscription="gone")
+        world.metadata.faults.append(lost(happened=happened))
+        assert (await client.ask("UNSUBSCRIBE", consumer_id=1)).error.error == pb.UnknownError
 
     run(body)
 
