@@ -171,7 +171,7 @@ async def split(node: Node, request: Request) -> Response:
         into=into,
         reason=request.query.get("reason", ""),
     )
-    return _reshaped(request, done)
+    return await _reshaped(node, name, request, done)
 
 
 async def merge(node: Node, request: Request) -> Response:
@@ -194,18 +194,18 @@ async def _merge(node: Node, request: Request, ids: Sequence[SegmentId]) -> Resp
     ordered = sorted((record.layout.segment(id) for id in ids), key=lambda one: one.range.start)
     record.layout.merge_range([one.id for one in ordered])
     done = await node.scalable.merge(name, [one.id for one in ordered], reason=request.query.get("reason", ""))
-    return _reshaped(request, done)
+    return await _reshaped(node, name, request, done)
 
 
 async def operation(node: Node, request: Request) -> Response:
     name = _name(node, request)
     record = await _record(node, name)
     found = node.scalable.operation(name, request.parts["op"])
+    remembered = _remembered(record, request.parts["op"])
     if found is not None:
-        return shown(_operation(found))
-    for one in _past(record):
-        if one.op == request.parts["op"]:
-            return shown(one)
+        return shown(_operation(found, remembered))
+    if remembered is not None:
+        return shown(remembered)
     raise NotFound(f"there is no operation {request.parts['op']} of {name}, or it was long ago")
 
 
@@ -245,17 +245,28 @@ def _past(record: Record) -> list[Operation]:
     return found
 
 
-def _reshaped(request: Request, done: Done) -> Response:
+def _remembered(record: Record, op: str) -> Operation | None:
+    return next((one for one in _past(record) if one.op == op), None)
+
+
+async def _reshaped(node: Node, name: TopicName, request: Request, done: Done) -> Response:
     """204 as Pulsar answers; with `show=operation`, what was done."""
-    return shown(_operation(done)) if request.query.get("show") == "operation" else DONE
+    if request.query.get("show") != "operation":
+        return DONE
+    return shown(_operation(done, _remembered(await _record(node, name), done.op)))
 
 
-def _operation(done: Done) -> Operation:
+def _operation(done: Done, remembered: Operation | None) -> Operation:
+    """The steps as this broker saw them, with what the record remembers of it."""
     return Operation(
         op=done.op,
         kind=done.kind,
         phase=done.phase,
         steps=[OperationStep(name=step.name, atMs=step.at_ms) for step in done.steps],
+        parentIds=[] if remembered is None else remembered.parentIds,
+        childIds=[] if remembered is None else remembered.childIds,
+        trigger="" if remembered is None else remembered.trigger,
+        reason="" if remembered is None else remembered.reason,
         error=done.error,
     )
 

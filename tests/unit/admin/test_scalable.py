@@ -133,8 +133,9 @@ def test_an_operation_is_told_with_its_steps_to_whoever_asks_for_it() -> None:
             done = answer.document
             assert (done["kind"], done["phase"], done["error"]) == ("SPLIT", "DONE", "")
             assert [step["name"] for step in done["steps"]][-1] == "committed"
+            assert (done["parentIds"], done["childIds"], done["reason"]) == ([0], [1, 2], "hot")
             found = await world.get(f"{X}/operations/{done['op']}")
-            assert found["steps"] == done["steps"]
+            assert found == done
             [past] = await world.get(f"{X}/operations")
             assert (past["op"], past["reason"], past["parentIds"], past["childIds"]) == (done["op"], "hot", [0], [1, 2])
 
