@@ -40,7 +40,7 @@ CONFTESTS = [(where, block) for where, block in blocks() if is_conftest(block)]
 
 
 def test_there_is_something_to_try_of_each() -> None:
-    assert (len(SCRIPTS), len(SUITES), len(CONFTESTS)) == (3, 2, 1)
+    assert (len(SCRIPTS), len(SUITES), len(CONFTESTS)) == (4, 2, 1)
 
 
 @pytest.mark.parametrize("block", [block for _, block in SCRIPTS], ids=[where for where, _ in SCRIPTS])
