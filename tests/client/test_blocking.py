@@ -146,6 +146,21 @@ def test_seeks_redeliveries_and_partitions(broker, client, topic):
         assert sorted(once_more) == sorted(first)
 
 
+def test_what_came_while_nobody_waited_is_at_hand_one_by_one_and_a_seek_puts_it_away(client, topic):
+    producer = client.create_producer(topic)
+    with client.subscribe(topic, "s", initial_position=EARLIEST) as consumer:
+        producer.send(b"a")
+        assert consumer.receive(15).data == b"a"
+        producer.send(b"b")
+        producer.send(b"c")
+        deadline = time.monotonic() + 15
+        while not consumer._crossing.shelf.items and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert [message.data for message in consumer._crossing.shelf.items] == [b"b"]
+        consumer.seek(magnetar.MessageId.EARLIEST)
+        assert [consumer.receive(15).data for _ in range(3)] == [b"a", b"b", b"c"]
+
+
 def test_a_table_view_follows(client, topic):
     with client.create_producer(topic, schema=magnetar.String()) as producer:
         producer.send("1", key="a")

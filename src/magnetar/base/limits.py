@@ -159,6 +159,7 @@ CLIENT_OPERATION_S = 30.0  # any request of a client, and the first attach of a 
 CLIENT_BACKOFF_S_MIN, CLIENT_BACKOFF_S_MAX = 0.1, 60.0  # attaching again, doubling, as stock clients
 CLIENT_FRAME_BYTES_MAX = 128 * 1024 * 1024  # one inbound frame: topic lists of large namespaces; more is nonsense
 CLIENT_REDIRECTS_MAX = 20  # of one lookup, as stock clients: more is brokers pointing at each other
+CLIENT_READ_BYTES_MAX = 120 * 1024  # of one read; from 128 KiB on the allocator maps pages anew for each, 12 us a read
 CLIENT_WRITE_BYTES_HIGH = 1024 * 1024  # unsent to a broker: then producers wait
 CLIENT_WRITE_JOIN_BYTES = 64 * 1024  # small frames of one turn of the loop are one write up to about this
 CLIENT_REQUESTS_MAX = 5_000  # waiting on one connection, as Pulsar's client for lookups; the next is refused as Busy

@@ -16,6 +16,7 @@ from typing import Any, cast
 from magnetar.base.errors import Busy, ConnectionLost, MagnetarError, NotReady, TimedOut
 from magnetar.base.limits import (
     CLIENT_FRAME_BYTES_MAX,
+    CLIENT_READ_BYTES_MAX,
     CLIENT_REQUESTS_MAX,
     CLIENT_WRITE_BYTES_HIGH,
     CLIENT_WRITE_JOIN_BYTES,
@@ -167,6 +168,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=CLIENT_WRITE_BYTES_HIGH)
+        if hasattr(transport, "max_size"):  # of asyncio's own transport: how much room it makes for each read
+            transport.max_size = CLIENT_READ_BYTES_MAX
         self._transport.write(frames.encode_command(connect_command(self.proxied)))
         self._keepalive = self._loop.call_later(KEEPALIVE_S, self._tick)
 

@@ -199,20 +199,28 @@ class _Crossing(Generic[T]):
             patience_s=0.0 if self._one_by_one else asked.ack_group_s / 2,
             hurry_items=asked.ack_group_max,
         )
+        self._used = False  # has a thread ever taken a message?
         made.receiver.serve(self)
 
     def fetch(self, timeout_s: float | None) -> None:
         """What the loop has is put on the shelf, or its error raised."""
+        self._used = True
         if self._one_by_one or not self._portal.call(self._stock):
             self._portal.run(lambda: self._one(timeout_s))
 
     # On the loop
 
     def arrived(self) -> None:
-        if self.shelf.waiting and not self._one_by_one:
+        """The first message is put on the shelf although nobody waits: whoever comes for it need not wake the loop."""
+        if self._one_by_one:
+            return
+        if self.shelf.waiting:
+            self._used = True
             self._stock()
             if self._consumer.receiver.ready:
                 self.shelf.wake_all()
+        elif self._used and not self.shelf.items:
+            self._stock(1)
 
     def gather(self) -> None:
         made = self._consumer
@@ -236,10 +244,10 @@ class _Crossing(Generic[T]):
     def _ready(self) -> bool:
         return self._one_by_one or self._consumer.receiver.ready
 
-    def _stock(self) -> int:
+    def _stock(self, messages_max: int = CLIENT_TAKEN_MESSAGES_MAX) -> int:
         if len(self.acks):
             self.gather()  # on the way: it saves waking the loop for them
-        found = self._consumer.receiver.take_some(CLIENT_TAKEN_MESSAGES_MAX)
+        found = self._consumer.receiver.take_some(messages_max)
         if found:
             self.shelf.put(found)
         return len(found)
