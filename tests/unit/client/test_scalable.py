@@ -123,6 +123,7 @@ def test_child_takes_nothing_before_it_is_known_what_the_parent_kept():
             parent.receipt()  # it was stored, just before the seal
             asked = closing.kinds(K.CLOSE_PRODUCER)[0].close_producer
             parent.link.write(commands.success(asked.request_id))
+            del world.scaled.broker.handlers[K.CLOSE_PRODUCER]
             world.broker.receipts = True
             assert await world.came(1, 1) == [b"2"]
             await world.until_told(2)

@@ -211,6 +211,7 @@ def test_consumer_follows_the_controller_to_another_broker():
             world.scaled.controller = layouts.Address(other.broker.url)
             world.scaled.show()
             await other.broker.until(lambda: bool(other.registered))
+            await world.consumer.close()  # while somebody is there to be left
 
     run(body)
 
