@@ -16,14 +16,13 @@ from typing import Any, cast
 from magnetar.base.errors import Busy, ConnectionLost, MagnetarError, NotReady, TimedOut
 from magnetar.base.limits import (
     CLIENT_FRAME_BYTES_MAX,
-    CLIENT_READ_BYTES_LARGE,
-    CLIENT_READ_BYTES_SMALL,
     CLIENT_REQUESTS_MAX,
     CLIENT_WRITE_BYTES_HIGH,
     CLIENT_WRITE_JOIN_BYTES,
     KEEPALIVE_S,
     MESSAGE_BYTES_MAX,
 )
+from magnetar.client.reading import Room
 from magnetar.client.refusals import error_of
 from magnetar.client.requests import answers, connect_command, refusal, reply_id, unfinished
 from magnetar.client.sinks import ConsumerSink, Listeners, ProducerSink
@@ -76,7 +75,7 @@ class Connection(asyncio.Protocol):
         self._out_bytes = 0
         self._parts: list[bytes] = []
         self._have = 0
-        self._room = 0
+        self._room = Room()
         self._need = 0
         self._heard = True
         self._keepalive: asyncio.TimerHandle | None = None
@@ -170,22 +169,13 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=CLIENT_WRITE_BYTES_HIGH)
-        self._make_room(CLIENT_READ_BYTES_SMALL)
+        self._room = Room(transport)
         self._transport.write(frames.encode_command(connect_command(self.proxied)))
         self._keepalive = self._loop.call_later(KEEPALIVE_S, self._tick)
 
-    def _make_room(self, size: int) -> None:
-        """How much asyncio's own transport asks for in each read; other transports have their own ways."""
-        transport: Any = self._transport
-        if hasattr(transport, "max_size"):
-            transport.max_size = self._room = size
-
     def data_received(self, data: bytes) -> None:
         self._heard = True
-        if len(data) == self._room:
-            self._make_room(CLIENT_READ_BYTES_LARGE)  # there is much to read: fewer and larger pieces
-        elif self._room == CLIENT_READ_BYTES_LARGE and len(data) < CLIENT_READ_BYTES_SMALL:
-            self._make_room(CLIENT_READ_BYTES_SMALL)
+        self._room.took(len(data))
         if self._have:
             self._parts.append(data)
             self._have += len(data)

@@ -16,7 +16,6 @@ from magnetar.base.errors import (
     TimedOut,
     TopicNotFound,
 )
-from magnetar.base.limits import CLIENT_READ_BYTES_LARGE, CLIENT_READ_BYTES_SMALL
 from magnetar.client.connection import Connection
 from magnetar.client.refusals import BY_CODE, error_of
 from magnetar.wire import commands, templates
@@ -137,23 +136,6 @@ def test_silence_is_timed_out_and_says_that_it_may_have_happened():
             assert caught.value.outcome is Outcome.INDEFINITE
             broker.links[0].write(commands.success(held[0]))  # late: nobody is confused
             await pinged(broker, connection)
-
-    run(body)
-
-
-def test_room_for_a_read_grows_while_reads_come_back_full_and_shrinks_with_them():
-    async def body() -> None:
-        async with a_broker() as broker, a_lookup(broker) as lookup:
-            connection = await lookup.service()
-            assert connection._room == CLIENT_READ_BYTES_SMALL
-            size = 4 * CLIENT_READ_BYTES_LARGE
-            connection.data_received((size + 4).to_bytes(4, "big") + (size).to_bytes(4, "big"))  # a frame begins
-            connection.data_received(bytes(CLIENT_READ_BYTES_SMALL))
-            assert connection._room == CLIENT_READ_BYTES_LARGE
-            connection.data_received(bytes(CLIENT_READ_BYTES_SMALL))
-            assert connection._room == CLIENT_READ_BYTES_LARGE
-            connection.data_received(bytes(100))
-            assert connection._room == CLIENT_READ_BYTES_SMALL
 
     run(body)
 
