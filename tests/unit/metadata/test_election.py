@@ -113,6 +113,9 @@ def test_a_lost_answer_does_not_make_two_leaders_and_reconnecting_decides() -> N
         assert one.state is State.NO_LEADER
         with pytest.raises(TimedOut):
             await one.leader(wait_s=0)
+        while store.faults:
+            store.reconnect()
+            await until(lambda: not one._running)
         store.reconnect()
         assert await one.leader() == b"one"
         await one.close()
