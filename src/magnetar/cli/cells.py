@@ -86,6 +86,23 @@ def plain(cell: Cell) -> str:
             return str(cell)
 
 
+def exact(cell: Cell) -> str | int | float | bool | None:
+    """For programs that read values rather than words: bytes, seconds, ISO-8601; None where there is nothing."""
+    match cell:
+        case Size():
+            return int(cell.bytes) if cell.bytes % 1 == 0 else cell.bytes
+        case Rate():
+            return cell.per_s
+        case Duration():
+            return cell.s
+        case Lag():
+            return cell.messages
+        case Moment():
+            return iso(cell.ms) if cell.ms else None
+        case _:
+            return cell
+
+
 def people(cell: Cell, now_ms: int | None = None) -> str:
     """For eyes: three digits or so, and how long ago."""
     match cell:

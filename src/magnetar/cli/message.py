@@ -21,7 +21,7 @@ from magnetar.base.names import topic_name
 from magnetar.cli import wire
 from magnetar.cli.cells import Cell, iso
 from magnetar.cli.exits import Exit, tell
-from magnetar.cli.options import CHANGE, COMMON, Change, Common, Properties, flag, properties
+from magnetar.cli.options import COMMON, TRAFFIC, Common, Properties, Traffic, flag, properties
 from magnetar.cli.output import Facts, Output, Rows, Sheet
 from magnetar.cli.places import place
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from magnetar.client.client import Client
     from magnetar.client.message import Message, MessageId
 
+COLUMNS = (
+    *("id", "topic", "key", "properties", "publish_time", "event_time", "producer"),
+    *("sequence_id", "redelivery_count", "data", "data_base64"),
+)
 STDIN_BYTES = 64 * 1024  # read at once, where so much is there
 
 Type = Literal["exclusive", "shared", "failover", "key-shared"]
@@ -49,7 +53,7 @@ def produce(
     property: Properties = None,
     repeat: Annotated[int, Parameter(name=["--repeat", "-n"], validator=validators.Number(gte=1))] = 1,
     compression: Codec = "none",
-    change: Change = CHANGE,
+    change: Traffic = TRAFFIC,
     common: Common = COMMON,
 ) -> Exit:
     """Send messages: the texts given, a file as one message, or each line of standard input.
@@ -79,7 +83,7 @@ def produce(
     """
     own = properties(property)
     given = _given(texts, file)
-    output = Output(common.output, colors=common.colors)
+    output = common.out
     if change.dry_run:
         payloads = given if given is not None else sys.stdin.buffer.read().splitlines()
         planned = [{"topic": str(topic_name(topic)), "key": key, "bytes": len(one)} for one in payloads * repeat]
@@ -98,7 +102,7 @@ async def _produce(
     failures: list[MagnetarError] = []
     async with wire.connected(common) as client:
         producer = await client.create_producer(topic, compression=compression, send_timeout_s=common.timeout)
-        with output.rows(lambda row: row["id"]) as rows:
+        with output.rows(lambda row: row["id"], columns=("topic", "id")) as rows:
 
             def done(message_id: MessageId | None, error: MagnetarError | None) -> None:
                 if message_id is not None:
@@ -127,7 +131,7 @@ def consume(
     start: Literal["latest", "earliest"] = "earliest",
     wait: Seconds | None = None,
     ack: Annotated[bool, Parameter(negative="--no-ack")] = True,
-    change: Change = CHANGE,
+    change: Traffic = TRAFFIC,
     common: Common = COMMON,
 ) -> Exit:
     """Receive messages through a subscription and acknowledge them.
@@ -156,7 +160,7 @@ def consume(
     $ magnetar message consume orders -s billing
     $ magnetar message consume orders -s billing --count 0 --wait 1 -o jsonl
     """
-    output = Output(common.output, colors=common.colors)
+    output = common.out
     if change.dry_run:
         name = str(topic_name(topic))
         planned: dict[str, Cell] = {"topic": name, "subscription": subscription, "type": type, "acknowledge": ack}
@@ -226,7 +230,7 @@ def read(
     $ magnetar message read orders --count 10
     $ magnetar message read orders --start 1h -o jsonl
     """
-    return wire.run(_read(common, Output(common.output, colors=common.colors), topic, start, count, follow))
+    return wire.run(_read(common, common.out, topic, start, count, follow))
 
 
 async def _read(common: Common, output: Output, topic: str, start: str, count: int, follow: bool) -> Exit:
@@ -337,7 +341,12 @@ async def _lines(client: Client) -> AsyncIterator[bytes]:
 
 
 def _messages(output: Output) -> Rows:
-    return output.rows(_text, lambda document: " ".join(filter(None, (document["id"], document["key"]))))
+    return output.rows(
+        _text,
+        lambda document: " ".join(filter(None, (document["id"], document["key"]))),
+        name=lambda document: document["id"],
+        columns=COLUMNS,
+    )
 
 
 def _text(document: dict[str, Any]) -> str:

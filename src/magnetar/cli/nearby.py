@@ -32,6 +32,12 @@ class Subject:
     topic: str | None = None
     subscription: str | None = None
 
+    @property
+    def names(self) -> list[str]:
+        """What is changed, as `-o name` tells it: the innermost."""
+        found = self.subscription or self.topic or self.namespace or self.tenant
+        return [found] if found else []
+
 
 def near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
     try:

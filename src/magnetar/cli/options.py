@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Group, Parameter, validators
 
 from magnetar.base.errors import Misuse
-from magnetar.cli.output import Form
+from magnetar.cli.output import Form, Output
 
 if TYPE_CHECKING:
     from magnetar.cli.session import Session
@@ -42,7 +42,8 @@ class Common:
         Parameter(
             name=["--output", "-o"],
             env_var="MAGNETAR_OUTPUT",
-            help="table: for people; plain words in a pipe. json: as REST returns it. jsonl: a line for each row.",
+            help="table: for people; plain words in a pipe. json, yaml: as REST returns it. jsonl: a line for each "
+            "row. csv: exact values. name: a name a line.",
         ),
     ] = "table"
     timeout: Annotated[
@@ -51,6 +52,12 @@ class Common:
     no_color: Annotated[bool, flag("No colours. The environment's NO_COLOR does the same.")] = False
     no_input: Annotated[bool, flag("Never ask anything.")] = False
     quiet: Annotated[bool, flag("No steps on standard error; errors are still told.", "--quiet", "-q")] = False
+    sink: Annotated[Output | None, Parameter(parse=False)] = None  # where a command that is watched writes to
+
+    @property
+    def out(self) -> Output:
+        """Standard output, in the form that was asked for."""
+        return Output(self.output, colors=self.colors) if self.sink is None else self.sink
 
     @property
     def colors(self) -> bool:
@@ -64,10 +71,29 @@ class Common:
 
 @Parameter(name="*", group=CHANGING)
 @dataclass(frozen=True)
+class Traffic:
+    """Of a command that sends or takes messages: it changes something for as long as it runs."""
+
+    dry_run: Annotated[bool, flag("Show what would be done, do nothing.")] = False
+
+
+@Parameter(name="*", group=CHANGING)
+@dataclass(frozen=True)
 class Change:
     """Of a command that changes something."""
 
     dry_run: Annotated[bool, flag("Show what would be sent, change nothing.")] = False
+    wait: Annotated[
+        bool,
+        Parameter(
+            negative="--no-wait",
+            help="End when the work is done. Without, end when the broker has taken it; where it has done all by then, "
+            "that is the same.",
+        ),
+    ] = True
+    sure: Annotated[
+        bool, flag("Do not ask. A command that asks needs it where there is no terminal.", "--yes", "-y")
+    ] = False
 
     @property
     def yes(self) -> bool:
@@ -77,9 +103,7 @@ class Change:
 @Parameter(name="*", group=CHANGING)
 @dataclass(frozen=True)
 class Destruction(Change):
-    """Of a command whose work cannot be taken back."""
-
-    sure: Annotated[bool, flag("Do not ask. Needed where there is no terminal.", "--yes", "-y")] = False
+    """Of a command whose work cannot be taken back: it asks."""
 
     @property
     def yes(self) -> bool:
@@ -102,5 +126,6 @@ def properties(pairs: list[str] | None) -> dict[str, str]:
 
 
 COMMON = Common()
+TRAFFIC = Traffic()
 CHANGE = Change()
 DESTRUCTION = Destruction()

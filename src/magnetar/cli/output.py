@@ -1,63 +1,27 @@
 """Standard output, in the form that was asked for. Standard error is not here: that is for people alone.
 
-`json` is the document REST returned, `jsonl` the same cut into lines, `table` a table on a terminal and plain aligned
-words in a pipe: no frames, no colours, no rounding. rich is loaded for a terminal only.
+`table` is a table on a terminal and plain aligned words in a pipe: no frames, no colours, no rounding; the other forms
+are those of `forms`. rich is loaded for a terminal only.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Literal, Self
 
-import msgspec
-
+from magnetar.cli import forms
 from magnetar.cli.cells import Cell, Lag, harmless, is_nothing, is_number, people, plain
+from magnetar.cli.forms import Facts, Part, Sheet, Shown
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-Form = Literal["table", "json", "jsonl"]
+__all__ = ["Facts", "Form", "Output", "Rows", "Sheet", "aligned", "drawn"]
+
+Form = Literal["table", "json", "jsonl", "yaml", "csv", "name"]
 GAP = "  "
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """A table: its columns, its rows, a line above it for people. A column that is `optional` is left out for people
-    where it says nothing; a pipe always has all of them.
-    """
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-    title: str = ""
-    optional: frozenset[str] = frozenset()
-
-    def telling(self) -> Sheet:
-        """Without optional columns that are empty in every row."""
-        kept = [
-            place
-            for place, name in enumerate(self.columns)
-            if name not in self.optional or any(not is_nothing(row[place]) for row in self.rows)
-        ]
-        rows = [[row[place] for place in kept] for row in self.rows]
-        return Sheet([self.columns[place] for place in kept], rows, self.title)
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known of one thing: a name and a value a line; `optional` as in a table."""
-
-    values: dict[str, Cell] = field(default_factory=dict)
-    title: str = ""
-    optional: frozenset[str] = frozenset()
-
-    def telling(self) -> Facts:
-        kept = {
-            name: value for name, value in self.values.items() if name not in self.optional or not is_nothing(value)
-        }
-        return Facts(kept, self.title)
 
 
 class Output:
@@ -68,25 +32,54 @@ class Output:
         self.terminal = self._stream.isatty()
 
     def show(
-        self, document: Any, *parts: Sheet | Facts, lines: Iterable[Any] | None = None, now_ms: int | None = None
+        self,
+        document: Any,
+        *parts: Part,
+        lines: Iterable[Any] | None = None,
+        names: Sequence[str] | None = None,
+        table: Part | None = None,
+        now_ms: int | None = None,
     ) -> None:
-        """`document` is JSON as bytes, or what becomes JSON; `lines` are its rows for jsonl where it is no list."""
+        """`document` is JSON as bytes, or what becomes JSON; `lines` are its rows for jsonl where it is no list.
+        `table` is that of CSV where it is not the first one, `names` what is shown where that is not its first column.
+        """
+        rows = None if lines is None else list(lines)
+        self.tell(Shown(document, parts, lines=rows, names=names, table=table, now_ms=now_ms))
+
+    def tell(self, shown: Shown) -> None:
         match self.form:
             case "json":
-                self._write(_pretty(document))
+                self._write(forms.pretty(shown.document))
             case "jsonl":
-                for line in _lines(document) if lines is None else lines:
-                    self._write(_compact(line))
+                for line in forms.lines_of(shown):
+                    self._write(line)
+            case "yaml":
+                self._stream.write(forms.yaml_of(shown.document))
+            case "csv":
+                header, rows = forms.csv_of(shown)
+                for row in (header, *rows):
+                    self._csv(row)
+            case "name":
+                for name in forms.names_of(shown):
+                    self._say(name)
             case "table":
-                self._table(parts, now_ms)
+                self._table(shown)
 
-    def rows(self, word: Callable[[Any], str] = str, head: Callable[[Any], str] | None = None) -> Rows:
-        """For what comes one by one: `word` is a row in a pipe, `head` stands before it on a terminal."""
-        return Rows(self, word, head)
+    def rows(
+        self,
+        word: Callable[[Any], str] = str,
+        head: Callable[[Any], str] | None = None,
+        *,
+        name: Callable[[Any], str] | None = None,
+        columns: Sequence[str] = ("value",),
+    ) -> Rows:
+        """For what comes one by one: `word` is a row in a pipe, `head` stands before it on a terminal, `name` is what
+        it is called; `columns` are the header of CSV, and the keys of a row that is an object."""
+        return Rows(self, word, head, name or word, columns)
 
-    def stream(self, rows: Iterable[Any]) -> None:
+    def stream(self, rows: Iterable[Any], column: str) -> None:
         """Rows as they come, never all in memory."""
-        with self.rows() as told:
+        with self.rows(columns=(column,)) as told:
             for row in rows:
                 told.add(row)
 
@@ -106,56 +99,73 @@ class Output:
     def _write(self, line: str) -> None:
         self._stream.write(line + "\n")
 
+    def _say(self, line: str) -> None:
+        """Other people's words."""
+        self._write(harmless(line) if self.terminal else line)
+
+    def _csv(self, fields: Iterable[Any]) -> None:
+        line = forms.csv_line(fields)
+        self._stream.write(harmless(line.removesuffix("\r\n")) + "\r\n" if self.terminal else line)
+
     def _console(self) -> Console:
         from rich.console import Console
 
         return Console(file=self._stream, no_color=not self._colors, highlight=False)
 
-    def _table(self, parts: Sequence[Sheet | Facts], now_ms: int | None) -> None:
+    def _table(self, shown: Shown) -> None:
         if self.terminal:
-            self._rich(parts, now_ms)
+            paint(self._console(), shown)
             return
-        for number, part in enumerate(parts):
-            if number:
-                self._write("")
-            for line in aligned(part):
-                self._write(line)
-
-    def _rich(self, parts: Sequence[Sheet | Facts], now_ms: int | None) -> None:
-        console = self._console()
-        for number, part in enumerate(parts):
-            if number:
-                console.print()
-            if part.title:
-                console.print(harmless(part.title), style="bold", soft_wrap=True, markup=False)
-            console.print(drawn(part.telling(), now_ms))
+        for line in words(shown.parts):
+            self._write(line)
 
 
 class Rows:
-    """Rows as they come: a JSON list, JSON lines, or words. What was told is on its way before the next one comes."""
+    """Rows as they come: a list, lines, or words. What was told is on its way before the next one comes."""
 
-    def __init__(self, output: Output, word: Callable[[Any], str], head: Callable[[Any], str] | None) -> None:
+    def __init__(
+        self,
+        output: Output,
+        word: Callable[[Any], str],
+        head: Callable[[Any], str] | None,
+        name: Callable[[Any], str],
+        columns: Sequence[str],
+    ) -> None:
         self._output = output
         self._word = word
         self._head = head
+        self._name = name
+        self._columns = columns
         self._console = output._console() if head is not None and output.terminal else None
         self.count = 0
 
     def add(self, row: Any) -> None:
         stream = self._output._stream
-        if self._output.form == "json":
-            stream.write(("[\n  " if not self.count else ",\n  ") + _compact(row))
-        elif self._output.form == "jsonl":
-            stream.write(_compact(row) + "\n")
-        elif self._console is not None and self._head is not None:
+        match self._output.form:
+            case "json":
+                stream.write(("[\n  " if not self.count else ",\n  ") + forms.compact(row))
+            case "jsonl":
+                stream.write(forms.compact(row) + "\n")
+            case "yaml":
+                stream.write(forms.yaml_of([row]))
+            case "csv":
+                if not self.count:
+                    self._output._csv(self._columns)
+                self._output._csv([row.get(key) for key in self._columns] if isinstance(row, dict) else [row])
+            case "name":
+                self._output._say(self._name(row))
+            case "table":
+                self._say(row)
+        self.count += 1
+
+    def _say(self, row: Any) -> None:
+        if self._console is not None and self._head is not None:
             from rich.text import Text
 
             head, word = harmless(self._head(row)), harmless(self._word(row))
             self._console.print(Text.assemble((head, "dim"), "  ", word), soft_wrap=True)
         else:
-            word = self._word(row)
-            stream.write((harmless(word) if self._output.terminal else word) + "\n")
-        self.count += 1
+            self._output._say(self._word(row))
 
     def flush(self) -> None:
         self._output.flush()
@@ -166,12 +176,30 @@ class Rows:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._output.form == "json" and (error is None or self.count):
-            self._output._write("\n]" if self.count else "[]")
+        if error is None or self.count:
+            self._end()
         self._output.flush()
 
+    def _end(self) -> None:
+        """A list without rows is still one; a table of CSV has its header."""
+        match self._output.form:
+            case "json":
+                self._output._write("\n]" if self.count else "[]")
+            case "yaml" if not self.count:
+                self._output._write("[]")
+            case "csv" if not self.count:
+                self._output._csv(self._columns)
 
-def aligned(part: Sheet | Facts) -> Iterator[str]:
+
+def words(parts: Sequence[Part]) -> Iterator[str]:
+    """Tables as plain aligned text, a line between them."""
+    for number, part in enumerate(parts):
+        if number:
+            yield ""
+        yield from aligned(part)
+
+
+def aligned(part: Part) -> Iterator[str]:
     """Plain text: columns padded, numbers to the right, no blanks at the end of a line."""
     if isinstance(part, Facts):
         width = max((len(name) for name in part.values), default=0)
@@ -186,7 +214,17 @@ def aligned(part: Sheet | Facts) -> Iterator[str]:
         yield GAP.join(cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in cells).rstrip()
 
 
-def drawn(part: Sheet | Facts, now_ms: int | None) -> Any:
+def paint(console: Console, shown: Shown) -> None:
+    """Tables for a terminal."""
+    for number, part in enumerate(shown.parts):
+        if number:
+            console.print()
+        if part.title:
+            console.print(harmless(part.title), style="bold", soft_wrap=True, markup=False)
+        console.print(drawn(part.telling(), shown.now_ms))
+
+
+def drawn(part: Part, now_ms: int | None) -> Any:
     """A rich table."""
     from rich import box
     from rich.table import Table
@@ -224,23 +262,3 @@ def _right(part: Sheet) -> list[bool]:
         cells = [row[place] for row in part.rows if row[place] is not None]
         found.append(bool(cells) and all(is_number(cell) for cell in cells))
     return found
-
-
-def _pretty(document: Any) -> str:
-    return msgspec.json.format(_json(document), indent=2).decode()
-
-
-def _compact(document: Any) -> str:
-    return msgspec.json.format(_json(document), indent=-1).decode()
-
-
-def _json(document: Any) -> bytes:
-    return document if isinstance(document, bytes) else msgspec.json.encode(document)
-
-
-def _lines(document: Any) -> Iterator[Any]:
-    value = msgspec.json.decode(document) if isinstance(document, bytes) else document
-    if isinstance(value, list):
-        yield from value
-    else:
-        yield document

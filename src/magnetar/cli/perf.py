@@ -23,7 +23,7 @@ from magnetar.cli import wire
 from magnetar.cli.cells import Cell, Rate, Size, size, thousands
 from magnetar.cli.exits import Exit
 from magnetar.cli.histogram import Histogram
-from magnetar.cli.options import CHANGE, COMMON, Change, Common
+from magnetar.cli.options import COMMON, TRAFFIC, Common, Traffic
 from magnetar.cli.output import Facts, Output, Sheet
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def produce(
     size: Bytes = 1024,
     producers: Positive = 1,
     batching: Batched = True,
-    change: Change = CHANGE,
+    change: Traffic = TRAFFIC,
     common: Common = COMMON,
 ) -> Exit:
     """Send messages and tell how fast they were stored.
@@ -86,7 +86,7 @@ def consume(
     *,
     subscription: str = "perf",
     seconds: Seconds = 10.0,
-    change: Change = CHANGE,
+    change: Traffic = TRAFFIC,
     common: Common = COMMON,
 ) -> Exit:
     """Receive and acknowledge messages and tell how fast they came. A new subscription starts at the earliest message.
@@ -117,7 +117,7 @@ def roundtrip(
     size: Bytes = 1024,
     producers: Positive = 1,
     batching: Batched = True,
-    change: Change = CHANGE,
+    change: Traffic = TRAFFIC,
     common: Common = COMMON,
 ) -> Exit:
     """Send and receive at once and tell how long a message takes from the producer to the consumer.
@@ -210,11 +210,12 @@ class Tally:
 Work = Callable[["Client", Load, Tally], Any]
 
 
-def _measure(kind: str, load: Load, common: Common, change: Change, work: Work) -> Exit:
-    output = Output(common.output, colors=common.colors)
+def _measure(kind: str, load: Load, common: Common, change: Traffic, work: Work) -> Exit:
+    output = common.out
     if change.dry_run:
         facts: dict[str, Cell] = {**load.document()}
-        output.show({"kind": kind, "load": load.document()}, Facts(facts, title=f"Would {kind}:"))
+        names = [load.document()["topic"]]
+        output.show({"kind": kind, "load": load.document()}, Facts(facts, title=f"Would {kind}:"), names=names)
         return Exit.OK
     return wire.run(_run(kind, load, common, output, work))
 
@@ -233,7 +234,7 @@ async def _run(kind: str, load: Load, common: Common, output: Output, work: Work
     finally:
         ticker.stop()
     document = tally.document(kind, load)
-    output.show(document, *_parts(kind, document, tally))
+    output.show(document, *_parts(kind, document, tally), names=[document["load"]["topic"]])
     if tally.error is not None:
         raise tally.error
     return Exit.OK

@@ -150,7 +150,8 @@ def explain(topic: str, /, *, common: Common = COMMON) -> None:
         }
         rows = _readers(layout, stats)
         document = {"topic": name, "stats": stats, "waiting": [_row(row) for row in rows]}
-        session.show(document, Facts(facts), Sheet(("SUBSCRIPTION", "SEGMENT", "CONSUMER", "WAITS FOR"), rows))
+        waiting = Sheet(("SUBSCRIPTION", "SEGMENT", "CONSUMER", "WAITS FOR"), rows)
+        session.show(document, Facts(facts), waiting, table=waiting, names=[name])
 
 
 def _readers(layout: Layout, stats: ScalableTopicStats) -> list[tuple[Cell, ...]]:

@@ -70,7 +70,8 @@ def tree_(topic: str, /, *, common: Common = COMMON) -> None:
             for before, one in tree(layout)
         ]
         sheet = Sheet(("SEGMENT", "RANGE", "STATE", "ALSO OF"), rows, optional=frozenset(("ALSO OF",)))
-        session.show(session.document, sheet)
+        ids = [str(one.id) for _, one in tree(layout)]
+        session.show(session.document, sheet, names=ids)
 
 
 def history(topic: str, /, *, common: Common = COMMON) -> None:

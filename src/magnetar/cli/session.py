@@ -7,7 +7,7 @@ nothing to say. A dry run asks all its questions and sends none of its changes: 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from types import TracebackType
@@ -20,8 +20,8 @@ from magnetar.base.errors import MagnetarError, Misuse, NotFound, Refused
 from magnetar.cli.advice import advise
 from magnetar.cli.cells import age
 from magnetar.cli.exits import Explained
+from magnetar.cli.forms import Part, Sheet
 from magnetar.cli.nearby import Subject, near
-from magnetar.cli.output import Facts, Output, Sheet
 
 if TYPE_CHECKING:
     from magnetar.cli.options import Change, Common
@@ -37,7 +37,7 @@ class Session:
         from magnetar.client.administration.sync.admin import Admin
 
         self.common = common
-        self.output = Output(common.output, colors=common.colors)
+        self.output = common.out
         self.subject = Subject()
         self.steps: list[dict[str, Any]] = []
         self._change = change
@@ -80,9 +80,16 @@ class Session:
         """What this run is about, so that a wrong name can be told with the right ones near it."""
         self.subject = Subject(tenant, namespace, topic, subscription)
 
-    def show(self, document: Any, *parts: Sheet | Facts, lines: Any = None) -> None:
+    def show(
+        self,
+        document: Any,
+        *parts: Part,
+        lines: Any = None,
+        names: Sequence[str] | None = None,
+        table: Part | None = None,
+    ) -> None:
         self._answered = True
-        self.output.show(document, *parts, lines=lines, now_ms=self.now_ms)
+        self.output.show(document, *parts, lines=lines, names=names, table=table, now_ms=self.now_ms)
 
     # Changing
 
@@ -141,9 +148,9 @@ class Session:
         planned = [step["planned"] for step in self.steps if "planned" in step]
         if planned:
             rows = [(one["method"], one["path"], _text(one["body"])) for one in planned]
-            self.show(planned, Sheet(("METHOD", "PATH", "BODY"), rows, title="Would send:"))
+            self.show(planned, Sheet(("METHOD", "PATH", "BODY"), rows, title="Would send:"), names=self.subject.names)
         elif self.steps and not self._answered and self.common.output != "table":
-            self.output.show(self.steps, now_ms=None)
+            self.output.show(self.steps, names=self.subject.names)
 
     def _heard(self, answer: Answer) -> None:
         if answer.status < 300:

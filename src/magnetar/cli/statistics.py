@@ -38,6 +38,7 @@ def traffic_facts(found: Read) -> Facts:
     """Rates and sizes."""
     stats = found.stats
     facts: dict[str, Cell] = {
+        "topic": found.name,
         "in": Rate(stats.msgRateIn),
         "in bytes": Rate(stats.msgThroughputIn, size=True),
         "out": Rate(stats.msgRateOut),
@@ -49,7 +50,7 @@ def traffic_facts(found: Read) -> Facts:
         "backlog": Size(stats.backlogSize),
         "producers": producers(stats),
     }
-    return Facts(facts, title=found.name)
+    return Facts(facts)
 
 
 def producers(stats: TopicStats) -> int:
@@ -93,6 +94,7 @@ def partition_sheet(stats: TopicStats) -> Sheet:
 def internal_parts(name: str, found: InternalStats) -> list[Sheet | Facts]:
     """Ledgers and cursors."""
     facts: dict[str, Cell] = {
+        "topic": name,
         "entries": found.numberOfEntries,
         "size": Size(found.totalSize),
         "last entry": found.lastConfirmedEntry or None,
@@ -104,7 +106,7 @@ def internal_parts(name: str, found: InternalStats) -> list[Sheet | Facts]:
         for key, one in sorted(found.cursors.items())
     ]
     return [
-        Facts(facts, title=name),
+        Facts(facts),
         Sheet(("LEDGER", "ENTRIES", "SIZE"), ledgers),
         Sheet(("CURSOR", "ACKNOWLEDGED TO", "READS AT", "HOLES"), cursors),
     ]

@@ -45,7 +45,7 @@ def list_(
 ) -> None:
     """The topics of a namespace.
 
-    On a terminal the partitions of a topic are one row; JSON and JSON lines have every name, as REST does.
+    The partitions of a topic are one row; JSON, JSON lines and YAML have every name, as REST does.
 
     Parameters
     ----------
@@ -67,10 +67,10 @@ def list_(
         session.about(namespace=namespace)
         page = {} if limit is None else {"page": min(limit, 1000)}
         names = islice(session.admin.topics.walk(namespace, domain=domain, after=after, **page), limit)
-        if common.output != "table" or partitions:
-            session.output.stream(names)
-        elif not session.output.terminal:
-            session.output.stream(_topics(names))
+        if common.output not in ("table", "csv", "name") or partitions:
+            session.output.stream(names, "topic")
+        elif not session.output.terminal or common.output != "table":
+            session.output.stream(_topics(names), "topic")
         else:
             counted = _counted(names)
             rows: list[tuple[Cell, ...]] = [(name, count or None) for name, count in counted.items()]
@@ -219,12 +219,14 @@ def stats(
             return
         found = read(session, topic)
         parts: list[Sheet | Facts] = [traffic_facts(found), *subscription_sheets(found.stats)]
-        lines = None
+        lines = table = names = None
         if partitions and found.partitions:
-            parts.append(partition_sheet(found.stats))
+            table = partition_sheet(found.stats)
+            parts.append(table)
             document = msgspec.json.decode(found.document)["partitions"]
-            lines = [{"topic": name, **document[name]} for name in sorted(document, key=place_of)]
-        session.show(found.document, *parts, lines=lines)
+            names = sorted(document, key=place_of)
+            lines = [{"topic": name, **document[name]} for name in names]
+        session.show(found.document, *parts, lines=lines, table=table, names=names)
 
 
 def terminate(topic: str, /, *, change: Destruction = DESTRUCTION, common: Common = COMMON) -> None:
@@ -251,7 +253,7 @@ def terminate(topic: str, /, *, change: Destruction = DESTRUCTION, common: Commo
             return
         end = session.do(f"terminate {name}", lambda: admin.terminate(name))
         if end is not None:
-            session.show(session.document, Facts({"last message": f"{end.ledgerId}:{end.entryId}"}))
+            session.show(session.document, Facts({"topic": name, "last message": f"{end.ledgerId}:{end.entryId}"}))
 
 
 def unload(topic: str, /, *, change: Change = CHANGE, common: Common = COMMON) -> None:

@@ -15,7 +15,7 @@ from magnetar.cli import wire
 from magnetar.cli.cells import Cell
 from magnetar.cli.drawing import layout_of, scalable_name
 from magnetar.cli.exits import Exit
-from magnetar.cli.options import CHANGE, COMMON, Change, Common
+from magnetar.cli.options import COMMON, TRAFFIC, Common, Traffic
 from magnetar.cli.output import Facts, Output, Sheet
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def verify_order(
     reshape: Pause = 1.0,
     churn: Pause = 0.0,
     late: Annotated[bool, Parameter(negative="--no-late")] = True,
-    change: Change = CHANGE,
+    change: Traffic = TRAFFIC,
     common: Common = COMMON,
 ) -> Exit:
     """Prove that a scalable topic keeps every key in order while it is split and merged under load.
@@ -78,7 +78,7 @@ def verify_order(
     load = Load(
         name, producers=producers, consumers=consumers, rate=rate, reshape_s=reshape, churn_s=churn, drain_s=90.0
     )
-    output = Output(common.output, colors=common.colors)
+    output = common.out
     if change.dry_run:
         output.show(asdict(load), Facts(asdict(load), title="Would run:"))
         return Exit.OK
@@ -121,7 +121,7 @@ async def _verify(load: Load, seconds: float, late: bool, common: Common, output
         "consumers": work.joined,
         "findings": [asdict(one) for one in found],
     }
-    output.show(document, *_parts(document, work))
+    output.show(document, *_parts(document, work), names=[load.topic])
     return Exit.OK if not found else Exit.CHECK_FAILED
 
 

@@ -48,18 +48,45 @@ def test_json_lines_cut_lists_and_take_other_rows_where_given() -> None:
 
 @pytest.mark.parametrize(
     ("form", "text"),
-    [("table", "a\nb\n"), ("jsonl", '"a"\n"b"\n'), ("json", '[\n  "a",\n  "b"\n]\n')],
+    [
+        ("table", "a\nb\n"),
+        ("jsonl", '"a"\n"b"\n'),
+        ("json", '[\n  "a",\n  "b"\n]\n'),
+        ("yaml", "- a\n- b\n"),
+        ("csv", "topic\r\na\r\nb\r\n"),
+        ("name", "a\nb\n"),
+    ],
 )
 def test_rows_are_told_as_they_come(form: Form, text: str) -> None:
     stream = io.StringIO()
-    Output(form, stream=stream).stream(iter(["a", "b"]))
+    Output(form, stream=stream).stream(iter(["a", "b"]), "topic")
     assert stream.getvalue() == text
 
 
-def test_no_rows_are_still_a_document() -> None:
+@pytest.mark.parametrize(("form", "text"), [("json", "[]\n"), ("yaml", "[]\n"), ("csv", "topic\r\n"), ("name", "")])
+def test_no_rows_are_still_a_document(form: Form, text: str) -> None:
     stream = io.StringIO()
-    Output("json", stream=stream).stream([])
-    assert stream.getvalue() == "[]\n"
+    Output(form, stream=stream).stream([], "topic")
+    assert stream.getvalue() == text
+
+
+def test_a_row_that_is_an_object_has_its_columns_and_its_name() -> None:
+    for form, text in (("csv", 'id,properties\r\n1,"{""a"":1}"\r\n2,\r\n'), ("name", "1\n2\n")):
+        stream = io.StringIO()
+        output = Output(form, stream=stream)  # type: ignore[arg-type]
+        with output.rows(lambda row: "word", name=lambda row: str(row["id"]), columns=("id", "properties")) as rows:
+            rows.add({"id": 1, "properties": {"a": 1}, "other": 5})
+            rows.add({"id": 2})
+        assert stream.getvalue() == text
+
+
+def test_every_form_of_one_answer() -> None:
+    document = b'{"b": {"c": 1.5}, "a": "x"}'
+    assert shown("yaml", document, SHEET) == "b:\n  c: 1.5\na: x\n"
+    assert shown("csv", document, SHEET) == "name,lag,size\r\na,5,2048\r\nlonger,12,\r\n"
+    assert shown("csv", document, Facts({"a b": 1}), table=SHEET).startswith("name,")
+    assert shown("name", document, SHEET) == "a\nlonger\n"
+    assert shown("name", document, SHEET, names=["other"]) == "other\n"
 
 
 def test_people_are_spared_what_says_nothing_and_pipes_are_not() -> None:
@@ -88,9 +115,12 @@ def test_names_and_messages_of_others_cannot_command_a_terminal() -> None:
         rows.add(EVIL)
     with output.rows() as rows:
         rows.add(EVIL)
+    Output("name", stream=stream).show([EVIL])
+    Output("csv", stream=stream).show([EVIL])
+    Output("yaml", stream=stream).show([EVIL])
     told = stream.getvalue().replace("\x1b[2m", "").replace("\x1b[1m", "").replace("\x1b[0m", "")  # styles of our own
     assert not set("\x1b\x9b\x07\u202e") & set(told)
-    assert told.count("\\x1b[31m") == 6
+    assert told.count("\\x1b[31m") == 9
     assert "\n\ttwo" in told
 
 
