@@ -56,6 +56,11 @@ def layout_of(metadata: ScalableTopicMetadata) -> Layout:
     return Layout(Epoch(metadata.epoch), SegmentId(metadata.nextSegmentId), ordered)
 
 
+def hashes(range: HashRange) -> str:
+    """Of a segment, both ends included."""
+    return f"{range.start:04x}-{range.end:04x}"
+
+
 def plan(layout: Layout, count: int) -> list[Step]:
     """Splits of the widest segment, or merges of the two neighbours that are narrowest together, one after another."""
     steps: list[Step] = []

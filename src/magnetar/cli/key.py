@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from magnetar.cli.cells import Cell, Moment
-from magnetar.cli.drawing import generations, layout_of, scalable_name
+from magnetar.cli.drawing import generations, hashes, layout_of, scalable_name
 from magnetar.cli.options import COMMON, Common
 from magnetar.cli.output import Facts, Sheet
 from magnetar.layout.routing import DEFAULT, Routing, segment_hash
@@ -48,7 +48,7 @@ def where(topic: str, key: str, /, *, common: Common = COMMON) -> None:
             "read by": ", ".join(f"{name} ({who})" for name, who in readers.items()) or None,
         }
         rows: list[tuple[Cell, ...]] = [
-            (one.id, str(one.range), str(one.state), Moment(one.created_ms), Moment(max(one.sealed_ms, 0)))
+            (one.id, hashes(one.range), str(one.state), Moment(one.created_ms), Moment(max(one.sealed_ms, 0)))
             for one in past
         ]
         document = {

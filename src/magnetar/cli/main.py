@@ -7,8 +7,9 @@ errors of the tree and nothing else.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from magnetar import __version__
 
@@ -34,7 +35,7 @@ SINGLE = {
 }
 # Options that may stand before the noun; those in the first group take a value.
 VALUED = ("--url", "--admin-url", "--token", "--output", "-o", "--timeout")
-BARE = ("--no-color", "--no-input", "--quiet", "-q")
+BARE = ("--no-color", "--no-input", "--quiet", "-q", "--watch")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -71,6 +72,7 @@ def _command(tokens: list[str]) -> int:
 
 def in_order(tokens: list[str]) -> list[str]:
     """A noun may be said in the plural. Options before it go behind it and its verb, where they are understood."""
+    tokens = [f"{token}=1s" if token == "--watch" else token for token in tokens]  # its value may be left out
     place = 0
     while place < len(tokens):
         name, equals, _ = tokens[place].partition("=")
@@ -102,7 +104,7 @@ def build(noun: str = "") -> cyclopts.App:
     for name, text in NOUNS.items():
         group = cyclopts.App(name=name, help=text)
         if noun in (name, "*"):
-            for verb, function in import_module(f"magnetar.cli.{name}").VERBS.items():
+            for verb, function in verbs_of(name).items():
                 group.command(function, name=verb, help_epilogue=_epilogue(function.__doc__))
         app.command(group)
     for name, text in SINGLE.items():
@@ -112,6 +114,14 @@ def build(noun: str = "") -> cyclopts.App:
         else:
             app.command(f"magnetar.cli.{name}:{name}", help=text)
     return app
+
+
+def verbs_of(noun: str) -> dict[str, Callable[..., Any]]:
+    """As they are called: those that read can be watched."""
+    from magnetar.cli.watching import can_watch, watchable
+
+    verbs: dict[str, Callable[..., Any]] = import_module(f"magnetar.cli.{noun}").VERBS
+    return {verb: watchable(function) if can_watch(function) else function for verb, function in verbs.items()}
 
 
 def examples(text: str | None) -> list[str]:

@@ -30,6 +30,7 @@ class Output:
         self._stream = sys.stdout if stream is None else stream
         self._colors = colors
         self.terminal = self._stream.isatty()
+        self.now_ms: int | None = None  # by the broker's clock, once it has answered
 
     def show(
         self,
@@ -38,13 +39,12 @@ class Output:
         lines: Iterable[Any] | None = None,
         names: Sequence[str] | None = None,
         table: Part | None = None,
-        now_ms: int | None = None,
     ) -> None:
         """`document` is JSON as bytes, or what becomes JSON; `lines` are its rows for jsonl where it is no list.
         `table` is that of CSV where it is not the first one, `names` what is shown where that is not its first column.
         """
         rows = None if lines is None else list(lines)
-        self.tell(Shown(document, parts, lines=rows, names=names, table=table, now_ms=now_ms))
+        self.tell(Shown(document, parts, lines=rows, names=names, table=table, now_ms=self.now_ms))
 
     def tell(self, shown: Shown) -> None:
         match self.form:

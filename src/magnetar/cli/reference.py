@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 from magnetar.cli.exits import CODES, MEANINGS
 from magnetar.cli.main import NOUNS, SINGLE, build, examples
 from magnetar.cli.options import CHANGING, EVERYWHERE
+from magnetar.cli.watching import READING
 
 if TYPE_CHECKING:
     import cyclopts
@@ -26,8 +27,14 @@ before the noun.
 
 - Standard output has data and nothing else; standard error has everything for people: steps, hints, errors.
 - `-o table` is a table on a terminal and plain aligned words in a pipe: no frames, no colours, exact numbers and UTC
-  times. `-o json` is the document that REST returns; `-o jsonl` has a line for each row. A change that REST answers
-  with nothing gives its steps.
+  times. `-o json` is the document that REST returns, `-o yaml` the same as YAML; `-o jsonl` has a line for each row.
+  `-o csv` is the table with a header and exact values (bytes, seconds, per second, UTC times; RFC 4180), `-o name` one
+  name a line. A change that REST answers with nothing gives its steps.
+- A command that reads has `--watch[=TIME]`, `TIME` as 500ms, 1s, 2m: it looks again, on a terminal over what was
+  there, in a pipe one look behind another. `json`, `jsonl` and `yaml` then have `{"at": ..., "document": ...}`, `csv` a
+  first column `at` and one header, `name` only the names that the look before had not. A broker that is away is noted
+  on standard error and asked again; if what is watched is gone, the command ends with code 3. Ctrl-C ends it with
+  code 0. `message read` has `--follow` instead.
 - A command that changes something has `--dry-run`, which asks all its questions and sends none of its changes. One
   whose work cannot be taken back asks for the name on a terminal, and needs `--yes` where there is none.
 - An error says what happened, why, which names are near, what to run next, and a code of the table below.
@@ -53,13 +60,15 @@ def _command(name: str, function: Callable[..., Any], app: cyclopts.App, level: 
     prose = re.sub(r"\n\n(\$ magnetar .*\n?)+", "", prose)  # shown below
     texts = _parameter_texts(described)
     arguments = [one for one in app.assemble_argument_collection() if one.name != "*"]
-    own = [one for one in arguments if not _grouped(one, EVERYWHERE) and not _grouped(one, CHANGING)]
+    own = [one for one in arguments if not any(_grouped(one, group) for group in (EVERYWHERE, CHANGING, READING))]
     changing = [one for one in arguments if _grouped(one, CHANGING)]
     usage = " ".join(["magnetar", name, *_usage(own)])
     lines = [f"\n{level} magnetar {name}\n\n`{usage}`\n\n{prose}\n"]
     lines.append(_table(own, texts))
     if changing:
         lines.append("\nIt changes something: " + ", ".join(f"`{one.name}`" for one in changing) + ".\n")
+    if any(_grouped(one, READING) for one in arguments):
+        lines.append("\nIt reads: `--watch[=TIME]`.\n")
     shown = examples(described)
     if shown:
         lines.append("\n```console\n" + "".join(f"$ {line}\n" for line in shown) + "```\n")

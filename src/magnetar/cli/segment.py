@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from magnetar.base.ranges import HashRange
 from magnetar.cli.cells import Cell, Moment
-from magnetar.cli.drawing import layout_of, scalable_name, tree
+from magnetar.cli.drawing import hashes, layout_of, scalable_name, tree
 from magnetar.cli.options import COMMON, Common
 from magnetar.cli.output import Sheet
 
@@ -31,7 +32,7 @@ def list_(topic: str, /, *, common: Common = COMMON) -> None:
         rows: list[tuple[Cell, ...]] = [
             (
                 one.segmentId,
-                f"{one.hashRange.start:04x}-{one.hashRange.end:04x}",
+                hashes(HashRange(one.hashRange.start, one.hashRange.end)),
                 one.state,
                 _ids(one.parentIds),
                 _ids(one.childIds),
@@ -66,12 +67,14 @@ def tree_(topic: str, /, *, common: Common = COMMON) -> None:
         metadata = session.admin.scalable.metadata(name)
         layout = layout_of(metadata)
         rows: list[tuple[Cell, ...]] = [
-            (f"{before}#{one.id}", f"{one.range}", str(one.state), _ids(one.parents[1:]))
+            (f"{before}#{one.id}", hashes(one.range), str(one.state), _ids(one.parents[1:]))
             for before, one in tree(layout)
         ]
         sheet = Sheet(("SEGMENT", "RANGE", "STATE", "ALSO OF"), rows, optional=frozenset(("ALSO OF",)))
-        ids = [str(one.id) for _, one in tree(layout)]
-        session.show(session.document, sheet, names=ids)
+        values: list[tuple[Cell, ...]] = [
+            (one.id, hashes(one.range), str(one.state), _ids(one.parents)) for _, one in tree(layout)
+        ]
+        session.show(session.document, sheet, table=Sheet(("SEGMENT", "RANGE", "STATE", "PARENTS"), values))
 
 
 def history(topic: str, /, *, common: Common = COMMON) -> None:

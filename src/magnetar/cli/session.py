@@ -89,7 +89,7 @@ class Session:
         table: Part | None = None,
     ) -> None:
         self._answered = True
-        self.output.show(document, *parts, lines=lines, names=names, table=table, now_ms=self.now_ms)
+        self.output.show(document, *parts, lines=lines, names=names, table=table)
 
     # Changing
 
@@ -155,6 +155,7 @@ class Session:
     def _heard(self, answer: Answer) -> None:
         if answer.status < 300:
             self._last = answer
+            self.output.now_ms = self.now_ms
 
 
 @dataclass

@@ -62,5 +62,5 @@ def conclude(verdict: Verdict, took_s: float, form: Form, *, colors: bool) -> in
     from magnetar.cli.output import Output
 
     document = {**verdict.document(), "took_s": round(took_s, 1)}
-    Output(form, colors=colors).show(document, *parts(verdict, took_s), now_ms=None)
+    Output(form, colors=colors).show(document, *parts(verdict, took_s))
     return Exit.OK if verdict.ok else Exit.CHECK_FAILED
