@@ -209,6 +209,8 @@ CLIENT_SEND_S = 30.0  # a message without an answer for this long may or may not
 CLIENT_BATCH_MESSAGES_MAX = 1_000  # as stock clients
 CLIENT_BATCH_BYTES_MAX = 128 * 1024  # as stock clients
 CLIENT_BATCH_DELAY_S = 0.001  # how long a batch may wait to grow while another is on its way, as Java's client
+CLIENT_ROUND_LANES_A_DELAY = 8  # written in one round, they keep the next one away for one batch delay
+CLIENT_ROUND_DELAYS_MAX = 10  # however many lanes: messages that nobody waits for wait no longer than this many delays
 CLIENT_PARTITIONS_S = 60.0  # how often the number of partitions is read again, as stock clients
 CLIENT_KEY_BATCHES_MAX = 1_000  # open batches of a key-based producer: one a key; more keys close them all
 DEMO_START_S = 30.0  # for the demo's broker to say that it is ready
@@ -232,6 +234,8 @@ LEADER_PROOF_S = 3.0  # how often an idle leader reads its term again: bounds ho
 LEADER_BELIEF_S = 20.0  # without a proof a leadership ends by itself: two thirds of a session's time (H-B9)
 LEADER_IDLE_S = 60.0  # a leader that nobody needs lets the lock go: its proofs would cost a read every few seconds
 TERM_WAIT_S = 15.0  # a request waits this long for a leader: longer than a lost session's lock lives
+SHARE_ASK_S = 10.0  # one question after a stream consumer's share waits this long at the leader of its topic
+VISITOR_SILENT_S = 10.0  # a broker that has not asked for so long has lost its consumer: the grace period begins
 OPERATION_WAIT_S = 60.0  # a caller waits this long for a reshape, a deletion or a subscription; it goes on without it
 OPERATIONS_KEPT_MAX = 1_000  # ended ones that a broker can still tell about, the oldest goes
 CALL_RETRY_S_MIN = 0.05  # after a call whose outcome is unknown, doubling
@@ -259,3 +263,9 @@ LAYOUT_SEEK_S = 1.0  # a producer met a seal and was not told the layout behind 
 STREAM_LEAVE_S = 15.0  # a leaving consumer waits for a controller that is away: else its segments wait a grace period
 ROUTES_CACHED_MAX = 10_000  # keys whose segment a producer remembers: about 2 MiB; then all are forgotten
 END_ASK_S = 2.0  # a sealed segment of which all is acknowledged and no end was told: then its owner is asked
+
+# Completion on the command line
+COMPLETION_NETWORK_S = 0.3  # for all questions of one press of TAB together: a person waits, and nothing is better than late
+COMPLETION_FRESH_S = 60.0  # names are remembered for so long
+COMPLETION_SILENT_S = 5.0  # a broker that did not answer is not asked again for so long: typing goes on
+COMPLETION_FILES_MAX = 256  # remembered answers; then the oldest go

@@ -136,9 +136,9 @@ class Producer(Generic[T]):
         """Send and wait until it is stored. None is a null value: a tombstone where the topic is compacted."""
         payload, fields = self.prepared(value, options)
         if not self._budget.take(len(payload)):
-            await self._budget.wait(len(payload))
+            await self._room(len(payload))
         future: asyncio.Future[MessageId] = asyncio.get_running_loop().create_future()
-        self._publisher(fields).add(payload, fields, partial(_settle, future))
+        self._publisher(fields).add(payload, fields, partial(_settle, future), awaited=True)
         return await future
 
     async def post(self, value: T | None, callback: Done | None = None, **options: Unpack[MessageOptions]) -> None:
@@ -147,7 +147,7 @@ class Producer(Generic[T]):
         """
         payload, fields = self.prepared(value, options)
         if not self._budget.take(len(payload)):
-            await self._budget.wait(len(payload))
+            await self._room(len(payload))
         self._publisher(fields).add(payload, fields, callback)
 
     def send_nowait(self, value: T | None, callback: Done | None = None, **options: Unpack[MessageOptions]) -> None:
@@ -227,13 +227,13 @@ class Producer(Generic[T]):
 
     async def admit_later(self, payload: bytes, fields: Fields | None, done: Done | None) -> None:
         """As `admit`, as soon as there is room."""
-        await self._budget.wait(len(payload))
+        await self._room(len(payload))
         self._hand_over(payload, fields, done)
 
-    def hurry(self) -> None:
-        """A thread waits: what the next turn of the loop would write is written in this one."""
+    def hurry(self, *, awaited: bool = False) -> None:
+        """What the next turn of the loop would write is written in this one. `awaited`: a thread waits for it."""
         for publisher in self._publishers:
-            publisher.hurry()
+            publisher.hurry(awaited=awaited)
 
     def work(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A task that ends with this producer at the latest."""
@@ -247,6 +247,11 @@ class Producer(Generic[T]):
             publisher.add(payload, fields, done)
         except MagnetarError as error:
             publisher.refused(done, error)
+
+    async def _room(self, size: int) -> None:
+        """Nobody adds to what was gathered while senders wait for room."""
+        self.hurry(awaited=True)
+        await self._budget.wait(size)
 
     def _fields(self, options: MessageOptions, *, null_value: bool) -> Fields:
         deliver_at_ms = options.get("deliver_at_ms")

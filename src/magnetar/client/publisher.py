@@ -86,7 +86,7 @@ class Publisher:
 
     # Sending
 
-    def add(self, payload: bytes, fields: Fields | None, done: Done | None) -> None:
+    def add(self, payload: bytes, fields: Fields | None, done: Done | None, *, awaited: bool = False) -> None:
         """Take a message whose room in the budget was taken by the caller. Raises, and gives the room back, if it
         cannot be taken at all.
         """
@@ -108,7 +108,7 @@ class Publisher:
         if len(batch.payloads) >= self._messages_max:
             self._close_batches()
 
-    def hurry(self) -> None:
+    def hurry(self, *, awaited: bool = False) -> None:
         """What would go out in the next turn of the loop goes out in this one: nobody else will add to it."""
         if self._eager and not len(self._pending) and len(self._gathering) and self._ready is not None:
             self._close_batches()

@@ -37,6 +37,7 @@ from magnetar.client.lanes import (
 )
 from magnetar.client.lookup import Lookup
 from magnetar.client.outgoing import Done, Fields
+from magnetar.client.pace import Due, Pace
 from magnetar.client.packing import Item, Packed, pack, wire_size
 from magnetar.client.producing import Counters, Opening
 from magnetar.client.router import SegmentRouter
@@ -68,14 +69,13 @@ class ScalablePublisher:
         batching = opening.batching
         self._batches = batching is not None
         self._by_key = batching is not None and batching.by_key
-        self._eager = batching is not None and not batching.linger
-        self._delay_s = 0.0 if batching is None else batching.delay_s
         self._cut = Cut(1, 1) if batching is None else Cut(batching.messages_max, batching.bytes_max)
         self._lanes = Lanes(cut=self._cut, first_sequence=max(first or 0, 0))
         self._router: SegmentRouter | None = None
         self._writers: dict[SegmentId, SegmentWriter] = {}
-        self._soon: dict[SegmentId, asyncio.Handle] = {}
-        self._gathered: dict[SegmentId, int] = {}  # bytes that wait for their batch
+        eager = batching is not None and not batching.linger
+        self._pace = Pace(self._cut, eager=eager, delay_s=0.0 if batching is None else batching.delay_s)
+        self._ringing: asyncio.TimerHandle | None = None
         self._watch = Watch(lookup, topic, heard=self._shown, gone=self.failed)
         self._begun: asyncio.Future[None] = self._loop.create_future()
         self._expiry: asyncio.TimerHandle | None = None
@@ -115,7 +115,7 @@ class ScalablePublisher:
             await self._closed(error if isinstance(error, MagnetarError) else Closed("the producer was given up"))
             raise
 
-    def add(self, payload: bytes, fields: Fields | None, done: Done | None) -> None:
+    def add(self, payload: bytes, fields: Fields | None, done: Done | None, *, awaited: bool = False) -> None:
         """Take a message whose room in the budget was taken by the caller. Raises, and gives the room back, if it
         cannot be taken at all.
         """
@@ -129,11 +129,12 @@ class ScalablePublisher:
         size = wire_size(payload, fields)
         alone = not self._batches or size > self._cut.bytes_max or (fields is not None and not fields.batches)
         send_s = self.opening.send_timeout_s
+        now = self._runtime.monotonic()
         segment = lanes.add(
             Item(payload, fields, done),
             router.route(fields, sequence, layout),
             size=size,
-            deadline=self._runtime.monotonic() + send_s if send_s > 0 else math.inf,
+            deadline=now + send_s if send_s > 0 else math.inf,
             sequence=sequence,
             alone=alone,
             group=batch_key(fields) if self._by_key else None,
@@ -142,14 +143,17 @@ class ScalablePublisher:
         self.counters.bytes += len(payload)
         if self._expiry is None and send_s > 0:
             self._watch_expiry()
-        self._gather(segment, size, alone)
+        if alone:
+            self._write(segment)
+        else:
+            self._gather(segment, size, now, awaited)
 
-    def hurry(self) -> None:
-        """What would go out in the next turn of the loop goes out in this one."""
-        for segment, writer in list(self._writers.items()):
-            lane = self._lanes.lane(segment)
-            if self._eager and lane is not None and lane.queue and not lane.pending:
-                self._write(segment)
+    def hurry(self, *, awaited: bool = False) -> None:
+        """What would go out in the next turn of the loop goes out in this one. `awaited`: somebody waits for all of
+        it, or for the room that it takes.
+        """
+        self._go(*self._pace.hurry(self._runtime.monotonic(), awaited=awaited))
+        for writer in self._writers.values():
             if writer.connection is not None:
                 writer.connection.flush()
 
@@ -187,6 +191,7 @@ class ScalablePublisher:
             self._begun.set_result(None)
 
     def closed(self, segment: SegmentId, *, certain: bool) -> None:
+        self._pace.lost(segment)
         self._apply(self._lanes.handle(LaneClosed(segment, certain)))
 
     def sealed(self, segment: SegmentId) -> None:
@@ -211,14 +216,17 @@ class ScalablePublisher:
         self.counters.receipts += 1
         self.last_sequence = max(self.last_sequence, stored.highest)
         self._fates.stored(segment, stored, ledger, entry)
-        if self._eager and lane.queue and not lane.pending:
-            self._write(segment)
+        if not lane.pending:
+            self._round(self._pace.answered(segment, self._runtime.monotonic()))
 
     def send_refused(self, segment: SegmentId, sequence: int, error: MagnetarError) -> None:
         if isinstance(error, Fenced):
             self.failed(error)
         else:
             self._apply(self._lanes.refused(segment, sequence, error))
+            lane = self._lanes.lane(segment)
+            if lane is not None and not lane.pending:
+                self._pace.lost(segment)
 
     def failed(self, error: MagnetarError) -> None:
         """The topic is gone, or another producer has taken over: whatever is left gets its outcome."""
@@ -268,7 +276,7 @@ class ScalablePublisher:
         writer.start(math.inf if begun else self.opening.operation_timeout_s)
 
     def _drop(self, segment: SegmentId) -> None:
-        self._written(segment)
+        self._pace.dropped(segment)
         writer = self._writers.pop(segment, None)
         if writer is not None:
             task = self._runtime.spawn(self._owner, writer.close())
@@ -277,35 +285,51 @@ class ScalablePublisher:
 
     # Writing
 
-    def _gather(self, segment: SegmentId, size: int, alone: bool) -> None:
-        """Write now, at the end of this turn, or when the batch had time to grow."""
+    def _gather(self, segment: SegmentId, size: int, now: float, awaited: bool) -> None:
         lane = self._lanes.lane(segment)
         if lane is None:
             return
-        waiting = self._gathered[segment] = self._gathered.get(segment, 0) + size
-        if alone or waiting >= self._cut.bytes_max or len(lane.queue) >= self._cut.messages_max:
+        due = self._pace.gathered(segment, size, len(lane.queue), now, awaited=awaited)
+        if due is Due.NOW:
             self._write(segment)
-        elif segment not in self._soon:
-            if self._eager and not lane.pending:
-                self._soon[segment] = self._loop.call_soon(self._turn_over, segment)
-            else:
-                self._soon[segment] = self._loop.call_later(self._delay_s, self._turn_over, segment)
+        elif due is Due.TURN:
+            self._loop.call_soon(self._turn_over)
+        elif due is Due.RING:
+            self._ringing = self._loop.call_later(self._pace.wait_s, self._rang)
 
-    def _turn_over(self, segment: SegmentId) -> None:
+    def _turn_over(self) -> None:
         """All senders of this turn of the loop have had their say: out with it, without another turn."""
-        self._write(segment)
-        writer = self._writers.get(segment)
-        if writer is not None and writer.connection is not None:
-            writer.connection.flush()
+        self._go(*self._pace.turned(self._runtime.monotonic()))
 
-    def _write(self, segment: SegmentId) -> None:
-        self._written(segment)
+    def _go(self, segments: list[SegmentId], due: Due) -> None:
+        if due is Due.RING:
+            self._ringing = self._loop.call_later(self._pace.wait_s, self._rang)
+        self._round(segments)
+
+    def _rang(self) -> None:
+        self._ringing = None
+        self._round(self._pace.rang())
+
+    def _round(self, segments: list[SegmentId]) -> None:
+        """Write these lanes together: what goes to one broker is one write."""
+        if not segments:
+            return
+        written = [segment for segment in segments if self._write(segment)]
+        for segment in written:
+            connection = self._writers[segment].connection
+            if connection is not None:
+                connection.flush()
+        self._pace.went(len(written), self._runtime.monotonic())
+        if self._pace.silenced() and self._ringing is not None:
+            self._ringing.cancel()
+            self._ringing = None
+
+    def _write(self, segment: SegmentId) -> bool:
+        """Write what the lane may; whether there was anything."""
         writer = self._writers.get(segment)
         connection = None if writer is None else writer.connection
-        if writer is None or connection is None:
-            return
         wrote = False
-        while not connection.congested:
+        while writer is not None and connection is not None and not connection.congested:
             entry = self._lanes.next_entry(segment)
             if entry is None:
                 break
@@ -314,8 +338,10 @@ class ScalablePublisher:
                 wrote = True
                 for frame in packed.frames:
                     connection.write(frame)
+        self._pace.wrote(segment, something=wrote)
         if wrote and self._router is not None:
             self._router.advance()
+        return wrote
 
     def _packed(self, writer: SegmentWriter, entry: Entry) -> Packed | None:
         packed: Packed | None = entry.frames
@@ -331,12 +357,6 @@ class ScalablePublisher:
         entry.frames = packed
         entry.parts = len(packed.frames)
         return packed
-
-    def _written(self, segment: SegmentId) -> None:
-        self._gathered.pop(segment, None)
-        soon = self._soon.pop(segment, None)
-        if soon is not None:
-            soon.cancel()
 
     # Deadlines
 
@@ -359,8 +379,9 @@ class ScalablePublisher:
 
     async def _closed(self, error: MagnetarError) -> None:
         self.error = self.error or error
-        if self._expiry is not None:
-            self._expiry.cancel()
+        for timer in (self._expiry, self._ringing):
+            if timer is not None:
+                timer.cancel()
         self._apply(self._lanes.ended(error))
         await self._watch.close()
         if self._leaving:

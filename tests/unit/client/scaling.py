@@ -29,13 +29,17 @@ class World:
         self.budget = budget
         self.told: list[tuple[bytes, MessageId | None, MagnetarError | None]] = []
 
-    def add(self, payload: bytes, key: str | None = None, **said: Any) -> None:
+    def add(self, payload: bytes, key: str | None = None, *, awaited: bool = False, **said: Any) -> None:
         fields = Fields()
         fields.key = key
         for name, value in said.items():
             setattr(fields, name, value)
         assert self.budget.take(len(payload))
-        self.publisher.add(payload, fields, lambda found, error: self.told.append((payload, found, error)))
+
+        def done(found: MessageId | None, error: MagnetarError | None) -> None:
+            self.told.append((payload, found, error))
+
+        self.publisher.add(payload, fields, done, awaited=awaited)
 
     def stored(self) -> list[bytes]:
         return [payload for payload, found, _ in self.told if found is not None]

@@ -151,7 +151,7 @@ class _Outgoing:
 
 def _send_now(made: AsyncProducer[Any], value: Any, ended: Done, options: MessageOptions) -> None:
     made.send_nowait(value, ended, **options)
-    made.hurry()
+    made.hurry(awaited=True)
 
 
 def _refuse(item: Posted | None, error: MagnetarError) -> None:
