@@ -54,6 +54,8 @@ class Positions(Generic[Id]):
             raise InvalidTransition("a message of a segment that is not open", segment=segment)
         if out.given and not out.given[-1][1] < id:
             out.again = True
+        if out.acked is not None and id <= out.acked:
+            out.acked = None  # its broker was lost before that acknowledgement was kept: it must be said again
         self._stamp += 1
         out.given.append((self._stamp, id))
         return self._stamp

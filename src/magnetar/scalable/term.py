@@ -229,6 +229,7 @@ class Term:
             made = Coordinator(self, one, version)
             await made.claim()
             self.coordinators[subscription] = made
+            made.layout_seen(self.record.layout)  # it may have changed meanwhile, and who loads is not told
             return made
         finally:
             del self._loading[subscription]

@@ -46,6 +46,17 @@ def test_what_is_acknowledged_already_is_not_acknowledged_again():
     assert positions.acknowledged(second) == []
 
 
+def test_what_comes_again_after_its_acknowledgement_was_lost_with_a_broker_is_acknowledged_again():
+    positions = some_positions()
+    assert positions.acknowledged(positions.delivered(A, 2)) == [(A, 2)]
+    again = positions.delivered(A, 1)
+    last = positions.delivered(A, 2)
+    assert positions.acknowledged(again) == [(A, 1)]
+    assert positions.acknowledged(last) == [(A, 2)]
+    positions.delivered(A, 2)
+    assert positions.covered({A: 2}) == [(A, 2)]
+
+
 def test_a_segment_taken_away_can_be_acknowledged_until_it_is_closed():
     positions = some_positions()
     stamp = positions.delivered(A, 1)
