@@ -8,62 +8,23 @@ nobody listens, anything where the connection broke. Nothing is repeated here: w
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx2
 import msgspec
 
 from magnetar.base import errors
 from magnetar.base.errors import ConnectionLost, MagnetarError, Moved, NotReady, Refused, Unknown
-from magnetar.base.ids import Position
 from magnetar.base.limits import PEER_CALL_S
-from magnetar.base.names import TopicName, topic_name
+from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.client.administration.aio.exchange import Exchange
 from magnetar.cluster.ownership import Broker
-from magnetar.cluster.peers import (
-    Answer,
-    Create,
-    Created,
-    Delete,
-    Deleted,
-    Flush,
-    Flushed,
-    Request,
-    Seal,
-    SegmentAnswer,
-)
-from magnetar.topic.seal import SealedTopic
+from magnetar.cluster.peers import Answer, Request
 
 if TYPE_CHECKING:
     from magnetar.broker.node import Node
 
 PATH = "/admin/v2/peers"
-
-
-class _Sealed(msgspec.Struct, frozen=True):
-    """`SealedTopic` as it comes over."""
-
-    end: Position
-    dedup: bytes
-    fence: int
-    messages: int
-    first_publish_ms: int
-    last_publish_ms: int
-    size: int = msgspec.field(name="bytes")
-
-    def value(self) -> SealedTopic:
-        return SealedTopic(
-            end=self.end,
-            dedup=self.dedup,
-            fence=self.fence,
-            messages=self.messages,
-            bytes=self.size,
-            first_publish_ms=self.first_publish_ms,
-            last_publish_ms=self.last_publish_ms,
-        )
-
-
-_ANSWERS: dict[type, Any] = {Create: Created, Seal: _Sealed, Delete: Deleted, Flush: Flushed}
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -87,7 +48,8 @@ async def answered(node: Node, call: Call) -> Reply:
     """The other end: this broker's handlers. Its bundle is taken first if it is nobody's and should be here."""
     try:
         name = topic_name(call.topic)
-        await node.served.claim(name)
+        if name.domain is not Domain.TOPIC:  # it has no owner: its leader is asked
+            await node.served.claim(name)
         return Reply(msgspec.Raw(msgspec.json.encode(await node.handlers.handle(name, call.request))))
     except Moved as error:
         return _refused(NotReady(error.what))
@@ -114,9 +76,8 @@ class Remote:
             raise NotReady(f"broker {broker.id} does not take calls: {error.what}") from error
         if reply.error:
             raise _error(reply)
-        kind = _ANSWERS.get(type(request), SegmentAnswer)
-        found: Answer | _Sealed = msgspec.json.decode(reply.answer, type=kind)
-        return found.value() if isinstance(found, _Sealed) else found
+        found: Answer = msgspec.json.decode(reply.answer, type=Answer)
+        return found
 
     def _exchange(self, url: str) -> Exchange:
         found = self._exchanges.get(url)

@@ -41,7 +41,7 @@ from magnetar.cluster.clusters import Clusters
 from magnetar.cluster.lookup import Connect, Failed, Redirect
 from magnetar.cluster.namespaces import Namespaces
 from magnetar.cluster.ownership import Broker, Ownership, Urls, advertised
-from magnetar.cluster.peers import Carrier, Peers, Through
+from magnetar.cluster.peers import Carrier, Peers
 from magnetar.cluster.tenants import Tenants
 from magnetar.cluster.topics import Catalogue
 from magnetar.ledger.flusher import CursorFlusher
@@ -116,7 +116,7 @@ class Node:
         self.topics = Topics(self)
         self.served = Served(self, cluster=cluster)
         self.handlers = Handlers(self)
-        self.peers: Peers = Through(Local(self) if carrier is None else carrier)
+        self.peers = Peers(Local(self) if carrier is None else carrier)
         self.segments = Segments(self)
         self.scalable = Scalable(
             metadata, runtime, self.peers, self.served, settings, in_use=self.segments.in_use, failed=self.task_failed

@@ -12,21 +12,24 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import AlreadyExists, Conflict, Fenced, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.errors import AlreadyExists, Conflict, Fenced, NotReady, Refused, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import Term
-from magnetar.base.names import TopicName
+from magnetar.base.names import Domain, TopicName
 from magnetar.broker.carrier import Remote
-from magnetar.cluster.ownership import Candidate
+from magnetar.cluster.ownership import Broker, Candidate
 from magnetar.cluster.peers import (
     Answer,
     AwaitDrained,
     AwaitReleased,
+    AwaitShare,
     Create,
     Created,
     Delete,
     Deleted,
     Flush,
     Flushed,
+    Leave,
+    Register,
     Request,
     Seal,
 )
@@ -48,8 +51,11 @@ class Handlers:
 
     async def handle(self, name: TopicName, request: Request) -> Answer:
         """NotReady: this broker does not own the topic, or cannot say so now."""
-        if isinstance(request, AwaitDrained | AwaitReleased):
-            return await self._node.segments.wait(name, request)
+        match request:
+            case AwaitDrained() | AwaitReleased():
+                return await self._node.segments.wait(name, request)
+            case Register() | AwaitShare() | Leave():
+                return await self._node.scalable.asked(name, request)
         async with self._turn(name):
             match request:
                 case Create():
@@ -136,11 +142,21 @@ class Local:
     async def carry(self, name: TopicName, request: Request) -> Answer:
         node = self._node
         if node.served.cluster:
-            found = await node.ownership.owner(*await node.served.place(name))
-            broker = found.broker if isinstance(found, Candidate) else found
+            broker = await destination(node, name)
             if broker.id != node.ownership.me.id:
                 return await self._remote.ask(broker, name, request)
         return await node.handlers.handle(name, request)
+
+
+async def destination(node: Node, name: TopicName) -> Broker:
+    """Who is asked about a topic: the leader of a scalable one, the owner of any other. NotReady: nobody leads it."""
+    if name.domain is Domain.TOPIC:
+        leader = await node.scalable.leader(name)
+        if leader is None:
+            raise NotReady(f"{name} has no leader now: ask again")
+        return leader
+    found = await node.ownership.owner(*await node.served.place(name))
+    return found.broker if isinstance(found, Candidate) else found
 
 
 def term_of(topic: Topic) -> int:

@@ -104,6 +104,12 @@ class Attached:
             log.info("moved", topic=self.topic, to=url)
             self._again()
 
+    def refused(self, error: MagnetarError) -> None:
+        """The broker said, of its own accord, that it is over."""
+        if not self._over:
+            self.connection = None
+            self._end(error)
+
     async def close(self) -> None:
         """No more attaching. What is open on the connection is closed by the user, before this."""
         self._over = True

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from magnetar.base.errors import Closed, Fenced, MagnetarError
+from magnetar.base.errors import Closed, Fenced, MagnetarError, Superseded
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import STREAM_LEAVE_S
 from magnetar.client.attached import Attached
@@ -20,6 +20,7 @@ from magnetar.client.connection import Connection
 from magnetar.client.follow import Assigned, Grant
 from magnetar.client.lookup import Lookup, Route
 from magnetar.client.pool import Pool
+from magnetar.client.refusals import error_of
 from magnetar.client.subscribing import InitialPosition
 from magnetar.observe.log import get
 from magnetar.wire.proto import pb
@@ -150,7 +151,19 @@ class Registration:
                     waiter.set_result(None)
 
     def _pushed(self, said: pb.CommandScalableTopicAssignmentUpdate) -> None:
+        if said.HasField("error"):
+            self._refused(said)
+        else:
+            self._told(said.assignment)
+
+    def _refused(self, said: pb.CommandScalableTopicAssignmentUpdate) -> None:
+        """Of two with one name the newest reads (H-F9); after any other end it registers again."""
+        self._forget()
         self._told(said.assignment)
+        if said.error == pb.ConsumerBusy:
+            self._attached.refused(Superseded(said.message, wire_code=pb.ConsumerBusy))
+        else:
+            self._attached.lost(error_of(said.error, said.message))
 
     def _told(self, share: pb.ScalableConsumerAssignment) -> None:
         grants = tuple(

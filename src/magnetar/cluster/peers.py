@@ -8,7 +8,7 @@ has seen is `Fenced`. Here are the calls and their answers as values; who carrie
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -171,76 +171,134 @@ class Awaited(msgspec.Struct, frozen=True, tag=True):
     happened: bool
 
 
+# Stream consumers whose connection is at another broker than the leader of their topic. The name is the scalable
+# topic's: such a call goes to whoever leads it. `connection` names the connection at that broker, `session` what the
+# leader made of it.
+
+
+class Register(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """`resume`: the session that is to go on under this leader; 0: a new one. Superseded, ConsumerNotFound: it
+    cannot."""
+
+    op: str
+    subscription: str
+    consumer: str
+    connection: str
+    resume: int = 0
+
+
+class Granted(msgspec.Struct, frozen=True):
+    """A segment that a consumer may read."""
+
+    id: int
+    start: int
+    end: int
+    legacy: str = ""
+
+
+class Shared(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """All that a consumer may read now, and how many times it was told something before and with this."""
+
+    segments: tuple[Granted, ...]
+    epoch: int
+    term: int
+    generation: int
+    session: int
+    number: int = 0
+
+
+class AwaitShare(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """Answered the moment there is more than `seen`, or with nothing at last. Errors as for `Register`; NotReady: not
+    registered here any more."""
+
+    op: str
+    connection: str
+    seen: int
+    wait_s: float
+
+
+class NoNews(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
+class Leave(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """For good. `lost`: its connection is gone, it may come back within its grace period."""
+
+    op: str
+    subscription: str
+    consumer: str
+    session: int
+    connection: str
+    lost: bool = False
+
+
+class Left(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
+LeaderRequest = Register | AwaitShare | Leave
+LeaderAnswer = Shared | NoNews | Left
 SegmentRequest = Ensure | Provision | Seed | Fence | PlaceCursor | RemoveCursor | AwaitDrained | AwaitReleased
 SegmentAnswer = Ensured | Provisioned | Seeded | TermFenced | CursorThere | CursorGone | Awaited | Overtaken
-Request = Create | Seal | Delete | Flush | SegmentRequest
-Answer = Created | SealedTopic | Deleted | Flushed | SegmentAnswer
+Request = Create | Seal | Delete | Flush | SegmentRequest | LeaderRequest
+Answer = Created | SealedTopic | Deleted | Flushed | SegmentAnswer | LeaderAnswer
 
-
-class TopicOwner(Protocol):
-    """Whoever serves one topic. Fenced: the term is over. Unavailable: nothing happened. Unknown: ask again."""
-
-    async def create(self, op: str, term: Term, cursors: tuple[str, ...] = ()) -> Created: ...
-
-    async def seal(self, op: str, term: Term) -> SealedTopic: ...
-
-    async def delete(self, op: str, term: Term, *, force: bool = False) -> Deleted: ...
-
-    async def flush(self, op: str, term: Term, cursor: str) -> Position:
-        """The durable mark."""
-        ...
-
-    async def ask(self, request: SegmentRequest) -> SegmentAnswer: ...
-
-
-class Peers(Protocol):
-    def owner(self, name: TopicName) -> TopicOwner:
-        """Found anew at every call: ownership may have moved since the last one."""
-        ...
+A = TypeVar("A")
 
 
 class Carrier(Protocol):
     async def carry(self, name: TopicName, request: Request) -> Answer:
-        """To the handlers of the broker that owns the topic, and its answer back."""
+        """To the handlers of the broker that owns the topic (that leads it, if the topic is scalable), and its answer
+        back."""
         ...
 
 
-class Through:
-    """`Peers` over any carrier."""
+class Peers:
+    """Whoever is asked is found anew at every call: ownership may have moved since the last one."""
 
     def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier
 
     def owner(self, name: TopicName) -> TopicOwner:
-        return _Carried(self._carrier, name)
+        return TopicOwner(self._carrier, name)
+
+    async def register(self, name: TopicName, request: Register) -> Shared:
+        return _kind(Shared, await self._carrier.carry(name, request))
+
+    async def share(self, name: TopicName, request: AwaitShare) -> Shared | None:
+        answer = await self._carrier.carry(name, request)
+        return None if isinstance(answer, NoNews) else _kind(Shared, answer)
+
+    async def leave(self, name: TopicName, request: Leave) -> None:
+        _kind(Left, await self._carrier.carry(name, request))
 
 
-class _Carried:
+class TopicOwner:
+    """Whoever serves one topic. Fenced: the term is over. Unavailable: nothing happened. Unknown: ask again."""
+
     def __init__(self, carrier: Carrier, name: TopicName) -> None:
         self._carrier = carrier
         self._name = name
 
     async def create(self, op: str, term: Term, cursors: tuple[str, ...] = ()) -> Created:
-        answer = await self._carrier.carry(self._name, Create(op=op, term=term, cursors=cursors))
-        assert isinstance(answer, Created)
-        return answer
+        return _kind(Created, await self._carrier.carry(self._name, Create(op=op, term=term, cursors=cursors)))
 
     async def seal(self, op: str, term: Term) -> SealedTopic:
-        answer = await self._carrier.carry(self._name, Seal(op=op, term=term))
-        assert isinstance(answer, SealedTopic)
-        return answer
+        return _kind(SealedTopic, await self._carrier.carry(self._name, Seal(op=op, term=term)))
 
     async def delete(self, op: str, term: Term, *, force: bool = False) -> Deleted:
-        answer = await self._carrier.carry(self._name, Delete(op=op, term=term, force=force))
-        assert isinstance(answer, Deleted)
-        return answer
+        return _kind(Deleted, await self._carrier.carry(self._name, Delete(op=op, term=term, force=force)))
 
     async def flush(self, op: str, term: Term, cursor: str) -> Position:
-        answer = await self._carrier.carry(self._name, Flush(op=op, term=term, cursor=cursor))
-        assert isinstance(answer, Flushed)
-        return answer.mark
+        """The durable mark."""
+        return _kind(Flushed, await self._carrier.carry(self._name, Flush(op=op, term=term, cursor=cursor))).mark
 
     async def ask(self, request: SegmentRequest) -> SegmentAnswer:
         answer = await self._carrier.carry(self._name, request)
-        assert not isinstance(answer, Created | SealedTopic | Deleted | Flushed)
+        assert isinstance(answer, SegmentAnswer)
         return answer
+
+
+def _kind(kind: type[A], answer: Answer) -> A:
+    assert isinstance(answer, kind)
+    return answer

@@ -10,53 +10,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from magnetar.base.errors import BadVersion, MagnetarError, NotReady, SubscriptionNotFound
-from magnetar.base.ids import Epoch, SegmentId, Term
+from magnetar.base.errors import (
+    BadVersion,
+    ConsumerNotFound,
+    MagnetarError,
+    NotReady,
+    SubscriptionNotFound,
+)
+from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN, DRAINED_ASK_S
 from magnetar.cluster.peers import SubscriptionLife
 from magnetar.layout.layout import Layout
-from magnetar.layout.segment import Segment
 from magnetar.metadata import paths
 from magnetar.observe.log import get
 from magnetar.scalable import assign, drain, sessions
 from magnetar.scalable.assign import Assign
+from magnetar.scalable.assignment import Assignment, Listener, superseded
 from magnetar.scalable.subscription import Standing, Subscription
 
 if TYPE_CHECKING:
     from magnetar.scalable import term
 
 log = get("controller")
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """All that one consumer may read now."""
-
-    subscription: str
-    consumer: str
-    segments: tuple[Segment, ...]
-    epoch: Epoch
-    term: Term
-    generation: int  # of the plan
-    session: int  # tells the connections of one name apart
-
-
-class Listener(Protocol):
-    """The way back to a consumer that registered."""
-
-    connection: str  # the same for everything on one connection
-
-    @property
-    def connected(self) -> bool: ...
-
-    def assigned(self, assignment: Assignment) -> None: ...
-
-    def superseded(self) -> None:
-        """A newer connection has this name: stop."""
-        ...
 
 
 class Coordinator:
@@ -105,11 +83,14 @@ class Coordinator:
             await self._do_sessions(effects)
             await self._drained(drain.LayoutSeen(self._layout))
 
-    def close(self) -> None:
+    def close(self, error: MagnetarError | None = None) -> None:
         self.closed = True
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        listeners, self._listeners = self._listeners, {}
+        for listener in listeners.values():
+            listener.ended(error or NotReady("another broker is about to lead the topic: ask again"))
 
     def layout_seen(self, layout: Layout) -> None:
         async def seen() -> None:
@@ -131,12 +112,19 @@ class Coordinator:
 
     # From consumers
 
-    async def register(self, consumer: str, listener: Listener) -> Assignment:
+    async def register(self, consumer: str, listener: Listener, *, resume: int = 0) -> Assignment:
+        """`resume`: a session that is to go on. Superseded, ConsumerNotFound: it cannot."""
+
         async def work() -> Assignment:
             async with self._turn:
+                known = self._sessions.find(consumer)
+                if resume and known is None:
+                    raise ConsumerNotFound(f"the session of {consumer} is over: register again")
+                if known is not None and 0 < resume != known.generation:
+                    raise superseded(consumer)
                 self._listeners[listener.connection] = listener
                 await self._session(
-                    sessions.Registered(consumer, listener.connection, self._runtime.wall(), listener.connected)
+                    sessions.Registered(consumer, listener.connection, self._runtime.wall(), listener.connected, resume)
                 )
                 return self._assignment(consumer)
 
@@ -173,7 +161,7 @@ class Coordinator:
                 case sessions.Supersede(connection=connection):
                     listener = self._listeners.pop(connection, None)
                     if listener is not None:
-                        listener.superseded()
+                        listener.ended(superseded(effect.name))
                 case sessions.PushPlan(name=consumer):
                     self._push(consumer)
                 case sessions.Reassign():

@@ -110,9 +110,8 @@ class Owners:
         match call:
             case SealParent():
                 sealed = await owner.seal(call.op, call.term)
-                ending = Ending(
-                    sealed.end, sealed.messages, sealed.bytes, sealed.first_publish_ms, sealed.last_publish_ms
-                )
+                bounds = sealed.first_publish_ms, sealed.last_publish_ms
+                ending = Ending(sealed.end, sealed.messages, sealed.size_bytes, *bounds)
                 return ParentSealed(call.op, segment.id, Seal(ending, sealed.dedup, sealed.fence))
             case DeleteSegment():
                 await owner.delete(call.op, call.term, force=True)

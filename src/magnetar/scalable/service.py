@@ -25,7 +25,8 @@ from magnetar.base.errors import (
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CALL_RETRY_S_MIN, OPERATION_WAIT_S, SUBSCRIPTIONS_MAX
 from magnetar.base.names import Domain, TopicName
-from magnetar.cluster.peers import Peers
+from magnetar.cluster.ownership import Broker
+from magnetar.cluster.peers import LeaderAnswer, LeaderRequest, Peers
 from magnetar.layout.routing import Routing
 from magnetar.metadata import paths
 from magnetar.metadata.lock import Locks
@@ -34,15 +35,17 @@ from magnetar.observe.log import get
 from magnetar.policy.settings import Settings
 from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.scalable import calls, record, recordform, subscriptions
+from magnetar.scalable.assignment import Assignment, Listener
 from magnetar.scalable.calls import Answer, Call, OwnerCall, PlaceCursor, RemoveCursor, StepDown
 from magnetar.scalable.controller import Controller, Surroundings
-from magnetar.scalable.coordinator import Assignment, Listener
 from magnetar.scalable.drive import Drive
+from magnetar.scalable.leader import decode_leader
 from magnetar.scalable.operation import Operation, Operations
 from magnetar.scalable.owners import Owners
 from magnetar.scalable.record import Kind, Lifecycle, Record
 from magnetar.scalable.records import Records
 from magnetar.scalable.reshape import Request
+from magnetar.scalable.streams import Streams
 from magnetar.scalable.subscription import Start, Subscription, Type
 from magnetar.scalable.subscriptions import Work
 from magnetar.scalable.sweep import sweep
@@ -92,6 +95,14 @@ class Scalable:
             failed=self._failed,
         )
 
+        self._streams = Streams(
+            runtime,
+            peers,
+            controller=self.controller,
+            subscribe=lambda name, one: self._subscribe(name, one, Type.STREAM, Start.ASKED),
+            failed=self._failed,
+        )
+
     @property
     def enabled(self) -> bool:
         return self._settings.flag("scalableTopicsEnabled")
@@ -104,6 +115,7 @@ class Scalable:
     async def close(self) -> None:
         """Lead nothing any more: others may."""
         await self._owner.close()
+        await self._streams.close()
         await self._views.close()
         await asyncio.gather(*(controller.close() for controller in list(self._controllers.values())))
         self._controllers.clear()
@@ -310,36 +322,36 @@ class Scalable:
         kind: SubscriptionKind,
         listener: Listener,
     ) -> Assignment:
-        """Only the leader answers: Moved says where it is, NotReady: ask again. A subscription that is not there is
-        made; where it starts is said by the first SUBSCRIBE on each of its segments. `Assignment.session` goes into
-        `leave` and `connection_lost`."""
+        """With whoever leads the topic, and with whoever leads it next, as long as the connection lives. NotReady:
+        nobody does, ask again. A subscription that is not there is made; where it starts is said by the first SUBSCRIBE
+        on each of its segments. `session` of the newest assignment goes into `leave` and `connection_lost`."""
         if kind is not Type.STREAM:
             raise NotBuilt(f"{kind} consumers are not built in this version of Magnetar")
-        term = await self.controller(name).lead()
-        found = await term.coordinator(subscription)
-        if found is None:
-            await self._subscribe(name, subscription, kind, Start.ASKED)
-            found = await term.coordinator(subscription)
-        if found is None:
-            raise NotReady(f"subscription {subscription} is being removed: ask again")
-        return await found.register(consumer, listener)
+        return await self._streams.register(name, subscription, consumer, listener)
 
     async def leave(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
         """At once, for all its segments. An older session than the present one changes nothing."""
-        term = await self.controller(name).lead()
-        found = await term.coordinator(subscription)
-        if found is not None:
-            await found.leave(consumer, session)
+        await self._streams.leave(name, subscription, consumer, session)
 
     def connection_lost(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
-        """Its grace period begins. Whoever leads elsewhere has begun one by itself."""
+        """Its grace period begins."""
+        self._streams.lost(name, subscription, consumer, session)
         controller = self._controllers.get(name.canonical)
         if controller is not None and controller.term is not None:
             found = controller.term.coordinators.get(subscription)
             if found is not None:
                 found.disconnected(consumer, session)
 
+    async def asked(self, name: TopicName, request: LeaderRequest) -> LeaderAnswer:
+        """By another broker, because this one leads the topic. NotReady: it does not."""
+        return await self._streams.asked(name, request)
+
     # Looking
+
+    async def leader(self, name: TopicName) -> Broker | None:
+        """Whoever holds the lock, as the store says now."""
+        node = await self.records.store.get(paths.controller(name))
+        return None if node is None else decode_leader(node.value)
 
     def watch(self, name: TopicName, heard: Heard) -> Callable[[], None]:
         """Every change that clients are shown; None: the topic is gone. What it answers with stops it."""

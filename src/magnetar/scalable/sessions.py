@@ -29,12 +29,14 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """`connected`: whether the connection is still there now that the registration is done (H-F8)."""
+    """`connected`: whether the connection is still there now that the registration is done (H-F8). `resume`: the
+    session that goes on over the same connection, under a new leader; 0: a new one."""
 
     name: str
     connection: str
     now_ms: int
     connected: bool = True
+    resume: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +149,14 @@ def step(state: Sessions, event: Event) -> Step:
 
 
 def _register(state: Sessions, known: Session | None, event: Registered) -> Step:
-    generation = state.generation + 1
+    if event.resume and (known is None or known.generation != event.resume):
+        return state, ()  # over, or taken over: it is not begun anew behind the consumer's back
+    generation = event.resume or state.generation + 1
     session = Session(event.name, generation, event.connection)
     if not event.connected:
         session = replace(session, connection="", until_ms=event.now_ms + state.grace_ms)
-    after = replace(_with(state, session), generation=generation)
-    effects: list[Effect] = [_store(after)]
+    after = replace(_with(state, session), generation=max(state.generation, generation))
+    effects: list[Effect] = [] if event.resume else [_store(after)]
     if known is not None and known.connection and known.connection != event.connection:
         effects.append(Supersede(event.name, known.connection, generation))
     if not event.connected:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from magnetar.base.errors import MagnetarError
+from magnetar.base.errors import MagnetarError, SubscriptionNotFound
 from magnetar.base.limits import CALL_RETRY_S_MAX
 from magnetar.base.names import TopicName
 from magnetar.layout.layout import Child
@@ -238,7 +238,7 @@ class Term:
         """Its subscription is gone."""
         if self.coordinators.get(coordinator.name) is coordinator:
             del self.coordinators[coordinator.name]
-        coordinator.close()
+        coordinator.close(SubscriptionNotFound(f"subscription {coordinator.name} was removed"))
 
     def refused(self, why: str) -> None:
         self._refused(self, why)

@@ -8,8 +8,9 @@ must be sent elsewhere.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from magnetar.base.errors import Corrupt, Fenced, MagnetarError, Sealed
 from magnetar.base.ids import Position, Term
@@ -24,8 +25,7 @@ log = get("seal")
 TERM_PROPERTY = "magnetar.seal-term"  # of the managed ledger: the highest term that asked
 
 
-@dataclass(frozen=True, slots=True)
-class SealedTopic:
+class SealedTopic(msgspec.Struct, frozen=True, tag=True):
     """What a successor needs: the end, what was seen of producers, the fence, counts, and the bounds of publish time
     (0: empty).
     """
@@ -34,7 +34,7 @@ class SealedTopic:
     dedup: bytes
     fence: int
     messages: int
-    bytes: int
+    size_bytes: int
     first_publish_ms: int
     last_publish_ms: int
 
@@ -75,7 +75,7 @@ class Sealing:
             dedup=topic.dedup.snapshot(end) if topic.dedup is not None else b"",
             fence=topic.producers.access.fence,
             messages=topic.managed.messages,
-            bytes=topic.managed.bytes,
+            size_bytes=topic.managed.bytes,
             first_publish_ms=first_ms,
             last_publish_ms=last_ms,
         )

@@ -125,8 +125,11 @@ def subscribe_failed(request_id: int, code: int, text: str) -> bytes:
     return _response(pb.CommandScalableTopicSubscribeResponse(request_id=request_id, error=_error(code), message=text))
 
 
-def assigned(consumer_id: int, assignment: pb.ScalableConsumerAssignment) -> bytes:
+def assigned(consumer_id: int, assignment: pb.ScalableConsumerAssignment, why: tuple[int, str] | None = None) -> bytes:
+    """`why`: code and words of what ended it, for peers that understand our own fields."""
     said = pb.CommandScalableTopicAssignmentUpdate(consumer_id=consumer_id, assignment=assignment)
+    if why is not None:
+        said.error, said.message = _error(why[0]), why[1]
     kind = _Type.SCALABLE_TOPIC_ASSIGNMENT_UPDATE
     return encode_command(pb.BaseCommand(type=kind, scalableTopicAssignmentUpdate=said))
 

@@ -202,3 +202,24 @@ def test_a_stream_consumer_is_told_of_the_children_when_a_parent_on_another_brok
         assert {8, 9} <= set(newest)  # the parent was empty: it is drained as soon as it is asked
 
     run(body)
+
+
+def test_a_stream_consumer_comes_and_goes_through_a_broker_that_does_not_lead() -> None:
+    async def body(cluster: Cluster, network: Network) -> None:
+        leader, other = cluster.members
+        await leader.node.scalable.create(SCALABLE, segments=2)
+        await leader.node.scalable.controller(SCALABLE).lead()
+        far, near = other.client(), leader.client()
+        assert ids((await consume(far, "a")).assignment) == [0, 1]
+        await consume(near, "b", consumer_id=5)
+        await settle()
+        assert ids(pushes(far)[-1].assignment) == [0]
+        gone = await far.ask("SCALABLE_TOPIC_UNSUBSCRIBE", consumer_id=0)
+        assert gone.type == pb.BaseCommand.SUCCESS
+        await settle()
+        assert ids(pushes(near)[-1].assignment) == [0, 1]
+        assert leader.node.scalable.controller(SCALABLE).leading
+        for client in (far, near):
+            client.lose()
+
+    run(body)

@@ -9,11 +9,25 @@ import pytest
 
 from magnetar.base.ids import Position, Term
 from magnetar.base.names import TopicName, topic_name
-from magnetar.cluster.peers import Answer, Create, Created, Delete, Deleted, Flush, Flushed, Request, Seal, Through
+from magnetar.cluster.peers import (
+    Answer,
+    Create,
+    Created,
+    Delete,
+    Deleted,
+    Flush,
+    Flushed,
+    Granted,
+    Peers,
+    Request,
+    Seal,
+    Shared,
+)
 from magnetar.topic.seal import SealedTopic
 
 NAME = topic_name("persistent://public/default/t")
 SEALED = SealedTopic(Position(1, 2), b"\x00\xff", 3, 4, 5, 6, 7)
+SHARE = {"epoch": 1, "term": 2, "generation": 3, "session": 4, "number": 5}
 
 
 class Recorder:
@@ -36,7 +50,7 @@ class Recorder:
 def test_every_call_names_its_operation_and_term() -> None:
     async def body() -> None:
         recorder = Recorder()
-        owner = Through(recorder).owner(NAME)
+        owner = Peers(recorder).owner(NAME)
         assert (await owner.create("op", Term(7), ("a",))).cursors == ("a",)
         assert await owner.seal("op", Term(7)) == SEALED
         assert (await owner.delete("op", Term(7), force=True)).existed
@@ -58,3 +72,9 @@ def test_every_call_names_its_operation_and_term() -> None:
 )
 def test_a_call_survives_the_wire(request_: Request) -> None:
     assert msgspec.json.decode(msgspec.json.encode(request_), type=Request) == request_
+
+
+def test_an_answer_survives_the_wire_whatever_its_fields_are_called() -> None:
+    """A field `bytes` hid the type of that name from the decoder."""
+    for answer in (SEALED, Created(("a",)), Flushed(Position(1, 1)), Shared(segments=(Granted(1, 0, 9),), **SHARE)):
+        assert msgspec.json.decode(msgspec.json.encode(answer), type=Answer) == answer

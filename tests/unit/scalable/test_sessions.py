@@ -94,3 +94,18 @@ def test_a_new_controller_gives_everybody_a_fresh_grace_h_f11():
     assert effects == (StoreMembers((Member("a", 4), Member("b", 2))), PushPlan("a"))
     state, _ = step(state, GraceExpired("b", 2, 100 + GRACE))
     assert state.members == ("a",)
+
+
+def test_a_session_goes_on_under_a_new_leader_and_nobody_is_disturbed():
+    state, _ = restore((Member("a", 3), Member("b", 4)), now_ms=0)
+    state, effects = step(state, Registered("a", "c1", 10, resume=3))
+    assert effects == (PushPlan("a"),)
+    assert step(state, GraceExpired("a", 3, GRACE)) == (state, ())
+    state, _ = step(state, Registered("new", "c2", 11))
+    assert state.generation == 5
+
+
+@pytest.mark.parametrize(("name", "resume"), [("a", 2), ("left", 3)], ids=["taken over", "left"])
+def test_a_session_that_is_over_is_not_begun_anew_behind_the_consumers_back(name, resume):
+    state, _ = restore((Member("a", 3),), now_ms=0)
+    assert step(state, Registered(name, "c1", 10, resume=resume)) == (state, ())

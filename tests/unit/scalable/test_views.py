@@ -57,3 +57,31 @@ def test_whoever_shows_a_reshape_that_nobody_leads_has_it_finished() -> None:
         work.cancel()
 
     run(body, 2)
+
+
+def test_a_watch_is_told_of_another_leader_and_of_segments_that_moved() -> None:
+    async def body(cluster: Cluster) -> None:
+        await cluster.join()
+        leader, other, third = cluster.members
+        await leader.service.create(NAME, segments=8)
+        seen: list[View | None] = []
+        third.service.watch(NAME, seen.append)
+        await leader.service.controller(NAME).lead()
+        await settle()
+        before = seen[-1]
+        assert before is not None
+        assert before.leader == leader.node.ownership.me
+        assert leader.node.ownership.me in before.owners.values()
+        leader.kill()
+        await pass_s(30)
+        await other.service.controller(NAME).lead()
+        for one in before.record.layout.segments:
+            await cluster.owner(one.topic(NAME))
+        await settle()
+        after = seen[-1]
+        assert after is not None
+        assert after.leader == other.node.ownership.me
+        assert len(after.owners) == 8
+        assert leader.node.ownership.me not in after.owners.values()
+
+    run(body, 2)

@@ -11,8 +11,9 @@ from typing import Any
 
 from magnetar.base.errors import ConnectionLost, MagnetarError
 from magnetar.base.ids import Position, SegmentId
-from magnetar.base.names import TopicName, topic_name
+from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.node import Node
+from magnetar.broker.peers import destination
 from magnetar.cluster.ownership import Candidate
 from magnetar.cluster.peers import Answer, Request
 from magnetar.layout.routing import DEFAULT
@@ -101,14 +102,12 @@ class Direct:
 
     async def carry(self, name: TopicName, request: Request) -> Answer:
         assert self.node is not None
-        place = await self.node.served.place(name)
-        found = await self.node.ownership.owner(*place)
-        broker = found.broker if isinstance(found, Candidate) else found
+        broker = await destination(self.node, name)
         there = next((one for one in self._cluster.living if one.node.ownership.me.id == broker.id), None)
         if there is None:
             raise ConnectionLost("nobody answers there", broker=broker.id)
-        if isinstance(found, Candidate):
-            await there.node.ownership.owner(*place, authoritative=True)
+        if name.domain is not Domain.TOPIC:
+            await there.node.served.claim(name)
         strikes = self._strikes()
         if strikes and not self.happened:
             raise ConnectionLost("it never arrived")
@@ -273,13 +272,13 @@ class Ear:
     connection: str
     connected: bool = True
     heard: list[Assignment] = field(default_factory=list)
-    gone: bool = False
+    gone: MagnetarError | None = None
 
     def assigned(self, assignment: Assignment) -> None:
         self.heard.append(assignment)
 
-    def superseded(self) -> None:
-        self.gone = True
+    def ended(self, error: MagnetarError) -> None:
+        self.gone = error
 
 
 def ids(assignment: Assignment) -> list[int]:

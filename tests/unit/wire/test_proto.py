@@ -23,6 +23,8 @@ OURS = {
     ("ScalableConsumerAssignment", "term"): 10001,
     ("ScalableConsumerAssignment", "generation"): 10002,
     ("CommandScalableTopicSubscribe", "initial_position"): 10005,
+    ("CommandScalableTopicAssignmentUpdate", "error"): 10000,
+    ("CommandScalableTopicAssignmentUpdate", "message"): 10001,
 }
 # Newer than the release the table was made from.
 NEWER = {

@@ -12,11 +12,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import AlreadyExists, LimitExceeded, NotBuilt, Refused, TopicNotFound
+from magnetar.base.errors import AlreadyExists, LimitExceeded, MagnetarError, NotBuilt, Refused, TopicNotFound
 from magnetar.base.limits import CONNECTION_WATCHES_MAX
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.handlers.request import error_reply, start, success
-from magnetar.scalable.coordinator import Assignment
+from magnetar.scalable.assignment import Assignment
 from magnetar.scalable.subscription import Type
 from magnetar.scalable.watch import Session
 from magnetar.wire import layouts
@@ -135,21 +135,28 @@ class Registration:
         self.session: int | None = None  # None: the controller has not answered yet
         self._newest: Assignment | None = None
         self._told: Assignment | None = None
+        self._error: MagnetarError | None = None  # what ended it
 
     @property
     def connected(self) -> bool:
         return not self._connection.closed
 
+    @property
+    def over(self) -> bool:
+        return self._error is not None
+
     def assigned(self, assignment: Assignment) -> None:
         self._newest = assignment
+        if self.session is not None:
+            self.session = assignment.session
         self.resume()
 
-    def superseded(self) -> None:
-        """A newer connection has its name: nothing is its own any more (H-F9)."""
-        if self._told is not None:
-            self.assigned(replace(self._told, segments=()))
+    def ended(self, error: MagnetarError) -> None:
+        """Nothing is its own any more, and it is told why where it understands that (H-F9)."""
+        self._error = error
         if self._connection.shares.get(self.consumer_id) is self:
             del self._connection.shares[self.consumer_id]
+        self.resume()
 
     def answered(self, request_id: int, assignment: Assignment) -> bytes:
         """The answer comes first: what was assigned meanwhile follows it."""
@@ -159,11 +166,23 @@ class Registration:
 
     def resume(self) -> None:
         connection = self._connection
-        if self.session is None or connection.closed or connection.congested:
+        if self.session is None or connection.closed:
             return
-        if self._newest is not None and self._newest != self._told:
+        if self._error is not None:
+            self._last_word(self._error)
+        elif connection.congested:
+            return
+        elif self._newest is not None and self._newest != self._told:
             self._told = self._newest
             connection.write(layouts.assigned(self.consumer_id, self._shared(self._newest)))
+
+    def _last_word(self, error: MagnetarError) -> None:
+        """Once, and whether or not the peer reads: nobody comes back to it."""
+        assert self._told is not None
+        nothing = self._shared(replace(self._newest or self._told, segments=()))
+        why = (error.wire_code, error.what) if _extended(self._connection) else None
+        self._connection.write(layouts.assigned(self.consumer_id, nothing, why))
+        self.session, self._error = None, None
 
     def lost(self) -> None:
         """Its connection is gone: the grace period begins."""
@@ -220,7 +239,7 @@ async def _subscribe(connection: Connection, asked: pb.CommandScalableTopicSubsc
     answer = made.answered(asked.request_id, assignment)
     if connection.closed:
         made.lost()  # nobody else would ever report its end (H-F8)
-    elif connection.shares.get(asked.consumer_id) is not made:
+    elif connection.shares.get(asked.consumer_id) is not made and not made.over:
         await made.leave()  # it was told to go meanwhile
     connection.write(answer)
     made.resume()

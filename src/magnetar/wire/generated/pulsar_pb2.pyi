@@ -1218,12 +1218,16 @@ class CommandScalableTopicSubscribeResponse(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ServerError, str]] = ..., message: _Optional[str] = ..., assignment: _Optional[_Union[ScalableConsumerAssignment, _Mapping]] = ...) -> None: ...
 
 class CommandScalableTopicAssignmentUpdate(_message.Message):
-    __slots__ = ("consumer_id", "assignment")
+    __slots__ = ("consumer_id", "assignment", "error", "message")
     CONSUMER_ID_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
     consumer_id: int
     assignment: ScalableConsumerAssignment
-    def __init__(self, consumer_id: _Optional[int] = ..., assignment: _Optional[_Union[ScalableConsumerAssignment, _Mapping]] = ...) -> None: ...
+    error: ServerError
+    message: str
+    def __init__(self, consumer_id: _Optional[int] = ..., assignment: _Optional[_Union[ScalableConsumerAssignment, _Mapping]] = ..., error: _Optional[_Union[ServerError, str]] = ..., message: _Optional[str] = ...) -> None: ...
 
 class CommandScalableTopicUnsubscribe(_message.Message):
     __slots__ = ("request_id", "consumer_id")

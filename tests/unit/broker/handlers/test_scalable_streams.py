@@ -7,7 +7,7 @@ import pytest
 from magnetar.base.ids import Term
 from magnetar.scalable.subscription import Start
 from magnetar.wire.proto import pb
-from tests.unit.broker.handlers.streaming import M1, NAME, X, consume, ids, pushes
+from tests.unit.broker.handlers.streaming import M1, NAME, OURS, X, consume, ids, pushes
 from tests.unit.broker.world import Client, World, command, pass_s, run, settle
 
 
@@ -204,5 +204,23 @@ def test_request_ids_use_all_64_bits() -> None:
         client._ids = 2**64 - 3
         answer = await consume(client, topic="topic://public/default/missing")
         assert answer.request_id == 2**64 - 2
+
+    run(story)
+
+
+def test_a_consumer_whose_name_another_took_is_told_why_if_it_understands_that_h_f9() -> None:
+    async def story(world: World) -> None:
+        await world.node.scalable.create(NAME)
+        stock, ours, last = world.client(client_version=M1), world.client(**OURS), world.client(**OURS)
+        await consume(stock, "a")
+        await consume(ours, "a")
+        await consume(last, "a")
+        await settle()
+        for client, code in ((stock, None), (ours, pb.ConsumerBusy)):
+            told = pushes(client)[-1]
+            assert ids(told.assignment) == []
+            assert (told.error if told.HasField("error") else None) == code
+            assert client.connection.shares == {}
+        assert not any(told.HasField("error") for told in pushes(last))
 
     run(story)

@@ -1,0 +1,44 @@
+"""What a stream consumer is told: all that it may read now, and whose word that is; and the way to tell it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from magnetar.base.errors import MagnetarError, Superseded
+from magnetar.base.ids import Epoch, Term
+from magnetar.layout.segment import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """All that one consumer may read now."""
+
+    subscription: str
+    consumer: str
+    segments: tuple[Segment, ...]
+    epoch: Epoch
+    term: Term
+    generation: int  # of the plan
+    session: int  # tells the connections of one name apart
+
+
+class Listener(Protocol):
+    """The way back to a consumer that registered."""
+
+    connection: str  # the same for everything on one connection
+
+    @property
+    def connected(self) -> bool: ...
+
+    def assigned(self, assignment: Assignment) -> None: ...
+
+    def ended(self, error: MagnetarError) -> None:
+        """Nothing more comes. Superseded: a newer connection has this name. NotReady: look for the next leader.
+        SubscriptionNotFound."""
+        ...
+
+
+def superseded(consumer: str) -> Superseded:
+    """H-F9."""
+    return Superseded(f"another consumer named {consumer} has come: of two with one name the newest reads", wire_code=5)

@@ -1,0 +1,138 @@
+"""The stream consumers of a broker: those connected here, wherever their topic is led, and those led here, wherever
+they are connected.
+
+A registration goes to whoever leads the topic, over `Peers` if that is another broker, and its assignments come back to
+the broker that the client is connected to (`seat.py` here, `visitors.py` there). What a leader is asked by another
+broker is answered by a leader only: NotReady says that this one is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from magnetar.base.errors import Moved, NotReady, SubscriptionNotFound
+from magnetar.base.names import TopicName
+from magnetar.cluster.peers import AwaitShare, LeaderAnswer, LeaderRequest, Leave, Left, NoNews, Peers, Register
+from magnetar.runtime.runtime import Owner, Runtime
+from magnetar.scalable.assignment import Assignment, Listener
+from magnetar.scalable.controller import Controller
+from magnetar.scalable.coordinator import Coordinator
+from magnetar.scalable.seat import Seat
+from magnetar.scalable.term import Term
+from magnetar.scalable.visitors import Visitors
+
+Key = tuple[str, str, str, int]  # topic, subscription, consumer, session
+
+
+class Streams:
+    """`controller` gives the one of a topic; `subscribe` makes a subscription of which only the name is known yet."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        peers: Peers,
+        *,
+        controller: Callable[[TopicName], Controller],
+        subscribe: Callable[[TopicName, str], Awaitable[None]],
+        failed: Callable[[str, BaseException], None],
+    ) -> None:
+        self._runtime = runtime
+        self._peers = peers
+        self._controller = controller
+        self._subscribe = subscribe
+        self._owner = Owner("stream consumers", failed)
+        self._seats: dict[Key, Seat] = {}
+        self._visitors = Visitors()
+
+    async def register(self, name: TopicName, subscription: str, consumer: str, listener: Listener) -> Assignment:
+        seat = Seat(
+            name,
+            subscription,
+            consumer,
+            listener,
+            runtime=self._runtime,
+            owner=self._owner,
+            peers=self._peers,
+            register=self._register,
+            moved=self._moved,
+        )
+        return await seat.begin()
+
+    async def leave(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
+        """At once, for all its segments. An older session than the present one changes nothing."""
+        seat = self._seats.pop((name.canonical, subscription, consumer, session), None)
+        if seat is not None:
+            seat.close()
+        try:
+            term = await self._controller(name).lead()
+        except Moved:
+            if seat is None:
+                raise
+            await seat.leave()
+            return
+        found = await term.coordinator(subscription)
+        if found is not None:
+            await found.leave(consumer, session)
+
+    def lost(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
+        """Its connection: the grace period begins with whoever leads."""
+        seat = self._seats.pop((name.canonical, subscription, consumer, session), None)
+        if seat is not None:
+            seat.lost()
+
+    async def asked(self, name: TopicName, request: LeaderRequest) -> LeaderAnswer:
+        """By another broker, because this one leads."""
+        if isinstance(request, AwaitShare):
+            told = await self._visitors.share(request.connection, request.seen, request.wait_s)
+            return NoNews() if told is None else told
+        try:
+            term = await self._controller(name).lead()
+        except Moved as error:
+            raise NotReady(error.what) from None
+        match request:
+            case Register():
+                found = await self._coordinator(term, name, request.subscription, new=not request.resume)
+                return await self._visitors.register(found, request.consumer, request.connection, request.resume)
+            case Leave():
+                return await self._left(term, request)
+
+    async def close(self) -> None:
+        await self._owner.close()
+        self._visitors.close()
+        self._seats.clear()
+
+    async def _left(self, term: Term, request: Leave) -> Left:
+        self._visitors.leave(request.connection)
+        found = await term.coordinator(request.subscription)
+        if found is not None and request.lost:
+            found.disconnected(request.consumer, request.session)
+        elif found is not None:
+            await found.leave(request.consumer, request.session)
+        return Left()
+
+    async def _register(self, seat: Seat) -> Assignment:
+        try:
+            term = await self._controller(seat.name).lead()
+        except Moved:
+            return await seat.ask()
+        found = await self._coordinator(term, seat.name, seat.subscription, new=not seat.session)
+        return await found.register(seat.consumer, seat, resume=seat.session)
+
+    async def _coordinator(self, term: Term, name: TopicName, subscription: str, *, new: bool) -> Coordinator:
+        """A subscription that is not there is made for who comes, not for who was there."""
+        found = await term.coordinator(subscription)
+        if found is None and new:
+            await self._subscribe(name, subscription)
+            found = await term.coordinator(subscription)
+            if found is None:
+                raise NotReady(f"subscription {subscription} is being removed: ask again")
+        if found is None:
+            raise SubscriptionNotFound(f"subscription {subscription} was removed")
+        return found
+
+    def _moved(self, seat: Seat, before: int) -> None:
+        """Its session has another number now."""
+        key = seat.name.canonical, seat.subscription, seat.consumer
+        self._seats.pop((*key, before), None)
+        if not seat.closed:
+            self._seats[(*key, seat.session)] = seat

@@ -1,0 +1,167 @@
+"""Stream consumers that this broker leads and that are connected to another one: their shares wait here to be fetched.
+
+The other broker asks for news again and again; a question is answered the moment there is some. A broker that stops
+asking has lost its consumer, or is lost itself: the grace period begins then, as if the connection had been here
+(H-F8). Keeps the coordinator's `Listener` for each; decides nothing about segments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from magnetar.base.errors import ConsumerNotFound, MagnetarError, NotReady
+from magnetar.base.ids import Epoch, SegmentId, Term
+from magnetar.base.limits import VISITOR_SILENT_S
+from magnetar.base.ranges import HashRange
+from magnetar.cluster.peers import Granted, Shared
+from magnetar.layout.segment import Segment
+from magnetar.scalable.assignment import Assignment
+from magnetar.scalable.coordinator import Coordinator
+
+
+class Visitors:
+    """By connection."""
+
+    def __init__(self) -> None:
+        self._visitors: dict[str, Visitor] = {}
+
+    def __len__(self) -> int:
+        return len(self._visitors)
+
+    async def register(self, coordinator: Coordinator, consumer: str, connection: str, resume: int) -> Shared:
+        visitor = Visitor(connection)
+        assignment = await coordinator.register(consumer, visitor, resume=resume)
+        before = self._visitors.get(connection)
+        if before is not None:
+            before.close()
+        self._visitors[connection] = visitor
+
+        def lost() -> None:
+            if self._visitors.get(connection) is visitor:
+                del self._visitors[connection]
+            coordinator.disconnected(consumer, assignment.session)
+
+        visitor.begin(lost)
+        return shared(assignment)
+
+    async def share(self, connection: str, seen: int, wait_s: float) -> Shared | None:
+        visitor = self._visitors.get(connection)
+        if visitor is None:
+            raise NotReady("this consumer is not registered here: register it again")
+        try:
+            return await visitor.news(seen, wait_s)
+        except MagnetarError:
+            if self._visitors.get(connection) is visitor:
+                del self._visitors[connection]
+            visitor.close()
+            raise
+
+    def leave(self, connection: str) -> None:
+        visitor = self._visitors.pop(connection, None)
+        if visitor is not None:
+            visitor.close()
+
+    def close(self) -> None:
+        visitors, self._visitors = self._visitors, {}
+        for visitor in visitors.values():
+            visitor.close()
+
+
+class Visitor:
+    """One consumer of another broker. The newest share is all that is kept for it."""
+
+    def __init__(self, connection: str) -> None:
+        self.connection = connection
+        self.connected = True
+        self._number = 0
+        self._newest: Assignment | None = None
+        self._error: MagnetarError | None = None
+        self._woken = asyncio.Event()
+        self._asking = 0
+        self._lost: Callable[[], None] = _nobody
+        self._timer: asyncio.TimerHandle | None = None
+
+    def assigned(self, assignment: Assignment) -> None:
+        self._newest = assignment
+        self._number += 1
+        self._woken.set()
+
+    def ended(self, error: MagnetarError) -> None:
+        self._error = error
+        self._woken.set()
+
+    def begin(self, lost: Callable[[], None]) -> None:
+        self._lost = lost
+        self._arm()
+
+    async def news(self, seen: int, wait_s: float) -> Shared | None:
+        """None: there is none. Whatever ended it is raised."""
+        self._asking += 1
+        self._disarm()
+        try:
+            async with asyncio.timeout(wait_s):
+                while self._error is None and (self._newest is None or self._number <= seen):
+                    self._woken.clear()
+                    await self._woken.wait()
+        except TimeoutError:
+            return None
+        finally:
+            self._asking -= 1
+            if not self._asking:
+                self._arm()
+        if self._error is not None:
+            raise self._error
+        assert self._newest is not None
+        return shared(self._newest, self._number)
+
+    def close(self) -> None:
+        self._lost = _nobody
+        self._disarm()
+        self.ended(ConsumerNotFound("this consumer has gone"))
+
+    def _arm(self) -> None:
+        if self._lost is not _nobody:
+            self._timer = asyncio.get_running_loop().call_later(VISITOR_SILENT_S, self._silent)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _silent(self) -> None:
+        self.connected = False
+        self._lost()
+
+
+def _nobody() -> None:
+    """Not begun, or over: nobody wants to know."""
+
+
+def shared(assignment: Assignment, number: int = 0) -> Shared:
+    """As it goes over. Everything is told once more to whoever has seen nothing."""
+    return Shared(
+        segments=tuple(
+            Granted(one.id, one.range.start, one.range.end, one.legacy_topic) for one in assignment.segments
+        ),
+        epoch=assignment.epoch,
+        term=assignment.term,
+        generation=assignment.generation,
+        session=assignment.session,
+        number=number,
+    )
+
+
+def assignment(subscription: str, consumer: str, told: Shared) -> Assignment:
+    """As it came."""
+    return Assignment(
+        subscription=subscription,
+        consumer=consumer,
+        segments=tuple(
+            Segment(SegmentId(one.id), HashRange(one.start, one.end), legacy_topic=one.legacy) for one in told.segments
+        ),
+        epoch=Epoch(told.epoch),
+        term=Term(told.term),
+        generation=told.generation,
+        session=told.session,
+    )

@@ -1,0 +1,41 @@
+"""A stream consumer that its controller sends away: told why, and what comes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import Superseded
+from magnetar.wire import layouts
+from magnetar.wire.proto import pb
+from tests.unit.client.scaled import TOPIC
+from tests.unit.client.streaming import World, a_world
+from tests.unit.client.world import run, turns
+
+
+def send_away(world: World, code: int) -> None:
+    [(id, link)] = world.scaled.registered.items()
+    nothing = layouts.share(TOPIC, world.scaled.a_share(generation=2), extended=True)
+    link.write(layouts.assigned(id, nothing, (code, "another has this name")))
+
+
+def test_a_consumer_whose_name_another_took_lets_go_of_its_segments_and_ends_h_f9():
+    async def body() -> None:
+        async with a_world(2) as world:
+            send_away(world, pb.ConsumerBusy)
+            with pytest.raises(Superseded, match="another has this name"):
+                await world.consumer.receive(30)
+            await turns(lambda: not world.scaled.consumers)
+            assert len(world.broker.kinds(pb.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE)) == 1
+
+    run(body)
+
+
+def test_a_consumer_whose_session_was_given_up_registers_again():
+    async def body() -> None:
+        async with a_world(2) as world:
+            world.scaled.share = world.scaled.a_share(0, 1, generation=3)
+            send_away(world, pb.ConsumerNotFound)
+            await turns(lambda: len(world.broker.kinds(pb.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE)) == 2)
+            await world.open(0, 1)
+
+    run(body)

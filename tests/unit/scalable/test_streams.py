@@ -1,0 +1,213 @@
+"""Stream consumers that are connected to another broker than the one that leads: forwarded, followed, never doubled."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import ConsumerNotFound, NotReady, Superseded
+from magnetar.base.limits import SHARE_ASK_S, VISITOR_SILENT_S
+from magnetar.cluster.peers import AwaitShare, Leave, Register
+from magnetar.metadata import paths
+from magnetar.scalable.service import Assignment, SubscriptionKind
+from tests.unit.scalable.world import NAME, Cluster, Ear, Member, ids, pass_s, run, settle
+
+STREAM = SubscriptionKind.STREAM
+
+
+async def register(member: Member, consumer: str, ear: Ear) -> Assignment:
+    found: Assignment = await member.service.register(NAME, "s", consumer, 1, STREAM, ear)
+    await settle()
+    return found
+
+
+async def members(cluster: Cluster) -> list[str]:
+    [found] = await cluster.living[0].service.subscriptions(NAME)
+    return [one.name for one in found.members]
+
+
+async def two(cluster: Cluster, segments: int = 2) -> tuple[Member, Member]:
+    """One who leads, and another."""
+    leader, other = cluster.members
+    await leader.service.create(NAME, segments=segments)
+    await leader.service.subscribe(NAME, "s", STREAM, earliest=True)
+    await leader.service.controller(NAME).lead()
+    return leader, other
+
+
+def test_a_consumer_registers_at_any_broker_and_hears_there_of_all_that_changes() -> None:
+    async def body(cluster: Cluster) -> None:
+        leader, other = await two(cluster)
+        a, b = Ear("1"), Ear("2")
+        assert ids(await register(other, "a", a)) == [0, 1]
+        second = await register(leader, "b", b)
+        assert ids(a.heard[-1]) == [0]
+        assert ids(b.heard[-1] if b.heard else second) == [1]
+        await leader.service.leave(NAME, "s", "b", second.session)
+        await settle()
+        assert ids(a.heard[-1]) == [0, 1]
+        await leader.service.split(NAME, 0)
+        await settle()
+        assert sorted(ids(a.heard[-1])) == [1, 2, 3]
+        assert leader.service.controller(NAME).leading
+        assert not other.service.controller(NAME).leading
+
+    run(body, 2)
+
+
+def test_a_share_that_is_asked_for_longer_than_a_question_waits_is_not_lost() -> None:
+    async def body(cluster: Cluster) -> None:
+        leader, other = await two(cluster)
+        a = Ear("1")
+        await register(other, "a", a)
+        await pass_s(3 * SHARE_ASK_S + 2)
+        assert not a.gone
+        await register(leader, "b", Ear("2"))
+        assert ids(a.heard[-1]) == [0]
+        assert await members(cluster) == ["a", "b"]
+
+    run(body, 2)
+
+
+def test_leaving_at_any_broker_is_leaving() -> None:
+    async def body(cluster: Cluster) -> None:
+        leader, other = await two(cluster)
+        first = await register(other, "a", Ear("1"))
+        b = Ear("2")
+        await register(leader, "b", b)
+        await other.service.leave(NAME, "s", "a", first.session)
+        await settle()
+        assert await members(cluster) == ["b"]
+        assert ids(b.heard[-1]) == [0, 1]
+
+    run(body, 2)
+
+
+def test_a_connection_lost_at_another_broker_begins_the_grace_period() -> None:
+    async def body(cluster: Cluster) -> None:
+        leader, other = await two(cluster)
+        first = await register(other, "a", Ear("1"))
+        b = Ear("2")
+        await register(leader, "b", b)
+        other.service.connection_lost(NAME, "s", "a", first.session)
+        await pass_s(50)
+        assert await members(cluster) == ["a", "b"]
+        await pass_s(15)
+        assert await members(cluster) == ["b"]
+        assert ids(b.heard[-1]) == [0, 1]
+
+    run(body, 2)
+
+
+def test_consumers_of_a_broker_that_dies_are_waited_for_and_then_given_up() -> None:
+    async def body(cluster: Cluster) -> None:
+        leader, other = await two(cluster)
+        await register(other, "a", Ear("1"))
+        b = Ear("2")
+        await register(leader, "b", b)
+        other.kill()
+        other.carrier.node = None  # nothing of it reaches anybody
+        await pass_s(60)
+        assert await members(cluster) == ["a", "b"]
+        await pass_s(SHARE_ASK_S + VISITOR_SILENT_S + 5)
+        assert await members(cluster) == ["b"]
+        assert sorted(ids(b.heard[-1])) == [0, 1]
+
+    run(body, 2)
+
+
+def test_the_session_goes_on_under_the_next_leader() -> None:
+    async def body(cluster: Cluster) -> None:
+        await cluster.join()
+        leader, other, third = cluster.members
+        await leader.service.create(NAME, segments=2)
+        await leader.service.controller(NAME).lead()
+        a, b = Ear("1"), Ear("2")
+        first = await register(other, "a", a)
+        await register(third, "b", b)
+        before = [ids(ear.heard[-1]) for ear in (a, b)]
+        leader.kill()
+        await pass_s(30)
+        led = [one.service.controller(NAME).leading for one in (other, third)]
+        assert sorted(led) == [False, True]
+        await pass_s(120)  # longer than any grace period
+        assert await members(cluster) == ["a", "b"]
+        assert [ids(ear.heard[-1]) for ear in (a, b)] == before
+        assert a.heard[-1].session == first.session
+        assert a.heard[-1].term > first.term
+        assert a.gone is b.gone is None
+
+    run(body, 2)
+
+
+def test_who_is_connected_to_a_leader_that_is_deposed_goes_on_under_the_next() -> None:
+    async def body(cluster: Cluster) -> None:
+        leader, other = await two(cluster)
+        a = Ear("1")
+        first = await register(leader, "a", a)
+        other.service.controller(NAME).need()
+        await settle()
+        leader.metadata._listeners.clear()  # it hears nothing of what follows
+        node = await other.metadata.get(paths.controller(NAME))
+        assert node is not None
+        await other.metadata.delete(paths.controller(NAME), expected=node.stat.version)
+        await other.service.controller(NAME).lead()
+        await pass_s(120)
+        assert await members(cluster) == ["a"]
+        assert a.heard[-1].session == first.session
+        assert sorted(ids(a.heard[-1])) == [0, 1]
+        assert a.gone is None
+
+    run(body, 2)
+
+
+def test_of_two_with_one_name_at_two_brokers_the_newest_wins_and_the_other_is_told_h_f9() -> None:
+    async def body(cluster: Cluster) -> None:
+        leader, other = await two(cluster)
+        old, new = Ear("1"), Ear("2")
+        await register(other, "a", old)
+        assert ids(await register(leader, "a", new)) == [0, 1]
+        await settle()
+        assert isinstance(old.gone, Superseded)
+        assert new.gone is None
+
+    run(body, 2)
+
+
+def test_a_consumer_that_moved_and_left_does_not_come_back_as_a_ghost() -> None:
+    """Its old connection still stands when the leader changes: nobody resumes what is over."""
+
+    async def body(cluster: Cluster) -> None:
+        await cluster.join()
+        leader, other, third = cluster.members
+        await leader.service.create(NAME, segments=2)
+        await leader.service.controller(NAME).lead()
+        old = Ear("1")
+        await register(other, "a", old)
+        leader.kill()
+        await pass_s(12)
+        for _ in range(60):
+            try:
+                moved = await register(third, "a", Ear("2"))
+                break
+            except NotReady:
+                await pass_s(1)
+        await third.service.leave(NAME, "s", "a", moved.session)
+        await pass_s(30)
+        assert await members(cluster) == []
+        assert isinstance(old.gone, Superseded | ConsumerNotFound)
+
+    run(body, 2)
+
+
+def test_a_broker_that_does_not_lead_answers_no_questions() -> None:
+    async def body(cluster: Cluster) -> None:
+        _, other = await two(cluster)
+        for request in (
+            Register(op="o", subscription="s", consumer="a", connection="1"),
+            AwaitShare(op="o", connection="1", seen=0, wait_s=1.0),
+            Leave(op="o", subscription="s", consumer="a", session=1, connection="1"),
+        ):
+            with pytest.raises(NotReady):
+                await other.service.asked(NAME, request)
+
+    run(body, 2)

@@ -1,0 +1,82 @@
+"""The shares of consumers at other brokers: fetched when they come, ended when they end, missed when nobody asks."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from magnetar.base.errors import NotReady, Superseded
+from magnetar.base.ids import Epoch, SegmentId, Term
+from magnetar.base.limits import VISITOR_SILENT_S
+from magnetar.base.ranges import HashRange
+from magnetar.layout.segment import Segment
+from magnetar.scalable.assignment import Assignment
+from magnetar.scalable.visitors import Visitor, Visitors, assignment, shared
+from tests.unit.clock import pass_s, run_on_clock, settle
+
+SEGMENTS = (
+    Segment(SegmentId(3), HashRange(0, 9)),
+    Segment(SegmentId(4), HashRange(10, 11), legacy_topic="persistent://a/b/c"),
+)
+
+
+def given(*segments: Segment, generation: int = 1) -> Assignment:
+    return Assignment("s", "a", segments, Epoch(5), Term(6), generation, 7)
+
+
+def test_a_share_survives_the_way():
+    assert assignment("s", "a", shared(given(*SEGMENTS))) == given(*SEGMENTS)
+
+
+def test_news_are_told_the_moment_they_come_and_once():
+    async def body() -> None:
+        visitor = Visitor("1")
+        asking = asyncio.ensure_future(visitor.news(0, 30))
+        await settle()
+        assert not asking.done()
+        visitor.assigned(given(SEGMENTS[0]))
+        visitor.assigned(given(*SEGMENTS, generation=2))
+        told = await asking
+        assert told is not None
+        assert (told.generation, told.number) == (2, 2), "the newest only"
+        assert await visitor.news(2, 1) is None
+        assert await visitor.news(1, 1) == told, "an answer that was lost is told again"
+
+    run_on_clock(body)
+
+
+def test_what_ended_it_is_told_to_who_asks():
+    async def body() -> None:
+        visitor = Visitor("1")
+        asking = asyncio.ensure_future(visitor.news(0, 30))
+        await settle()
+        visitor.ended(Superseded("another came"))
+        with pytest.raises(Superseded):
+            await asking
+
+    run_on_clock(body)
+
+
+def test_a_broker_that_asks_in_time_is_not_missed_and_one_that_stops_is():
+    async def body() -> None:
+        lost: list[int] = []
+        visitor = Visitor("1")
+        visitor.begin(lambda: lost.append(1))
+        for _ in range(4):
+            await visitor.news(0, 5)
+            await pass_s(VISITOR_SILENT_S - 1)
+        assert not lost
+        await pass_s(2)
+        assert lost == [1]
+        assert not visitor.connected
+
+    run_on_clock(body)
+
+
+def test_who_was_never_registered_is_told_so():
+    async def body() -> None:
+        with pytest.raises(NotReady):
+            await Visitors().share("nobody", 0, 1)
+
+    run_on_clock(body)
