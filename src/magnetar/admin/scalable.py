@@ -170,6 +170,7 @@ async def split(node: Node, request: Request) -> Response:
         at=None if at is None else slot_from_hex(at),
         into=into,
         reason=request.query.get("reason", ""),
+        wait=request.flag("wait", True),
     )
     return await _reshaped(node, name, request, done)
 
@@ -193,7 +194,8 @@ async def _merge(node: Node, request: Request, ids: Sequence[SegmentId]) -> Resp
     record = await _record(node, name)
     ordered = sorted((record.layout.segment(id) for id in ids), key=lambda one: one.range.start)
     record.layout.merge_range([one.id for one in ordered])
-    done = await node.scalable.merge(name, [one.id for one in ordered], reason=request.query.get("reason", ""))
+    reason, wait = request.query.get("reason", ""), request.flag("wait", True)
+    done = await node.scalable.merge(name, [one.id for one in ordered], reason=reason, wait=wait)
     return await _reshaped(node, name, request, done)
 
 
@@ -250,10 +252,11 @@ def _remembered(record: Record, op: str) -> Operation | None:
 
 
 async def _reshaped(node: Node, name: TopicName, request: Request, done: Done) -> Response:
-    """204 as Pulsar answers; with `show=operation`, what was done."""
+    """204 as Pulsar answers; with `show=operation`, what was done, or with `wait=false` what has begun."""
     if request.query.get("show") != "operation":
-        return DONE
-    return shown(_operation(done, _remembered(await _record(node, name), done.op)))
+        return DONE if done.done else Response(202)
+    told = _operation(done, _remembered(await _record(node, name), done.op))
+    return shown(told, 200 if done.done else 202)
 
 
 def _operation(done: Done, remembered: Operation | None) -> Operation:
@@ -333,9 +336,9 @@ ROUTES = [
     get(_SUBSCRIPTIONS, subscriptions, "The subscriptions", dict[str, ScalableSubscriptionStats]),
     put(f"{_SUBSCRIPTIONS}/{{subscription}}", subscribe, "Create a subscription of `type` STREAM or QUEUE"),
     delete(f"{_SUBSCRIPTIONS}/{{subscription}}", unsubscribe, "Delete a subscription on all segments"),
-    post(f"{_TOPIC}/split/{{segment}}", split, "Split a segment: in halves, `at` a hash, or `into` many"),
-    post(f"{_TOPIC}/merge/{{first}}/{{second}}", merge, "Merge two neighbours"),
-    post(f"{_TOPIC}/merge", merge_many, "Merge neighbours: `segments=1,2,3`"),
+    post(f"{_TOPIC}/split/{{segment}}", split, "Split a segment: in halves, `at` a hash, or `into` many; `wait=false`"),
+    post(f"{_TOPIC}/merge/{{first}}/{{second}}", merge, "Merge two neighbours; `wait=false`: only begin it"),
+    post(f"{_TOPIC}/merge", merge_many, "Merge neighbours: `segments=1,2,3`; `wait=false`"),
     get(f"{_TOPIC}/operations", operations, "Splits and merges, the newest first", list[Operation]),
     get(f"{_TOPIC}/operations/{{op}}", operation, "One split or merge with its steps", Operation),
 ]

@@ -5,6 +5,8 @@ Kept in memory by the broker that carried it out, a bounded number; what must ou
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from magnetar.base.limits import OPERATIONS_KEPT_MAX
@@ -27,6 +29,7 @@ class Operation:
     steps: list[OperationStep] = field(default_factory=list)
     error: str = ""  # why it was not done
     ended_ms: int = 0  # 0: it goes on
+    stepping: Callable[[], None] | None = None  # called after each step
 
     @property
     def done(self) -> bool:
@@ -35,9 +38,26 @@ class Operation:
     def stepped(self, name: str, phase: str, now_ms: int) -> None:
         self.phase = phase
         self.steps.append(OperationStep(name, now_ms))
+        if self.stepping is not None:
+            self.stepping()
 
     def ended(self, phase: str, now_ms: int, error: str = "") -> None:
         self.phase, self.ended_ms, self.error = phase, now_ms, error
+
+
+async def begun(operation: Operation, work: asyncio.Task[None]) -> None:
+    """Its first step is done: it is written down and will be carried out, or taken back, whoever asked for it. Raises
+    what refused it before that."""
+    first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def stepped() -> None:
+        if not first.done():
+            first.set_result(None)
+
+    operation.stepping = stepped
+    await asyncio.wait([work, first], return_when=asyncio.FIRST_COMPLETED)
+    if work.done():
+        work.result()
 
 
 class Operations:

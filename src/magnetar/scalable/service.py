@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from magnetar.base.errors import (
     BadVersion,
@@ -40,7 +41,7 @@ from magnetar.scalable.calls import Answer, Call, OwnerCall, PlaceCursor, Remove
 from magnetar.scalable.controller import Controller, Surroundings
 from magnetar.scalable.drive import Drive
 from magnetar.scalable.leader import decode_leader
-from magnetar.scalable.operation import Operation, Operations
+from magnetar.scalable.operation import Operation, Operations, begun
 from magnetar.scalable.owners import Owners
 from magnetar.scalable.record import Kind, Lifecycle, Record
 from magnetar.scalable.records import Records
@@ -188,14 +189,23 @@ class Scalable:
     # Reshapes
 
     async def split(
-        self, name: TopicName, segment: int, *, at: int | None = None, into: int = 2, reason: str = ""
+        self,
+        name: TopicName,
+        segment: int,
+        *,
+        at: int | None = None,
+        into: int = 2,
+        reason: str = "",
+        wait: bool = True,
     ) -> Operation:
-        """Done when it returns. `at`: the first hash of the upper child. TimedOut: it goes on, see `operation`."""
-        return await self._reshape(name, Kind.SPLIT, [segment], at=at, into=into, reason=reason)
+        """Done when it returns; without `wait`, begun. `at`: the upper child's first hash. TimedOut: it goes on."""
+        return await self._reshape(name, Kind.SPLIT, [segment], wait, at=at, into=into, reason=reason)
 
-    async def merge(self, name: TopicName, segments: Sequence[int], *, reason: str = "") -> Operation:
+    async def merge(
+        self, name: TopicName, segments: Sequence[int], *, reason: str = "", wait: bool = True
+    ) -> Operation:
         """Neighbours, in whatever order they are named."""
-        return await self._reshape(name, Kind.MERGE, segments, reason=reason)
+        return await self._reshape(name, Kind.MERGE, segments, wait, reason=reason)
 
     def operation(self, name: TopicName, op: str) -> Operation | None:
         """As far as this broker carried it out."""
@@ -204,22 +214,14 @@ class Scalable:
     def operations(self, name: TopicName) -> list[Operation]:
         return self._operations.of(name)
 
-    async def _reshape(
-        self,
-        name: TopicName,
-        kind: Kind,
-        parents: Sequence[int],
-        *,
-        at: int | None = None,
-        into: int = 2,
-        reason: str = "",
-    ) -> Operation:
+    async def _reshape(self, name: TopicName, kind: Kind, parents: Sequence[int], wait: bool, **how: Any) -> Operation:
         now_ms = self._runtime.wall()
         op = f"{kind.lower()}-{self._runtime.rng('operations').getrandbits(64):016x}"
-        request = Request(op, kind, tuple(SegmentId(id) for id in parents), now_ms, at, into, reason=reason)
+        request = Request(op, kind, tuple(SegmentId(id) for id in parents), now_ms, **how)
         await self._found(name)
         operation = self._operations.begin(name, op, kind, now_ms)
-        await self._operate(name, operation, lambda term: term.reshape(request, operation))
+        work = self._operate(name, operation, lambda term: term.reshape(request, operation))
+        await (work if wait else begun(operation, self._runtime.spawn(self._owner, work)))
         return operation
 
     async def _operate(

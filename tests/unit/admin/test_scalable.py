@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -138,6 +139,37 @@ def test_an_operation_is_told_with_its_steps_to_whoever_asks_for_it() -> None:
             assert found == done
             [past] = await world.get(f"{X}/operations")
             assert (past["op"], past["reason"], past["parentIds"], past["childIds"]) == (done["op"], "hot", [0], [1, 2])
+
+    run(body())
+
+
+def test_a_reshape_that_nobody_waits_for_is_told_when_it_has_begun_and_is_found_by_its_id() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            await world.do("PUT", f"{X}?numInitialSegments=2")
+            for path in ("split/0?into=3", "merge/2/3?reason=calm"):
+                joint = "&" if "?" in path else "?"
+                answer = await world.ask("POST", f"{X}/{path}{joint}show=operation&wait=false")
+                assert answer.status == 202
+                begun = answer.document
+                assert [step["name"] for step in begun["steps"]] == ["intended"]
+                assert begun["parentIds"]
+                assert begun["childIds"]
+                while (found := await world.get(f"{X}/operations/{begun['op']}"))["phase"] != "DONE":  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+                assert found["childIds"] == begun["childIds"]
+            assert len(await active(world)) == 3
+
+    run(body())
+
+
+def test_a_reshape_that_is_refused_is_refused_also_where_nobody_waits() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            await world.do("PUT", X)
+            await world.do("POST", f"{X}/split/0")
+            answer = await world.ask("POST", f"{X}/split/0?show=operation&wait=false")
+            assert answer.status == 412
 
     run(body())
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
+from magnetar.base.errors import Conflict
 from magnetar.base.limits import OPERATIONS_KEPT_MAX
 from magnetar.base.names import topic_name
-from magnetar.scalable.operation import Operations
+from magnetar.scalable.operation import Operations, begun
 
 NAME = topic_name("topic://public/default/orders")
 
@@ -20,6 +25,30 @@ def test_an_operation_that_is_taken_up_again_goes_on_where_it_was() -> None:
     assert kept.find(NAME, "op") is first
     assert kept.of(NAME) == [first]
     assert kept.find(topic_name("topic://public/default/other"), "op") is None
+
+
+def test_whoever_does_not_wait_for_the_end_waits_for_the_first_step_or_the_refusal() -> None:
+    async def body() -> None:
+        operation = Operations().begin(NAME, "op", "SPLIT", 1)
+        over = asyncio.Event()
+
+        async def work() -> None:
+            operation.stepped("intended", "PROVISION", 2)
+            operation.stepped("provisioned", "CHECK", 3)
+            await over.wait()
+
+        async def refused() -> None:
+            raise Conflict("sealed")
+
+        task = asyncio.create_task(work())
+        await begun(operation, task)
+        assert not task.done()
+        over.set()
+        await task
+        with pytest.raises(Conflict):
+            await begun(Operations().begin(NAME, "op", "SPLIT", 1), asyncio.create_task(refused()))
+
+    asyncio.run(body())
 
 
 def test_the_oldest_is_forgotten() -> None:

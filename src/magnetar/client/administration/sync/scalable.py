@@ -65,17 +65,27 @@ class ScalableTopics:
     # Reshapes
 
     def split(
-        self, name: str, segment: int, *, at: int | None = None, into: int | None = None, reason: str | None = None
+        self,
+        name: str,
+        segment: int,
+        *,
+        at: int | None = None,
+        into: int | None = None,
+        reason: str | None = None,
+        wait: bool = True,
     ) -> Operation | None:
-        """In two halves, `at` the hash where the second child begins, or `into` that many. Answers when it is done; a
-        server that does not tell about operations says nothing of it."""
-        query = {"at": None if at is None else f"{at:04x}", "into": into, "reason": reason, "show": "operation"}
+        """In two halves, `at` the hash where the second child begins, or `into` that many. Answers when it is done;
+        without `wait` when it has begun, and `operation` tells the rest. A server that does not tell about operations
+        says nothing of it, and answers when it is done."""
+        query: dict[str, object] = {"at": None if at is None else f"{at:04x}", "into": into, **_asked(reason, wait)}
         path = f"{paths.scalable(name)}/split/{segment}"
         return _told(self._exchange.call("POST", path, query=query))
 
-    def merge(self, name: str, segments: Sequence[int], *, reason: str | None = None) -> Operation | None:
-        """Neighbours become one segment. Apache Pulsar merges two at a time."""
-        query: dict[str, object] = {"reason": reason, "show": "operation"}
+    def merge(
+        self, name: str, segments: Sequence[int], *, reason: str | None = None, wait: bool = True
+    ) -> Operation | None:
+        """Neighbours become one segment; `wait` as in `split`. Apache Pulsar merges two at a time."""
+        query = _asked(reason, wait)
         path = f"{paths.scalable(name)}/merge"
         if len(segments) == 2:
             path += f"/{segments[0]}/{segments[1]}"
@@ -110,6 +120,10 @@ class ScalableTopics:
     def segment_backlog(self, segment_topic: str, subscription: str) -> int:
         """Entries that the subscription has not acknowledged there."""
         return self._exchange.read(f"{paths.segment_subscription(segment_topic, subscription)}/backlog", int)
+
+
+def _asked(reason: str | None, wait: bool) -> dict[str, object]:
+    return {"reason": reason, "show": "operation", "wait": None if wait else False}
 
 
 def _told(answer: Answer) -> Operation | None:
