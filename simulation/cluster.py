@@ -39,13 +39,16 @@ from simulation.loop import Stuck, VirtualLoop
 from simulation.marks import Marks
 from simulation.nasty import Nastiness
 from simulation.network import Network
+from simulation.notary import Notary
 from simulation.runtime import SimulatedRuntime
 from simulation.shape import CONSUMERS, GONE, KEPT, ONCE, PRODUCERS, Shape
+from simulation.shaper import Shaper
 from simulation.shelf import LedgerNastiness
 from simulation.steward import NAMESPACE, Steward
 from simulation.store import MemoryStore
 from simulation.streams import Streams
 from simulation.strikes import Strikes
+from simulation.web import Carried, WebServer
 
 PORT, HTTP_PORT = 6650, 8080
 SEGMENT_BYTES = 8 * 1024  # a few dozen entries: the journal rolls, frees and copies inside a short world
@@ -107,7 +110,10 @@ class ClusterWorld:
         self.ledgers: dict[str, MemoryLedgers] = {}
         self.down_until: dict[str, float] = {}
         self._strikes = Strikes(self)
-        self._steward = Steward(self, self.streams.fork("workload", "steward"))
+        self.notary = Notary(self)
+        chance = self.streams.fork("workload", "steward")
+        self._shaper = None if shape.scale is None else Shaper(self, chance, shape.scale)
+        self._steward = self._shaper or Steward(self, chance)
         self.crews: dict[str, Crew] = {}
         self._numbers: dict[str, int] = {}  # of the next message of each producer: what its application keeps
         self._chances = {host: self.streams.fork("workload", host) for host in (PRODUCERS, CONSUMERS)}
@@ -154,6 +160,8 @@ class ClusterWorld:
     async def _live(self) -> None:
         supervisor = self._task(self._supervise())
         await self._ready()
+        if self._shaper is not None:
+            await self._shaper.make()
         self._start_crews()
         await _until(lambda: len(self.crews) == 2)
         for fault in self.shape.faults:
@@ -170,6 +178,9 @@ class ClusterWorld:
         producers, consumers = self.crews[PRODUCERS], self.crews[CONSUMERS]
         await producers.stop_sending()
         await consumers.settle()
+        if self._shaper is not None:
+            await steward
+            await producers.probe(self.notary.actives)
         await consumers.drain()
         await consumers.read_logs()
         await steward
@@ -286,11 +297,21 @@ class ClusterWorld:
         settings = Settings(None, dict(self.shape.settings))
         ledgers = await self._open_ledgers(name, runtime, metadata)
         wrapped = ledgers if self.parts.ledgers is None else self.parts.ledgers(ledgers)
-        node = Node(runtime=runtime, metadata=metadata, ledgers=wrapped, settings=settings, cluster=self.shape.shared)
+        carrier = Carried()
+        node = Node(
+            runtime=runtime,
+            metadata=metadata,
+            ledgers=wrapped,
+            settings=settings,
+            cluster=self.shape.shared,
+            carrier=carrier,
+        )
+        carrier.serve(node)
         if isinstance(ledgers, LocalLedgers):
             ledgers.journal.on_failure.append(node.fail)
         self.nodes[name] = node
         await node.start(name, PORT, host_shown=name)
+        await WebServer(node).start(name, HTTP_PORT)
         await node.serve(HTTP_PORT)
         await self._prepare(node)
         return node

@@ -26,8 +26,10 @@ from simulation import history as record
 from simulation.clients import Book, Follower, Taker
 from simulation.gatherer import ALL, Gatherer
 from simulation.history import INVOKE, OK, UNKNOWN, History
+from simulation.prober import probe
 from simulation.sender import Sender
-from simulation.workload import READER, SubscriptionPlan, TopicPlan
+from simulation.streamer import Streamer
+from simulation.workload import READER, STREAM, SubscriptionPlan, TopicPlan
 
 IDLE_S = (
     75.0  # nothing for so long: it is the end. Longer than a broker takes to notice a dead client, and than back-off
@@ -70,9 +72,12 @@ class Crew:
 
     def start(self) -> None:
         for topic in self.plans:
-            self.history.note(
-                "world", record.TOPIC, OK, topic.topic, deduplication=topic.deduplication, kept=topic.kept
-            )
+            facts: dict[str, Any] = {
+                "deduplication": topic.deduplication,
+                "kept": topic.kept,
+                "scalable": topic.scalable,
+            }
+            self.history.note("world", record.TOPIC, OK, topic.topic, **facts)
             for plan in topic.subscriptions:
                 for place in range(plan.consumers):
                     self._takers.append(self._spawn(self._taker(topic, plan, f"{_short(topic)}-{plan.name}-c{place}")))
@@ -108,12 +113,20 @@ class Crew:
             seen = len(self.history.lines)
         for topic in self.plans:
             for plan in topic.subscriptions:
-                if plan.type != READER:
+                if plan.type == STREAM:
+                    self.history.note("world", record.SETTLE, OK, topic.topic, subscription=plan.name)
+                elif plan.type != READER:
                     present = [taker.attachment for taker in self._present[topic.topic, plan.name]]
                     found = [list(attachment) for attachment in present if attachment is not None]
                     self.history.note(
                         "world", record.SETTLE, OK, topic.topic, subscription=plan.name, attachments=found
                     )
+
+    async def probe(self, actives: Callable[[str], Sequence[tuple[int, int, int]]]) -> None:
+        """Every active segment of every scalable topic takes a message. `actives`: id and range of each."""
+        for topic in self.plans:
+            if topic.scalable:
+                await probe(self.history, self._client("probe"), topic, actives(topic.topic), self._numbers)
 
     async def drain(self) -> None:
         """Every consumer leaves; then one fresh consumer for each subscription takes all there is."""
@@ -146,14 +159,16 @@ class Crew:
     # Inside
 
     def _taker(self, topic: TopicPlan, plan: SubscriptionPlan, name: str) -> Coroutine[Any, Any, None]:
-        kind = Follower if plan.type == READER else Taker
-        taker = kind(self.book, self._client(name), topic.topic, plan, name, self._draw())
+        taker = _kind(plan)(self.book, self._client(name), topic.topic, plan, name, self._draw())
         self._present.setdefault((topic.topic, plan.name), []).append(taker)
         return taker.run()
 
     async def _drain(self, topic: TopicPlan, plan: SubscriptionPlan) -> None:
         name = f"{_short(topic)}-{plan.name}-drain"
-        taker = Taker(self.book, self._client(name), topic.topic, plan, name, self._draw())
+        taker = _kind(plan)(self.book, self._client(name), topic.topic, plan, name, self._draw())
+        await self._take_all(topic, plan, taker)
+
+    async def _take_all(self, topic: TopicPlan, plan: SubscriptionPlan, taker: Taker) -> None:
         for _ in range(OPEN_TRIES_MAX):
             taker.note(record.DRAIN, INVOKE)
             consumer = await taker.open()
@@ -173,6 +188,9 @@ class Crew:
 
     async def _read_log(self, topic: TopicPlan) -> None:
         name = f"{_short(topic)}-log"
+        if topic.scalable:  # a consumer that comes late, and begins at the beginning of all generations
+            await self._drain(topic, SubscriptionPlan("log", STREAM))
+            return
         reading = Follower(
             self.book, self._client(name), topic.topic, SubscriptionPlan(name, READER), name, self._draw()
         )
@@ -197,6 +215,10 @@ class Crew:
     @staticmethod
     def _spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return asyncio.get_running_loop().create_task(work)
+
+
+def _kind(plan: SubscriptionPlan) -> type[Taker]:
+    return {READER: Follower, STREAM: Streamer}.get(plan.type, Taker)
 
 
 def _short(topic: TopicPlan) -> str:

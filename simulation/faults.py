@@ -78,6 +78,7 @@ class Place:
     clients: tuple[str, ...]
     shared: bool  # brokers on shared stores; else one broker on its own disk
     session_s: float
+    peers: bool = False  # brokers talk to each other: their links can break
 
 
 def draw(place: Place, chaos_s: float, rng: random.Random) -> tuple[Fault, ...]:
@@ -134,7 +135,10 @@ def _fault(kind: Kind, place: Place, at_s: float, rng: random.Random) -> Fault:
 
 
 def _link(place: Place, rng: random.Random) -> tuple[str, str]:
-    """A client and a broker, in one direction or the other: brokers meet in the stores only."""
+    """A client and a broker, in one direction or the other; two brokers only where they talk to each other."""
+    if place.peers and len(place.brokers) > 1 and rng.random() < 0.4:
+        one, other = rng.sample(place.brokers, 2)
+        return one, other
     ends = [rng.choice(place.clients), rng.choice(place.brokers)]
     rng.shuffle(ends)
     return ends[0], ends[1]

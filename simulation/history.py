@@ -22,8 +22,9 @@ INVOKE, OK, FAIL, UNKNOWN = "invoke", "ok", "fail", "unknown"
 PHASES = (INVOKE, OK, FAIL, UNKNOWN)  # FAIL: for sure nothing happened; UNKNOWN: it may have happened, now or later
 
 # Operations, and what their lines carry beside topic and process.
-TOPIC = "topic"  # what a topic is: facts deduplication, kept (nothing of it is ever trimmed)
+TOPIC = "topic"  # what a topic is: facts deduplication, kept (nothing of it is ever trimmed), scalable
 SEND = "send"  # value, session (one producer object), epoch (reattachments), place; facts name, sequence, by_key, due
+# Places in scalable topics: lines of SEND, RECEIVE and ACK have the fact `segment` too.
 SUBSCRIBE = "subscribe"  # subscription, session; facts type, earliest
 RECEIVE = "receive"  # subscription, value, place, session (one consumer object), epoch (its attachments)
 ACK = "ack"  # subscription, place, session; facts cumulative, confirm (then a second line: the broker's receipt)
@@ -42,6 +43,17 @@ SET = "set"  # facts key, to: one is set by an operator
 TOLD = "told"  # facts key, to: what a broker of a healed world says that it is (None: nothing)
 FAULT = "fault"  # somebody broke something: facts say what
 SAMPLE = "sample"  # process is what is measured; facts measured, limit
+
+# Of scalable topics. What the stores hold is written down by the world itself, at every change (`simulation.notary`).
+RESHAPE = "reshape"  # asked for by an operator: facts kind, segments
+RECORD = "record"  # epoch; facts term, incarnation, lifecycle, next_id, intent (its operation), children (its), and
+# segments: id -> [start, end of the range, state, parents, final ledger and entry or None]
+STREAM = "stream"  # subscription; facts life, latched, holds: [segment, who has it], durable: segment -> [end, mark on
+# disk] of those that were latched just now, where anybody knows
+SEGMENT = "segment"  # one as its owner keeps it: facts segment, term, end (ledger and entry, None: it takes messages)
+PROBE = "probe"  # facts segment: a message for it was stored in a healed world, or not
+INVENTORY = "inventory"  # at rest: facts listed (segment ids), there, intent, subscriptions, cursors: id -> names
+LAYOUT = "layout"  # session: one watch of one client; facts epoch, incarnation: what it goes by from now on
 
 
 PADDING = b"x"

@@ -126,9 +126,12 @@ class Sender:
         error: MagnetarError | None,
     ) -> None:
         epoch = producer.counters[0].reattached
+        where: dict[str, Any] = {}
         if error is None:
             assert found is not None
             self._unknown.pop(value, None)
+            if self._topic.scalable:
+                where["segment"] = found.segment
             self._book.history.note(
                 self._plan.name,
                 record.SEND,
@@ -138,6 +141,7 @@ class Sender:
                 place=place_of(found),
                 session=session,
                 epoch=epoch,
+                **where,
             )
         else:
             self._book.history.failed(

@@ -10,8 +10,9 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from simulation import faults
+from simulation import faults, scale
 from simulation.faults import Fault, Place
+from simulation.scale import ScalePlan
 from simulation.streams import Streams
 from simulation.workload import TopicPlan, draw
 
@@ -36,6 +37,7 @@ class Shape:
     session_s: float = SESSION_S
     gathers: bool = False  # one more consumer takes all topics at once
     steward_s: float = 1.0  # between two deeds of the operator, on average
+    scale: ScalePlan | None = None  # its topics are scalable
 
     def without(self, *gone: int) -> Shape:
         """The same world with some of its faults left out: how a failing one is cut down."""
@@ -54,11 +56,37 @@ class Shape:
             found += [f"    {plan.name}: {plan.type}, {plan.consumers} consumer(s)" for plan in topic.subscriptions]
         if self.gathers:
             found.append("  all: Shared, one consumer of every topic")
+        if self.scale is not None:
+            found.append(f"  {self.scale}")
         return found + [f"  {fault}" for fault in self.faults]
 
 
 def shape(seed: int) -> Shape:
     streams = Streams(seed)
+    return _scalable(seed, streams) if scale.wanted(streams) else _plain(seed, streams)
+
+
+def _scalable(seed: int, streams: Streams) -> Shape:
+    rng = streams.fork("faults", "shape")
+    shared = rng.random() < 0.75
+    brokers = tuple(f"b{number}" for number in range(rng.choice((1, 2, 3, 3)) if shared else 1))
+    chaos_s = rng.uniform(4.0, 9.0)
+    kept = [f"topic://{KEPT}/s0"] if rng.random() < 0.5 else []
+    once = [f"topic://{ONCE}/s1"] if not kept or rng.random() < 0.3 else []
+    plan, topics = scale.draw(streams.fork("workload", "plans"), kept=kept, once=once)
+    return Shape(
+        seed,
+        brokers,
+        shared,
+        chaos_s,
+        {**_settings(rng), **scale.settings(rng)},
+        topics,
+        (),  # faults come one family at a time
+        scale=plan,
+    )
+
+
+def _plain(seed: int, streams: Streams) -> Shape:
     rng = streams.fork("faults", "shape")
     shared = rng.random() < 0.6
     brokers = tuple(f"b{number}" for number in range(rng.choice((1, 2, 3, 3)) if shared else 1))

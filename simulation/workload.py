@@ -14,6 +14,7 @@ from magnetar.client.subscribing import SubscriptionType
 
 KEYS = ("a", "b", "c", "d", "e")
 READER = "Reader"
+STREAM = "Stream"  # of a scalable topic
 TYPES = tuple(kind.value for kind in SubscriptionType)
 
 
@@ -35,7 +36,7 @@ class ProducerPlan:
 @dataclass(frozen=True, slots=True)
 class SubscriptionPlan:
     name: str
-    type: str = "Exclusive"  # one of TYPES, or READER
+    type: str = "Exclusive"  # one of TYPES, READER or STREAM
     consumers: int = 1
     earliest: bool = True
     cumulative: bool = False  # acknowledges up to, now and then; else one by one
@@ -58,6 +59,10 @@ class TopicPlan:
     producers: tuple[ProducerPlan, ...] = ()
     subscriptions: tuple[SubscriptionPlan, ...] = ()
     keys: tuple[str, ...] = KEYS
+
+    @property
+    def scalable(self) -> bool:
+        return self.topic.startswith("topic://")
 
 
 def draw(

@@ -28,6 +28,8 @@ from simulation.history import History, Line, Place
 def check(history: History) -> Iterator[Finding]:
     story = tell(history)
     for topic in story.topics.values():
+        if topic.scalable:
+            continue  # `generations` judges it
         yield from _receipts(topic)
         if topic.kept:
             yield from _log(topic)
@@ -60,7 +62,7 @@ def _log(topic: Topic) -> Iterator[Finding]:
         if send is None or (len(send.attempts) > 1 and not topic.deduplication):
             continue
         line = topic.seen[place]
-        group, rank = _group(topic, send)
+        group, rank = producer_of(topic, send)
         before = newest.get(group)
         if before is not None and rank < before[0]:
             what = f"{value} was sent before {before[1].value} and stands behind it"
@@ -69,7 +71,7 @@ def _log(topic: Topic) -> Iterator[Finding]:
             newest[group] = (rank, line)
 
 
-def _group(topic: Topic, send: Send) -> tuple[object, int]:
+def producer_of(topic: Topic, send: Send) -> tuple[object, int]:
     """Whose order a message is part of, and where in it."""
     name = send.first.facts.get("name")
     if topic.deduplication and name and send.first.facts.get("sequence") is not None:

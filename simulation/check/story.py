@@ -60,6 +60,7 @@ class Topic:
     name: str
     deduplication: bool = False
     kept: bool = True  # nothing is ever trimmed: whoever starts at the beginning gets everything
+    scalable: bool = False
     sends: dict[Value, Send] = field(default_factory=dict)
     seen: dict[Place, Line] = field(default_factory=dict)  # the first receipt or delivery that named a place
     places: list[Place] = field(default_factory=list)  # the same, in the order of the log
@@ -69,6 +70,18 @@ class Topic:
 
     def value_at(self, place: Place) -> Value | None:
         return self.seen[place].value
+
+    def segment(self, place: Place) -> int:
+        """Of a scalable topic."""
+        found: int = self.seen[place].facts["segment"]
+        return found
+
+    def _turn(self, place: Place) -> tuple[int, Place]:
+        """A key goes through segments in the order of their ids; what else is in them has no order."""
+        return (self.segment(place) if self.scalable else 0, place)
+
+    def log(self) -> list[Place]:
+        return sorted(self.seen, key=self._turn)
 
     def released(self, sent: int, number: int) -> bool:
         """Sent at one line, may it be gone with its topic at another?"""
@@ -140,6 +153,7 @@ def _tell(history: History) -> Story:
         if line.operation == record.TOPIC:
             topic.deduplication = line.facts.get("deduplication", False)
             topic.kept = line.facts.get("kept", True)
+            topic.scalable = line.facts.get("scalable", False)
         elif line.operation == record.SEND:
             _send(topic, line, under_way)
         elif line.operation == record.DELETE and line.phase == INVOKE and line.number not in refused:
@@ -178,7 +192,7 @@ def _subscription(story: Story, topic: Topic, line: Line) -> None:
 
 
 def _log(topic: Topic) -> None:
-    topic.places = sorted(topic.seen)
+    topic.places = topic.log()
     for place in topic.places:
         value = topic.value_at(place)
         if value is not None:

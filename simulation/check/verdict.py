@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from simulation.check import bounded, cursors, duplicates, early, invented, lost, order, truth, writer
+from simulation.check import (
+    advance,
+    bounded,
+    children,
+    cover,
+    cursors,
+    duplicates,
+    early,
+    generations,
+    identity,
+    invented,
+    latched,
+    leader,
+    lost,
+    order,
+    orphans,
+    sealed,
+    truth,
+    writer,
+)
 from simulation.check.finding import Finding
 from simulation.history import History
 
-CHECKERS = (invented, writer, lost, duplicates, order, cursors, early, truth, bounded)
+PLAIN = (invented, writer, lost, duplicates, order, cursors, early, truth, bounded)
+SCALABLE = (cover, leader, sealed, identity, latched, children, generations, orphans, advance)
+CHECKERS = (*PLAIN, *SCALABLE)
 
 
 def verdict(history: History) -> list[Finding]:

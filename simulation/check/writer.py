@@ -41,12 +41,18 @@ def _two_stories(history: History) -> Iterator[Finding]:
 
 
 def _grows(topic: Topic) -> Iterator[Finding]:
-    acked = sorted(
-        (attempt.ended.number, attempt.ended, attempt.invoked.number)
-        for send in topic.sends.values()
-        for attempt in send.attempts
-        if attempt.ended is not None and attempt.ok and attempt.ended.place is not None
-    )
+    logs: dict[int, list[tuple[int, Line, int]]] = {}  # one log, or one for each segment of a scalable topic
+    for send in topic.sends.values():
+        for attempt in send.attempts:
+            ended = attempt.ended
+            if ended is not None and attempt.ok and ended.place is not None:
+                one = logs.setdefault(ended.facts.get("segment", 0), [])
+                one.append((ended.number, ended, attempt.invoked.number))
+    for log in logs.values():
+        yield from _one_grows(topic, sorted(log))
+
+
+def _one_grows(topic: Topic, acked: list[tuple[int, Line, int]]) -> Iterator[Finding]:
     numbers = [number for number, _, _ in acked]
     highest: list[Line] = []  # of the receipts so far
     for _, line, _ in acked:

@@ -1,0 +1,24 @@
+"""Invariant 14: layouts only advance. Each client goes by growing epochs, each consumer by growing assignments.
+
+One watch of one client is a session; a later life of the name begins at a higher epoch too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulation import history as record
+from simulation.check.finding import Finding
+from simulation.history import History, Line
+
+
+def check(history: History) -> Iterator[Finding]:
+    before: dict[tuple[str, str, int], Line] = {}
+    for line in history.lines:
+        if line.operation != record.LAYOUT:
+            continue
+        name = (line.process, line.topic, line.session)
+        known = before.get(name)
+        before[name] = line
+        if known is not None and line.facts["at"] < known.facts["at"]:
+            yield Finding(14, line.topic, f"{line.process} went back to an older layout", (known, line))

@@ -1,0 +1,101 @@
+"""Invariant 11: children wait. Nothing of a segment comes to a stream subscription while an ancestor is not done.
+
+As the store tells it: a segment is given to a consumer only when every ancestor is latched, and a latched one to nobody
+any more. As clients see it: when a message of a segment is delivered, everything in all its ancestors that the
+subscription is owed was acknowledged by somebody before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulation import history as record
+from simulation.check.finding import Finding
+from simulation.check.standing import Standing
+from simulation.check.story import Subscription, tell
+from simulation.history import History, Line, Place
+
+
+def check(history: History) -> Iterator[Finding]:
+    parents = _parents(history)
+    yield from _given(history, parents)
+    for subscription in tell(history).subscriptions.values():
+        if subscription.topic.scalable:
+            yield from _delivered(subscription, parents.get(subscription.topic.name, {}))
+
+
+def _parents(history: History) -> dict[str, dict[int, list[int]]]:
+    found: dict[str, dict[int, list[int]]] = {}
+    for line in history.lines:
+        if line.operation == record.RECORD:
+            known = found.setdefault(line.topic, {})
+            known.update({int(id): each[3] for id, each in line.facts["segments"].items()})
+    return found
+
+
+def ancestors(parents: dict[int, list[int]], segment: int) -> list[int]:
+    found: dict[int, None] = {}
+    left = list(parents.get(segment, []))
+    while left:
+        one = left.pop()
+        if one not in found:
+            found[one] = None
+            left += parents.get(one, [])
+    return sorted(found)
+
+
+def _given(history: History, parents: dict[str, dict[int, list[int]]]) -> Iterator[Finding]:
+    before: dict[tuple[str, str, int], set[tuple[int, str]]] = {}
+    for line in history.lines:
+        if line.operation != record.STREAM:
+            continue
+        latched = set(line.facts["latched"])
+        holds = {(segment, holder) for segment, holder in line.facts["holds"]}
+        known = before.get((line.topic, line.subscription, line.facts["life"]), set())
+        before[line.topic, line.subscription, line.facts["life"]] = holds
+        for segment, holder in sorted(holds - known):
+            waits = [one for one in ancestors(parents.get(line.topic, {}), segment) if one not in latched]
+            if waits or segment in latched:
+                why = f"its ancestors {waits} are not latched" if waits else "it is latched"
+                what = f"{line.subscription}: segment {segment} was given to {holder}, and {why}"
+                yield Finding(11, line.topic, what, (line,))
+
+
+def _delivered(subscription: Subscription, parents: dict[int, list[int]]) -> Iterator[Finding]:
+    topic = subscription.topic
+    by_segment: dict[int, list[Place]] = {}
+    for place in topic.places:
+        by_segment.setdefault(topic.segment(place), []).append(place)
+    standing = Standing()
+    done: set[int] = set()  # segments of which nothing is owed any more
+    told: set[tuple[int, int]] = set()
+    for line in subscription.lines:
+        standing.feed(line)
+        if line.operation != record.RECEIVE or line.place is None:
+            continue
+        segment = line.facts["segment"]
+        for older in ancestors(parents, segment):
+            if older in done or (older, segment) in told:
+                continue
+            owed = _owed(subscription, standing, by_segment.get(older, []), line)
+            if owed is None:
+                done.add(older)
+                continue
+            told.add((older, segment))
+            what = (
+                f"{subscription.name}: {line.value} of segment {segment} came while {topic.value_at(owed)} of {older}, "
+            )
+            yield Finding(11, topic.name, f"{what}before it, was not acknowledged", (topic.seen[owed], line))
+
+
+def _owed(subscription: Subscription, standing: Standing, places: list[Place], line: Line) -> Place | None:
+    """The first place that the subscription must have and nobody has acknowledged."""
+    if standing.born is None:
+        return None
+    for place in places:
+        value = subscription.topic.value_at(place)
+        if value is None or standing.is_acked(place):
+            continue
+        if subscription.owed(standing.born, value, line.number) is not None:
+            return place
+    return None

@@ -1,0 +1,33 @@
+"""Segment ids are never used twice (holes C1 and C2), not even by another life of the topic's name: part of
+invariant 13.
+
+The counter in the record never goes back, an id has one range and one set of parents for ever, every id is below the
+counter, and none that was listed in one life is listed in another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulation import history as record
+from simulation.check.finding import Finding
+from simulation.history import History, Line
+
+
+def check(history: History) -> Iterator[Finding]:
+    known: dict[tuple[str, str], tuple[object, Line]] = {}
+    counters: dict[str, Line] = {}
+    for line in history.lines:
+        if line.operation != record.RECORD:
+            continue
+        before = counters.get(line.topic)
+        counters[line.topic] = line
+        if before is not None and line.facts["next_id"] < before.facts["next_id"]:
+            yield Finding(13, line.topic, "the counter of segment ids went back", (before, line))
+        for id, (start, end, _, parents, _) in line.facts["segments"].items():
+            if int(id) >= line.facts["next_id"]:
+                yield Finding(13, line.topic, f"segment {id} was not taken from the counter", (line,))
+            what = (line.facts["incarnation"], start, end, tuple(parents))
+            first, told = known.setdefault((line.topic, id), (what, line))
+            if first != what:
+                yield Finding(13, line.topic, f"segment {id} was {first} and is {what}", (told, line))

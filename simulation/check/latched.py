@@ -1,0 +1,27 @@
+"""Invariant 10: a latch means that it is durable. The moment a subscription's record calls a segment drained, the
+cursor is at the segment's end on disk; and what is latched stays latched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulation import history as record
+from simulation.check.finding import Finding
+from simulation.history import History, Line
+
+
+def check(history: History) -> Iterator[Finding]:
+    before: dict[tuple[str, str, int], Line] = {}
+    for line in history.lines:
+        if line.operation != record.STREAM:
+            continue
+        for segment, at_end in line.facts["durable"].items():
+            if at_end is False:
+                what = f"{line.subscription}: segment {segment} is latched and its cursor not at the end on disk"
+                yield Finding(10, line.topic, what, (line,))
+        name = (line.topic, line.subscription, line.facts["life"])
+        known = before.get(name)
+        before[name] = line
+        if known is not None and not set(known.facts["latched"]) <= set(line.facts["latched"]):
+            yield Finding(10, line.topic, f"{line.subscription}: a latch was taken back", (known, line))

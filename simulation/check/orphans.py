@@ -1,0 +1,32 @@
+"""Invariant 13: no orphan, no ghost. At rest no reshape is under way, the segments that are there are those of the
+record and no others, and each of them has exactly the cursors of the topic's subscriptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulation import history as record
+from simulation.check.finding import Finding
+from simulation.history import History, Line
+
+
+def check(history: History) -> Iterator[Finding]:
+    for line in history.lines:
+        if line.operation == record.INVENTORY:
+            for what in _wrong(line):
+                yield Finding(13, line.topic, what, (line,))
+
+
+def _wrong(line: Line) -> Iterator[str]:
+    facts = line.facts
+    if facts["intent"] or facts["lifecycle"] == "DELETING":
+        yield f"{facts['intent'] or 'its deletion'} was begun and never finished"
+    there = {int(id): cursors for id, cursors in facts["cursors"].items()}
+    for segment in sorted(there.keys() - set(facts["listed"])):
+        yield f"segment {segment} is there and the record does not list it"
+    for segment in sorted(set(facts["listed"]) - there.keys()):
+        yield f"the record lists segment {segment}, and it is not there"
+    for segment, cursors in sorted(there.items()):
+        if segment in facts["listed"] and cursors != facts["subscriptions"]:
+            yield f"segment {segment} has the cursors {cursors}, the topic the subscriptions {facts['subscriptions']}"

@@ -1,0 +1,112 @@
+"""The stream consumers of a simulated world: real ones, that take, acknowledge up to something, leave and come back.
+
+An acknowledgement covers everything that this consumer received before, of whatever segment: each message of it is
+written down, because what was received is known to the history and what the brokers make of it is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from magnetar.base.errors import MagnetarError
+from magnetar.client.message import Message
+from magnetar.client.options import StreamOptions
+from magnetar.client.receive import NoMessage
+from magnetar.client.subscribing import InitialPosition
+from simulation import history as record
+from simulation.clients import LOOK_S, SETTLING_LOOK_S, Taker
+from simulation.history import INVOKE, OK, Place, value_of
+
+SOME = 0.25  # of the messages are followed by an acknowledgement, in a chaotic world
+
+
+class Streamer(Taker):
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._taken: list[tuple[float, Message[bytes]]] = []  # not acknowledged, in order; since when
+        self._parts: dict[int, int] = {}  # attachments to segments, numbered
+
+    @property
+    def attachment(self) -> tuple[int, int] | None:
+        return None  # each segment has one of its own
+
+    async def open(self) -> Any:
+        plan = self.plan
+        self._session = self._book.history.session()
+        self._taken.clear()
+        facts = {"type": plan.type, "earliest": plan.earliest}
+        self.note(record.SUBSCRIBE, INVOKE, **facts)
+        options = StreamOptions(
+            name=self.name,
+            initial_position=InitialPosition.EARLIEST if plan.earliest else InitialPosition.LATEST,
+            queue_messages=plan.queue_messages,
+            ack_group_s=self._chance.choice((0.0, 0.1)),
+            ack_batch_index=plan.batch_index,
+        )
+        try:
+            consumer = await self._client.stream_consumer(self._topic, plan.name, **options)
+        except MagnetarError as error:
+            self._failed(record.SUBSCRIBE, error, **facts)
+            return None
+        self.note(record.SUBSCRIBE, OK, **facts)
+        return consumer
+
+    async def take(self, consumer: Any, timeout_s: float) -> Message[bytes] | None:
+        try:
+            message: Message[bytes] = await consumer.receive(timeout_s)
+        except NoMessage:
+            return None
+        self._taken.append((asyncio.get_running_loop().time(), message))
+        value = value_of(message.data)
+        facts = {} if value is None or message.key == value.key else {"key": message.key}
+        self.note(record.RECEIVE, OK, value=value, place=_place(message), segment=_segment(message), **facts)
+        return message
+
+    async def ack(self, consumer: Any, message: Message[bytes], *, confirm: bool = False) -> None:
+        """This one and all before it."""
+        while self._taken:
+            _, older = self._taken.pop(0)
+            self.note(record.ACK, INVOKE, place=_place(older), segment=_segment(older))
+            if older is message:
+                break
+        try:
+            await consumer.acknowledge_cumulative(message, confirm=confirm)
+        except MagnetarError as error:
+            self._failed(record.ACK, error, place=_place(message))
+
+    async def _stint(self, consumer: Any) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._chance.expovariate(1 / self.plan.stint_s)
+        while not self._book.over and (self._book.settling or loop.time() < until):
+            message = await self.take(consumer, SETTLING_LOOK_S if self._book.settling else LOOK_S)
+            if self._book.settling:
+                if message is not None:
+                    await self.ack(consumer, message)
+                elif self._taken:
+                    await self.ack(consumer, self._taken[-1][1])
+            elif message is None or self._chance.random() < SOME:
+                await self._some(consumer, loop.time() - self.plan.holds_s * self._chance.random())
+
+    async def _some(self, consumer: Any, taken_before: float) -> None:
+        """What was held long enough."""
+        due = [message for since, message in self._taken if since <= taken_before]
+        if due:
+            await self.ack(consumer, due[-1], confirm=self._chance.random() < self.plan.confirms)
+
+    async def _leave(self, consumer: Any) -> None:
+        self.note(record.CLOSE, INVOKE)
+        await consumer.close()
+        self.note(record.CLOSE, OK)
+        if not self._book.over:
+            await asyncio.sleep(self._chance.random() * self.plan.stint_s * 0.3)
+
+
+def _place(message: Message[Any]) -> Place:
+    delivery = message._delivery
+    return delivery.ledger, delivery.entry, max(message.batch_index, 0)
+
+
+def _segment(message: Message[Any]) -> int:
+    segment: int = message._delivery.source.segment
+    return segment

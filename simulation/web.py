@@ -1,0 +1,215 @@
+"""HTTP between the brokers of a world, over its network: what carries calls from one broker to another.
+
+The product's own carrier (`broker/carrier.py`) runs unchanged, and so do the routes on the other side; only the two
+skins that meet sockets, httpx's transport and uvicorn, are replaced by the few lines here, with h11 between them. A
+request has a connection of its own. What may befall it is what the network does: it arrives late, waits in a cut, is
+reset before or after it was acted on; an answer that does not come in time is a timeout. Handlers that have begun go on
+when whoever asked has gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import h11
+import httpx2
+
+from magnetar.admin.request import Request, whole
+from magnetar.admin.routes import handle
+from magnetar.base.names import TopicName
+from magnetar.broker.carrier import Remote
+from magnetar.broker.node import Node
+from magnetar.broker.peers import Local
+from magnetar.cluster import peers
+
+READ_BYTES = 64 * 1024
+
+
+class Carried:
+    """The carrier of a node that is made after it."""
+
+    def __init__(self) -> None:
+        self._carrier: Local | None = None
+
+    def serve(self, node: Node) -> None:
+        self._carrier = Local(node, Remote(node, Web()))
+
+    async def carry(self, name: TopicName, request: peers.Request) -> peers.Answer:
+        assert self._carrier is not None
+        return await self._carrier.carry(name, request)
+
+
+# Asking
+
+
+class Web(httpx2.AsyncBaseTransport):
+    """The way from a host to any other one."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        limits = request.extensions.get("timeout", {})
+        port = request.url.port or 80
+        try:
+            async with asyncio.timeout(limits.get("connect")):
+                asking = await _connected(request.url.host, port)
+        except TimeoutError:
+            raise httpx2.ConnectTimeout("nobody answered in time", request=request) from None
+        except OSError as error:
+            raise httpx2.ConnectError(str(error), request=request) from error
+        try:
+            async with asyncio.timeout(limits.get("read")):
+                return await asking.ask(request)
+        except TimeoutError:
+            raise httpx2.ReadTimeout("no answer came in time", request=request) from None
+        finally:
+            asking.close()
+
+
+async def _connected(host: str, port: int) -> Asking:
+    _, protocol = await asyncio.get_running_loop().create_connection(Asking, host, port)
+    assert isinstance(protocol, Asking)
+    return protocol
+
+
+class Asking(asyncio.Protocol):
+    """One request and its answer."""
+
+    def __init__(self) -> None:
+        self._http = h11.Connection(h11.CLIENT)
+        self._transport: Any = None
+        self._answered: asyncio.Future[httpx2.Response] = asyncio.get_running_loop().create_future()
+        self._head: h11.Response | None = None
+        self._body: list[bytes] = []
+
+    async def ask(self, request: httpx2.Request) -> httpx2.Response:
+        body = await request.aread()
+        if self._transport.is_closing():
+            raise httpx2.WriteError("the connection broke before the request was sent", request=request)
+        head = h11.Request(
+            method=request.method,
+            target=request.url.raw_path,
+            headers=[*request.headers.raw, (b"connection", b"close")],
+        )
+        for event in (head, h11.Data(data=body), h11.EndOfMessage()):
+            self._transport.write(self._http.send(event))
+        try:
+            return await self._answered
+        except (OSError, h11.RemoteProtocolError) as error:
+            raise httpx2.ReadError(f"the connection broke before the answer came: {error}", request=request) from error
+
+    def close(self) -> None:
+        self._answered.cancel()
+        self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._http.receive_data(data)
+        self._read()
+
+    def eof_received(self) -> None:
+        self._http.receive_data(b"")
+        self._read()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._fail(error or ConnectionResetError("closed"))
+
+    def _read(self) -> None:
+        try:
+            while not self._answered.done():
+                event = self._http.next_event()
+                if isinstance(event, h11.Response):
+                    self._head = event
+                elif isinstance(event, h11.Data):
+                    self._body.append(bytes(event.data))
+                elif isinstance(event, h11.EndOfMessage):
+                    assert self._head is not None
+                    head = self._head
+                    self._answered.set_result(
+                        httpx2.Response(
+                            head.status_code, headers=head.headers.raw_items(), content=b"".join(self._body)
+                        )
+                    )
+                else:
+                    return
+        except h11.RemoteProtocolError as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._answered.done():
+            self._answered.set_exception(error)
+            self._answered.exception()  # whoever has gone does not ask
+
+
+# Answering
+
+
+class Answering(asyncio.Protocol):
+    """One connection of the other side: a request, handled by a node's own routes, and its answer."""
+
+    def __init__(self, node: Node, spawn: Callable[[Any], None]) -> None:
+        self._node = node
+        self._spawn = spawn
+        self._http = h11.Connection(h11.SERVER)
+        self._transport: Any = None
+        self._head: h11.Request | None = None
+        self._body: list[bytes] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._http.receive_data(data)
+        while True:
+            event = self._http.next_event()
+            if isinstance(event, h11.Request):
+                self._head = event
+            elif isinstance(event, h11.Data):
+                self._body.append(bytes(event.data))
+            elif isinstance(event, h11.EndOfMessage):
+                self._spawn(self._answer())
+            else:
+                return
+
+    async def _answer(self) -> None:
+        head = self._head
+        assert head is not None
+        target = urlsplit(head.target.decode())
+        pairs = parse_qsl(target.query, keep_blank_values=True)
+        headers = {name.decode(): value.decode() for name, value in head.headers}
+        asked = Request(head.method.decode(), target.path, dict(pairs), headers, b"".join(self._body), pairs=pairs)
+        response = await handle(self._node, asked)
+        body = await whole(response)
+        shown = [*response.headers.items(), ("content-length", str(len(body))), ("connection", "close")]
+        for event in (
+            h11.Response(status_code=response.status, headers=shown),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
+            self._transport.write(self._http.send(event) or b"")
+        self._transport.close()
+
+
+class WebServer:
+    """What listens on a broker's web port. Handlers under way are waited for when it closes."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._server: asyncio.Server | None = None
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    async def start(self, host: str, port: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: Answering(self._node, self._spawn), host, port)
+
+    def close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+
+    def _spawn(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
