@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -28,7 +28,7 @@ from magnetar.policy.settings import Settings
 from magnetar.runtime.descriptors import as_many_as_allowed
 from magnetar.runtime.files import Files, Lock
 from magnetar.runtime.memory import give_back
-from magnetar.runtime.real import RealRuntime
+from magnetar.runtime.real import Marked, RealRuntime
 
 log = logs.get("standalone")
 
@@ -51,8 +51,11 @@ async def run(
     say: Callable[[str], None],
     *,
     files: Files | None = None,
+    marks: Sequence[Marked] = (),
 ) -> MagnetarError | None:
-    """Returns after a clean stop: None, or the storage failure that made it stop. `files`: if not this machine's."""
+    """Returns after a clean stop: None, or the storage failure that made it stop. `files`: if not this machine's.
+    `marks` hear every mark as it is passed: hold points.
+    """
     form = os.environ.get("MAGNETAR_LOG", "text")
     if form not in ("text", "json"):
         raise Misuse(f"MAGNETAR_LOG is text or json, not {form}")
@@ -65,6 +68,7 @@ async def run(
         )
     sockets = shared_out(as_many_as_allowed())
     runtime = RealRuntime(files)
+    runtime.marks.extend(marks)
     try:
         node, lock = await open_node(data, settings, runtime)
         node.sockets_max = sockets

@@ -1,0 +1,115 @@
+"""Scalable topics and `kill -9`: at every step of a reshape, and again and again under traffic, reshapes and consumers
+that come and go. Real processes, real files; the proof is counted from the messages.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+import magnetar
+from magnetar import InitialPosition, errors
+from tests.servers.standalone import Standalone
+
+TOPIC = "topic://public/default/t"
+KEYS = [f"key-{number}" for number in range(8)]
+SETTINGS = {"brokerDeduplicationEnabled": True}
+STEPS = [
+    "reshape.intended",
+    "reshape.child_provisioned",
+    "reshape.provisioned",
+    "reshape.checked",
+    "topic.sealed",
+    "reshape.sealed",
+    "reshape.seeded",
+    "reshape.committed",
+]
+ROWS = [
+    *(("split", step) for step in STEPS),
+    *(("merge", step.replace("child_provisioned", "parent_sealed")) for step in STEPS),  # one child, two parents
+]
+SECONDS = 60
+LIFE_S = 4.0  # of a broker between two kills
+
+
+class Dying(Standalone):
+    program: ClassVar[list[str]] = ["tests.servers.dying"]
+
+    @property
+    def flag(self) -> Path:
+        return self.folder / "die"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "step"), ROWS)
+def test_broker_that_dies_at_any_step_of_a_reshape_finishes_it_when_it_comes_back(
+    tmp_path: Path, kind: str, step: str
+) -> None:
+    with (
+        Dying(tmp_path, SETTINGS) as broker,
+        magnetar.Client(broker.url) as client,
+        magnetar.Admin(broker.http) as admin,
+    ):
+        admin.scalable.create(TOPIC, segments=2)
+        consumer = client.stream_consumer(TOPIC, "s", initial_position=InitialPosition.EARLIEST)
+        with consumer, client.create_producer(TOPIC, name="p") as producer:
+            send(producer, 0)
+            broker.flag.write_text(step, encoding="ascii")
+            reshape = partial(admin.scalable.split, TOPIC, 0) if kind == "split" else partial(merge, admin)
+            with pytest.raises(errors.MagnetarError):
+                reshape()
+            assert broker.process is not None
+            assert broker.process.wait(30) == -9, "the step was never reached"
+            broker.flag.unlink()
+            broker.kill()
+            broker.start()
+            send(producer, 1)  # the range is writable again
+            segments = admin.scalable.metadata(TOPIC).segments.values()
+            assert sum(one.state == "ACTIVE" for one in segments) == (3 if kind == "split" else 1)
+            found: dict[str, list[int]] = {key: [] for key in KEYS}
+            while sum(len(numbers) for numbers in found.values()) < 2 * len(KEYS):
+                message = consumer.receive(30)
+                number = int(message.data)
+                assert message.key is not None
+                if number not in found[message.key]:  # what was not acknowledged on disk comes again
+                    found[message.key].append(number)
+                consumer.acknowledge_cumulative(message)
+            assert found == {key: [0, 1] for key in KEYS}
+
+
+def merge(admin: magnetar.Admin) -> None:
+    admin.scalable.merge(TOPIC, [0, 1])
+
+
+def send(producer: magnetar.Producer[bytes], number: int) -> None:
+    for key in KEYS:
+        producer.send(b"%d" % number, key=key)
+
+
+@pytest.mark.slow
+def test_verify_order_for_a_minute_with_reshapes_churn_and_kills_finds_nothing(tmp_path: Path) -> None:
+    """Eight producers, four stream consumers that come and go, a reshape every second."""
+    with Standalone(tmp_path / "broker", SETTINGS) as broker, (tmp_path / "said").open("wb") as said:
+        command = [sys.executable, "-m", "magnetar.cli.main", "topic", "verify-order", TOPIC]
+        command += ["--seconds", f"{SECONDS}", "--churn", "3", "--reshape", "1", "-o", "json"]
+        command += ["--url", broker.url, "--admin-url", broker.http]
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said)
+        over = threading.Event()
+        threading.Timer(SECONDS - LIFE_S, over.set).start()
+        kills = 0
+        while not over.wait(LIFE_S):
+            broker.kill()
+            broker.start()
+            kills += 1
+        output, _ = running.communicate(timeout=240)
+        found = json.loads(output)
+        assert (running.returncode, found["findings"]) == (0, []), (tmp_path / "said").read_text()
+        assert found["receivedLate"] >= found["told"]["stored"] > 1000
+        assert min(kills, found["reshapes"], found["consumers"] - 4) > 4, found
