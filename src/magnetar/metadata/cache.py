@@ -49,14 +49,18 @@ class Cache(Generic[T]):
         return self._kept.get(path)
 
     async def get(self, path: str) -> T | None:
-        if path in self._kept:
-            self.hits += 1
-            return self._kept[path]
-        under_way = self._reading.get(path)
-        if under_way is not None:
-            return await asyncio.shield(under_way)
-        self.misses += 1
-        return await self._read(path)
+        while True:
+            if path in self._kept:
+                self.hits += 1
+                return self._kept[path]
+            under_way = self._reading.get(path)
+            if under_way is None:
+                self.misses += 1
+                return await self._read(path)
+            await asyncio.wait([under_way])
+            if not under_way.cancelled():
+                return under_way.result()
+            # Whoever read was told to stop: that is its own affair, we read for ourselves.
 
     async def update(self, path: str, change: Callable[[T | None], T]) -> T:
         """Read, change, compare-and-set, again if somebody was faster. `change` may refuse by raising, and may run

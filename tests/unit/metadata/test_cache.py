@@ -9,6 +9,7 @@ import pytest
 from magnetar.base.errors import BadVersion, Conflict, Corrupt
 from magnetar.metadata.cache import Cache
 from magnetar.metadata.store import MetadataStore
+from simulation.nasty import Nastiness
 from simulation.store import MemoryStore, lost
 from tests.contract.stores import Engine, Expiring, On, told
 
@@ -44,6 +45,23 @@ def test_readers_at_the_same_time_share_one_read() -> None:
         cache = numbers(store)
         assert await asyncio.gather(*(cache.get("/n/a") for _ in range(10))) == [1] * 10
         assert cache.misses == 1
+
+    asyncio.run(body())
+
+
+def test_a_reader_that_is_cancelled_does_not_take_those_beside_it_along() -> None:
+    async def body() -> None:
+        store = MemoryStore(nasty=Nastiness(delay_s=0.001))
+        await store.put("/n/a", b"1")
+        cache = numbers(store)
+        first, second, third = (asyncio.get_running_loop().create_task(cache.get("/n/a")) for _ in range(3))
+        await asyncio.sleep(0)
+        first.cancel()
+        third.cancel()
+        await asyncio.wait([first, second, third])
+        assert first.cancelled()
+        assert third.cancelled()
+        assert second.result() == 1
 
     asyncio.run(body())
 
