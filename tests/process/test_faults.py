@@ -18,9 +18,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 import google_crc32c
+import httpx2
 import pytest
 
 from magnetar.ledger.local.segment import SEGMENT_MAGIC
@@ -92,6 +94,39 @@ def test_a_full_disk_stops_the_broker_and_room_brings_everything_back(small: Cal
         with broker:
             confine(broker.pid)
             asyncio.run(filled_up(broker, make_room, said="start the broker again: what it acknowledged is safe"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("small", [a_small_file_limit, *([a_small_disk] if _can_mount() else [])])
+def test_a_disk_full_of_metadata_stops_the_broker_and_room_brings_everything_back(
+    small: Callable, tmp_path: Path
+) -> None:
+    folder = tmp_path / "disk"
+    with small(folder) as (confine, make_room):
+        broker = Standalone(folder)
+        with broker:
+            confine(broker.pid)
+            made = [f"persistent://public/default/t{number}" for number in range(400)]
+            kept = list(takewhile(partial(_made, broker), made))
+            assert 0 < len(kept) < len(made), "the disk was never full"
+            assert broker.process is not None
+            assert broker.process.wait(ENDED_S) == 1
+            assert "start the broker again: what it acknowledged is safe" in broker.log()
+            broker.kill()
+            make_room()
+            broker.start()
+            found = set(broker.admin("GET", "persistent/public/default"))
+            assert found.issuperset(kept)
+            assert len(found) <= len(kept) + 1, "made, and told otherwise"
+
+
+def _made(broker: Standalone, topic: str) -> bool:
+    path = topic.replace("://", "/")
+    try:
+        broker.admin("PUT", path, {"filling": "x" * 200_000})
+    except (AssertionError, httpx2.HTTPError):
+        return False
+    return True
 
 
 def test_a_disk_that_fails_to_sync_stops_the_broker_and_loses_nothing(tmp_path: Path) -> None:

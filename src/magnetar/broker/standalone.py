@@ -105,6 +105,7 @@ async def open_node(data: str, settings: Settings, runtime: RealRuntime) -> tupl
         lock.release()
         raise
     node = Node(runtime=runtime, metadata=metadata, ledgers=ledgers, settings=settings)
+    metadata.on_failure.append(node.fail)
     ledgers.journal.on_failure.append(node.fail)
     return node, lock
 

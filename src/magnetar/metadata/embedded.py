@@ -55,6 +55,7 @@ class EmbeddedStore:
         self._idle.set()
         self._closed = False
         self._failed: MagnetarError | None = None
+        self.on_failure: list[Callable[[MagnetarError], None]] = []  # told of a disk that is full or fails
 
     @classmethod
     async def open(cls, path: str, runtime: Runtime) -> EmbeddedStore:
@@ -189,10 +190,13 @@ class EmbeddedStore:
             for (_, future), answer in zip(batch, ran.answers, strict=True):
                 _settle(future, answer)
         else:
+            failure = error if isinstance(error, MagnetarError) else StorageFailed(repr(error))
             if not isinstance(error, StorageFull):
-                self._failed = error if isinstance(error, MagnetarError) else StorageFailed(repr(error))
+                self._failed = failure
             for _, future in batch:
                 _settle(future, error)
+            for heard in self.on_failure:
+                heard(failure)
         if self._failed is not None:
             for _, future in self._queue:
                 _settle(future, self._failed)

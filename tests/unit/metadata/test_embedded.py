@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from magnetar.base.errors import BadVersion, Conflict, Corrupt, StorageFailed, StorageFull
+from magnetar.base.errors import BadVersion, Conflict, Corrupt, MagnetarError, StorageFailed, StorageFull
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.metadata.store import ABSENT
 from magnetar.metadata.table import FORMAT, MAGIC
@@ -117,10 +117,13 @@ def test_a_full_disk_refuses_the_write_and_keeps_what_was_answered(file: str) ->
         pages = store._table._db.execute("PRAGMA page_count").fetchone()[0]
         store._table._db.execute(f"PRAGMA max_page_count = {pages + 2}")
         heard: list[object] = []
+        failures: list[MagnetarError] = []
         store.subscribe("/big", heard.append)
+        store.on_failure.append(failures.append)
         with pytest.raises(StorageFull, match="make space"):
             await store.put("/big", b"x" * 500_000)
         assert heard == []
+        assert [type(error) for error in failures] == [StorageFull]
         assert await store.get("/big") is None
         assert await store.exists("/kept")
         await store.put("/kept", b"2")
@@ -139,12 +142,15 @@ def test_after_a_write_of_unknown_outcome_the_store_answers_nothing_any_more(fil
         store = await EmbeddedStore.open(file, runtime)
         await store.put("/a", b"1")
         store._table._db.execute("PRAGMA query_only = 1")
+        failures: list[MagnetarError] = []
+        store.on_failure.append(failures.append)
         waiting = [asyncio.get_running_loop().create_task(store.put(f"/b/{n}", b"")) for n in range(3)]
         for task in waiting:
             with pytest.raises(StorageFailed):
                 await task
         with pytest.raises(StorageFailed):
             await store.get("/a")
+        assert [type(error) for error in failures] == [StorageFailed]
         await store.close()
 
     run(body)
