@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
         yield running
 
 
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Contexts and remembered names of whoever runs the tests are theirs."""
+    for variable in ("MAGNETAR_CONTEXT", "MAGNETAR_CLIENT_CONF", "PULSAR_CLIENT_CONF"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return tmp_path
+
+
 @pytest.fixture
 def magnetar(broker: Standalone, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
     """Run a command in this process; standard output is no terminal."""
@@ -68,7 +80,7 @@ def magnetar(broker: Standalone, monkeypatch: pytest.MonkeyPatch, capfd: pytest.
 
 
 @pytest.fixture
-def environment(broker: Standalone) -> dict[str, str]:
+def environment(broker: Standalone, own_home: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
     return {**kept, "MAGNETAR_URL": broker.url, "MAGNETAR_ADMIN_URL": broker.http, "TERM": "xterm-256color"}
 

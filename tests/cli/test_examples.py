@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shlex
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,8 @@ def all_examples() -> list[str]:
             assert shown, f"magnetar {noun} {verb} shows no example"
             assert all(line.startswith(f"magnetar {noun} {verb}") for line in shown)
             found += shown
-    found += examples(import_module("magnetar.cli.api").api.__doc__)
+    for name in ("api", "completion"):
+        found += examples(getattr(import_module(f"magnetar.cli.{name}"), name).__doc__)
     return found
 
 
@@ -37,7 +39,9 @@ def prepared(broker: Standalone) -> None:
 
 
 @pytest.mark.parametrize("line", all_examples())
-def test_every_example_works(magnetar: Run, broker: Standalone, prepared: None, line: str) -> None:
+def test_every_example_works(
+    magnetar: Run, broker: Standalone, prepared: None, own_home: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
     words = shlex.split(line)
     home = "/admin/v2/persistent/public/default/orders"
     if "orders" in words and words[1:3] != ["topic", "create"]:
@@ -55,6 +59,12 @@ def test_every_example_works(magnetar: Run, broker: Standalone, prepared: None, 
         broker.ask("PUT", "/admin/v2/namespaces/public/shop", {})
     if words[1:3] == ["tenant", "delete"]:
         broker.ask("PUT", "/admin/v2/tenants/acme", {"allowedClusters": ["standalone"]})
+    if words[1] == "context":
+        monkeypatch.chdir(own_home)
+        Path("conf").mkdir()
+        Path("conf/client.conf").write_text(f"webServiceUrl={broker.http}\n")
+        if words[2] not in ("add", "import-client-conf"):
+            magnetar("context", "add", "prod", "--url", broker.url, "--admin-url", broker.http, "--use")
     ran = magnetar(*words[1:])
     assert ran.code == 0, f"{line}\n{ran.err}"
     assert "Traceback" not in ran.err

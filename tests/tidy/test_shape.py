@@ -12,6 +12,13 @@ from tests.tidy.repository import ROOT, Source, findings, product
 # Whole rooms, and single files of rooms that also do. A decider takes values and returns values.
 PURE_ROOMS = ["base/", "layout/", "wire/"]
 DECIDERS = [
+    "cli/candidates.py",
+    "cli/clientconf.py",
+    "cli/completing.py",
+    "cli/contextfacts.py",
+    "cli/contexts.py",
+    "cli/layers.py",
+    "cli/lines.py",
     "client/acks.py",
     "client/address.py",
     "client/batch.py",

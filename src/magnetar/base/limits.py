@@ -265,7 +265,7 @@ ROUTES_CACHED_MAX = 10_000  # keys whose segment a producer remembers: about 2 M
 END_ASK_S = 2.0  # a sealed segment of which all is acknowledged and no end was told: then its owner is asked
 
 # Completion on the command line
-COMPLETION_NETWORK_S = 0.3  # for all questions of one press of TAB together: a person waits, and nothing is better than late
+COMPLETION_NETWORK_S = 0.3  # for all questions of one press of TAB together: nothing is better than late
 COMPLETION_FRESH_S = 60.0  # names are remembered for so long
 COMPLETION_SILENT_S = 5.0  # a broker that did not answer is not asked again for so long: typing goes on
 COMPLETION_FILES_MAX = 256  # remembered answers; then the oldest go

@@ -26,15 +26,18 @@ NOUNS = {
     "tenant": "Tenants: list, create, show, delete.",
     "message": "Messages: produce, consume, read, peek.",
     "perf": "How fast it is: produce, consume, round trips.",
+    "context": "Contexts, named places where brokers are: list, show, use, add, edit, remove, test.",
+    "config": "Which settings are in force, and why: explain.",
 }
 # Commands without verbs: module and function.
 SINGLE = {
     "standalone": "Run a broker in this process.",
     "demo": "Traffic, a kill -9 in the middle, and a verdict counted from the messages.",
     "api": "Any REST call.",
+    "completion": "A script that completes commands and names in bash, zsh, fish or PowerShell.",
 }
 # Options that may stand before the noun; those in the first group take a value.
-VALUED = ("--url", "--admin-url", "--token", "--output", "-o", "--timeout")
+VALUED = ("--url", "--admin-url", "--token", "--output", "-o", "--timeout", "--context", "--client-conf")
 BARE = ("--no-color", "--no-input", "--quiet", "-q", "--watch")
 
 
@@ -43,6 +46,12 @@ def main(arguments: list[str] | None = None) -> int:
     if tokens in (["--version"], ["version"]):
         sys.stdout.write(f"magnetar {__version__}\n")
         return 0
+    if tokens[:1] == ["__complete"]:  # what shells ask at every press of TAB
+        import os
+
+        from magnetar.cli.complete import complete
+
+        return complete(tokens[1:], os.environ)
     return _command(in_order(tokens))
 
 
@@ -95,11 +104,14 @@ def build(noun: str = "") -> cyclopts.App:
     """The command tree. The verbs of one noun are loaded, or of all where it is "*"."""
     import cyclopts
 
+    from magnetar.cli.sources import filled
+
     app = cyclopts.App(
         name="magnetar",
         help="A message broker that speaks Apache Pulsar's wire protocol, and everything to look after one.",
         version=__version__,
         help_format="plaintext",
+        config=filled,
     )
     for name, text in NOUNS.items():
         group = cyclopts.App(name=name, help=text)

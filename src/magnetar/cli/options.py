@@ -1,6 +1,7 @@
 """Options that many commands share: where the broker is, how to answer, how to change something.
 
-The order is flag over environment over default. They may stand before the noun or after the verb.
+A flag wins over the environment, that over a context, that over client.conf, that over the default (`layers`,
+`sources`). They may stand before the noun or after the verb.
 """
 
 from __future__ import annotations
@@ -47,8 +48,30 @@ class Common:
         ),
     ] = "table"
     timeout: Annotated[
-        float, Parameter(validator=validators.Number(gt=0), help="Seconds to wait for one answer of the broker.")
+        float,
+        Parameter(
+            env_var="MAGNETAR_TIMEOUT",
+            validator=validators.Number(gt=0),
+            help="Seconds to wait for one answer of the broker.",
+        ),
     ] = 30.0
+    context: Annotated[
+        str | None,
+        Parameter(
+            env_var="MAGNETAR_CONTEXT",
+            help="The context whose addresses and token count where neither flag nor environment says otherwise; "
+            "without, the current one (magnetar context use).",
+            show_default=False,
+        ),
+    ] = None
+    client_conf: Annotated[
+        str | None,
+        Parameter(
+            env_var=["MAGNETAR_CLIENT_CONF", "PULSAR_CLIENT_CONF"],
+            help="A client.conf of Pulsar, for what no context says.",
+            show_default=False,
+        ),
+    ] = None
     no_color: Annotated[bool, flag("No colours. The environment's NO_COLOR does the same.")] = False
     no_input: Annotated[bool, flag("Never ask anything.")] = False
     quiet: Annotated[bool, flag("No steps on standard error; errors are still told.", "--quiet", "-q")] = False

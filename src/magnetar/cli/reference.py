@@ -38,6 +38,37 @@ before the noun.
 - A command that changes something has `--dry-run`, which asks all its questions and sends none of its changes. One
   whose work cannot be taken back asks for the name on a terminal, and needs `--yes` where there is none.
 - An error says what happened, why, which names are near, what to run next, and a code of the table below.
+
+## Configuration
+
+Where the broker is and how to authenticate is taken, for each setting apart, from the first that says something: a
+flag, the environment, the context, `client.conf`, the default. `magnetar config explain` shows for each setting who
+won, where (file and line), and what that overrode; tokens are never shown.
+
+- **Contexts** are named places: `magnetar context add prod --url ... --admin-url ... --token-file ...`, then `magnetar
+  context use prod`, or `--context prod` on any command. They are in `$XDG_CONFIG_HOME/magnetar/contexts.toml`
+  (`~/.config` without), readable by you alone; comments and fields that a command does not know stay as they are. A
+  context holds `url`, `admin_url`, `token` or `token_file`, and `timeout`.
+- **`client.conf`** is Pulsar's own file, read as it is, named by `--client-conf`, `MAGNETAR_CLIENT_CONF` or
+  `PULSAR_CLIENT_CONF`: `brokerServiceUrl`, `webServiceUrl`, and with `authPlugin` for tokens the `authParams`
+  `token:...`, `file:...` or `env:...`. `magnetar context import-client-conf` makes a context of it.
+- An empty variable says nothing. An empty flag says that there is none: `--context ""` is without a context, `--token
+  ""` without a token.
+
+## Completion
+
+```
+source <(magnetar completion bash)                                  # in ~/.bashrc
+source <(magnetar completion zsh)                                   # in ~/.zshrc
+magnetar completion fish | source                                   # in ~/.config/fish/config.fish
+magnetar completion powershell | Out-String | Invoke-Expression     # in $PROFILE
+```
+
+`--install` writes the script to where the shell looks instead. Commands, options and their choices are completed
+without asking anybody; contexts from their file; tenants, namespaces, topics, subscriptions and segments by asking the
+broker that the command would ask, within 300 ms (`MAGNETAR_COMPLETION_S` for who is farther away), and then for a
+minute from memory. Whatever goes wrong is silence. PowerShell's script itself is not tried in our tests, only what it
+asks for.
 """
 
 

@@ -1,0 +1,84 @@
+"""`magnetar config`: which settings are in force and why. Tokens are never shown."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from magnetar.base.errors import Misuse
+from magnetar.cli.cells import Cell
+from magnetar.cli.exits import Exit, tell, tell_error
+from magnetar.cli.layers import KNOBS, Setting, shown
+from magnetar.cli.options import COMMON, Common
+from magnetar.cli.output import Sheet
+from magnetar.cli.sources import CURRENT, Configuration, helped, revealed
+
+
+def explain(*, common: Common = COMMON) -> Exit:
+    """Each setting: its value, who said so and where, and whom that overrode.
+
+    A flag wins over the environment, that over the context, that over client.conf, and that over the default. Settings
+    of client.conf that mean nothing here are listed; what is wrong in a file is told, and then the exit code is 2.
+
+    Examples
+    --------
+    $ magnetar config explain
+    $ magnetar config explain --url pulsar://other:6650 -o json
+    """
+    found = CURRENT.get()
+    rows: list[tuple[Cell, ...]] = [
+        (
+            one.name,
+            None if one.won is None else shown(one.name, one.won),
+            None if one.won is None else one.won.layer.title,
+            None if one.won is None else one.won.where or None,
+            ", ".join(f"{other.where or 'the default'} ({shown(one.name, other)})" for other in one.overrode) or None,
+        )
+        for one in found.settings.values()
+    ]
+    parts = [Sheet(("SETTING", "VALUE", "SOURCE", "WHERE", "OVERRODE"), rows, optional=frozenset(("OVERRODE",)))]
+    if found.conf is not None and found.conf.ignored:
+        ignored: list[tuple[Cell, ...]] = [(one.key, f"{found.conf.path}:{one.line}") for one in found.conf.ignored]
+        parts.append(Sheet(("KEY", "WHERE"), ignored, title="Of client.conf, but without meaning here:"))
+    lines = [_said(one) for one in found.settings.values()]
+    common.out.show(_document(found), *parts, lines=lines)
+    return _tell(found, quiet=common.quiet)
+
+
+VERBS = {"explain": explain}
+
+
+def _tell(found: Configuration, *, quiet: bool) -> Exit:
+    if not quiet:
+        for doubt in found.doubts:
+            tell(doubt)
+    problems = [*found.problems]
+    token = found.settings["token"].won
+    if token is not None:
+        try:
+            revealed(token, os.environ)
+        except Misuse as error:
+            problems.append(error)
+    for problem in problems:
+        one = helped(problem, found)
+        tell_error(one.error, near=one.near, run=one.run)
+    return Exit.USAGE if problems else Exit.OK
+
+
+def _document(found: Configuration) -> dict[str, Any]:
+    ignored = found.conf.ignored if found.conf else []
+    return {
+        "settings": {name: _said(one) for name, one in found.settings.items()},
+        "ignored": [{"key": one.key, "line": one.line} for one in ignored],
+        "doubts": list(found.doubts),
+        "problems": [str(problem) for problem in found.problems],
+    }
+
+
+def _said(one: Setting) -> dict[str, Any]:
+    sources = [
+        {"value": shown(one.name, each), "source": each.layer.title, "where": each.where or None}
+        for each in ((one.won, *one.overrode) if one.won else ())
+    ]
+    first: dict[str, Any] = sources[0] if sources else {"value": None, "source": None, "where": None}
+    return {"name": one.name, **first, "redacted": KNOBS[one.name].is_secret, "overrode": sources[1:]}

@@ -1,0 +1,147 @@
+"""Which of several sources has the last word on a setting: flag, then environment, then context, then `client.conf`,
+then default.
+
+Pure: what each source said goes in, who won and what it overrode comes out, for every setting apart. It reads no file
+and no environment, knows nothing of the command line's library, and is light enough to be loaded at every press of TAB.
+Secrets pass through it and leave it only as values; whoever shows one asks `shown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Layer(IntEnum):
+    """The lower, the more it has to say."""
+
+    FLAG = 1
+    ENVIRONMENT = 2
+    CONTEXT = 3
+    CLIENT_CONF = 4
+    DEFAULT = 5
+
+    @property
+    def title(self) -> str:
+        return _TITLES[self]
+
+
+_TITLES = {
+    Layer.FLAG: "flag",
+    Layer.ENVIRONMENT: "environment",
+    Layer.CONTEXT: "context",
+    Layer.CLIENT_CONF: "client.conf",
+    Layer.DEFAULT: "default",
+}
+
+
+class Said(NamedTuple):
+    """One source's word on one setting. `where` is a flag, a variable, a file and its line, or nothing. `held` says
+    that the value is not here but in a file or a variable of that name.
+    """
+
+    layer: Layer
+    where: str
+    value: str
+    held: str = ""  # "file" or "env"
+
+
+class Setting(NamedTuple):
+    """`won` is None where nobody said anything."""
+
+    name: str
+    won: Said | None
+    overrode: tuple[Said, ...] = ()
+
+    @property
+    def value(self) -> str:
+        return "" if self.won is None else self.won.value
+
+    @property
+    def is_given(self) -> bool:
+        """By a flag of this very command."""
+        return self.won is not None and self.won.layer is Layer.FLAG
+
+
+class Knob(NamedTuple):
+    """A setting: how each source calls it. Empty where a source has no say."""
+
+    flag: str
+    variables: tuple[str, ...] = ()
+    default: str = ""
+    is_secret: bool = False
+    in_contexts: bool = False
+
+
+KNOBS: dict[str, Knob] = {
+    "context": Knob("--context", ("MAGNETAR_CONTEXT",)),
+    "client_conf": Knob("--client-conf", ("MAGNETAR_CLIENT_CONF", "PULSAR_CLIENT_CONF")),
+    "url": Knob("--url", ("MAGNETAR_URL",), "pulsar://localhost:6650", in_contexts=True),
+    "admin_url": Knob("--admin-url", ("MAGNETAR_ADMIN_URL",), "http://localhost:8080", in_contexts=True),
+    "token": Knob("--token", ("MAGNETAR_TOKEN",), is_secret=True, in_contexts=True),
+    "timeout": Knob("--timeout", ("MAGNETAR_TIMEOUT",), "30.0", in_contexts=True),
+    "output": Knob("--output", ("MAGNETAR_OUTPUT",), "table"),
+}
+
+
+def resolve(name: str, said: Iterable[Said]) -> Setting:
+    """The lowest layer wins; within one layer whoever spoke first."""
+    found = sorted(said, key=lambda one: one.layer)
+    return Setting(name, found[0] if found else None, tuple(found[1:]))
+
+
+def by_flags(name: str, flags: Mapping[str, str]) -> list[Said]:
+    """An empty flag is a word too: it says that there is none."""
+    return [Said(Layer.FLAG, KNOBS[name].flag, flags[name])] if name in flags else []
+
+
+def by_environment(name: str, environment: Mapping[str, str]) -> list[Said]:
+    """An empty variable says nothing."""
+    return [
+        Said(Layer.ENVIRONMENT, variable, environment[variable])
+        for variable in KNOBS[name].variables
+        if environment.get(variable)
+    ]
+
+
+def by_default(name: str) -> list[Said]:
+    default = KNOBS[name].default
+    return [Said(Layer.DEFAULT, "", default)] if default else []
+
+
+def shown(name: str, said: Said) -> str:
+    """What a person may see: of a secret its length, of an address no password."""
+    if said.held:
+        return f"in {said.value}" if said.held == "file" else f"in ${said.value}"
+    if name in KNOBS and KNOBS[name].is_secret:
+        return redacted(said.value)
+    return without_password(said.value)
+
+
+def redacted(secret: str) -> str:
+    return f"(redacted, {len(secret)} characters)" if secret else "(none)"
+
+
+def without_password(url: str) -> str:
+    """http://ada:secret@host becomes http://ada:***@host."""
+    scheme, mark, rest = url.partition("://")
+    place, slash, path = rest.partition("/")
+    user, at, host = place.rpartition("@")
+    if not mark or not at or ":" not in user:
+        return url
+    return f"{scheme}://{user.partition(':')[0]}:***@{host}{slash}{path}"
+
+
+def doubts(settings: Mapping[str, Setting]) -> list[str]:
+    """What is allowed and perhaps not meant: a secret or an address that does not belong to the rest."""
+    found = []
+    url, admin_url, token = settings["url"].won, settings["admin_url"].won, settings["token"].won
+    if url is not None and admin_url is not None and Layer.DEFAULT in (url.layer, admin_url.layer):
+        given, other = ("url", "admin_url") if admin_url.layer is Layer.DEFAULT else ("admin_url", "url")
+        chosen = settings[given].won
+        if chosen is not None and chosen.layer is not Layer.DEFAULT:
+            found.append(f"{given} is given and {other} is not: {other} is the default, {settings[other].value}")
+    if token is not None and token.value and admin_url is not None and token.layer > admin_url.layer:
+        found.append(f"the token of {token.where} goes to the admin_url of {admin_url.where}")
+    return found

@@ -1,0 +1,95 @@
+"""Pulsar's client.conf, read as Java reads it."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.cli.clientconf import Entry, entries, read
+from magnetar.cli.layers import Layer, Said
+
+STOCK = """\
+# URL for Pulsar REST API (for admin operations)
+webServiceUrl=http://localhost:8080/
+brokerServiceUrl=pulsar://localhost:6650/
+authPlugin=
+authParams=
+tlsAllowInsecureConnection=false
+tlsTrustCertsFilePath=
+"""
+TOKEN = "authPlugin=org.apache.pulsar.client.impl.auth.AuthenticationToken\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        ("a=b", "a", "b"),
+        ("a = b ", "a", "b"),
+        ("  a: b", "a", "b"),
+        ("a b", "a", "b"),
+        ("a\tb=c", "a", "b=c"),
+        ("a", "a", ""),
+        ("a=", "a", ""),
+        ("a=b=c", "a", "b=c"),
+        ("a\\=b=c", "a=b", "c"),
+        ("a=\\u00e4\\t.", "a", "ä\t."),
+        ("a=one\\\n   two", "a", "onetwo"),
+        ("a=b\\\\", "a", "b\\"),
+        ("a=b\\", "a", "b"),
+    ],
+)
+def test_an_entry_is_read_as_java_reads_it(line: str, key: str, value: str) -> None:
+    assert entries(f"# before\n! and this\n\n{line}") == [Entry(key, value, 4)]
+
+
+def test_the_stock_file_says_two_addresses_and_the_rest_is_ignored() -> None:
+    found = read(STOCK, "client.conf")
+    assert found.said == {
+        "url": [Said(Layer.CLIENT_CONF, "client.conf:3", "pulsar://localhost:6650/")],
+        "admin_url": [Said(Layer.CLIENT_CONF, "client.conf:2", "http://localhost:8080/")],
+        "token": [],
+    }
+    assert [one.key for one in found.ignored] == ["tlsAllowInsecureConnection", "tlsTrustCertsFilePath"]
+    assert [one.line for one in found.ignored] == [6, 7]
+    assert found.doubts == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "value", "held"),
+    [
+        ("token:abc", "abc", ""),
+        ("data:abc", "abc", ""),
+        ("file:///secrets/token", "/secrets/token", "file"),
+        ("file:/secrets/token", "/secrets/token", "file"),
+        ("file:token.txt", "token.txt", "file"),
+        ("env:TOKEN", "TOKEN", "env"),
+        ("abc", "abc", ""),
+        ('{"token": "abc"}', "abc", ""),
+    ],
+)
+def test_a_token_is_there_or_somewhere_else(parameters: str, value: str, held: str) -> None:
+    found = read(f"{TOKEN}authParams={parameters}", "c")
+    assert found.said["token"] == [Said(Layer.CLIENT_CONF, "c:2", value, held)]
+
+
+def test_of_a_key_that_is_there_twice_the_last_one_counts() -> None:
+    found = read("webServiceUrl=a\nwebServiceUrl=b\n", "c")
+    assert [one.value for one in found.said["admin_url"]] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "doubt"),
+    [
+        ("authPlugin=org.apache.pulsar.client.impl.auth.AuthenticationTls\nauthParams=tlsCertFile:x", "only tokens"),
+        ("authParams=token:abc", "without authPlugin"),
+    ],
+)
+def test_what_is_not_known_is_said_and_not_taken_for_a_token(text: str, doubt: str) -> None:
+    found = read(text, "c")
+    assert found.said["token"] == []
+    assert doubt in found.doubts[0]
+    assert "abc" not in found.doubts[0]
+
+
+def test_any_text_is_read_without_an_error() -> None:
+    for text in ("", "\\", "=", "===", "\\u12", "\x00", "a\r\nb\rc", "#", "\\\n\\\n", "\ufeffa=b"):
+        read(text, "c")
