@@ -289,6 +289,27 @@ def test_a_keyboard_interrupt_while_waiting_loses_no_message(client, topic):
         assert int(consumer.receive(15).data) == number
 
 
+def test_a_thread_whose_message_another_one_took_waits_where_the_next_one_is_put(client, topic):
+    with client.subscribe(topic, "s", initial_position=EARLIEST) as consumer:
+        consumer._crossing.fetch(15)  # as of a thread that saw one and came too late: it does not wait on the loop
+        assert not len(consumer._crossing.shelf)
+
+
+def test_two_threads_share_a_reader_and_neither_waits_for_what_the_other_brought(client, topic):
+    with client.create_producer(topic) as producer:
+        for number in range(20):
+            producer.post(b"%d" % number)
+        producer.flush()
+    with client.create_reader(topic, start=magnetar.MessageId.EARLIEST) as reader:
+        found: list[int] = []
+        threads = [threading.Thread(target=lambda: found.append(int(reader.receive(60).data))) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(found) == list(range(20))
+
+
 @pytest.mark.parametrize("closed", ["consumer", "client"])
 def test_acknowledgements_that_wait_in_the_mailbox_are_sent_by_a_close(broker, topic, closed):
     with magnetar.Client(broker.url) as client:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -214,6 +215,24 @@ def test_exclusive_producer_stays_the_only_one_through_a_split(server):
     run(server, "exclusive", body)
 
 
+def test_producer_that_waits_for_the_topic_gets_all_of_it_when_the_holder_closes(server):
+    async def body(cluster: Cluster) -> None:
+        client, topic = cluster.client, cluster.topic
+        first = await client.create_producer(topic, name="first", access_mode=AccessMode.EXCLUSIVE)
+        waiting = asyncio.ensure_future(
+            client.create_producer(topic, name="second", access_mode=AccessMode.WAIT_FOR_EXCLUSIVE)
+        )
+        for number in range(20):
+            await first.send(b"1", key=f"key-{number}")
+        assert not waiting.done()
+        await first.close()
+        async with await waiting as second:
+            for number in range(20):
+                await second.send(b"2", key=f"key-{number}")
+
+    run(server, "waiting", body, segments=2)
+
+
 def test_large_message_in_chunks_crosses_a_split_whole(server):
     async def body(cluster: Cluster) -> None:
         large = bytes(range(256)) * (48 * 1024)
@@ -270,3 +289,20 @@ def test_blocking_client_produces_and_reads_through_a_split(server):
             assert consumer.segments == [1, 2]
             with pytest.raises(NoMessage):
                 consumer.receive(0.2)
+
+
+def test_threads_share_a_blocking_stream_consumer_and_none_waits_for_what_another_brought(server):
+    topic = "topic://public/default/threads"
+    with magnetar.Client(server.url) as client:
+        with client.create_producer(topic) as producer:
+            for number in range(20):
+                producer.post(b"%d" % number)
+            producer.flush()
+        with client.stream_consumer(topic, "s", initial_position=InitialPosition.EARLIEST) as consumer:
+            found: list[int] = []
+            threads = [threading.Thread(target=lambda: found.append(int(consumer.receive(60).data))) for _ in range(20)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert sorted(found) == list(range(20))

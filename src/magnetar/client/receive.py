@@ -56,6 +56,10 @@ class Receiver:
         """Is there a message, or an end to tell? May be asked in any thread."""
         return self._inbox.count > 0 or self._error is not None
 
+    @property
+    def ended(self) -> bool:
+        return self._error is not None
+
     def serve(self, outside: Outside) -> None:
         """Threads wait for the same messages."""
         self._outside = outside

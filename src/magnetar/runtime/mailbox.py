@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Generic, TypeVar
 
 from magnetar.runtime.portal import Portal
@@ -185,6 +186,31 @@ class Shelf(Generic[T]):
             except IndexError:
                 return
             wake(waiter)
+
+
+class PulledShelf(Shelf[T]):
+    """One that is filled only when it is asked for: one thread at a time asks the loop, the others wait for what it
+    brings. Were two to ask, one could wait on the loop while what it waits for lies here.
+    """
+
+    def __init__(self, portal: Portal) -> None:
+        super().__init__(portal, self._nobody_asks)
+        self._asking = threading.Lock()
+
+    def take(self, timeout_s: float | None, fetch: Callable[[float | None], None]) -> T | None:
+        return super().take(timeout_s, partial(self._pull, fetch))
+
+    def _nobody_asks(self) -> bool:
+        return not self._asking.locked()
+
+    def _pull(self, fetch: Callable[[float | None], None], timeout_s: float | None) -> None:
+        if not self._asking.acquire(blocking=False):
+            return
+        try:
+            fetch(timeout_s)
+        finally:
+            self._asking.release()
+            self._wake(1, _release)  # who waits asks next
 
 
 def _release(waiter: threading.Lock) -> None:

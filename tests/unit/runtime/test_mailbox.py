@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from magnetar.runtime.mailbox import Mailbox, Shelf
+from magnetar.runtime.mailbox import Mailbox, PulledShelf, Shelf
 from magnetar.runtime.portal import portal
 
 WAIT_S = 10
@@ -184,3 +184,55 @@ def until_waiting(shelf: Shelf[str], threads: int) -> None:
     turn = threading.Event()
     while len(shelf._waiters) < threads:
         turn.wait(0.001)
+
+
+def test_one_thread_asks_for_a_pulled_shelf_and_what_it_brings_is_for_all():
+    shelf: PulledShelf[int] = PulledShelf(portal())
+    asked: list[int] = []
+    others_wait = threading.Event()
+
+    def fetch(timeout_s: float | None) -> None:
+        asked.append(1)
+        assert others_wait.wait(WAIT_S)
+        portal().call(lambda: shelf.put([1, 2, 3]))
+
+    found: list[int | None] = []
+    threads = [threading.Thread(target=lambda: found.append(shelf.take(WAIT_S, fetch))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while len(shelf._waiters) < 2:
+        others_wait.wait(0.001)
+    others_wait.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(item or 0 for item in found) == [1, 2, 3]
+    assert asked == [1]
+
+
+def test_who_waits_at_a_pulled_shelf_asks_when_the_one_who_asked_was_told_an_error():
+    shelf: PulledShelf[int] = PulledShelf(portal())
+    waits = threading.Event()
+
+    def failing(timeout_s: float | None) -> None:
+        assert waits.wait(WAIT_S)
+        raise EOFError
+
+    def first() -> None:
+        with pytest.raises(EOFError):
+            shelf.take(WAIT_S, failing)
+
+    found: list[int | None] = []
+    asking = threading.Thread(target=first)
+    asking.start()
+    while shelf._nobody_asks():
+        waits.wait(0.001)
+    other = threading.Thread(
+        target=lambda: found.append(shelf.take(WAIT_S, lambda left_s: portal().call(lambda: shelf.put([7]))))
+    )
+    other.start()
+    while not shelf.waiting:
+        waits.wait(0.001)
+    waits.set()
+    asking.join()
+    other.join()
+    assert found == [7]

@@ -16,7 +16,7 @@ from magnetar.client.reader import Reader as AsyncReader
 from magnetar.client.receive import NoMessage
 from magnetar.client.sync.face import Face
 from magnetar.client.tableview import TableView as AsyncTableView
-from magnetar.runtime.mailbox import Mailbox, Shelf
+from magnetar.runtime.mailbox import Mailbox, PulledShelf, Shelf
 from magnetar.runtime.portal import Portal
 
 T = TypeVar("T")
@@ -203,9 +203,11 @@ class _Crossing(Generic[T]):
         made.receiver.serve(self)
 
     def fetch(self, timeout_s: float | None) -> None:
-        """What the loop has is put on the shelf, or its error raised."""
+        """What the loop has is put on the shelf, or its error raised. If another thread got it meanwhile this one waits
+        at the shelf too: on the loop it would not see what is put there.
+        """
         self._used = True
-        if self._one_by_one or not self._portal.call(self._stock):
+        if self._one_by_one or (not self._portal.call(self._stock) and self._consumer.receiver.ended):
             self._portal.run(lambda: self._one(timeout_s))
 
     # On the loop
@@ -260,10 +262,10 @@ class _Crossing(Generic[T]):
 class Reader(Face[AsyncReader[Any]], Generic[T]):
     """Made by `Client.create_reader`. `for message in reader` reads and then waits for more."""
 
-    _shelf: Shelf[Message[T]]
+    _shelf: PulledShelf[Message[T]]
 
     def renewed(self, where: Portal, made: AsyncReader[Any]) -> None:
-        self._shelf = Shelf(where, lambda: True)
+        self._shelf = PulledShelf(where)
 
     def receive(self, timeout_s: float | None = None) -> Message[T]:
         """The next message; `NoMessage` if none came in time."""

@@ -17,7 +17,7 @@ from magnetar.client.message import Message, MessageId
 from magnetar.client.receive import NoMessage
 from magnetar.client.stream import StreamConsumer as AsyncStreamConsumer
 from magnetar.client.sync.face import Face
-from magnetar.runtime.mailbox import Shelf
+from magnetar.runtime.mailbox import PulledShelf
 from magnetar.runtime.portal import Portal
 
 T = TypeVar("T")
@@ -26,10 +26,10 @@ T = TypeVar("T")
 class StreamConsumer(Face[AsyncStreamConsumer[Any]], Generic[T]):
     """Made by `Client.stream_consumer`. `for message in consumer` ends when the consumer is closed."""
 
-    _shelf: Shelf[Message[T]]
+    _shelf: PulledShelf[Message[T]]
 
     def renewed(self, where: Portal, made: AsyncStreamConsumer[Any]) -> None:
-        self._shelf = Shelf(where, lambda: True)
+        self._shelf = PulledShelf(where)
 
     def receive(self, timeout_s: float | None = None) -> Message[T]:
         """The next message; `NoMessage` if none came in time."""
