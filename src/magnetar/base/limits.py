@@ -236,6 +236,7 @@ LEADER_IDLE_S = 60.0  # a leader that nobody needs lets the lock go: its proofs 
 TERM_WAIT_S = 15.0  # a request waits this long for a leader: longer than a lost session's lock lives
 SHARE_ASK_S = 10.0  # one question after a stream consumer's share waits this long at the leader of its topic
 VISITOR_SILENT_S = 10.0  # a broker that has not asked for so long has lost its consumer: the grace period begins
+EXCLUSIVE_RETURN_S = 15.0  # an exclusive producer has this long to come from a sealed segment to its children (H-E11)
 OPERATION_WAIT_S = 60.0  # a caller waits this long for a reshape, a deletion or a subscription; it goes on without it
 OPERATIONS_KEPT_MAX = 1_000  # ended ones that a broker can still tell about, the oldest goes
 CALL_RETRY_S_MIN = 0.05  # after a call whose outcome is unknown, doubling

@@ -28,8 +28,10 @@ from magnetar.base.ids import SegmentId
 from magnetar.base.names import TopicName
 from magnetar.base.ranges import FULL
 from magnetar.broker.awaited import awaited
+from magnetar.broker.exclusive import Exclusive
 from magnetar.broker.peers import check_term, term_of
 from magnetar.cluster.peers import (
+    AskProducers,
     AwaitDrained,
     Awaited,
     AwaitReleased,
@@ -58,6 +60,7 @@ from magnetar.observe.log import get
 from magnetar.scalable import admission
 from magnetar.scalable.record import Record
 from magnetar.scalable.subscription import Start
+from magnetar.topic.access import Mode
 from magnetar.topic.admission import Admission
 from magnetar.topic.dedup import Dedup
 from magnetar.topic.producers import EPOCH_PROPERTY
@@ -65,6 +68,7 @@ from magnetar.topic.seal import TERM_PROPERTY
 from magnetar.topic.subscription import Subscription
 from magnetar.topic.topic import Topic
 from magnetar.wire import entry
+from magnetar.wire.metadata import key_of
 
 if TYPE_CHECKING:
     from magnetar.broker.node import Node
@@ -80,6 +84,7 @@ OURS = "Magnetar-"  # clients that follow whatever routing the record pins
 class Segments:
     def __init__(self, node: Node) -> None:
         self._node = node
+        self.exclusive = Exclusive(node)
 
     # Loading
 
@@ -117,15 +122,19 @@ class Segments:
                 await topic.subscriptions.delete(found.name, force=True)
 
     def _admission(self, topic: Topic) -> Admission:
-        async def produce(name: str, client_version: str) -> None:
+        async def produce(base: str, client_version: str, mode: Mode, queued: Callable[[], None]) -> None:
             await self._admit_producer(topic, client_version)
+            await self.exclusive.admit(topic.name.parent, base, mode, queued)
+
+        async def produced(base: str, mode: Mode) -> None:
+            await self.exclusive.check(topic.name.parent, base, mode)
 
         def durable_cursor(name: str) -> None:
             raise SubscriptionNotFound(
                 f"{topic.name.parent} has no subscription {name}: create it on the topic, not on a segment"
             )
 
-        return Admission(produce, durable_cursor, _start)
+        return Admission(produce, durable_cursor, produced, _start)
 
     async def _admit_producer(self, topic: Topic, client_version: str) -> None:
         scalable = self._node.scalable
@@ -203,6 +212,8 @@ class Segments:
                 return await self._remove(name, request)
             case AwaitDrained() | AwaitReleased():
                 return await self.wait(name, request)
+            case AskProducers():
+                return self.exclusive.attached(name, request)
 
     async def _provision(self, name: TopicName, request: Provision) -> SegmentAnswer:
         if not await self._planned(name, request, request.subs_gen):
@@ -221,6 +232,7 @@ class Segments:
                 await topic.subscriptions.delete(found.name, force=True)
         for one in request.cursors:
             await _cursor(topic, one, at_end=False)
+        await topic.managed.prepare()  # now, not in the gap between the parents' seal and the first message here
         return Provisioned(request.subs_gen)
 
     async def _seed(self, name: TopicName, request: Seed) -> SegmentAnswer:
@@ -332,17 +344,24 @@ def slots(name: TopicName, routing: Routing) -> Callable[[bytes, int, int], int 
     return slot
 
 
-def misrouted(name: TopicName, routing: Routing) -> Callable[[bytes, int, int], MagnetarError | None] | None:
-    """The refusal of an entry whose key is seen to belong elsewhere: its order would be lost silently (H-E10). None:
-    all keys belong here."""
+def misrouted(
+    name: TopicName, routing: Routing
+) -> Callable[[bytes, list[int], list[int]], MagnetarError | None] | None:
+    """The refusal of entries of which one has a key that is seen to belong elsewhere: its order would be lost silently
+    (H-E10). A batch has no key of its own and is passed over. None: all keys belong here."""
     assert name.segment is not None
     range = name.segment.range
 
-    def refusal(buffer: bytes, start: int, end: int) -> MagnetarError | None:
-        hash = _hash(buffer, start, end, routing)
-        if hash is None or hash in range:
-            return None
-        return InvalidRange(f"the key has hash {hash:04x} by {routing} and does not belong to segment {name.segment}")
+    def refusal(buffer: bytes, offsets: list[int], counts: list[int]) -> MagnetarError | None:
+        start = offsets[0]
+        for count, end in zip(counts, offsets[1:], strict=True):
+            if count == 1:
+                hash = _hash(buffer, start, end, routing)
+                if hash is not None and hash not in range:
+                    what = f"the key has hash {hash:04x} by {routing} and does not belong to segment {name.segment}"
+                    return InvalidRange(what)
+            start = end
+        return None
 
     return None if range == FULL else refusal
 
@@ -352,7 +371,7 @@ def _hash(buffer: bytes, start: int, end: int, routing: Routing) -> int | None:
     try:
         found = entry.read(buffer, start, end)
         hidden = found.messages >= 0 or (found.key is None and found.ordering_key is None)
-        key = None if hidden else entry.sticky_key(buffer, start, end)
+        key = None if hidden else key_of(found)
     except Corrupt:
         return None
     return None if key is None else segment_hash(key, routing)

@@ -167,6 +167,21 @@ class AwaitReleased(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     evict: bool = False
 
 
+class AskProducers(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """Who is attached to the segment. `base`: who asks, as all its segments know it; `fence`: send all others away."""
+
+    op: str
+    base: str = ""
+    fence: bool = False
+
+
+class Attached(msgspec.Struct, frozen=True, tag=True):
+    """Whoever has the segment for itself, and everybody but the one who asks."""
+
+    exclusive: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
 class Awaited(msgspec.Struct, frozen=True, tag=True):
     happened: bool
 
@@ -238,8 +253,10 @@ class Left(msgspec.Struct, frozen=True, tag=True):
 
 LeaderRequest = Register | AwaitShare | Leave
 LeaderAnswer = Shared | NoNews | Left
-SegmentRequest = Ensure | Provision | Seed | Fence | PlaceCursor | RemoveCursor | AwaitDrained | AwaitReleased
-SegmentAnswer = Ensured | Provisioned | Seeded | TermFenced | CursorThere | CursorGone | Awaited | Overtaken
+SegmentRequest = (
+    Ensure | Provision | Seed | Fence | PlaceCursor | RemoveCursor | AwaitDrained | AwaitReleased | AskProducers
+)
+SegmentAnswer = Ensured | Provisioned | Seeded | TermFenced | CursorThere | CursorGone | Awaited | Attached | Overtaken
 Request = Create | Seal | Delete | Flush | SegmentRequest | LeaderRequest
 Answer = Created | SealedTopic | Deleted | Flushed | SegmentAnswer | LeaderAnswer
 

@@ -81,6 +81,7 @@ class Record:
     intent: Intent | None = None
     routing: Routing | None = None  # None: the first producer pins it
     fence: int = 0  # of the exclusive producer, one for the topic (H-E11)
+    exclusive: str = ""  # the name of the exclusive producer; it may be gone
     created_ms: int = 0
     properties: tuple[tuple[str, str], ...] = ()
     autoscale: str = ""  # JSON of the topic's policy
@@ -136,6 +137,10 @@ class Record:
 
     def resubscribed(self) -> Record:
         return replace(self, subs_gen=self.subs_gen + 1)
+
+    def held(self, producer: str) -> Record:
+        """By an exclusive producer. "": by nobody."""
+        return replace(self, exclusive=producer)
 
     def pinned(self, routing: Routing) -> Record:
         """The first one wins (H-E12)."""

@@ -90,6 +90,7 @@ class _Record(msgspec.Struct, omit_defaults=True):
     intent: _Intent | None = None
     routing: Routing | None = None
     fence: int = 0
+    exclusive: str = ""
     createdAtMs: int = 0
     properties: dict[str, str] = {}
     autoScalePolicy: msgspec.Raw = msgspec.Raw()
@@ -189,6 +190,7 @@ def _encode(record: Record) -> bytes:
         subsGen=record.subs_gen,
         routing=record.routing,
         fence=record.fence,
+        exclusive=record.exclusive,
         createdAtMs=record.created_ms,
         properties=dict(record.properties),
     )
@@ -266,6 +268,7 @@ def _record(form: _Record, raw: _JSON) -> Record:
         intent=_intent(form.intent, raw["intent"]) if form.intent is not None else None,
         routing=form.routing,
         fence=form.fence,
+        exclusive=form.exclusive,
         created_ms=form.createdAtMs,
         properties=tuple(sorted(form.properties.items())),
         autoscale=bytes(form.autoScalePolicy).decode(),

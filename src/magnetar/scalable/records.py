@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from magnetar.base.errors import BadVersion, MagnetarError, NotFound
+from magnetar.base.errors import BadVersion, MagnetarError, NotFound, TopicNotFound
 from magnetar.base.names import TopicName, decode
 from magnetar.metadata import paths
 from magnetar.metadata.checked import put_checked
@@ -68,6 +68,21 @@ class Records:
     async def put(self, name: TopicName, record: Record, version: int) -> None:
         """As `write`; an unknown outcome is looked for first."""
         await put_checked(self.store, paths.scalable(name), recordform.encode(record), expected=version)
+
+    async def change(self, name: TopicName, change: Callable[[Record], Record]) -> Record:
+        """Over what stands there, until it is written; the record as it is then. TopicNotFound: it is not live."""
+        while True:
+            found, version = await self.fresh(name)
+            if found is None or not found.is_live:
+                raise TopicNotFound(f"Scalable topic not found: {name}")
+            wanted = change(found)
+            if wanted == found:
+                return found
+            try:
+                await self.put(name, wanted, version)
+            except BadVersion:
+                continue  # somebody was faster: look what stands there now
+            return wanted
 
     # The records of its subscriptions
 

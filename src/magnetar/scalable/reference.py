@@ -23,6 +23,7 @@ RECORD = {
     "intent": "the reshape under way: operation, parents, children with ids and ranges, term, why it is taken back",
     "routing": "which half of the hash routes: low16 or high16; absent until the first producer",
     "fence": "token of the exclusive producer, one for the topic",
+    "exclusive": "name of the exclusive producer, one for the topic; it may have gone since",
     "createdAtMs": "birth",
     "properties": "of the topic",
     "autoScalePolicy": "override of the namespace's policy",

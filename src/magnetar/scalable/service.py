@@ -175,16 +175,13 @@ class Scalable:
 
     async def pin(self, name: TopicName, routing: Routing) -> Routing:
         """How the keys of the topic are hashed from now on: the first who asks decides (H-E12)."""
-        while True:
-            found, version = await self.records.fresh(name)
-            if found is None or not found.is_live:
-                raise TopicNotFound(f"Scalable topic not found: {name}")
-            if found.routing is not None:
-                return found.routing
-            try:
-                await self.records.put(name, found.pinned(routing), version)
-            except BadVersion:
-                continue
+        found = await self.records.change(name, lambda one: one.pinned(routing) if one.routing is None else one)
+        assert found.routing is not None
+        return found.routing
+
+    async def hold(self, name: TopicName, *, before: str, after: str) -> Record:
+        """The name of the exclusive producer in the record, if it is still `before` (H-E11); the record as it is."""
+        return await self.records.change(name, lambda one: one.held(after) if one.exclusive == before else one)
 
     # Reshapes
 

@@ -8,12 +8,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from magnetar.topic.access import Mode
+
 
 def _yes(name: str) -> None:
     return None
 
 
-async def _welcome(name: str, client_version: str) -> None:
+async def _welcome(name: str, client_version: str, mode: Mode, queued: Callable[[], None]) -> None:
+    return None
+
+
+async def _still_welcome(name: str, mode: Mode) -> None:
     return None
 
 
@@ -25,8 +31,10 @@ async def _as_it_is(subscription: Any, earliest: bool) -> None:
 class Admission:
     """Each raises an error of the tree to refuse."""
 
-    produce: Callable[[str, str], Awaitable[None]] = _welcome  # the producer's name, the version of its client
+    # The producer's name, the version of its client, how it shares the topic, and what is called if it has to wait.
+    produce: Callable[[str, str, Mode, Callable[[], None]], Awaitable[None]] = _welcome
     durable_cursor: Callable[[str], None] = _yes  # the subscription's name
+    produced: Callable[[str, Mode], Awaitable[None]] = _still_welcome  # asked again, after it was attached
     attach: Callable[[Any, bool], Awaitable[None]] = _as_it_is  # a subscription that is there, and the start asked for
 
 

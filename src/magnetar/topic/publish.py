@@ -80,8 +80,7 @@ def publish(topic: Topic, producer: Producer, sends: Sends) -> None:
         return
     refusal = topic.refusal
     if refusal is None and topic.misrouted is not None:
-        # One entry of each read: a client that routes by another hash is found out soon (hole E10).
-        refusal = topic.misrouted(sends.body, sends.offsets[0], sends.offsets[1])
+        refusal = topic.misrouted(sends.body, sends.offsets, sends.counts)  # one foreign key: none is stored (hole E10)
     if refusal is not None:
         producer.outlet.released(len(sends.body))
         refuse(producer, sends.sequence_ids, refusal)

@@ -65,7 +65,7 @@ class Topic:
         self.subscriptions = Subscriptions(self, flusher)
         self.producers = Producers(self, int(managed.properties.get(EPOCH_PROPERTY, "-1")))
         self.slot_of: Callable[[bytes, int, int], int | None] | None = None  # of a segment: where an entry's key lies
-        self.misrouted: Callable[[bytes, int, int], MagnetarError | None] | None = None  # of a segment: not its key
+        self.misrouted: Callable[[bytes, list[int], list[int]], MagnetarError | None] | None = None  # not its keys
         self.stirred: list[Callable[[Subscription], None]] = []  # told of a consumer gone, of acks once sealed
         self.dedup: Dedup | None = None
         self.recall: Recall | None = None

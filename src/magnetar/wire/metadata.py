@@ -138,12 +138,12 @@ def scan_key(buffer: bytes, position: int, end: int) -> bytes | None:
         position += 1
         if tag >= 128:
             if position >= end or buffer[position] >= 128:
-                return _key_of(by_protobuf(buffer, begin, end))
+                return key_of(by_protobuf(buffer, begin, end))
             tag = tag & 127 | buffer[position] << 7
             position += 1
         kind = tag & 7
         if (kind != 0 and kind != 2) or tag < 8:
-            return _key_of(by_protobuf(buffer, begin, end))
+            return key_of(by_protobuf(buffer, begin, end))
         start = position
         while position < end and buffer[position] >= 128:
             position += 1
@@ -151,7 +151,7 @@ def scan_key(buffer: bytes, position: int, end: int) -> bytes | None:
             raise Corrupt("an entry's metadata is cut off")
         position += 1
         if position - start > 9:
-            return _key_of(by_protobuf(buffer, begin, end))
+            return key_of(by_protobuf(buffer, begin, end))
         if kind == 2:
             size = buffer[start] if position - start == 1 else _number_at(buffer, start, position)
             start = position
@@ -212,7 +212,8 @@ def by_protobuf(buffer: bytes, start: int, end: int) -> Metadata:
     return metadata
 
 
-def _key_of(metadata: Metadata) -> bytes | None:
+def key_of(metadata: Metadata) -> bytes | None:
+    """The sticky key of what was scanned."""
     if metadata.ordering_key is not None:
         return metadata.ordering_key
     if metadata.key is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import topic_name
+from magnetar.broker.segments import misrouted
 from magnetar.cluster.peers import Overtaken, Provision, SubscriptionLife
 from magnetar.layout.routing import DEFAULT, Routing
 from magnetar.scalable.record import Record
@@ -122,6 +123,28 @@ def test_a_key_of_another_segment_is_refused() -> None:
         await attach(client, record, 0)
         assert await send(client, 0, 0, keys_of(record, 1)[0]) == str(int(pb.NotAllowedError))
         assert await send(client, 0, 1, keys_of(record, 0)[0]) == "stored"
+
+    run(body)
+
+
+def test_a_key_of_another_segment_is_found_anywhere_in_what_came_and_batches_are_passed_over_h_e10() -> None:
+    async def body(world: World) -> None:
+        record = await world.node.scalable.create(NAME, segments=2)
+        topic = topic_name(topic_of(record, 0))
+        refusal = misrouted(topic, DEFAULT)
+        assert refusal is not None
+        own, foreign = (an_entry("x", 0, producer="p", partition_key=keys_of(record, id)[0]) for id in (0, 1))
+        keyless = an_entry("x", 0, producer="p")
+        for entries, counts, refused in (
+            ([own, own, foreign], [1, 1, 1], True),
+            ([foreign, own], [1, 1], True),
+            ([own, keyless, own], [1, 1, 1], False),
+            ([own, foreign], [1, 7], False),  # seven messages in one entry: their keys are inside
+        ):
+            offsets = [0]
+            for one in entries:
+                offsets.append(offsets[-1] + len(one))
+            assert (refusal(b"".join(entries), offsets, counts) is not None) == refused
 
     run(body)
 

@@ -52,7 +52,7 @@ async def _producer(connection: Connection, asked: pb.CommandProducer) -> bytes 
         check_given(asked.producer_name, "producer")
         check_given(asked.initial_subscription_name, "subscription")
         topic = await node.topics.get(name, create=True)
-        await topic.admission.produce(asked.producer_name, connection.client_version)
+        mode = Mode(int(asked.producer_access_mode))
         made = Producer(
             asked.producer_id,
             asked.producer_name or node.producer_name(),
@@ -60,8 +60,13 @@ async def _producer(connection: Connection, asked: pb.CommandProducer) -> bytes 
             topic,
             epoch=asked.epoch,
             user_named=asked.user_provided_producer_name,
-            access_mode=Mode(int(asked.producer_access_mode)),
+            access_mode=mode,
         )
+
+        def queued() -> None:
+            connection.write(_queued(asked.request_id, made))
+
+        await topic.admission.produce(made.base, connection.client_version, mode, queued)
         made.metadata = {item.key: item.value for item in asked.metadata}
         made.encrypted = asked.encrypted
         made.connected_ms = node.runtime.wall()
@@ -70,7 +75,12 @@ async def _producer(connection: Connection, asked: pb.CommandProducer) -> bytes 
         if asked.initial_subscription_name:
             await topic.ensure_subscription(asked.initial_subscription_name)
         epoch = asked.topic_epoch if asked.HasField("topic_epoch") else None
-        await topic.producers.join(made, epoch, lambda: connection.write(_queued(asked.request_id, made)))
+        await topic.producers.join(made, epoch, queued)
+        try:
+            await topic.admission.produced(made.base, mode)
+        except BaseException:
+            topic.producers.leave(made)
+            raise
     finally:
         if ours := connection.making_producers.get(asked.producer_id) is asyncio.current_task():
             del connection.making_producers[asked.producer_id]
