@@ -113,6 +113,7 @@ class Appender:
         self._tail = tail
         self._owner = owner
         self._pen: Pen | None = None
+        self._over: Pen | None = None  # of a terminated topic: its ledger is still to be closed
         self._queue: deque[tuple[Run, Appended]] = deque()  # waiting for a writer
         self._late: deque[tuple[Run, Appended]] = deque()  # came while terminating: sealed, or queued if that fails
         self._gates = 0
@@ -157,8 +158,15 @@ class Appender:
         assert self._book.terminated is not None
         return self._book.terminated
 
+    async def prepare(self) -> None:
+        """Open the first ledger although nobody appends yet, so that the first run need not wait for it."""
+        if self._pen is None and not self._turning and not self._gates and self.refusal is None:
+            self._turning = True
+            await self._turn(ahead=True)
+
     async def rotate(self) -> None:
         """Close a ledger that is due although nobody appends, so that it can be trimmed."""
+        await self._put_down_over()
         pen = self._pen
         if pen is not None and not pen.in_flight and not self._turning and not self._gates and self.due(pen):
             pen.full = True
@@ -170,6 +178,7 @@ class Appender:
         self._gates += 1
         try:
             await self._quiet()
+            await self._put_down_over()
             async with self._lock:
                 if self._pen is not None and self.refusal is None:
                     self.refusal = Closed("the topic is closed", path=self._book.path)
@@ -245,11 +254,11 @@ class Appender:
             self._turning = True
             self._runtime.spawn(self._owner, self._turn())
 
-    async def _turn(self) -> None:
+    async def _turn(self, *, ahead: bool = False) -> None:
         try:
             async with self._lock:
                 if self.refusal is None:
-                    await self._roll()
+                    await self._roll(ahead)
         except MagnetarError as error:
             log.error("topic failed", path=self._book.path, error=str(error))
             self.abandon(error)
@@ -260,15 +269,17 @@ class Appender:
             self._turning = False
         self._drive()
 
-    async def _roll(self) -> None:
+    async def _roll(self, ahead: bool) -> None:
         old, writer = self._pen, None
         try:
-            if self._queue:
+            if self._queue or ahead:
                 writer = await self._ledgers.create(self._custom)
             await self._retire(writer)
         except Unavailable as error:
             if writer is not None:
                 await self._delete(writer.ledger)  # nothing happened: it is in no record
+            if ahead and not self._queue:
+                return  # the first run tries again
             if old is None or old.dead:
                 raise
             self._runtime.mark("ledger.roll_put_off", path=self._book.path)
@@ -303,8 +314,9 @@ class Appender:
             raise
         self._pen = None
         self.refusal = _sealed(self._book)
-        if old is not None:
-            await self._put_down(old)
+        if old is not None:  # put down later: whoever seals has others waiting, and the next write would wait for ours
+            old.dead = True
+            self._over = old
 
     def _ended(self, old: Pen | None, writer: Writer | None) -> Change:
         def change(links: list[Link]) -> list[Link]:
@@ -316,6 +328,11 @@ class Appender:
             return links if writer is None else [*links, Link(writer.ledger)]
 
         return change
+
+    async def _put_down_over(self) -> None:
+        over, self._over = self._over, None
+        if over is not None:
+            await self._put_down(over)
 
     async def _put_down(self, pen: Pen) -> None:
         """The record says where this ledger ends; what is left to do can also be done by others."""

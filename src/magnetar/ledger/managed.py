@@ -139,6 +139,10 @@ class ManagedLedger:
         """`done(run, error)` on the loop, in the order of the calls, never inside this one."""
         self._appender.append(run, done)
 
+    async def prepare(self) -> None:
+        """Be ready for the first run: it waits for the disk and for nothing else."""
+        await self.finish(self._appender.prepare())
+
     async def terminate(self, *, properties: Mapping[str, str] | None = None) -> Position:
         """Durable when it returns, with these properties added in the same write; again is the same answer. An error
         that is not Unavailable leaves the topic failed, because the end may be written."""

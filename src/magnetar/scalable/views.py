@@ -19,7 +19,7 @@ from magnetar.base.limits import CALL_RETRY_S_MAX, POKE_S
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.cluster.ownership import Broker, Ownership
 from magnetar.metadata import paths
-from magnetar.metadata.store import Event, Session
+from magnetar.metadata.store import Event, Node, Session
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.scalable.leader import decode_leader
@@ -85,6 +85,10 @@ class Views:
         return stop
 
     async def view(self, name: TopicName, record: Record) -> View:
+        return await self.of(name, record, await self._records.store.get(paths.controller(name)))
+
+    async def of(self, name: TopicName, record: Record, controller: Node | None) -> View:
+        """`controller`: who leads, as the store has it."""
         owners: dict[SegmentId, Broker] = {}
         bundles: dict[Bundle, Broker | None] = {}
         for segment in record.layout.segments:
@@ -94,8 +98,7 @@ class Views:
             found = bundles[bundle]
             if found is not None:
                 owners[segment.id] = found
-        node = await self._records.store.get(paths.controller(name))
-        return View(name, record, owners, None if node is None else decode_leader(node.value))
+        return View(name, record, owners, None if controller is None else decode_leader(controller.value))
 
     async def close(self) -> None:
         for shown in self._shown.values():
@@ -152,9 +155,7 @@ class _Shown:
             while self._again and not self._closed:
                 self._again = False
                 try:
-                    record, _ = await self._views._records.fresh(self._name)
-                    live = record is not None and record.is_live
-                    view = await self._views.view(self._name, record) if record is not None and live else None
+                    view = await self._read()
                 except MagnetarError as error:
                     log.warning("view unknown", topic=str(self._name), error=str(error))
                     self._later(CALL_RETRY_S_MAX)
@@ -162,6 +163,16 @@ class _Shown:
                 self._show(view)
         finally:
             self._running = False
+
+    async def _read(self) -> View | None:
+        """Both at once: clients wait for what a reshape has made of the topic."""
+        records = self._views._records
+        (record, _), controller = await asyncio.gather(
+            records.fresh(self._name), records.store.get(paths.controller(self._name))
+        )
+        if record is None or not record.is_live:
+            return None
+        return await self._views.of(self._name, record, controller)
 
     def _show(self, view: View | None) -> None:
         if view is not None and view.record.intent is not None and view.leader is None:

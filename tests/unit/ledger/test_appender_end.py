@@ -15,6 +15,7 @@ from magnetar.base.errors import (
     Unknown,
 )
 from magnetar.base.ids import BEFORE_ALL, Position
+from magnetar.ledger.retention import Retention
 from simulation.store import Fault, lost
 from tests.unit.ledger.world import Answers, World, a_run, contents, publish, settle
 
@@ -201,5 +202,24 @@ def test_close_without_a_metadata_store_still_closes():
         await managed.close()
         with pytest.raises(Closed):
             await publish(managed, "2:b")
+
+    asyncio.run(body())
+
+
+def test_terminate_writes_its_record_and_leaves_the_ledger_to_be_closed_later():
+    async def body():
+        for later in ("trim", "close"):
+            world = World()
+            managed = await world.open()
+            await publish(managed, "1:a")
+            (stored,) = world.ledgers.shelf.ledgers.values()
+            assert await managed.terminate() == Position(1, 0)
+            assert not stored.sealed
+            assert await contents(managed) == [b"1:a"]
+            if later == "trim":
+                await managed.trim(BEFORE_ALL, Retention(), 0)
+            else:
+                await managed.close()
+            assert stored.sealed
 
     asyncio.run(body())
