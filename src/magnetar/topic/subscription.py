@@ -63,6 +63,8 @@ class Subscription:
         self.messages_acked = 0
         self.messages_out = 0  # to consumers that have left; those attached count for themselves
         self.bytes_out = 0
+        if topic.name.is_segment:
+            cursor.on_durable(self.caught_up)
 
     @property
     def durable(self) -> bool:
@@ -205,10 +207,14 @@ class Subscription:
         self.dispatcher.appended(run)
 
     def caught_up(self, position: Position) -> None:
-        """Everything readable went out: on a terminated topic, say so once all of it is acknowledged."""
+        """Everything readable went out: on a terminated topic, say so once all of it is acknowledged. Of a segment only
+        when the disk knows: whoever is told leaves for good, and nobody would take what a crash brings back (H-F2).
+        """
         terminated = self.topic.managed.terminated
         if terminated is None or self.cursor.mark < terminated:
             return
+        if self.topic.name.is_segment and not self.cursor.drained(terminated):
+            return  # told when it is flushed
         for consumer in self.consumers:
             # The stock C++ client drops its connection at this command (stock-clients A3).
             told = consumer.reached_end or consumer.outlet.client_version.startswith("Pulsar-CPP")

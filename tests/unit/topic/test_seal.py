@@ -158,3 +158,23 @@ def test_sealing_an_empty_topic_ends_it_before_everything() -> None:
         assert not topic.managed.has(sealed.end)
 
     run(body)
+
+
+def test_the_end_of_a_segment_is_told_when_the_disk_knows_so_that_a_crash_brings_nothing_back_that_nobody_takes() -> (
+    None
+):
+    async def body(world: World) -> None:
+        topic = await world.topic("segment://public/default/t/0000-ffff-0")
+        out = Out(client_version="Java-5.0")
+        consumer = await world.consumer(topic, out, kind=EXCLUSIVE, permits=10)
+        positions = await world.publish(topic, "a", "b")
+        await topic.seal("op", Term(1))
+        ack(topic, consumer, *positions)
+        await settle()
+        assert out.of(pb.BaseCommand.REACHED_END_OF_TOPIC) == []
+        found = topic.subscriptions.get(consumer.subscription.name if consumer.subscription else "")
+        assert found is not None
+        await found.cursor.flush()
+        assert len(out.of(pb.BaseCommand.REACHED_END_OF_TOPIC)) == 1
+
+    run(body)
