@@ -45,6 +45,31 @@ def test_a_plan_changes_nothing_until_it_is_meant(magnetar: Run, broker: Standal
     assert sum(state == "ACTIVE" for state in segments(broker, topic).values()) == 1
 
 
+def test_the_steps_of_a_split_are_lines_of_json(magnetar: Run, topic: str) -> None:
+    ran = magnetar("topic", "split", topic, 0, "-o", "jsonl")
+    steps = [line["step"] for line in ran.lines]
+    assert (steps[0], steps[-2:]) == ("intended", ["committed", "done"])
+    assert len({line["operation"] for line in ran.lines}) == 1
+    assert [line["ms"] for line in ran.lines] == sorted(line["ms"] for line in ran.lines)
+    assert ran.lines[-1]["children"] == [2, 3]
+    assert all(line["at"].endswith("Z") for line in ran.lines)
+    assert ran.err.startswith(f"split segment 0 of {topic}: plan written ✓ · ")
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_a_split_that_nobody_waits_for_is_told_by_its_id(magnetar: Run, broker: Standalone, topic: str) -> None:
+    ran = magnetar("topic", "split", topic, 1, "--no-wait", "-o", "json")
+    assert (ran.code, [step["name"] for step in ran.json["steps"]]) == (0, ["intended"])
+    assert ran.json["op"] in ran.err
+    path = f"scalable/{topic.removeprefix('topic://')}/operations/{ran.json['op']}"
+    while broker.admin("GET", path)["phase"] != "DONE":
+        pass
+    assert magnetar("topic", "scale", topic, 2, "--no-wait", "-o", "name").out.startswith("merge-")
+    ran = magnetar("topic", "scale", topic, 6, "--no-wait")
+    assert (ran.code, ran.out) == (2, "")
+    assert "leave --no-wait out" in ran.err
+
+
 def test_a_key_is_found_in_every_generation(magnetar: Run, topic: str) -> None:
     slot = segment_hash("user-42", Routing.HIGH16)
     first = slot >> 15

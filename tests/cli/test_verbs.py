@@ -230,3 +230,33 @@ def test_a_measurement_ends_soon_after_its_broker_is_killed_and_says_what_it_doe
     assert process.returncode == 6
     assert json.loads(out)["failures"] > 0
     assert "E600" in told
+
+
+# The same again
+
+
+def test_what_is_there_already_or_gone_already_is_no_error_where_that_was_said(magnetar: Run, name: str) -> None:
+    """A script that was cut off runs again."""
+    things = [
+        ("tenant", [name]),
+        ("namespace", [f"{name}/shop"]),
+        ("topic", [f"{name}/shop/orders"]),
+        ("subscription", [f"{name}/shop/orders", "billing"]),
+    ]
+    for noun, named in things:
+        assert magnetar(noun, "create", *named).code == 0
+        assert magnetar(noun, "create", *named).code == 4
+        ran = magnetar(noun, "create", *named, "--if-not-exists", "-o", "json")
+        assert (ran.code, ran.json[0]["done"]) == (0, False)
+        assert "nothing to do" in ran.err
+    for noun, named in reversed(things):
+        assert magnetar(noun, "delete", *named, "--yes").code == 0
+        assert magnetar(noun, "delete", *named, "--yes").code == 3
+        assert magnetar(noun, "delete", *named, "--yes", "--if-exists").code == 0
+
+
+def test_a_topic_with_other_partitions_is_not_the_one_that_was_asked_for(magnetar: Run, name: str) -> None:
+    again = ["topic", "create", name, "--if-not-exists"]
+    for partitions, code in (("3", 0), ("3", 0), ("4", 4)):
+        assert magnetar(*again, "--partitions", partitions).code == code
+    assert magnetar(*again).code == 4

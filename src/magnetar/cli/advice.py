@@ -38,6 +38,8 @@ def advise(subject: Subject, error: MagnetarError) -> Advice:
         return Advice()  # about who asks or what there is, not about a name
     words = error.what.lower()
     names = _names(subject)
+    if "segment" in words and "topic" in names:
+        return Advice(run=f"magnetar segment list {shlex.quote(names['topic'])}")
     said = sorted((words.find(noun), noun) for noun in names if noun in words)
     if not said:
         return Advice(run="magnetar api GET /admin/v2/clusters" if "cluster" in words else "")

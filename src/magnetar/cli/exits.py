@@ -129,10 +129,13 @@ def code_for(error: MagnetarError) -> str:
     return next(CODES[kind] for kind in type(error).__mro__ if kind in CODES)
 
 
-def tell_error(error: MagnetarError, *, name: str = "", near: Sequence[str] = (), run: str = "") -> Exit:
-    """Say it on standard error; how to end."""
+def tell_error(
+    error: MagnetarError, *, name: str = "", near: Sequence[str] = (), run: str = "", command: str = "magnetar"
+) -> Exit:
+    """Say it on standard error; how to end. `command` is the one whose help says more."""
     what = f"{error.what}: {name}" if name else error.what
-    tell(what, why=facts_of(error), near=near, run=run or _next(error), code=code_for(error))
+    run = run or _next(error) or f"{command} --help"
+    tell(what, why=facts_of(error) or _why(error), near=near, run=run, code=code_for(error))
     return exit_for(error)
 
 
@@ -156,15 +159,42 @@ def tell(what: str, *, why: str = "", near: Sequence[str] = (), run: str = "", c
 
 def _next(error: MagnetarError) -> str:
     match error:
+        case NotReady() if "SSL" in error.what:
+            return "the same with http:// in --admin-url, unless the broker has a certificate"
         case NotReady():
             return "magnetar standalone, or give --admin-url (MAGNETAR_ADMIN_URL) and --url (MAGNETAR_URL)"
         case ConnectionLost():
             return "the same again; if that does not help, see that --admin-url names the HTTP port of a broker"
         case NotAuthenticated() | NotAuthorized():
             return "the same with --token (MAGNETAR_TOKEN)"
-        case TimedOut() if "check scheme and port" in error.what:  # more time would bring the same answer
-            return "the same with --url (MAGNETAR_URL) naming the port where the binary protocol is spoken, mostly 6650"
         case TimedOut():
             return "the same with a longer --timeout, after looking whether it happened"
+        case NotBuilt():
+            return "magnetar api GET /openapi.json, which says what there is"
+        case Conflict() | Fenced() | Sealed() | Closed():
+            return "the same again, after looking at what is there now"
+        case Busy() | Throttled() | StorageFull() | Unavailable():
+            return "the same again, later"
+        case Corrupt():
+            return "the same with -o json; if it says the same, the broker's log has more"
         case _:
             return ""
+
+
+def _why(error: MagnetarError) -> str:
+    """What its kind says, where it says nothing itself."""
+    match error:
+        case Misuse():
+            return "the command is not complete, or says two things at once"
+        case NotFound():
+            return "there is none of this name"
+        case Conflict() | AlreadyExists() | Fenced() | Sealed() | Closed():
+            return "it is not in the state that this needs"
+        case NotAuthenticated() | NotAuthorized():
+            return "the broker does not know who asks, or does not let them"
+        case Unknown():
+            return "the answer did not come: the work may go on"
+        case Unavailable():
+            return "the broker is not there, or has no room now; nothing happened"
+        case _:
+            return "the broker refused it"

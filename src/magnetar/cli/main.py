@@ -66,12 +66,14 @@ def _command(tokens: list[str]) -> int:
         outcome = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except cyclopts.CycloptsError as error:
-        _tell_usage(error, app)
+        from magnetar.cli.usage import tell_usage
+
+        tell_usage(error, tokens, build)
         return Exit.USAGE
-    except Explained as explained:
-        return tell_error(explained.error, name=explained.name, near=explained.near, run=explained.run)
+    except Explained as told:
+        return tell_error(told.error, name=told.name, near=told.near, run=told.run, command=_said(tokens))
     except MagnetarError as error:
-        return tell_error(error)
+        return tell_error(error, command=_said(tokens))
     except KeyboardInterrupt:
         return Exit.FAILURE
     except BrokenPipeError:
@@ -147,18 +149,9 @@ def _epilogue(text: str | None) -> str:
     return "\n".join(["Examples:", *[f"  {line}" for line in found]]) if found else ""
 
 
-def _tell_usage(error: cyclopts.CycloptsError, app: cyclopts.App) -> None:
-    from magnetar.cli.exits import tell
-
-    known: list[str] = []
-    place = app
-    for name in error.command_chain or ():
-        if name not in place:
-            break
-        known.append(name)
-        place = place[name]
-    what = " ".join(str(error).split())
-    tell(what, run=" ".join(["magnetar", *known, "--help"]), code="E200")
+def _said(tokens: list[str]) -> str:
+    """The command without its arguments."""
+    return " ".join(["magnetar", *tokens[: 2 if tokens[:1] and tokens[0] in NOUNS else 1]])
 
 
 def _reader_left() -> int:

@@ -7,9 +7,22 @@ from typing import Annotated, Any, Literal
 import msgspec
 from cyclopts import Parameter, validators
 
+from magnetar.base.errors import AlreadyExists, NotFound
 from magnetar.base.names import namespace_name
 from magnetar.cli.cells import Cell, Duration, pairs
-from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, Properties, flag, properties
+from magnetar.cli.options import (
+    CHANGE,
+    COMMON,
+    DESTRUCTION,
+    Change,
+    Common,
+    Destruction,
+    IfExists,
+    IfNotExists,
+    Properties,
+    flag,
+    properties,
+)
 from magnetar.cli.output import Facts, Sheet
 from magnetar.client.documents.policies import Bundles, Policies, Retention
 
@@ -46,6 +59,7 @@ def create(
     message_ttl: Number | None = None,
     deduplication: bool | None = None,
     property: Properties = None,
+    if_not_exists: IfNotExists = False,
     change: Change = CHANGE,
     common: Common = COMMON,
 ) -> None:
@@ -86,7 +100,7 @@ def create(
         deduplicationEnabled=deduplication,
         properties=properties(property),
     )
-    with common.session(change) as session:
+    with common.session(change, unless=AlreadyExists if if_not_exists else None) as session:
         session.about(namespace=name)
         session.do(f"create {name}", lambda: session.admin.namespaces.create(name, policies))
 
@@ -96,6 +110,7 @@ def delete(
     /,
     *,
     force: Annotated[bool, flag("With all its topics, where the brokers allow that.")] = False,
+    if_exists: IfExists = False,
     change: Destruction = DESTRUCTION,
     common: Common = COMMON,
 ) -> None:
@@ -111,7 +126,7 @@ def delete(
     $ magnetar namespace delete public/shop --yes
     """
     name = str(namespace_name(namespace))
-    with common.session(change) as session:
+    with common.session(change, unless=NotFound if if_exists else None) as session:
         session.about(namespace=name)
         session.admin.namespaces.policies(name)  # what is not there cannot be deleted, also in a dry run
         session.confirm(name, f"deletes {name}{' and all its topics' if force else ''} for good")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter, validators
 
-from magnetar.base.errors import Misuse
+from magnetar.base.errors import Misuse, Refused
 from magnetar.cli.output import Form, Output
 
 if TYPE_CHECKING:
@@ -86,10 +86,11 @@ class Common:
     def colors(self) -> bool:
         return not self.no_color and not os.environ.get("NO_COLOR")
 
-    def session(self, change: Change | None = None) -> Session:
+    def session(self, change: Change | None = None, *, unless: type[Refused] | None = None) -> Session:
+        """`unless`: a refusal that says that there is nothing left to do."""
         from magnetar.cli.session import Session
 
-        return Session(self, change)
+        return Session(self, change, unless=unless)
 
 
 @Parameter(name="*", group=CHANGING)
@@ -133,6 +134,8 @@ class Destruction(Change):
         return self.sure
 
 
+IfNotExists = Annotated[bool, flag("Where it is there already, that is no error.")]
+IfExists = Annotated[bool, flag("Where it is not there, that is no error.")]
 Properties = Annotated[
     list[str] | None, Parameter(name=["--property", "-p"], negative="", help="name=value, once for each property.")
 ]

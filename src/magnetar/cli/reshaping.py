@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
@@ -10,7 +11,8 @@ from cyclopts import Parameter, validators
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import SegmentId
 from magnetar.cli.cells import Cell
-from magnetar.cli.drawing import layout_of, plan, scalable_name
+from magnetar.cli.drawing import Step, layout_of, plan, scalable_name
+from magnetar.cli.operating import operate, operation_parts, operations_sheet
 from magnetar.cli.options import CHANGE, COMMON, Change, Common
 from magnetar.cli.output import Facts, Sheet
 from magnetar.cli.session import Session
@@ -58,11 +60,9 @@ def split(
         raise Misuse("--at says where two parts meet, --into how many there are: one of them")
     with common.session(change) as session:
         session.about(topic=name)
-        done = session.do(
-            f"split segment {segment} of {name}",
-            lambda: session.admin.scalable.split(name, segment, at=_hash(at), into=into, reason=reason or None),
-        )
-        _told(session, done)
+        split = partial(session.admin.scalable.split, name, segment, reason=reason or None, wait=False)
+        begin = partial(split, at=_hash(at), into=into)
+        _told(session, operate(session, name, f"split segment {segment} of {name}", begin))
 
 
 def merge(topic: str, /, *segments: int, reason: str = "", change: Change = CHANGE, common: Common = COMMON) -> None:
@@ -87,11 +87,8 @@ def merge(topic: str, /, *segments: int, reason: str = "", change: Change = CHAN
     with common.session(change) as session:
         session.about(topic=name)
         shown = ", ".join(str(id) for id in segments)
-        done = session.do(
-            f"merge segments {shown} of {name}",
-            lambda: session.admin.scalable.merge(name, segments, reason=reason or None),
-        )
-        _told(session, done)
+        begin = partial(session.admin.scalable.merge, name, segments, reason=reason or None, wait=False)
+        _told(session, operate(session, name, f"merge segments {shown} of {name}", begin))
 
 
 def scale(topic: str, segments: Count, /, *, change: Change = CHANGE, common: Common = COMMON) -> None:
@@ -112,15 +109,26 @@ def scale(topic: str, segments: Count, /, *, change: Change = CHANGE, common: Co
     name = str(scalable_name(topic))
     with common.session(change) as session:
         session.about(topic=name)
-        metadata = session.admin.scalable.metadata(name)
-        for step in plan(layout_of(metadata), segments):
-            became = ", ".join(str(id) for id in step.children)
-            if step.is_split:
-                what = f"split segment {step.parents[0]} into {became}"
-                session.do(what, partial(session.admin.scalable.split, name, step.parents[0], reason="scale"))
-            else:
-                what = f"merge segments {step.parents[0]} and {step.parents[1]} into {became}"
-                session.do(what, partial(session.admin.scalable.merge, name, step.parents, reason="scale"))
+        steps = plan(layout_of(session.admin.scalable.metadata(name)), segments)
+        if len(steps) > 1 and not session.waits and not session.is_dry:
+            raise Misuse(f"this takes {len(steps)} splits and merges, each on the one before: leave --no-wait out")
+        done = [operate(session, name, *_reshape(session, name, step)) for step in steps]
+        found = [one for one in done if one is not None]
+        if common.output != "jsonl" and not session.is_dry:
+            if not steps:
+                session.say(f"{name} has {segments} active segments ✓")
+            session.show(found, operations_sheet(found))
+
+
+def _reshape(session: Session, name: str, step: Step) -> tuple[str, Callable[[], Operation | None]]:
+    """What to say, and what to do."""
+    became = ", ".join(str(id) for id in step.children)
+    admin = session.admin.scalable
+    if step.is_split:
+        what = f"split segment {step.parents[0]} into {became}"
+        return what, partial(admin.split, name, step.parents[0], reason="scale", wait=False)
+    what = f"merge segments {' and '.join(str(id) for id in step.parents)} into {became}"
+    return what, partial(admin.merge, name, step.parents, reason="scale", wait=False)
 
 
 def explain(topic: str, /, *, common: Common = COMMON) -> None:
@@ -172,14 +180,9 @@ def _row(row: tuple[Cell, ...]) -> dict[str, Any]:
 
 
 def _told(session: Session, done: Operation | None) -> None:
-    if done is None:
-        return
-    children = ", ".join(str(id) for id in done.childIds)
-    first = done.steps[0].atMs if done.steps else 0
-    steps = [(step.name, step.atMs - first) for step in done.steps]
-    facts: dict[str, Cell] = {"operation": done.op, "phase": done.phase, "children": children}
-    optional = frozenset(("children",))
-    session.show(session.document, Facts(facts, optional=optional), Sheet(("STEP", "MS"), steps))
+    if done is None or session.common.output == "jsonl":
+        return  # nothing to tell, or told step by step
+    session.show(done, *operation_parts(done))
 
 
 def _hash(text: str | None) -> int | None:

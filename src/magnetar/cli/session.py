@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import httpx2
 import msgspec
 
-from magnetar.base.errors import MagnetarError, Misuse, NotFound, Refused
+from magnetar.base.errors import ConnectionLost, MagnetarError, Misuse, NotFound, Refused
+from magnetar.cli import wire
 from magnetar.cli.advice import advise
 from magnetar.cli.cells import age
 from magnetar.cli.exits import Explained
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+ELSEWHERE = "the same with --admin-url (MAGNETAR_ADMIN_URL) naming the port of REST, mostly 8080"
+
 
 class Session:
     """`with common.session(...) as session:`, then `session.admin`, `session.show`, `session.do`."""
 
-    def __init__(self, common: Common, change: Change | None = None) -> None:
+    def __init__(self, common: Common, change: Change | None = None, *, unless: type[Refused] | None = None) -> None:
         from magnetar.client.administration.sync.admin import Admin
 
         self.common = common
@@ -41,7 +44,9 @@ class Session:
         self.subject = Subject()
         self.steps: list[dict[str, Any]] = []
         self._change = change
+        self._unless = unless
         self._answered = False
+        self._in_line = False  # a line of standard error goes on
         self._last: Answer | None = None
         self.admin = Admin(
             common.admin_url,
@@ -93,20 +98,43 @@ class Session:
 
     # Changing
 
+    @property
+    def waits(self) -> bool:
+        """For the end of work that goes on."""
+        return self._change is None or self._change.wait
+
+    @property
+    def took_ms(self) -> float:
+        """Of the last answer."""
+        return 0.0 if self._last is None else round(self._last.took_s * 1000, 1)
+
     def do(self, what: str, call: Callable[[], T]) -> T | None:
-        """One step. None in a dry run."""
+        """One step that is done when the broker answers. None in a dry run."""
+        result = self.attempt(what, call)
+        if not self.steps or "planned" not in self.steps[-1]:
+            self.say(f"{what} ✓ {age(self.took_ms / 1000)}")
+            self.steps.append({"step": what, "done": True, "ms": self.took_ms})
+        return result
+
+    def attempt(self, what: str, call: Callable[[], T]) -> T | None:
+        """A change, of which nothing is told unless it fails or is only planned."""
         try:
-            result = call()
+            return call()
         except Planned as planned:
             self.steps.append({"step": what, "planned": planned.request})
             return None
         except MagnetarError:
-            self._say(f"{what} ✗")
+            self.say(f"{what} ✗")
             raise
-        took_s = 0.0 if self._last is None else self._last.took_s
-        self._say(f"{what} ✓ {age(took_s)}")
-        self.steps.append({"step": what, "done": True, "ms": round(took_s * 1000, 1)})
-        return result
+
+    def step(self, step: dict[str, Any], words: str, *, more: bool = False) -> None:
+        """One of several, told as it happens: to people, and as a line of JSON where lines were asked for."""
+        self.say(words, more=more)
+        self.steps.append(step)
+        if self.common.output == "jsonl":
+            self._answered = True
+            self.output.show(step)
+            self.output.flush()
 
     def confirm(self, name: str, loses: str) -> None:
         """Before something that cannot be taken back: the name, typed, or --yes."""
@@ -121,9 +149,12 @@ class Session:
         if sys.stdin.readline().strip() != name:
             raise Explained(Misuse("not confirmed: nothing was changed"), run="the same with --dry-run")
 
-    def _say(self, line: str) -> None:
+    def say(self, words: str, *, more: bool = False) -> None:
+        """A line on standard error, or with `more` the beginning or the middle of one."""
         if not self.common.quiet:
-            sys.stderr.write(line + "\n")
+            sys.stderr.write(words + ("" if more else "\n"))
+            sys.stderr.flush()
+        self._in_line = more and not self.common.quiet
 
     # Its beginning and its end
 
@@ -132,15 +163,27 @@ class Session:
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    ) -> bool:
+        """True: the error said that there was nothing left to do."""
         try:
+            if self._in_line:
+                self.say("")
             if error is None:
                 self._tell_steps()
+            elif self._unless is not None and isinstance(error, self._unless):
+                self.say(f"nothing to do: {error.what} ✓")
+                self.steps.append({"step": error.what, "done": False, "ms": self.took_ms})
+                self._tell_steps()
+                return True
+            elif isinstance(error, ConnectionLost) and wire.speaks_binary(self.common.admin_url):
+                wrong = Misuse("--admin-url names the port of the binary protocol", url=self.common.admin_url)
+                raise Explained(wrong, run=ELSEWHERE) from error
             elif isinstance(error, Refused):
                 names = near(self.admin, self.subject, error) if isinstance(error, NotFound) else []
                 advice = advise(self.subject, error)
                 run = f"the same with {names[0]}" if names else advice.run
                 raise Explained(error, name=advice.name, near=names, run=run) from error
+            return False
         finally:
             self.admin.close()
 

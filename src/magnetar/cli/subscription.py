@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter, validators
 
-from magnetar.base.errors import Misuse, SubscriptionNotFound
+from magnetar.base.errors import AlreadyExists, Misuse, NotFound, SubscriptionNotFound
 from magnetar.base.names import topic_name
 from magnetar.cli.cells import Cell, Duration, Lag, Moment, Rate, moment, pairs
-from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, flag
+from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, IfExists, IfNotExists, flag
 from magnetar.cli.output import Facts, Sheet
 from magnetar.cli.places import Place, place
 from magnetar.cli.session import Session
@@ -55,6 +55,7 @@ def create(
     /,
     *,
     start: str = "latest",
+    if_not_exists: IfNotExists = False,
     change: Change = CHANGE,
     common: Common = COMMON,
 ) -> None:
@@ -74,7 +75,7 @@ def create(
     $ magnetar subscription create orders billing
     $ magnetar subscription create orders audit --start earliest
     """
-    with common.session(change) as session:
+    with common.session(change, unless=AlreadyExists if if_not_exists else None) as session:
         _about(session, topic, name)
         where = place(start, None)
         if isinstance(where, int):
@@ -88,6 +89,7 @@ def delete(
     /,
     *,
     force: Annotated[bool, flag("Also while consumers use it.")] = False,
+    if_exists: IfExists = False,
     change: Destruction = DESTRUCTION,
     common: Common = COMMON,
 ) -> None:
@@ -104,7 +106,7 @@ def delete(
     --------
     $ magnetar subscription delete orders billing --yes
     """
-    with common.session(change) as session:
+    with common.session(change, unless=NotFound if if_exists else None) as session:
         one, _ = _one(session, topic, name)
         session.confirm(name, f"deletes {name} of {topic} with {one.msgBacklog:,} entries it has not consumed")
         session.do(f"delete {name} of {topic}", lambda: session.admin.subscriptions.delete(topic, name, force=force))

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from magnetar.base.errors import AlreadyExists, NotFound
 from magnetar.cli.cells import Cell
-from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, flag
+from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, IfExists, IfNotExists, flag
 from magnetar.cli.output import Facts, Sheet
 
 Names = Annotated[list[str] | None, Parameter(negative="")]
@@ -31,6 +32,7 @@ def create(
     *,
     cluster: Names = None,
     admin_role: Names = None,
+    if_not_exists: IfNotExists = False,
     change: Change = CHANGE,
     common: Common = COMMON,
 ) -> None:
@@ -49,7 +51,7 @@ def create(
     --------
     $ magnetar tenant create acme
     """
-    with common.session(change) as session:
+    with common.session(change, unless=AlreadyExists if if_not_exists else None) as session:
         session.about(tenant=tenant)
         admin = session.admin.tenants
         session.do(f"create {tenant}", lambda: admin.create(tenant, allowed_clusters=cluster, admin_roles=admin_role))
@@ -83,6 +85,7 @@ def delete(
     /,
     *,
     force: Annotated[bool, flag("With all its namespaces and topics, where the brokers allow that.")] = False,
+    if_exists: IfExists = False,
     change: Destruction = DESTRUCTION,
     common: Common = COMMON,
 ) -> None:
@@ -97,7 +100,7 @@ def delete(
     --------
     $ magnetar tenant delete acme --yes
     """
-    with common.session(change) as session:
+    with common.session(change, unless=NotFound if if_exists else None) as session:
         session.about(tenant=tenant)
         session.admin.tenants.get(tenant)  # what is not there cannot be deleted, also in a dry run
         session.confirm(tenant, f"deletes {tenant}{' and everything in it' if force else ''} for good")

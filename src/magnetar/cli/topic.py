@@ -13,12 +13,25 @@ from typing import Annotated, Literal
 import msgspec
 from cyclopts import Parameter, validators
 
-from magnetar.base.errors import Misuse
+from magnetar.base.errors import AlreadyExists, Conflict, Misuse, NotFound
 from magnetar.base.names import topic_name
 from magnetar.cli.cells import Cell, Moment, Size, pairs, size
-from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, Properties, flag, properties
+from magnetar.cli.options import (
+    CHANGE,
+    COMMON,
+    DESTRUCTION,
+    Change,
+    Common,
+    Destruction,
+    IfExists,
+    IfNotExists,
+    Properties,
+    flag,
+    properties,
+)
 from magnetar.cli.output import Facts, Sheet
 from magnetar.cli.reshaping import explain, merge, scale, split
+from magnetar.cli.session import Session
 from magnetar.cli.statistics import (
     internal_parts,
     partition_sheet,
@@ -84,6 +97,7 @@ def create(
     partitions: Count | None = None,
     segments: Count | None = None,
     property: Properties = None,
+    if_not_exists: IfNotExists = False,
     change: Change = CHANGE,
     common: Common = COMMON,
 ) -> None:
@@ -103,17 +117,20 @@ def create(
     $ magnetar topic create orders
     $ magnetar topic create payments --partitions 4 --property team=billing
     $ magnetar topic create topic://public/default/visits --segments 4
+    $ magnetar topic create orders --if-not-exists
     """
     name, own = str(topic_name(topic)), properties(property) or None
     scalable = topic_name(topic).is_scalable
     if (partitions is not None and scalable) or (segments is not None and not scalable):
         raise Misuse("a scalable topic (topic://) has segments, any other one partitions", topic=name)
-    with common.session(change) as session:
+    with common.session(change, unless=AlreadyExists if if_not_exists else None) as session:
         session.about(topic=name)
         if scalable:
             count = segments or 1
             session.do(f"create {name}", lambda: session.admin.scalable.create(name, segments=count, properties=own))
             return
+        if if_not_exists:
+            _check_partitions(session, name, partitions or 0)
         session.do(f"create {name}", lambda: session.admin.topics.create(name, partitions=partitions, properties=own))
 
 
@@ -162,6 +179,7 @@ def delete(
     /,
     *,
     force: Annotated[bool, flag("Also while it has producers, consumers or subscriptions.")] = False,
+    if_exists: IfExists = False,
     change: Destruction = DESTRUCTION,
     common: Common = COMMON,
 ) -> None:
@@ -177,7 +195,7 @@ def delete(
     $ magnetar topic delete orders --dry-run
     $ magnetar topic delete orders --force --yes
     """
-    with common.session(change) as session:
+    with common.session(change, unless=NotFound if if_exists else None) as session:
         found = read(session, topic)
         stored, users = size(found.stats.storageSize), len(found.stats.subscriptions)
         session.confirm(found.name, f"deletes {found.name} for good, {stored} and {users} subscriptions")
@@ -318,6 +336,17 @@ VERBS = {
 
 
 # Names
+
+
+def _check_partitions(session: Session, name: str, wanted: int) -> None:
+    """A topic that is there is taken for the one that was asked for only if it has as many partitions."""
+    try:
+        there = session.admin.topics.partitions(name).partitions
+    except NotFound:
+        return
+    if there != wanted:
+        raise Conflict(f"Topic {name} exists with {there or 'no'} partitions", asked=wanted or "none")
+    raise AlreadyExists(f"Topic {name} exists")
 
 
 def _topics(names: Iterator[str]) -> Iterator[str]:

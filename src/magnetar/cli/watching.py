@@ -79,11 +79,14 @@ def interval(text: str) -> float:
     return seconds
 
 
+def pause(seconds: float) -> None:
+    asyncio.run(asyncio.sleep(seconds))
+
+
 def watch_with(
-    every_s: float, common: Common, look_into: Callable[[Look], Any], pause: Callable[[float], None] | None = None
+    every_s: float, common: Common, look_into: Callable[[Look], Any], pause: Callable[[float], None] = pause
 ) -> Exit:
     """Until Ctrl-C."""
-    pause = pause or _pause
     on_screen = common.output == "table" and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     view: Screen | Appended = Appended(common.output, sys.stdout)
     if on_screen:
@@ -111,10 +114,6 @@ def watch_with(
         return Exit.OK
     finally:
         view.close()
-
-
-def _pause(seconds: float) -> None:
-    asyncio.run(asyncio.sleep(seconds))
 
 
 def _end(number: int, frame: object) -> None:

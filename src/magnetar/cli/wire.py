@@ -1,5 +1,5 @@
-"""What commands that speak the binary protocol share: a client that fails at once where nobody listens, and a run that
-Ctrl-C ends well.
+"""What commands that speak the binary protocol share: a client that fails at once where nobody listens or somebody
+else does, and a run that Ctrl-C ends well.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from collections.abc import Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from magnetar.base.errors import NotReady
-from magnetar.base.limits import CLIENT_CONNECT_S
-from magnetar.cli.exits import Exit
+from magnetar.base.errors import MagnetarError, Misuse, NotReady
+from magnetar.cli.exits import Exit, Explained
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from magnetar.cli.options import Common
     from magnetar.client.client import Client
+
+STRANGER = "this is HTTP"  # what the client says of a port where REST is spoken
+PROBE_S = 2.0  # for the other protocol on a port that did not answer in its own: a person waits
 
 
 def run(work: Coroutine[Any, Any, Exit]) -> Exit:
@@ -33,23 +35,52 @@ async def connected(common: Common) -> AsyncIterator[Client]:
     """A client keeps trying for as long as it may, which is right for applications; a person wants to know at once."""
     from magnetar.client.client import Client
 
-    await _probe(common.url)
+    if common.url.startswith(("http://", "https://")):
+        raise Misuse(
+            "--url is where the binary protocol is spoken (pulsar://host:6650); this is a URL of REST", url=common.url
+        )
     async with Client(common.url, operation_timeout_s=common.timeout) as client:
+        await _first(client, common.url)
         yield client
 
 
-async def _probe(url: str) -> None:
+def speaks_binary(admin_url: str) -> bool:
+    """Whether a port that is no REST is the other one of a broker."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(admin_url)
+    if not parts.hostname or parts.port is None:
+        return False
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return asyncio.run(_speaks(f"pulsar://{host}:{parts.port}"))
+
+
+async def _speaks(url: str) -> bool:
+    from magnetar.client.client import Client
+
+    try:
+        async with asyncio.timeout(PROBE_S), Client(url) as client:
+            await client.pool.get(url)
+    except (MagnetarError, TimeoutError):
+        return False
+    return True
+
+
+async def _first(client: Client, url: str) -> None:
+    """One of the addresses answers in the protocol; the connection stays for the client."""
     from magnetar.client.address import addresses
 
-    loop = asyncio.get_running_loop()
-    why = ""
+    why: MagnetarError | None = None
     for address in addresses(url):
         try:
-            async with asyncio.timeout(CLIENT_CONNECT_S):
-                transport, _ = await loop.create_connection(asyncio.Protocol, address.host, address.port)
-        except OSError as error:
-            why = error.strerror or str(error) or f"no connection within {CLIENT_CONNECT_S:g} s"
-            continue
-        transport.close()
-        return
-    raise NotReady(f"no broker answers at {url}: {why}")
+            await client.pool.get(address.url)
+            return
+        except MagnetarError as error:
+            why = error
+    assert why is not None
+    if STRANGER in why.what:
+        wrong = Misuse("--url names a port where REST is spoken", url=url, heard="HTTP")
+        raise Explained(
+            wrong, run="the same with --url (MAGNETAR_URL) naming the port of the binary protocol, mostly 6650"
+        )
+    raise NotReady(f"no broker answers at {url}: {why.what}")

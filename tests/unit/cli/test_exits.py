@@ -53,6 +53,16 @@ def test_a_refusal_whose_words_name_nothing_is_told_with_the_name(capsys: pytest
     tell_error(errors.NotFound("Tenant does not exist"), name="acme", run="magnetar tenant list")
     assert capsys.readouterr().err.splitlines() == [
         "magnetar: Tenant does not exist: acme",
+        "  why: there is none of this name",
         "  run: magnetar tenant list",
         "  code: E300",
     ]
+
+
+def test_every_error_is_told_in_four_parts_also_where_it_says_little(capsys: pytest.CaptureFixture[str]) -> None:
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, errors.MagnetarError):
+            tell_error(kind("x"), command="magnetar topic list")
+            parts = [line.partition(": ") for line in capsys.readouterr().err.splitlines()]
+            assert [part[0].strip() for part in parts] == ["magnetar", "why", "run", "code"], kind
+            assert all(part[2] for part in parts), kind

@@ -41,6 +41,8 @@ def test_a_usage_mistake_says_what_and_what_to_run(
     assert shown.out == ""
     assert said in shown.err
     assert "run: magnetar" in shown.err
+    assert "why: " in shown.err
+    assert "code: E2" in shown.err
     assert "Traceback" not in shown.err
 
 
