@@ -117,6 +117,7 @@ class Topics:
             metadata=node.metadata,
             runtime=node.runtime,
             config=node.managed_config,
+            create=not name.is_segment,  # one that was deleted since it was looked for stays deleted (H-E9)
         )
         topic = Topic(
             name,

@@ -10,8 +10,10 @@ import asyncio
 from collections.abc import Sequence
 
 from magnetar.base.errors import (
+    Closed,
     Fenced,
     MagnetarError,
+    Moved,
     Refused,
     SubscriptionNotFound,
     TopicNotFound,
@@ -58,6 +60,7 @@ REFUSABLE: dict[type[OwnerCall], type[MagnetarError] | tuple[type[MagnetarError]
     PlaceCursor: (TopicNotFound, SubscriptionNotFound),
     RemoveCursor: (TopicNotFound, SubscriptionNotFound),
 }
+PASSING = (Closed, Moved)  # the segment is being unloaded or has another owner now: that one is asked
 ENSURE_WAITS_S = (0.05, 0.2, 1.0, 3.0)  # between tries to make one segment of a new topic
 # A segment that should be there and is not: the record says why.
 LOOKED_AT = (SealParent, FenceParent, SeedChild)
@@ -158,7 +161,7 @@ def _request(call: ProvisionChild | SeedChild | FenceParent | PlaceCursor | Remo
 def _failed(topic: TopicName, call: OwnerCall, error: MagnetarError) -> Event:
     if isinstance(error, TopicNotFound) and isinstance(call, LOOKED_AT):
         return CallOvertaken(call.op, call)
-    if isinstance(error, REFUSABLE.get(type(call), ())):
+    if isinstance(error, REFUSABLE.get(type(call), ())) and not isinstance(error, PASSING):
         return CallRefused(call.op, call, str(error))
     log.warning("call lost", topic=str(topic), call=type(call).__name__, error=str(error))
     return CallLost(call.op, call)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from magnetar.base.errors import TopicNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import topic_name
 from magnetar.broker.segments import misrouted
 from magnetar.cluster.peers import Overtaken, Provision, SubscriptionLife
 from magnetar.layout.routing import DEFAULT, Routing
+from magnetar.metadata import paths
 from magnetar.scalable.record import Record
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
@@ -193,5 +197,22 @@ def test_the_end_of_a_seal_is_told_in_order_receipts_first() -> None:
         await work
         kinds = [pb.BaseCommand.Type.Name(said.type) for said, _ in client.heard.heard]
         assert kinds == ["SEND_RECEIPT"] * 3 + ["CLOSE_PRODUCER"]
+
+    run(body)
+
+
+def test_a_segment_whose_deletion_was_begun_is_not_made_anew_by_whoever_loads_it() -> None:
+    async def body(world: World) -> None:
+        record = await world.node.scalable.create(NAME)
+        name = topic_name(topic_of(record, 0))
+        path = paths.topic(name, 1)
+        await world.node.topics.get(name, create=False)
+        await world.node.topics.unload(name)
+        node = await world.node.metadata.get(path)
+        assert node is not None
+        await world.node.metadata.put(path, node.value[:-1] + b',"deleting":true}')
+        with pytest.raises(TopicNotFound):
+            await world.node.topics.get(name, create=False)
+        assert await world.node.metadata.get(path) is None
 
     run(body)
