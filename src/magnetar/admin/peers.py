@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.admin.request import Request, Response, shown
-from magnetar.admin.route import post
+from magnetar.admin.route import PEER, Route
+from magnetar.base.limits import PEER_BODY_BYTES_MAX
 from magnetar.broker.carrier import PATH, Call, answered
 
 if TYPE_CHECKING:
@@ -17,4 +18,6 @@ async def take(node: Node, request: Request) -> Response:
     return shown(await answered(node, request.need(Call)))
 
 
-ROUTES = [post(PATH, take, "A call of another broker")]
+ROUTES = [
+    Route("POST", PATH, take, "A call of another broker", action=PEER, body_bytes_max=PEER_BODY_BYTES_MAX),
+]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from magnetar.admin.request import Request, Response
+from magnetar.base.limits import HTTP_BODY_BYTES_MAX
 
 if TYPE_CHECKING:
     from magnetar.broker.node import Node
@@ -19,6 +20,7 @@ Handler = Callable[["Node", Request], Awaitable[Response]]
 OPEN = ""  # nobody is asked: probes must work when nothing else does
 READ = "read"
 WRITE = "administer"
+PEER = "act as a broker of"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class Route:
     takes: Any = None  # the body's type
     gives: Any = None  # the answer's type; None: no body
     action: str = READ
+    body_bytes_max: int = HTTP_BODY_BYTES_MAX
 
     @property
     def parts(self) -> list[str]:

@@ -39,6 +39,7 @@ from magnetar.admin.request import TEXT, BadBody, Request, Response, redirected,
 from magnetar.admin.route import OPEN, Route
 from magnetar.base.errors import LimitExceeded, MagnetarError, Moved, NotBuilt
 from magnetar.base.limits import HTTP_BODY_BYTES_MAX, HTTP_PATH_CHARS_MAX
+from magnetar.broker.carrier import PATH
 from magnetar.observe.log import get
 
 if TYPE_CHECKING:
@@ -141,8 +142,9 @@ async def handle(node: Node, request: Request) -> Response:
 
 
 async def _handle(node: Node, request: Request) -> Response:
-    if len(request.body) > HTTP_BODY_BYTES_MAX:
-        raise LimitExceeded(f"the body is larger than {HTTP_BODY_BYTES_MAX} bytes", http_status=413)
+    bytes_max = body_bytes_max(node, request.method, request.path, request.headers)
+    if len(request.body) > bytes_max:
+        raise LimitExceeded(f"the body is larger than {bytes_max} bytes", http_status=413)
     if len(request.path) > HTTP_PATH_CHARS_MAX:
         raise LimitExceeded(f"the path is longer than {HTTP_PATH_CHARS_MAX} characters", http_status=414)
     if _BAD_ESCAPE.search(request.path):
@@ -182,6 +184,19 @@ async def _call(node: Node, route: Route, request: Request) -> Response:
 async def _head(response: Response) -> Response:
     size = len(await whole(response))
     return Response(response.status, b"", {**response.headers, "content-length": str(size)})
+
+
+def body_bytes_max(node: Node, method: str, path: str, headers: Mapping[str, str]) -> int:
+    """What is read of a body before anything else is done with a request. More than usual only for a route that takes
+    more, and from somebody who may call it."""
+    if path != PATH or method != "POST":
+        return HTTP_BODY_BYTES_MAX
+    route = peers.ROUTES[0]
+    try:
+        node.allow(_principal(node, headers), route.action, "cluster")
+    except MagnetarError:
+        return HTTP_BODY_BYTES_MAX
+    return route.body_bytes_max
 
 
 def _principal(node: Node, headers: Mapping[str, str]) -> str | None:

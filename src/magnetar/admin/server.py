@@ -25,10 +25,9 @@ from uvicorn.server import ServerState
 from magnetar.admin.http import Patience, PatientProtocol
 from magnetar.admin.rates import observe
 from magnetar.admin.request import Request, Response, refused
-from magnetar.admin.routes import handle, table
+from magnetar.admin.routes import body_bytes_max, handle, table
 from magnetar.base.errors import Conflict
 from magnetar.base.limits import (
-    HTTP_BODY_BYTES_MAX,
     HTTP_BODY_S,
     HTTP_DISCARD_BYTES_MAX,
     HTTP_GZIP_BYTES_MIN,
@@ -131,42 +130,45 @@ class WebServer:
         await answer(scope, receive, send)
 
     async def _answer(self, web: WebRequest) -> Response:
+        raw: bytes = web.scope.get("raw_path") or web.scope["path"].encode()
+        path = raw.split(b"?")[0].decode("latin-1")
+        headers = {name.lower(): value for name, value in web.headers.items()}
+        bytes_max = body_bytes_max(self._node, web.method, path, headers)
         try:
             async with asyncio.timeout(HTTP_BODY_S):
-                body = await _body(web)
+                body = await _body(web, bytes_max)
         except TimeoutError:
             return refused(408, f"the body did not arrive within {HTTP_BODY_S:.0f} s", connection="close")
         if body is None:
-            return refused(413, f"the body is larger than {HTTP_BODY_BYTES_MAX} bytes", connection="close")
-        raw: bytes = web.scope.get("raw_path") or web.scope["path"].encode()
+            return refused(413, f"the body is larger than {bytes_max} bytes", connection="close")
         pairs = _pairs(web.scope["query_string"])
         request = Request(
             method=web.method,
-            path=raw.split(b"?")[0].decode("latin-1"),
+            path=path,
             query=dict(reversed(pairs)),  # by name, the first value of each
-            headers={name.lower(): value for name, value in web.headers.items()},
+            headers=headers,
             body=body,
             pairs=pairs,
         )
         return await handle(self._node, request)
 
 
-async def _body(web: WebRequest) -> bytes | None:
+async def _body(web: WebRequest, bytes_max: int) -> bytes | None:
     """None: too large; no more than the bound is ever held. The rest is read and thrown away, up to a bound too: a
     connection closed on a peer that still writes takes the answer from it."""
-    if web.headers.get("expect", "").lower() == "100-continue" and _announced(web) > HTTP_BODY_BYTES_MAX:
+    if web.headers.get("expect", "").lower() == "100-continue" and _announced(web) > bytes_max:
         return None  # it asks before it sends
     pieces: list[bytes] = []
     size = 0
     async for piece in web.stream():
         size += len(piece)
-        if size <= HTTP_BODY_BYTES_MAX:
+        if size <= bytes_max:
             pieces.append(piece)
-        elif size > HTTP_DISCARD_BYTES_MAX:
+        elif size > max(bytes_max, HTTP_DISCARD_BYTES_MAX):
             break
         else:
             pieces.clear()
-    return b"".join(pieces) if size <= HTTP_BODY_BYTES_MAX else None
+    return b"".join(pieces) if size <= bytes_max else None
 
 
 def _announced(web: WebRequest) -> int:

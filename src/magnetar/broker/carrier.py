@@ -82,10 +82,16 @@ class Remote:
     def _exchange(self, url: str) -> Exchange:
         found = self._exchanges.get(url)
         if found is None:
-            found = self._exchanges[url] = Exchange(url, timeout_s=PEER_CALL_S, transport=self._transport)
+            found = self._exchanges[url] = Exchange(
+                url, token=self._token(), timeout_s=PEER_CALL_S, transport=self._transport
+            )
             if len(self._exchanges) == 1:
                 self._node.runtime.spawn(self._node.owner, self._keep())
         return found
+
+    def _token(self) -> str | None:
+        given = self._node.settings.text("brokerClientAuthenticationParameters")
+        return given.removeprefix("token:") or None
 
     async def _keep(self) -> None:
         """Until the node closes what it owns."""

@@ -77,6 +77,17 @@ class Visits:
         for parent in paths.bucket_parents(namespace, Domain.PERSISTENT, policies.buckets):
             async for child, found in self._node.metadata.scan(parent):
                 yield f"{parent}/{child}", found.value, policies
+        if self._node.scalable.enabled:  # switched off, they are not touched
+            async for one in self._segments_of(namespace, policies):
+                yield one
+
+    async def _segments_of(self, namespace: NamespaceName, policies: Policies) -> AsyncIterator[Record]:
+        """Below the name of their topic."""
+        metadata = self._node.metadata
+        for parent in paths.bucket_parents(namespace, Domain.SEGMENT, policies.buckets):
+            for topic in await metadata.children(parent):
+                async for child, found in metadata.scan(f"{parent}/{topic}"):
+                    yield f"{parent}/{topic}/{child}", found.value, policies
 
     async def _look(self, path: str, value: bytes, policies: Policies) -> bool:
         """Whether the topic had to be loaded."""

@@ -18,7 +18,7 @@ from magnetar.base.errors import Misuse, NotFound, Refused
 from magnetar.observe import log as logs
 from magnetar.policy.policies import Policies
 from magnetar.policy.properties import parse
-from magnetar.policy.table import ALIASES, KEYS, Key, Value
+from magnetar.policy.table import ALIASES, KEYS, SECRETS, Key, Value
 
 log = logs.get("policy")
 
@@ -143,8 +143,9 @@ class Settings:
         return lambda: self._heard.remove(heard)
 
     def shown(self) -> dict[str, str]:
-        """Every known key and its value as text, for people: unknown ones are kept beside them."""
+        """Every known key and its value as text, for people: unknown ones are kept beside them, secrets are not told."""
         known = {key: _shown(self.get(key)) for key in KEYS}
+        known |= {key: "*****" for key in SECRETS if known[key]}
         return {**known, **self.unknown}
 
 

@@ -97,6 +97,12 @@ _LISTENING = [
     _key(
         "internalListenerName", TEXT, "internal", "Listener that is answered when a lookup names none.", honoured=False
     ),
+    _key(
+        "brokerClientAuthenticationParameters",
+        TEXT,
+        "",
+        "Who this broker is to the other brokers of its cluster: `token:` and the token.",
+    ),
     _key("brokerServicePort", PORT, 6650, "Port of the binary protocol; 0 lets the system choose."),
     _key("webServicePort", PORT, 8080, "Port of REST; 0 lets the system choose."),
     _key("brokerServicePortTls", PORT, None, "TLS port of the binary protocol.", honoured=False),
@@ -691,6 +697,7 @@ _SCALABLE = [
     ),
 ]
 
+SECRETS = ("brokerClientAuthenticationParameters",)  # never shown
 ALIASES = {"scalableTopicEnabled": "scalableTopicsEnabled"}  # other names that keys were given; the right-hand one wins
 
 SECTIONS: dict[str, list[Key]] = {

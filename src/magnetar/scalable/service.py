@@ -111,7 +111,7 @@ class Scalable:
     def start(self) -> None:
         """Take up what was left unfinished; switched off, nothing is touched."""
         if self.enabled:
-            self._runtime.spawn(self._owner, sweep(self.records.store, self.poke))
+            self._runtime.spawn(self._owner, sweep(self.records.store, self.poke, self._runtime.wall))
 
     async def close(self) -> None:
         """Lead nothing any more: others may."""

@@ -162,6 +162,43 @@ def test_the_sender_of_a_body_much_too_large_hears_413_and_not_a_broken_connecti
     run(body())
 
 
+class Guarded:
+    """Only who says the word is a broker."""
+
+    def authenticate(self, method: str, data: bytes) -> str | None:
+        return data.decode() or None
+
+    def allowed(self, principal: str | None, action: str, resource: str) -> bool:
+        return principal == "broker"
+
+
+def test_a_broker_may_send_more_than_anybody_else_and_only_to_brokers() -> None:
+    """A seal's knowledge of producers does not fit into what policies and schemas need."""
+
+    async def body() -> None:
+        async with a_world() as world:
+            world.node.access = Guarded()
+            server, port = await started(world)
+            content = b'{"topic": "bad://x", "request": {"type": "Seal", "op": "%s", "term": 1}}' % (
+                b"x" * (HTTP_BODY_BYTES_MAX * 2)
+            )
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+                for token, path, status in (
+                    ("broker", "/admin/v2/peers", 200),
+                    ("somebody", "/admin/v2/peers", 413),
+                    ("broker", "/admin/v2/tenants/acme", 413),
+                ):
+                    headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+                    method = "POST" if path.endswith("peers") else "PUT"
+                    answer = await client.request(method, path, content=content, headers=headers)
+                    assert answer.status_code == status, (token, path, answer.text)
+                refused = await client.post("/admin/v2/peers", json={"topic": "x", "request": {}})
+                assert refused.status_code == 403
+            await server.stop()
+
+    run(body())
+
+
 def test_who_asks_before_sending_too_large_a_body_is_refused_at_once() -> None:
     async def body() -> None:
         async with a_world() as world:

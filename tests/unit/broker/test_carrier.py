@@ -9,6 +9,7 @@ import httpx2
 import msgspec
 import pytest
 
+from magnetar.admin.route import PEER
 from magnetar.base.errors import (
     Conflict,
     ConnectionLost,
@@ -223,3 +224,27 @@ def test_a_stream_consumer_comes_and_goes_through_a_broker_that_does_not_lead() 
             client.lose()
 
     run(body)
+
+
+def test_calls_are_made_with_the_brokers_own_credentials() -> None:
+    class Guarded:
+        def authenticate(self, method: str, data: bytes) -> str | None:
+            return data.decode() or None
+
+        def allowed(self, principal: str | None, action: str, resource: str) -> bool:
+            return principal == "secret" or action != PEER
+
+    for given, answered_ in (("token:secret", True), ("token:other", False), ("", False)):
+
+        async def body(cluster: Cluster, expected: bool = answered_) -> None:
+            for member in cluster.members:
+                member.node.access = Guarded()
+            _, other = await cluster.find()
+            asked = other.node.peers.owner(NAME)
+            if expected:
+                assert (await asked.create("op", Term(1))).cursors == ()
+            else:
+                with pytest.raises(NotReady, match="does not take calls"):
+                    await asked.create("op", Term(1))
+
+        several.run(body, network=Network, brokerClientAuthenticationParameters=given)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from magnetar.base.ids import Position
 from magnetar.base.limits import MAINTENANCE_S, TOPIC_IDLE_S, VISIT_S, VISITS_PER_ROUND_MAX
 from magnetar.base.names import namespace_name, topic_name
 from magnetar.broker.visits import Visits
 from magnetar.cluster.ownership import Alone
 from magnetar.policy.policies import Policies
+from magnetar.policy.settings import Settings
 from tests.unit.broker.world import TOPIC, World, pass_s, run, settle
 
 NAME = topic_name(TOPIC)
@@ -180,5 +183,26 @@ def test_positions_do_not_move_back_by_a_visit() -> None:
         await world.node.topics.unload(NAME)
         await a_walk(world).round()
         assert (await world.topic()).managed.last == before > Position(-1, -1)
+
+    run(body)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_segment_out_of_memory_is_trimmed_as_any_topic_unless_scalable_topics_are_switched_off(enabled: bool) -> None:
+    async def body(world: World) -> None:
+        name = topic_name("topic://public/default/orders")
+        record = await world.node.scalable.create(name, segments=2)
+        segment = record.layout.segments[0].topic(name)
+        client = world.client()
+        await client.produce(topic=str(segment))
+        client.send(0)
+        await settle()
+        client.lose()
+        await settle()
+        await world.node.topics.unload(segment)
+        visits = a_walk(world)
+        world.node.scalable._settings = Settings(None, {"scalableTopicsEnabled": str(enabled).lower()})
+        await visits.round()
+        assert visits.trimmed == enabled
 
     run(body)

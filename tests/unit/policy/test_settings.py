@@ -140,3 +140,10 @@ def test_another_name_of_a_key_is_read_as_the_key_and_the_key_itself_wins() -> N
     assert settings.unknown == {}
     both = Settings(file={"scalableTopicEnabled": "false", "scalableTopicsEnabled": "true"})
     assert both.flag("scalableTopicsEnabled")
+
+
+def test_a_secret_is_never_shown():
+    settings = Settings(None, {"brokerClientAuthenticationParameters": "token:secret"})
+    assert settings.shown()["brokerClientAuthenticationParameters"] == "*****"
+    assert Settings().shown()["brokerClientAuthenticationParameters"] == ""
+    assert settings.text("brokerClientAuthenticationParameters") == "token:secret"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from magnetar.scalable.sweep import unfinished
+from magnetar.base.limits import TOMBSTONE_S
+from magnetar.metadata import paths
+from magnetar.scalable.sweep import reap, unfinished
 from tests.unit.scalable.test_controller import attempt
 from tests.unit.scalable.world import NAME, Cluster, pass_s, run, spawn
 
@@ -44,3 +46,26 @@ def test_switched_off_nothing_is_touched_and_switched_on_again_it_is_finished() 
         work.cancel()
 
     run(body, 1)
+
+
+def test_a_tombstone_is_removed_when_its_time_is_over_and_not_before() -> None:
+    async def body(cluster: Cluster) -> None:
+        member = cluster.members[0]
+        await member.service.create(NAME)
+        await member.service.delete(NAME, force=True)
+        buried_ms = member.runtime.wall()
+        over_ms = buried_ms + int(TOMBSTONE_S * 1000) + 1
+        await reap(member.metadata, over_ms - 2)
+        again = await member.service.create(NAME)
+        assert [one.id for one in again.layout.segments] == [1], "its ids went on (H-C1)"
+        await reap(member.metadata, over_ms)
+        assert await member.service.read(NAME) == again, "it lives"
+        await pass_s(1)
+        await member.service.delete(NAME, force=True)
+        await reap(member.metadata, over_ms)
+        assert await member.metadata.get(paths.scalable(NAME)) is not None, "its time began anew"
+        await reap(member.metadata, over_ms + 2000)
+        assert await member.metadata.get(paths.scalable(NAME)) is None
+        assert [one.id for one in (await member.service.create(NAME)).layout.segments] == [0]
+
+    run(body)
