@@ -124,6 +124,7 @@ async def topic_stats(node: Node, topic: AnyTopic, *, publishers: bool, consumer
         ownerBroker=broker_id(node),
     )
     if isinstance(topic, Topic):
+        stats.topicCreationTimeStamp = topic.managed.created_ms
         stats.storageSize = topic.managed.bytes
         stats.lastPublishTimeStamp = await _last_publish_ms(topic)
         stats.backlogSize = max((one.backlogSize for one in each.values()), default=0)

@@ -34,6 +34,7 @@ class Book:
         self.terminated: Position | None = None
         self.properties: dict[str, str] = {}
         self.deleting = False
+        self.created_ms = 0
         self._metadata = metadata
         self._token = token  # tells our record from an equal one of a rival
         self._version = ABSENT
@@ -51,6 +52,7 @@ class Book:
             await book.commit()
         else:
             book._version = node.stat.version
+            book.created_ms = node.stat.ctime_ms
             book._read(node.value)
         return book
 
@@ -104,6 +106,7 @@ class Book:
         except BadVersion as error:
             raise Fenced("another owner has changed this topic's record", wire_code=6, path=self.path) from error
         self._version = stat.version
+        self.created_ms = stat.ctime_ms
         self.chain.install(links, floor)
         self.terminated, self.properties, self.deleting = terminated, named, deleting
 

@@ -85,6 +85,10 @@ class ManagedLedger:
         return self._book.properties
 
     @property
+    def created_ms(self) -> int:
+        return self._book.created_ms
+
+    @property
     def terminated(self) -> Position | None:
         return self._book.terminated
 

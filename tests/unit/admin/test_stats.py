@@ -70,6 +70,20 @@ def test_the_last_publish_is_told_of_a_topic_and_of_all_partitions_also_after_an
     run(body())
 
 
+def test_when_a_topic_was_made_is_told_and_does_not_change() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            before = world.runtime.wall()
+            await world.do("PUT", ONE)
+            made = (await world.get(f"{ONE}/stats"))["topicCreationTimeStamp"]
+            assert before <= made <= world.runtime.wall()
+            await world.publish(NAME, b"1")
+            await world.do("PUT", f"{ONE}/unload")
+            assert (await world.get(f"{ONE}/stats"))["topicCreationTimeStamp"] == made
+
+    run(body())
+
+
 def test_partitions_add_up() -> None:
     async def body() -> None:
         async with a_world() as world:
