@@ -143,7 +143,7 @@ class Settings:
         return lambda: self._heard.remove(heard)
 
     def shown(self) -> dict[str, str]:
-        """Every known key and its value as text, for people: unknown ones are kept beside them, secrets are not told."""
+        """Every known key and its value as text, for people: unknown ones are beside them, secrets are not told."""
         known = {key: _shown(self.get(key)) for key in KEYS}
         known |= {key: "*****" for key in SECRETS if known[key]}
         return {**known, **self.unknown}
