@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import (
@@ -98,7 +99,7 @@ class Coordinator:
                 self._layout = layout
                 await self._drained(drain.LayoutSeen(layout))
 
-        self._spawn(seen())
+        self._spawn(seen)
 
     def refresh(self) -> None:
         """The record may be another one's."""
@@ -108,7 +109,7 @@ class Coordinator:
                 await self._look()
                 await self._drained(drain.LatchesStored(self._stored))
 
-        self._spawn(look())
+        self._spawn(look)
 
     # From consumers
 
@@ -143,7 +144,7 @@ class Coordinator:
             async with self._turn:
                 await self._session(sessions.Disconnected(consumer, session, self._runtime.wall()))
 
-        self._spawn(work())
+        self._spawn(work)
 
     # The machines
 
@@ -173,7 +174,7 @@ class Coordinator:
             match effect:
                 case drain.AskDrained(segment=segment, life=life, seeks=seeks):
                     if segment in self._open:
-                        self._ask(("drained", segment, seeks), self._ask_drained(segment, life, seeks))
+                        self._ask(("drained", segment, seeks), partial(self._ask_drained, segment, life, seeks))
                 case drain.StoreLatches(latched=latched):
                     await self._store(
                         lambda one, latched=latched: replace(one, latched=tuple(sorted({*one.latched, *latched})))  # type: ignore[misc]
@@ -210,7 +211,9 @@ class Coordinator:
             await self._drained(drain.PollDue())
         for hold in self._assign.plan.holds:
             if hold.holder != hold.target:
-                self._ask(("released", hold.segment, hold.holder), self._ask_released(hold.segment, hold.holder))
+                self._ask(
+                    ("released", hold.segment, hold.holder), partial(self._ask_released, hold.segment, hold.holder)
+                )
 
     def _assignment(self, consumer: str) -> Assignment:
         session = self._sessions.find(consumer)
@@ -235,20 +238,19 @@ class Coordinator:
 
     # Owners
 
-    def _ask(self, about: tuple[str, SegmentId, int | str], work: Coroutine[Any, Any, None]) -> None:
+    def _ask(self, about: tuple[str, SegmentId, int | str], work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """One question of a kind at a time."""
         if about in self._asking:
-            work.close()
             return
         self._asking.add(about)
 
         async def ask() -> None:
             try:
-                await work
+                await work()
             finally:
                 self._asking.discard(about)
 
-        self._spawn(ask())
+        self._spawn(ask)
 
     async def _ask_drained(self, segment: SegmentId, life: int, seeks: int) -> None:
         owners = self._term.around.owners
@@ -333,7 +335,7 @@ class Coordinator:
 
         def ring() -> None:
             self._timers.pop(effect.name, None)
-            self._spawn(self._expire(effect))
+            self._spawn(lambda: self._expire(effect))
 
         wait_s = max(0.0, (effect.at_ms - self._runtime.wall()) / 1000)
         self._timers[effect.name] = asyncio.get_running_loop().call_later(wait_s, ring)
@@ -345,7 +347,7 @@ class Coordinator:
             await self._session(sessions.GraceExpired(effect.name, effect.generation, now_ms))
             if self._sessions.find(effect.name) is None:
                 for segment in held:
-                    self._ask(("evicted", segment, effect.name), self._evict(segment))
+                    self._ask(("evicted", segment, effect.name), partial(self._evict, segment))
 
     async def _evict(self, segment: SegmentId) -> None:
         """Its link to the leader is gone, its link to the segment may not be: whoever comes next would find it in the
@@ -366,14 +368,14 @@ class Coordinator:
             raise NotReady("another broker is about to lead the topic: ask again")
         return task.result()
 
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+    def _spawn(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Not a coroutine: one whose task ends before its first step would never be awaited."""
+
         async def guarded() -> None:
             try:
-                await work
+                await work()
             except (NotReady, SubscriptionNotFound):
                 pass  # the term or the subscription is over: nothing is left to do
 
-        if self.closed or self._term.owner.closed:
-            work.close()
-        else:
+        if not self.closed and not self._term.owner.closed:
             self._term.spawn(guarded())

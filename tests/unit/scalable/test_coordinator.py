@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from typing import Any
 
 from magnetar.base.errors import MagnetarError
@@ -265,5 +267,22 @@ def test_a_new_subscription_of_a_consumer_starts_where_its_first_subscribe_says(
         assert set(got) == {2}
         client.lose()
         writer.close()
+
+    run(body)
+
+
+def test_work_whose_term_ends_before_its_first_step_is_not_left_unawaited() -> None:
+    async def body(cluster: Cluster) -> None:
+        leader = cluster.members[0]
+        await leader.service.create(NAME)
+        await register(leader, "a", Ear("1"))
+        term = leader.service.controller(NAME).term
+        assert term is not None
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            term.coordinators["s"].refresh()
+            await term.owner.close()
+            gc.collect()
+        assert heard == []
 
     run(body)
