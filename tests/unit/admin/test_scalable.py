@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from magnetar.admin import scalable, segments
 from magnetar.base.names import topic_name
 from magnetar.scalable.subscription import Type
 from tests.unit.admin.world import World, a_world, run
@@ -312,5 +315,60 @@ def test_a_segment_is_what_its_topic_says_and_nothing_else() -> None:
                 answer = await world.ask("PUT", f"/admin/v2/segments/public/default/x/{wrong}")
                 assert answer.status == 404, answer
             assert (await world.ask("GET", f"{here}/subscription/nosuch/backlog")).status == 404
+
+    run(body())
+
+
+GARBAGE = [
+    "",
+    "-1",
+    "x",
+    "0x",
+    "%00",
+    "%ff",
+    "..",
+    "%2F",
+    "a" * 300,
+    "99999999999999999999",
+    "nul%00l",
+    "1,1",
+    "{x}",
+    "%C3%A9",
+]
+VALUES = ["", "-1", "x", "1e9", "9" * 40, "true", "\x00", "ffff", "10000", "0,0", "1,,2", "STREAM", "\ud7ff"]
+BODIES = [b"", b"{", b"[]", b"null", b"0", b'{"a": 1}', b'["a", 1]', b"\xff\xfe", b"[" * 2000, b'{"type": "Seal"}']
+QUERIES = ["numInitialSegments", "force", "at", "into", "segments", "type", "property", "timestamp", "wait", "reason"]
+
+
+def garbled(path: str, chance: random.Random) -> str:
+    """A path of the template: some parts as they should be, some not."""
+    good = {"tenant": "public", "namespace": "default", "topic": "x", "descriptor": "0000-7fff-0", "subscription": "s"}
+    parts = []
+    for part in path.split("/"):
+        name = part.strip("{}")
+        right = good.get(name, "0") if part.startswith("{") else part
+        wrong = part.startswith("{") and chance.random() < 0.4
+        parts.append(chance.choice(GARBAGE) if wrong else right)
+    query = "&".join(f"{name}={quote(chance.choice(VALUES))}" for name in chance.sample(QUERIES, chance.randrange(4)))
+    return "/".join(parts) + (f"?{query}" if query else "")
+
+
+@pytest.mark.parametrize("room", ["scalable", "segments"])
+def test_whatever_is_asked_the_answer_is_never_an_error_of_ours(room: str) -> None:
+    routes = [one for one in scalable.ROUTES + segments.ROUTES if one.path.startswith(f"/admin/v2/{room}")]
+
+    async def body() -> None:
+        chance = random.Random(6)
+        async with a_world() as world:
+            for number in range(60):
+                if number % 10 == 0:
+                    await world.ask("DELETE", f"{X}?force=true")
+                    await world.do("PUT", f"{X}?numInitialSegments=2")
+                for route in routes:
+                    path = garbled(route.path, chance)
+                    raw = chance.choice(BODIES)
+                    answer = await world.ask(route.method, path, raw=raw, content_type="application/json")
+                    assert answer.status < 500 or answer.status == 501, (route.method, path, raw, answer)
+            assert world.node.metrics.request_failures.value == 0
 
     run(body())

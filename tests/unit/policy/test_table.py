@@ -79,3 +79,38 @@ def test_a_key_is_honoured_exactly_if_somebody_asks_for_it() -> None:
     assert sorted(name for name, key in KEYS.items() if key.honoured and name not in asked) == []
     shown = {"metadataStoreUrl"}  # shown to people, and nothing follows from it
     assert sorted(name for name, key in KEYS.items() if not key.honoured and name in asked - shown) == []
+
+
+SCALABLE = {  # as Pulsar has them, and whether they may change while the broker runs
+    "scalableTopicsEnabled": (True, False),
+    "scalableTopicConsumerSessionGracePeriodSeconds": (60, False),
+    "scalableTopicAutoScaleEnabled": (True, True),
+    "scalableTopicAutoScaleIntervalSeconds": (60, False),
+    "scalableTopicMaxSegments": (64, True),
+    "scalableTopicMinSegments": (1, True),
+    "scalableTopicMaxDagDepth": (10, True),
+    "scalableTopicEntryBucketBudget": (4, True),
+    "scalableTopicEntryBucketMaxPerSegment": (1024, True),
+    "scalableTopicSplitCooldownSeconds": (60, True),
+    "scalableTopicMergeCooldownSeconds": (300, True),
+    "scalableTopicMergeWindowSeconds": (300, True),
+    "scalableTopicRebucketCooldownSeconds": (60, True),
+    "scalableTopicSplitMsgRateInThreshold": (10_000, True),
+    "scalableTopicSplitBytesRateInThreshold": (50_000_000, True),
+    "scalableTopicSplitMsgRateOutThreshold": (50_000, True),
+    "scalableTopicSplitBytesRateOutThreshold": (250_000_000, True),
+    "scalableTopicMergeMsgRateInThreshold": (1000, True),
+    "scalableTopicMergeBytesRateInThreshold": (5_000_000, True),
+    "scalableTopicMergeMsgRateOutThreshold": (5000, True),
+    "scalableTopicMergeBytesRateOutThreshold": (25_000_000, True),
+    "scalableTopicSplitVsRebucketMinMsgRateInThreshold": (1000, True),
+    "scalableTopicLoadReportIntervalSeconds": (10, False),
+    "scalableTopicLoadReportRateChangeThreshold": (0.25, True),
+}
+
+
+def test_all_keys_of_scalable_topics_are_there_with_pulsars_defaults():
+    found = {name: (key.default, key.dynamic) for name, key in KEYS.items() if name.startswith("scalableTopic")}
+    assert found == SCALABLE
+    honoured = {name for name in SCALABLE if KEYS[name].honoured}
+    assert honoured == {"scalableTopicsEnabled", "scalableTopicConsumerSessionGracePeriodSeconds"}
