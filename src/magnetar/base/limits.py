@@ -128,6 +128,7 @@ NAMES_CACHED_MAX = 10_000  # parsed topic and namespace names: the working set o
 SCHEMA_VERSIONS_MAX = 5_000  # of one topic: their index is one metadata record of about 100 bytes a version
 TOPIC_BUCKETS_MAX = 10_000  # of one namespace (PIP-157): every listing visits each of them
 BUNDLES_MAX = 65_536  # of one namespace: their boundaries are one metadata record
+BUNDLES_KEPT_MAX = 64  # different sets of boundaries kept as read: nearly all namespaces have the same ones
 PARTITIONS_MAX = 10_000  # made by one call, where the settings do not say less
 CREATIONS_AT_ONCE_MAX = 500  # partition records written together: enough to share a sync, few enough to let others in
 

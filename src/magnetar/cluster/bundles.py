@@ -6,13 +6,14 @@ policies it was created with. What a bundle is, and how one is cut, is in `base/
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from magnetar.base.bundles import Bundle, Bundles, boundary_text, equal_bundles
 from magnetar.base.errors import InvalidRange, Misuse, NotFound
-from magnetar.base.limits import BUNDLES_MAX
+from magnetar.base.limits import BUNDLES_KEPT_MAX, BUNDLES_MAX
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.metadata import paths
 from magnetar.metadata.cache import Cache
@@ -58,8 +59,14 @@ class NamespaceBundles:
 
 def bundles_of(document: BundlesDocument) -> Bundles:
     """Boundaries as they are stored or given. Misuse: they are not boundaries, in Pulsar's words."""
+    return _bundles(tuple(document.boundaries))
+
+
+@lru_cache(BUNDLES_KEPT_MAX)
+def _bundles(boundaries: tuple[str, ...]) -> Bundles:
+    """Every lookup of a topic asks, and few namespaces differ."""
     try:
-        edges = sorted({int(text, 16) for text in document.boundaries})
+        edges = sorted({int(text, 16) for text in boundaries})
     except ValueError:
         raise Misuse("Invalid boundaries in bundles", http_status=400) from None
     if not edges or edges[0] != 0 or edges[-1] != 0xFFFFFFFF:

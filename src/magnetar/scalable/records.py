@@ -2,7 +2,8 @@
 
 Reads that decide are fresh (the store is told to catch up first, H-B8) and every write is a compare-and-set. `call`
 turns an effect of a decider into a call on the store and its outcome into an event; an outcome that nobody knows is
-`CallLost`, never a guess (H-A7). It decides nothing and keeps nothing.
+`CallLost`, never a guess (H-A7). It decides nothing; what it keeps is the decoded form of bytes that it has read, for
+the next time that it reads the same ones.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from magnetar.base.errors import BadVersion, MagnetarError, NotFound, TopicNotFound
+from magnetar.base.limits import RECORDS_DECODED_MAX
 from magnetar.base.names import TopicName, decode
 from magnetar.metadata import paths
 from magnetar.metadata.checked import put_checked
@@ -52,13 +54,15 @@ OVERTAKEN: dict[type[StoreCall], Callable[[str, StoreCall], Event]] = {
 class Records:
     def __init__(self, store: MetadataStore) -> None:
         self.store = store
+        self._decoded: dict[str, tuple[bytes, Record]] = {}  # by path, the one used last comes last
 
     # The record of a topic
 
     async def fresh(self, name: TopicName) -> tuple[Record | None, int]:
         """The record and its version, as they are now; a tombstone too."""
-        node = await self._fresh(paths.scalable(name))
-        return (None, ABSENT) if node is None else (recordform.decode(node.value), node.stat.version)
+        path = paths.scalable(name)
+        node = await self._fresh(path)
+        return (None, ABSENT) if node is None else (self._decode(path, node.value), node.stat.version)
 
     async def write(self, name: TopicName, record: Record, version: int) -> int:
         """The new version. BadVersion: another stands there. Unknown: it may have been written."""
@@ -146,6 +150,16 @@ class Records:
             await self.store.delete(paths.scalable_subscription(name, subscription_name), expected=version)
         except NotFound:
             pass  # by an earlier try
+
+    def _decode(self, path: str, value: bytes) -> Record:
+        """A long history is long to read, and nearly every read finds what the last one found."""
+        kept = self._decoded.pop(path, None)
+        if kept is None or kept[0] != value:
+            kept = value, recordform.decode(value)
+            if len(self._decoded) >= RECORDS_DECODED_MAX:
+                del self._decoded[next(iter(self._decoded))]
+        self._decoded[path] = kept
+        return kept[1]
 
     async def _fresh(self, path: str) -> Node | None:
         await self.store.sync(path)

@@ -18,6 +18,7 @@ from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CALL_RETRY_S_MAX, POKE_S
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.cluster.ownership import Broker, Ownership
+from magnetar.layout.segment import Segment
 from magnetar.metadata import paths
 from magnetar.metadata.store import Event, Node, Session
 from magnetar.observe.log import get
@@ -43,7 +44,9 @@ class Brokers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`owners` lacks a segment that nobody serves yet: look it up. `leader` None: nobody leads now."""
+    """`owners` lacks a segment that nobody serves yet: look it up; those who watch are told of active ones only.
+    `leader` None: nobody leads now.
+    """
 
     name: TopicName
     record: Record
@@ -85,13 +88,15 @@ class Views:
         return stop
 
     async def view(self, name: TopicName, record: Record) -> View:
-        return await self.of(name, record, await self._records.store.get(paths.controller(name)))
+        """With the owners of all segments, the sealed ones too."""
+        controller = await self._records.store.get(paths.controller(name))
+        return await self.of(name, record, controller, record.layout.segments)
 
-    async def of(self, name: TopicName, record: Record, controller: Node | None) -> View:
-        """`controller`: who leads, as the store has it."""
+    async def of(self, name: TopicName, record: Record, controller: Node | None, segments: tuple[Segment, ...]) -> View:
+        """`controller`: who leads, as the store has it. `segments`: those whose owners are wanted."""
         owners: dict[SegmentId, Broker] = {}
         bundles: dict[Bundle, Broker | None] = {}
-        for segment in record.layout.segments:
+        for segment in segments:
             namespace, bundle = await self._brokers.place(segment.topic(name))
             if bundle not in bundles:
                 bundles[bundle] = await self._brokers.ownership.known(namespace, bundle)
@@ -172,7 +177,7 @@ class _Shown:
         )
         if record is None or not record.is_live:
             return None
-        return await self._views.of(self._name, record, controller)
+        return await self._views.of(self._name, record, controller, record.layout.active)
 
     def _show(self, view: View | None) -> None:
         if view is not None and view.record.intent is not None and view.leader is None:

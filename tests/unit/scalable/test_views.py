@@ -25,7 +25,10 @@ def test_a_watch_is_told_at_once_then_of_every_change_and_of_the_end() -> None:
         assert last.leader is not None
         assert last.leader.id == leader.node.ownership.me.id
         assert last.leader.urls.broker == leader.node.addresses.url
-        assert set(last.owners) == {0, 1, 2}, "each was provisioned somewhere"
+        assert set(last.owners) == {1, 2}, "each was provisioned somewhere; of a sealed one nobody is told"
+        whole = await leader.service.view(NAME)
+        assert whole is not None
+        assert set(whole.owners) == {0, 1, 2}
         other.service.watch(NAME, late.append)
         assert late == [last], "the present one, at once"
         epochs = [view.record.epoch for view in seen if view is not None]
