@@ -166,6 +166,7 @@ def term_of(topic: Topic) -> int:
 def check_term(topic: Topic, term: Term) -> None:
     known = term_of(topic)
     if term < known:
+        topic.runtime.mark("term.refused", topic=str(topic.name), term=term, known=known)
         raise Fenced(f"term {term} is over: term {known} has spoken to this topic", topic=str(topic.name), wire_code=6)
 
 

@@ -113,12 +113,14 @@ class Segments:
         """Sealed in the record is sealed here (H-A8); a cursor without its subscription is a ghost (H-D2)."""
         segment = record.layout.segment(_id(topic.name)) if _id(topic.name) in record.layout else None
         if segment is not None and not segment.is_active and topic.managed.terminated is None:
+            self._node.runtime.mark("segment.obeyed", topic=str(topic.name), op=segment.sealed_by)
             await topic.seal(segment.sealed_by, record.term)
         listed = await self._node.scalable.records.subscriptions(topic.name.parent, record.incarnation)
         known = {(one.name, one.life) for one, _ in listed}
         for found in topic.subscriptions:
             if found.durable and (found.name, _life(found)) not in known:
                 log.info("ghost removed", topic=str(topic.name), subscription=found.name)
+                self._node.runtime.mark("cursor.ghost_removed", topic=str(topic.name), subscription=found.name)
                 await topic.subscriptions.delete(found.name, force=True)
 
     def _admission(self, topic: Topic) -> Admission:
@@ -217,6 +219,7 @@ class Segments:
 
     async def _provision(self, name: TopicName, request: Provision) -> SegmentAnswer:
         if not await self._planned(name, request, request.subs_gen):
+            self._node.runtime.mark("provision.overtaken", topic=str(name), op=request.op)
             return Overtaken()
         try:
             await self._make(name, request.incarnation)

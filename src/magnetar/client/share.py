@@ -17,6 +17,7 @@ from magnetar.base.limits import END_ASK_S, HELD_BACK_WARN_S
 from magnetar.client.backoff import passing
 from magnetar.client.counters import Counters
 from magnetar.client.follow import (
+    Assigned,
     CloseSegment,
     Effect,
     EndConsumer,
@@ -74,6 +75,7 @@ class Share:
         self.parts: dict[SegmentId, Part] = {}
         self.positions: Positions[Place] = Positions()
         self.closed = False
+        self.id = lookup.pool.next_id()
         self._lookup = lookup
         self._runtime = lookup.pool.runtime
         self._topic = topic
@@ -109,8 +111,19 @@ class Share:
     def handle(self, event: Event) -> None:
         if self.closed:
             return
-        self._apply(self._follow.handle(event, self._runtime.monotonic()))
+        effects = self._follow.handle(event, self._runtime.monotonic())
+        if isinstance(event, Assigned):
+            self._mark()
+        self._apply(effects)
         self._rearm()
+
+    def _mark(self) -> None:
+        """Which assignment is followed now."""
+        follow, asked = self._follow, self._asked
+        facts = {"subscription": asked.subscription, "consumer": asked.name, "share": self.id}
+        self._runtime.mark(
+            "share.followed", topic=self._topic, epoch=follow.epoch, generation=follow.generation, **facts
+        )
 
     def _apply(self, effects: Sequence[Effect]) -> None:
         for effect in effects:

@@ -65,6 +65,7 @@ class Watch:
         seek_s: float = LAYOUT_SEEK_S,
     ) -> None:
         self.topic = topic
+        self.id = lookup.pool.next_id()
         self.seen: Seen | None = None
         self._lookup = lookup
         self._heard = heard
@@ -163,6 +164,7 @@ class Watch:
             self._end(TopicNotFound("the topic was deleted and made anew", topic=self.topic))
         elif verdict is Verdict.NEWER or (known is not None and known.epoch == layout.epoch and seen != self.seen):
             self.seen = seen
+            self._lookup.pool.runtime.mark("layout.followed", topic=self.topic, watch=self.id, epoch=layout.epoch)
             self._heard(seen)
         if not first.done():
             first.set_result(None)
