@@ -15,8 +15,9 @@ from magnetar.client.message import Message, MessageId
 from magnetar.client.reader import Reader as AsyncReader
 from magnetar.client.receive import NoMessage
 from magnetar.client.sync.face import Face
+from magnetar.client.sync.taking import Taking
 from magnetar.client.tableview import TableView as AsyncTableView
-from magnetar.runtime.mailbox import Mailbox, PulledShelf, Shelf
+from magnetar.runtime.mailbox import Mailbox, Shelf
 from magnetar.runtime.portal import Portal
 
 T = TypeVar("T")
@@ -259,37 +260,8 @@ class _Crossing(Generic[T]):
         self.shelf.put([await self._consumer.receive(timeout_s)])
 
 
-class Reader(Face[AsyncReader[Any]], Generic[T]):
+class Reader(Taking[AsyncReader[Any], T], Generic[T]):
     """Made by `Client.create_reader`. `for message in reader` reads and then waits for more."""
-
-    _shelf: PulledShelf[Message[T]]
-
-    def renewed(self, where: Portal, made: AsyncReader[Any]) -> None:
-        self._shelf = PulledShelf(where)
-
-    def receive(self, timeout_s: float | None = None) -> Message[T]:
-        """The next message; `NoMessage` if none came in time."""
-        self.core()
-        message = self._shelf.take(timeout_s, lambda left_s: self._run(lambda made: self._fetch(made, left_s)))
-        if message is None:
-            raise NoMessage("no message came in time", timeout_s=timeout_s)
-        return message
-
-    def receive_batch(
-        self, messages_max: int = BATCH_MESSAGES_MAX, *, timeout_s: float = BATCH_WAIT_S
-    ) -> list[Message[T]]:
-        self.core()
-        found = self._shelf.take_some(messages_max)
-        return found or self._run(lambda made: made.receive_batch(messages_max, timeout_s=timeout_s))
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Message[T]:
-        try:
-            return self.receive()
-        except (Sealed, Closed):
-            raise StopIteration from None
 
     def has_message_available(self) -> bool:
         """Is there anything behind what was read last?"""
@@ -308,30 +280,8 @@ class Reader(Face[AsyncReader[Any]], Generic[T]):
         return self.core()[1].topics
 
     @property
-    def connected(self) -> bool:
-        return self.core()[1].connected
-
-    @property
     def closed(self) -> bool:
         return self.core()[1].closed
-
-    def close(self) -> None:
-        self._run(lambda made: made.close())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def _fetch(self, made: AsyncReader[Any], timeout_s: float | None) -> None:
-        found = await made.receive_batch(CLIENT_TAKEN_MESSAGES_MAX, timeout_s=0.0)
-        if not found:
-            self._shelf.put([await made.receive(timeout_s)])
-            found = await made.receive_batch(CLIENT_TAKEN_MESSAGES_MAX, timeout_s=0.0)
-        self._shelf.put(found)
 
 
 class TableView(Face[AsyncTableView[Any]], Mapping[str, T], Generic[T]):
