@@ -15,12 +15,14 @@ import select
 import shutil
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import pytest
 
+from magnetar.cli.shells import SCRIPTS, Shell
 from tests.cli.conftest import PATIENCE_S
 
 START = {
@@ -62,7 +64,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]|\x1b\][
 class Typed:
     """`with Typed("zsh", folder, environment) as shell:`; skips where there is no such shell."""
 
-    def __init__(self, shell: str, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, shell: Shell, folder: Path, environment: dict[str, str]) -> None:
         if shutil.which(shell) is None:
             pytest.skip(f"no {shell} on PATH: install it (apt install {shell})")
         self.shell = shell
@@ -77,13 +79,11 @@ class Typed:
         )
         command.chmod(0o755)
         script = folder / f"magnetar.{shell}"
-        ran = subprocess.run(
-            [sys.executable, "-m", "magnetar.cli.main", "completion", shell], capture_output=True, text=True, check=True
-        )
-        script.write_text(ran.stdout)
+        script.write_text(SCRIPTS[shell])
         start = folder / ".zshrc"
         start.write_text(PREPARE[shell].format(script=script))
         above, below = pty.openpty()
+        termios.tcsetwinsize(below, (100, 200))
         self._above = above
         self._process = subprocess.Popen(
             [sys.executable, "-c", OWN, *[part.format(start=start) for part in START[shell]]],
@@ -98,8 +98,6 @@ class Typed:
                 "HOME": str(folder),
                 "ZDOTDIR": str(folder),
                 "TERM": "xterm",
-                "COLUMNS": "200",
-                "LINES": "200",
                 "MAGNETAR_COMPLETION_S": str(PATIENCE_S),
             },
         )

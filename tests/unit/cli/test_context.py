@@ -211,11 +211,3 @@ def test_client_conf_becomes_a_context(run: Run, path: Path, tmp_path: Path) -> 
     assert load(str(path)).all["held"].fields == {"admin_url": "http://w", "token_file": "/t"}
     conf.write_text("useKeyStoreTls=false")
     assert run("import-client-conf", "nothing", str(conf))[0] == Exit.USAGE
-
-
-def test_a_place_where_nobody_listens_fails_the_test_of_both_ports(run: Run, stored: Callable[[], Contexts]) -> None:
-    run("add", "nowhere", "--url", "pulsar://localhost:1", "--admin-url", "http://localhost:1", "--timeout", "20")
-    code, out, _ = run("test", "nowhere", "-o", "json")
-    assert code == Exit.CHECK_FAILED
-    assert [(one["what"], one["ok"]) for one in json.loads(out)] == [("broker", False), ("REST", False)]
-    assert all(one["why"] for one in json.loads(out))
