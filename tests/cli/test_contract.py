@@ -156,6 +156,8 @@ def test_a_url_of_the_wrong_kind_is_a_mistake_of_usage(magnetar: Run) -> None:
         (["namespace", "topics", "pubic/default"], "public/default"),
         (["topic", "list", "public/defalt"], "public/default"),
         (["tenant", "show", "pubilc"], "public"),
+        (["topic", "show", "scaled-{topic}"], "topic://public/default/scaled-{topic}"),
+        (["topic", "show", "topic://public/default/scaled{topic}"], "topic://public/default/scaled-{topic}"),
         (["topic", "lst"], "topic list"),
         (["topc", "lst"], "topic list"),
         (["topic", "list", "--limt", "3"], "--limit"),
@@ -165,6 +167,7 @@ def test_a_name_that_is_nearly_right_is_told_with_the_right_one(
     magnetar: Run, topic: str, arguments: list[str], near: str
 ) -> None:
     magnetar("subscription", "create", topic, "billing")
+    magnetar("topic", "create", f"topic://public/default/scaled-{topic}")
     ran = magnetar(*[one.format(topic=topic) for one in arguments])
     assert ran.code in (2, 3)
     assert near.format(topic=topic) in ran.err.replace(f"{topic}x", "").replace(f"x{topic}", "")
@@ -356,7 +359,8 @@ def test_no_input_never_asks(terminal: Callable[..., tuple[int, str]], topic: st
         (["namespace", "list"], "namespaces/public"),
         (["namespace", "show", "public/default"], "namespaces/public/default"),
         (["namespace", "topics", "public/default", "--mode", "persistent"], "namespaces/public/default/topics"),
-        (["topic", "list"], "persistent/public/default"),
+        (["topic", "list", "--domain", "persistent"], "persistent/public/default"),
+        (["topic", "list", "--domain", "scalable"], "scalable/public/default"),
         (["topic", "stats", "EXISTS"], "persistent/public/default/EXISTS/stats"),
         (["topic", "stats", "EXISTS", "--internal"], "persistent/public/default/EXISTS/internalStats"),
         (["api", "GET", "/admin/v2/clusters"], "clusters"),

@@ -89,6 +89,40 @@ def test_explain_says_who_waits_for_whom(magnetar: Run, broker: Standalone, topi
     assert magnetar("topic", "explain", topic).code == 0
 
 
+def test_a_scalable_topic_is_shown_listed_and_deleted_like_any_other(
+    magnetar: Run, broker: Standalone, topic: str
+) -> None:
+    assert topic in magnetar("topic", "list", "-o", "json").json
+    assert topic in magnetar("topic", "list").out.splitlines()
+    assert topic not in magnetar("topic", "list", "--after", topic, "-o", "name").out.splitlines()
+    assert magnetar("message", "produce", topic, "a", "b", "--key", "k").code == 0
+    path = f"scalable/{topic.removeprefix('topic://')}"
+    shown = magnetar("topic", "show", topic, "-o", "json").json
+    assert (shown["layout"], shown["stats"]) == (broker.admin("GET", path), broker.admin("GET", f"{path}/stats"))
+    stats = magnetar("topic", "stats", topic, "-o", "jsonl").lines
+    assert [sum(one["msgInCounter"] for one in stats), len(stats)] == [2, 2]
+    assert magnetar("topic", "delete", topic).code == 2, "it asks"
+    assert magnetar("topic", "delete", topic, "--yes").code == 0
+    assert magnetar("topic", "show", topic).code == 3
+
+
+def test_a_subscription_of_a_scalable_topic_is_made_used_shown_and_deleted(
+    magnetar: Run, broker: Standalone, topic: str
+) -> None:
+    assert magnetar("subscription", "create", topic, "s", "--start", "earliest").code == 0
+    magnetar("message", "produce", topic, "a", "b", "--key", "k")
+    assert magnetar("message", "consume", topic, "-s", "s", "-n", "2").out == "a\nb\n"
+    assert magnetar("message", "consume", topic, "-s", "s", "--wait", "0.1").code == 6, "it was acknowledged"
+    wanted = broker.admin("GET", f"scalable/{topic.removeprefix('topic://')}/subscriptions")
+    assert magnetar("subscription", "list", topic, "-o", "json").json == wanted
+    assert magnetar("subscription", "show", topic, "s", "-o", "json").json == wanted["s"]
+    assert magnetar("subscription", "show", topic, "nobody").code == 3
+    for verb in (["seek", topic, "s", "--to", "latest"], ["skip", topic, "s", "1"], ["clear", topic, "s"]):
+        assert magnetar("subscription", *verb).code == 2
+    assert magnetar("subscription", "delete", topic, "s", "--yes").code == 0
+    assert magnetar("subscription", "list", topic, "-o", "json").json == {}
+
+
 def test_order_is_proved_on_a_topic_that_is_reshaped_meanwhile(magnetar: Run, topic: str) -> None:
     ran = magnetar("topic", "verify-order", topic, "-t", "2", "-r", "500", "--reshape", "0.3", "-o", "json")
     assert (ran.code, ran.json["kept"], ran.json["findings"]) == (0, True, [])

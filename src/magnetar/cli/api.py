@@ -38,10 +38,13 @@ def api(
     Examples
     --------
     $ magnetar api GET /admin/v2/brokers/version
+    $ magnetar api GET /admin/v2/clusters -o yaml
     $ magnetar api POST /admin/v2/namespaces/public/default/messageTTL --data 3600
     """
     if not path.startswith("/"):
         raise Misuse("a path begins with a slash, as /admin/v2/tenants", path=path)
+    if common.sink is not None and method != "GET":
+        raise Misuse("what changes something is done once: --watch is for GET", method=method)
     with common.session(change) as session:
         if data is None:
             answer = session.do(f"{method} {path}", lambda: session.admin.call(method, path))

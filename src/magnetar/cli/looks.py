@@ -92,8 +92,7 @@ class Gathered(Rows):
 class Appended:
     """Looks in a pipe, one behind another."""
 
-    def __init__(self, form: Form, stream: IO[str]) -> None:
-        self._form = form
+    def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self._headed = False
         self._names: frozenset[str] = frozenset()
@@ -101,7 +100,7 @@ class Appended:
     def show(self, look: Look) -> None:
         shown = look.shown or Shown(None)
         at = None if look.now_ms is None else iso(look.now_ms)
-        self._stream.write(self._text(at, shown))
+        self._stream.write(self._text(look.form, at, shown))
         self._stream.flush()
 
     def note(self, text: str) -> None:
@@ -110,10 +109,10 @@ class Appended:
     def close(self) -> None:
         self._stream.flush()
 
-    def _text(self, at: str | None, shown: Shown) -> str:
+    def _text(self, form: Form, at: str | None, shown: Shown) -> str:
         raw = msgspec.Raw(shown.document) if isinstance(shown.document, bytes) else shown.document
         envelope = {"at": at, "document": raw}
-        match self._form:
+        match form:
             case "json":
                 return forms.pretty(envelope) + "\n"
             case "jsonl":
@@ -203,6 +202,8 @@ class Screen:
         if self._note:
             console.print(harmless(self._note), style="bold red", markup=False, no_wrap=True, overflow="ellipsis")
         console.print()
-        if look is not None and look.shown is not None:
+        if look is not None and look.shown is not None and look.shown.parts:
             paint(console, look.shown)
+        elif look is not None and look.shown is not None:
+            console.print(harmless(forms.pretty(look.shown.document)), markup=False, soft_wrap=True)
         return text.getvalue().rstrip("\n").split("\n")

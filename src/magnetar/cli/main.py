@@ -123,7 +123,7 @@ def build(noun: str = "") -> cyclopts.App:
         app.command(group)
     for name, text in SINGLE.items():
         if noun in (name, "*"):
-            function = getattr(import_module(f"magnetar.cli.{name}"), name)
+            function = single(name)
             app.command(function, name=name, help_epilogue=_epilogue(function.__doc__))
         else:
             app.command(f"magnetar.cli.{name}:{name}", help=text)
@@ -136,6 +136,14 @@ def verbs_of(noun: str) -> dict[str, Callable[..., Any]]:
 
     verbs: dict[str, Callable[..., Any]] = import_module(f"magnetar.cli.{noun}").VERBS
     return {verb: watchable(function) if can_watch(function) else function for verb, function in verbs.items()}
+
+
+def single(name: str) -> Callable[..., Any]:
+    """A command without verbs. `api` reads where its method is GET."""
+    from magnetar.cli.watching import watchable
+
+    function: Callable[..., Any] = getattr(import_module(f"magnetar.cli.{name}"), name)
+    return watchable(function) if name == "api" else function
 
 
 def examples(text: str | None) -> list[str]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from base64 import b64encode
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,21 +18,20 @@ from cyclopts import Parameter, validators
 from magnetar.base.errors import MagnetarError, Misuse, NotFound
 from magnetar.base.names import topic_name
 from magnetar.cli import wire
-from magnetar.cli.cells import Cell, iso
+from magnetar.cli.cells import Cell
 from magnetar.cli.exits import Exit, tell
 from magnetar.cli.options import COMMON, TRAFFIC, Common, Properties, Traffic, flag, properties
-from magnetar.cli.output import Facts, Output, Rows, Sheet
+from magnetar.cli.output import Facts, Output, Sheet
 from magnetar.cli.places import place
+from magnetar.cli.received import document, messages, peeked
 
 if TYPE_CHECKING:
-    from magnetar.client.administration.peeked import Peeked
     from magnetar.client.client import Client
     from magnetar.client.message import Message, MessageId
 
-COLUMNS = (
-    *("id", "topic", "key", "properties", "publish_time", "event_time", "producer"),
-    *("sequence_id", "redelivery_count", "data", "data_base64"),
-)
+    Receive = Callable[[float | None], Awaitable[Message[bytes]]]
+    Acknowledge = Callable[[Message[bytes]], Awaitable[None]]
+
 STDIN_BYTES = 64 * 1024  # read at once, where so much is there
 
 Type = Literal["exclusive", "shared", "failover", "key-shared"]
@@ -147,7 +145,7 @@ def consume(
     count
         How many; 0 without end.
     type
-        How consumers of the subscription share its messages.
+        How consumers of the subscription share its messages; those of a scalable topic share its segments.
     start
         Where a new subscription starts.
     wait
@@ -174,26 +172,19 @@ async def _consume(
     common: Common, output: Output, topic: str, asked: dict[str, str], *, count: int, wait: float | None, ack: bool
 ) -> Exit:
     from magnetar.client.receive import NoMessage
-    from magnetar.client.subscribing import InitialPosition, SubscriptionType
 
     async with wire.connected(common) as client:
-        consumer = await client.subscribe(
-            topic,
-            asked["subscription"],
-            type=SubscriptionType[asked["type"].upper().replace("-", "_")],
-            initial_position=InitialPosition[asked["start"].upper()],
-            ack_batch_index=True,  # whoever asks for two messages of a batch has consumed two
-        )
-        with _messages(output) as rows:
+        receive, acknowledge = await _consumer(client, topic, asked)
+        with messages(output) as rows:
             while not count or rows.count < count:
                 try:
-                    message = await consumer.receive(wait)
+                    message = await receive(wait)
                 except NoMessage:
                     break
-                rows.add(_document(message))
+                rows.add(document(message))
                 rows.flush()
                 if ack:
-                    await consumer.acknowledge(message)
+                    await acknowledge(message)
     _say(common, f"consumed {rows.count:,} ✓")
     if rows.count >= count:
         return Exit.OK
@@ -201,8 +192,23 @@ async def _consume(
         f"{rows.count:,} of {count:,} messages came",
         why=f"none came for {wait:g} s",
         run="the same with a longer --wait",
+        code="E600",
     )
     return Exit.TIMED_OUT
+
+
+async def _consumer(client: Client, topic: str, asked: dict[str, str]) -> tuple[Receive, Acknowledge]:
+    """Of a scalable topic it takes every key in order, and what it has acknowledged goes for all before it."""
+    from magnetar.client.subscribing import InitialPosition, SubscriptionType
+
+    subscription, start = asked["subscription"], InitialPosition[asked["start"].upper()]
+    # Whoever asks for two messages of a batch has consumed two.
+    if topic_name(topic).is_scalable:
+        stream = await client.stream_consumer(topic, subscription, initial_position=start, ack_batch_index=True)
+        return stream.receive, stream.acknowledge_cumulative
+    type = SubscriptionType[asked["type"].upper().replace("-", "_")]
+    plain = await client.subscribe(topic, subscription, type=type, initial_position=start, ack_batch_index=True)
+    return plain.receive, plain.acknowledge
 
 
 def read(
@@ -235,9 +241,9 @@ def read(
 
 async def _read(common: Common, output: Output, topic: str, start: str, count: int, follow: bool) -> Exit:
     async with wire.connected(common) as client, _reader(client, topic, start) as reader:
-        with _messages(output) as rows:
+        with messages(output) as rows:
             while (not count or rows.count < count) and (follow or await reader.has_message_available()):
-                rows.add(_document(await reader.receive()))
+                rows.add(document(await reader.receive()))
                 if follow:
                     rows.flush()
     _say(common, f"read {rows.count:,} ✓")
@@ -290,7 +296,7 @@ def peek(
     with common.session() as session:
         name = str(topic_name(topic))
         session.about(topic=name, subscription=subscription)
-        with _messages(session.output) as rows:
+        with messages(session.output) as rows:
             for position in range(1, count + 1):
                 try:
                     found = session.admin.messages.peek(name, subscription, position)
@@ -299,7 +305,7 @@ def peek(
                         break
                     raise
                 for message in found:
-                    rows.add(_peeked(name, message))
+                    rows.add(peeked(name, message))
 
 
 VERBS = {"produce": produce, "consume": consume, "read": read, "peek": peek}
@@ -338,58 +344,6 @@ async def _lines(client: Client) -> AsyncIterator[bytes]:
             yield line
     if left:
         yield left
-
-
-def _messages(output: Output) -> Rows:
-    return output.rows(
-        _text,
-        lambda document: " ".join(filter(None, (document["id"], document["key"]))),
-        name=lambda document: document["id"],
-        columns=COLUMNS,
-    )
-
-
-def _text(document: dict[str, Any]) -> str:
-    found: str = document["data"] if document["data"] is not None else document["data_base64"]
-    return found
-
-
-def _document(message: Message[bytes]) -> dict[str, Any]:
-    return {
-        "id": str(message.id),
-        "topic": message.topic,
-        "key": message.key,
-        "properties": dict(message.properties),
-        "publish_time": iso(message.publish_time_ms),
-        "event_time": iso(message.event_time_ms) if message.event_time_ms else None,
-        "producer": message.producer_name,
-        "sequence_id": message.sequence_id,
-        "redelivery_count": message.redelivery_count,
-        **_data(message.data),
-    }
-
-
-def _peeked(topic: str, message: Peeked) -> dict[str, Any]:
-    one = message.id
-    batch = f":{one.batchIndex}" if one.batchIndex >= 0 else ""
-    return {
-        "id": f"{one.ledgerId}:{one.entryId}:{one.partitionIndex}{batch}",
-        "topic": topic,
-        "key": message.key,
-        "properties": dict(message.properties),
-        "publish_time": message.publish_time,
-        "event_time": message.event_time,
-        "producer": message.producer_name,
-        "sequence_id": message.sequence_id,
-        **_data(message.data),
-    }
-
-
-def _data(data: bytes) -> dict[str, str | None]:
-    try:
-        return {"data": data.decode(), "data_base64": None}
-    except UnicodeDecodeError:
-        return {"data": None, "data_base64": b64encode(data).decode()}
 
 
 def _say(common: Common, line: str) -> None:

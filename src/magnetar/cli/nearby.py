@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError, SubscriptionNotFound
-from magnetar.base.names import namespace_name, topic_name
+from magnetar.base.names import TopicName, namespace_name, topic_name
 
 if TYPE_CHECKING:
     from magnetar.client.administration.sync.admin import Admin
@@ -53,11 +53,8 @@ def _near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
     if subject.topic:
         name = topic_name(subject.topic)
         namespace = str(name.namespace)
-        domain = str(name.domain)
         if "topic" in error.what.lower():
-            names = islice(admin.topics.walk(namespace, domain=domain, page=NAMES_MAX), NAMES_MAX)
-            by_part = {topic_name(one).partitioned.local_name: topic_name(one).partitioned_name for one in names}
-            return _shortened(by_part[one] for one in alike(name.partitioned.local_name, by_part))
+            return _topics(admin, name)
     tenant = subject.tenant
     if namespace:
         tenant = namespace_name(namespace).tenant
@@ -65,6 +62,23 @@ def _near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
             return alike(namespace, admin.namespaces.names(tenant))
     found = alike(tenant, admin.tenants.names()) if tenant else []
     return [f"{one}/{namespace_name(namespace).local_name}" for one in found] if namespace else found
+
+
+def _topics(admin: Admin, name: TopicName) -> list[str]:
+    """Of both kinds: who asks for orders may mean topic://public/default/orders."""
+    namespace, wanted = str(name.namespace), name.partitioned.local_name
+    domain = "persistent" if name.is_scalable else str(name.domain)
+    plain = [topic_name(one) for one in islice(admin.topics.walk(namespace, domain=domain, page=NAMES_MAX), NAMES_MAX)]
+    by_part = {one.partitioned.local_name: one.partitioned_name for one in plain}
+    try:
+        scalable = {topic_name(one).local_name: one for one in admin.scalable.names(namespace)[:NAMES_MAX]}
+    except MagnetarError:
+        scalable = {}  # of a broker that has none
+    other = by_part if name.is_scalable else scalable
+    found = [other[wanted]] if wanted in other else []
+    for names in (scalable, by_part) if name.is_scalable else (by_part, scalable):
+        found += [names[one] for one in alike(wanted, names)]
+    return _shortened(found[:SUGGESTIONS_MAX])
 
 
 def alike(wanted: str, names: Iterable[str]) -> list[str]:

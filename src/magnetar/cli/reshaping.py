@@ -15,6 +15,7 @@ from magnetar.cli.drawing import Step, layout_of, plan, scalable_name
 from magnetar.cli.operating import operate, operation_parts, operations_sheet
 from magnetar.cli.options import CHANGE, COMMON, Change, Common
 from magnetar.cli.output import Facts, Sheet
+from magnetar.cli.scalables import layout_facts
 from magnetar.cli.session import Session
 from magnetar.client.documents.scalable import Operation, ScalableTopicStats
 from magnetar.layout.layout import Layout
@@ -148,14 +149,7 @@ def explain(topic: str, /, *, common: Common = COMMON) -> None:
         session.about(topic=name)
         layout = layout_of(session.admin.scalable.metadata(name))
         stats = session.admin.scalable.stats(name)
-        facts: dict[str, Cell] = {
-            "topic": name,
-            "epoch": stats.epoch,
-            "segments": f"{stats.activeSegments} active, {stats.sealedSegments} sealed",
-            "controller": stats.controller or "none yet: the next consumer or reshape elects one",
-            "term": stats.term,
-            "routing": stats.routing or "the first producer decides",
-        }
+        facts: dict[str, Cell] = {"topic": name, **layout_facts(stats)}
         rows = _readers(layout, stats)
         document = {"topic": name, "stats": stats, "waiting": [_row(row) for row in rows]}
         waiting = Sheet(("SUBSCRIPTION", "SEGMENT", "CONSUMER", "WAITS FOR"), rows)

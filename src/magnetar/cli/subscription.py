@@ -13,6 +13,7 @@ from cyclopts import Parameter, validators
 
 from magnetar.base.errors import AlreadyExists, Misuse, NotFound, SubscriptionNotFound
 from magnetar.base.names import topic_name
+from magnetar.cli import scalables
 from magnetar.cli.cells import Cell, Duration, Lag, Moment, Rate, moment, pairs
 from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, IfExists, IfNotExists, flag
 from magnetar.cli.output import Facts, Sheet
@@ -29,7 +30,7 @@ OPTIONAL_FACTS = frozenset(
 
 
 def list_(topic: str, /, *, common: Common = COMMON) -> None:
-    """The subscriptions of a topic with their lag.
+    """The subscriptions of a topic with their lag; of a scalable topic, with the segments they have drained.
 
     JSON is the part of the topic's statistics that holds them, by name; JSON lines have one each.
 
@@ -44,6 +45,9 @@ def list_(topic: str, /, *, common: Common = COMMON) -> None:
     $ magnetar subscription list orders -o jsonl
     """
     with common.session() as session:
+        if scalables.is_scalable(topic):
+            scalables.list_subscriptions(session, topic)
+            return
         stats, documents = _stats(session, topic)
         lines = [{"subscription": name, **one} for name, one in sorted(documents.items())]
         session.show(documents, subscription_sheet(stats), lines=lines)
@@ -76,6 +80,9 @@ def create(
     $ magnetar subscription create orders audit --start earliest
     """
     with common.session(change, unless=AlreadyExists if if_not_exists else None) as session:
+        if scalables.is_scalable(topic):
+            scalables.create_subscription(session, topic, name, start)
+            return
         _about(session, topic, name)
         where = place(start, None)
         if isinstance(where, int):
@@ -107,6 +114,9 @@ def delete(
     $ magnetar subscription delete orders billing --yes
     """
     with common.session(change, unless=NotFound if if_exists else None) as session:
+        if scalables.is_scalable(topic):
+            scalables.delete_subscription(session, topic, name)
+            return
         one, _ = _one(session, topic, name)
         session.confirm(name, f"deletes {name} of {topic} with {one.msgBacklog:,} entries it has not consumed")
         session.do(f"delete {name} of {topic}", lambda: session.admin.subscriptions.delete(topic, name, force=force))
@@ -129,6 +139,9 @@ def show(topic: str, name: str, /, *, common: Common = COMMON) -> None:
     $ magnetar subscription show orders billing
     """
     with common.session() as session:
+        if scalables.is_scalable(topic):
+            scalables.show_subscription(session, topic, name)
+            return
         one, document = _one(session, topic, name)
         now_ms = session.now_ms
         oldest = one.earliestMsgPublishTimeInBacklog
@@ -189,6 +202,7 @@ def seek(
     $ magnetar subscription seek orders billing --to 10m
     $ magnetar subscription seek orders billing --to 2026-11-15T10:00:00Z
     """
+    scalables.refuse_scalable(topic, "a place in it is one in each segment, and no verb moves them all")
     with common.session(change) as session:
         _one(session, topic, name)  # what is not there cannot be moved, also in a dry run
         where = place(to, session.now_ms)
@@ -220,6 +234,7 @@ def skip(
     --------
     $ magnetar subscription skip orders billing 1 --yes
     """
+    scalables.refuse_scalable(topic, "a place in it is one in each segment, and no verb moves them all")
     with common.session(change) as session:
         _about(session, topic, name)
         session.confirm(name, f"makes {name} of {topic} skip {count:,} entries it has not consumed")
@@ -240,6 +255,7 @@ def clear(topic: str, name: str, /, *, change: Destruction = DESTRUCTION, common
     --------
     $ magnetar subscription clear orders billing --yes
     """
+    scalables.refuse_scalable(topic, "a place in it is one in each segment, and no verb moves them all")
     with common.session(change) as session:
         one, _ = _one(session, topic, name)
         session.confirm(name, f"makes {name} of {topic} skip all {one.msgBacklog:,} entries it has not consumed")

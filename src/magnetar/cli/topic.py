@@ -15,6 +15,7 @@ from cyclopts import Parameter, validators
 
 from magnetar.base.errors import AlreadyExists, Conflict, Misuse, NotFound
 from magnetar.base.names import topic_name
+from magnetar.cli import scalables
 from magnetar.cli.cells import Cell, Moment, Size, pairs, size
 from magnetar.cli.options import (
     CHANGE,
@@ -50,7 +51,7 @@ def list_(
     namespace: str = "public/default",
     /,
     *,
-    domain: Literal["persistent", "non-persistent"] = "persistent",
+    domain: Literal["persistent", "non-persistent", "scalable"] | None = None,
     after: str | None = None,
     limit: Count | None = None,
     partitions: Annotated[bool, flag("Every partition, not only the topic it belongs to.")] = False,
@@ -65,7 +66,7 @@ def list_(
     namespace
         As tenant/namespace.
     domain
-        Topics that are stored, or those that are not.
+        Which kind; without, all that are stored: persistent ones, then scalable ones.
     after
         Begin behind this topic: the last one of the page before.
     limit
@@ -78,8 +79,7 @@ def list_(
     """
     with common.session() as session:
         session.about(namespace=namespace)
-        page = {} if limit is None else {"page": min(limit, 1000)}
-        names = islice(session.admin.topics.walk(namespace, domain=domain, after=after, **page), limit)
+        names = islice(_walk(session, namespace, domain, after, limit), limit)
         if common.output not in ("table", "csv", "name") or partitions:
             session.output.stream(names, "topic")
         elif not session.output.terminal or common.output != "table":
@@ -147,6 +147,9 @@ def show(topic: str, /, *, common: Common = COMMON) -> None:
     $ magnetar topic show orders
     """
     with common.session() as session:
+        if scalables.is_scalable(topic):
+            scalables.show(session, topic)
+            return
         found = read(session, topic)
         broker = session.admin.topics.lookup(found.name)
         broker_document = session.document
@@ -188,7 +191,7 @@ def delete(
     Parameters
     ----------
     topic
-        Its name; of a partitioned topic, all partitions go.
+        Its name; of a partitioned topic, all partitions go, of a scalable one all segments.
 
     Examples
     --------
@@ -196,6 +199,9 @@ def delete(
     $ magnetar topic delete orders --force --yes
     """
     with common.session(change, unless=NotFound if if_exists else None) as session:
+        if scalables.is_scalable(topic):
+            scalables.delete(session, topic, force=force)
+            return
         found = read(session, topic)
         stored, users = size(found.stats.storageSize), len(found.stats.subscriptions)
         session.confirm(found.name, f"deletes {found.name} for good, {stored} and {users} subscriptions")
@@ -215,7 +221,7 @@ def stats(
 ) -> None:
     """Rates, sizes, producers and subscriptions of a topic.
 
-    LAG counts entries nobody acknowledged, as Pulsar does: a batch is one.
+    LAG counts entries nobody acknowledged, as Pulsar does: a batch is one. Of a scalable topic, every segment.
 
     Parameters
     ----------
@@ -228,7 +234,12 @@ def stats(
     $ magnetar topic stats orders -o json
     $ magnetar topic stats orders --internal
     """
+    if partitions or internal:
+        scalables.refuse_scalable(topic, "it has segments, which stats shows without an option")
     with common.session() as session:
+        if scalables.is_scalable(topic):
+            scalables.statistics(session, topic)
+            return
         if internal:
             name = str(topic_name(topic))
             session.about(topic=name)
@@ -259,6 +270,7 @@ def terminate(topic: str, /, *, change: Destruction = DESTRUCTION, common: Commo
     --------
     $ magnetar topic terminate orders --yes
     """
+    scalables.refuse_scalable(topic, "its segments end when they are split or merged")
     with common.session(change) as session:
         found = read(session, topic)
         session.confirm(found.name, f"ends {found.name} for good: nothing can be published to it again")
@@ -286,6 +298,7 @@ def unload(topic: str, /, *, change: Change = CHANGE, common: Common = COMMON) -
     --------
     $ magnetar topic unload orders
     """
+    scalables.refuse_scalable(topic, "its segments are topics of their own, each with its broker")
     name = str(topic_name(topic))
     with common.session(change) as session:
         session.about(topic=name)
@@ -336,6 +349,15 @@ VERBS = {
 
 
 # Names
+
+
+def _walk(session: Session, namespace: str, domain: str | None, after: str | None, limit: int | None) -> Iterator[str]:
+    """By name, which puts scalable topics behind the others."""
+    if domain != "scalable" and not (domain is None and (after or "").startswith("topic://")):
+        page = {} if limit is None else {"page": min(limit, 1000)}
+        yield from session.admin.topics.walk(namespace, domain=domain or "persistent", after=after, **page)
+    if domain in (None, "scalable"):
+        yield from scalables.names(session, namespace, after)
 
 
 def _check_partitions(session: Session, name: str, wanted: int) -> None:

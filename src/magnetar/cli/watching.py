@@ -56,7 +56,9 @@ def watchable(verb: Verb) -> Verb:
         if watch is None:
             return verb(*arguments, common=common, **options)
         every_s = interval(watch)
-        return watch_with(every_s, common, lambda look: verb(*arguments, common=replace(common, sink=look), **options))
+        return watch_with(
+            every_s, common, lambda look: verb(*arguments, common=replace(common, sink=look, quiet=True), **options)
+        )
 
     hints = get_type_hints(verb, include_extras=True)
     signature = inspect.signature(verb)
@@ -88,7 +90,7 @@ def watch_with(
 ) -> Exit:
     """Until Ctrl-C."""
     on_screen = common.output == "table" and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-    view: Screen | Appended = Appended(common.output, sys.stdout)
+    view: Screen | Appended = Appended(sys.stdout)
     if on_screen:
         signal.signal(signal.SIGTERM, _end)  # the screen is left as it was found
         view = Screen(sys.stdout, f"every {every_s:g} s, Ctrl-C ends", colors=common.colors)

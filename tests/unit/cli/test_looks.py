@@ -25,8 +25,9 @@ def look(*names: str, form: Form = "table", terminal: bool = False) -> Look:
 
 def appended(form: Form, *looks: Look) -> str:
     stream = io.StringIO()
-    view = Appended(form, stream)
+    view = Appended(stream)
     for one in looks:
+        one.form = form
         view.show(one)
     return stream.getvalue()
 
