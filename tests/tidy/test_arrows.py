@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "broker": BROKER,
     "admin": BROKER | {"broker"},
     "client": PURE | {"runtime", "observe"},
-    "spark": LEAF | {"client"},
+    "spark": LEAF | {"client", "layout"},  # who descends from whom decides what a batch reads
     "testing": LEAF | {"broker", "admin", "client"},
     "cli": LEAF | {"client", "layout"},  # trees, plans and the one function that says where a key goes
 }

@@ -274,3 +274,6 @@ COMPLETION_NETWORK_S = 0.3  # for all questions of one press of TAB together: no
 COMPLETION_FRESH_S = 60.0  # names are remembered for so long
 COMPLETION_SILENT_S = 5.0  # a broker that did not answer is not asked again for so long: typing goes on
 COMPLETION_FILES_MAX = 256  # remembered answers; then the oldest go
+
+# Spark
+SPARK_OFFSET_BYTES_MAX = 1024 * 1024  # of one offset: some 1,500 segments take 60 KiB; what is longer is not one
