@@ -26,19 +26,12 @@ def explain(*, common: Common = COMMON) -> Exit:
     $ magnetar config explain --url pulsar://other:6650 -o json
     """
     found = CURRENT.get()
-    rows: list[tuple[Cell, ...]] = [
-        (
-            one.name,
-            None if one.won is None else shown(one.name, one.won),
-            None if one.won is None else one.won.layer.title,
-            None if one.won is None else one.won.where or None,
-            ", ".join(f"{other.where or 'the default'} ({shown(one.name, other)})" for other in one.overrode) or None,
-        )
-        for one in found.settings.values()
-    ]
-    parts = [Sheet(("SETTING", "VALUE", "SOURCE", "WHERE", "OVERRODE"), rows, optional=frozenset(("OVERRODE",)))]
+    rows: list[tuple[Cell, ...]] = [row for one in found.settings.values() for row in _rows(one)]
+    parts = [Sheet(("SETTING", "VALUE", "SOURCE", "WHERE", "COUNTS"), rows)]
     if found.conf is not None and found.conf.ignored:
-        ignored: list[tuple[Cell, ...]] = [(one.key, f"{found.conf.path}:{one.line}") for one in found.conf.ignored]
+        ignored: list[tuple[Cell, ...]] = [
+            (one.key, _short(f"{found.conf.path}:{one.line}")) for one in found.conf.ignored
+        ]
         parts.append(Sheet(("KEY", "WHERE"), ignored, title="Of client.conf, but without meaning here:"))
     lines = [_said(one) for one in found.settings.values()]
     common.out.show(_document(found), *parts, lines=lines)
@@ -46,6 +39,22 @@ def explain(*, common: Common = COMMON) -> Exit:
 
 
 VERBS = {"explain": explain}
+
+
+def _rows(one: Setting) -> list[tuple[Cell, ...]]:
+    """Who won, then whom that overrode."""
+    if one.won is None:
+        return [(one.name, None, None, None, None)]
+    rows: list[tuple[Cell, ...]] = []
+    for said in (one.won, *one.overrode):
+        counts = "yes" if said is one.won else "no"
+        rows.append((one.name, shown(one.name, said), said.layer.title, _short(said.where) or None, counts))
+    return rows
+
+
+def _short(where: str) -> str:
+    home = os.path.expanduser("~")
+    return "~" + where.removeprefix(home) if home != "/" and where.startswith(f"{home}/") else where
 
 
 def _tell(found: Configuration, *, quiet: bool) -> Exit:

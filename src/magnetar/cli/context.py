@@ -220,12 +220,14 @@ def probe(name: str | None = None, /, *, common: Common = COMMON) -> Exit:
         found.value("url"), found.value("admin_url"), token=secret or None, timeout_s=float(found.value("timeout"))
     )
     rows: list[tuple[Cell, ...]] = [
-        (one.what, without_password(one.url), "ok" if one.ok else "failed", one.version, one.latency, one.why)
-        for one in answers
+        (one.what, without_password(one.url), "ok" if one.ok else "failed", one.version, one.latency) for one in answers
     ]
-    columns = ("WHAT", "URL", "STATE", "VERSION", "LATENCY", "WHY")
+    columns = ("WHAT", "URL", "STATE", "VERSION", "LATENCY")
     document = [one.document for one in answers]
-    common.out.show(document, Sheet(columns, rows, optional=frozenset(("WHY", "VERSION", "LATENCY"))))
+    common.out.show(document, Sheet(columns, rows, optional=frozenset(("VERSION", "LATENCY"))))
+    for one in answers:
+        if one.why:
+            tell(f"{one.what} did not answer", why=one.why)
     return Exit.OK if all(one.ok for one in answers) else Exit.CHECK_FAILED
 
 

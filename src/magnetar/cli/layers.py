@@ -120,7 +120,7 @@ def shown(name: str, said: Said) -> str:
 
 
 def redacted(secret: str) -> str:
-    return f"(redacted, {len(secret)} characters)" if secret else "(none)"
+    return f"(redacted, length {len(secret)})" if secret else "(none)"
 
 
 def without_password(url: str) -> str:

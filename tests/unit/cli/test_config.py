@@ -66,9 +66,14 @@ def test_no_token_is_shown_in_any_form(
 def test_people_see_the_same(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["config", "explain", *ALL])
     shown = capsys.readouterr()
-    (line,) = [line for line in shown.out.splitlines() if line.startswith("url ")]
-    assert line.split()[1:4] == ["pulsar://flag", "flag", "--url"]
-    assert "contexts.toml:2 (pulsar://context)" in line
+    lines = [line.split()[1:] for line in shown.out.splitlines() if line.startswith("url ")]
+    contexts, conf = home / "magnetar" / "contexts.toml", home / "client.conf"
+    assert lines == [
+        ["pulsar://flag", "flag", "--url", "yes"],
+        ["pulsar://context", "context", f"{contexts}:2", "no"],
+        ["pulsar://conf", "client.conf", f"{conf}:1", "no"],
+        [KNOBS["url"].default, "default", "-", "no"],
+    ]
     assert f"useKeyStoreTls  {home / 'client.conf'}:4" in shown.out
     assert "admin_url is the default" in shown.err
 
