@@ -6,14 +6,14 @@ changes a topic is done by its controller: a caller that meets another broker is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from magnetar.admin.request import DONE, Request, Response, shown
 from magnetar.admin.route import delete, get, post, put
 from magnetar.admin.stats import topic_stats
 from magnetar.admin.target import check_namespace, open_topic
-from magnetar.base.errors import AlreadyExists, Misuse, NotFound, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.errors import AlreadyExists, Misuse, Moved, NotFound, Refused, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import SEGMENTS_CREATE_MAX
 from magnetar.base.names import TopicName
@@ -26,10 +26,14 @@ from magnetar.client.documents.scalable import (
     ScalableTopicStats,
     SegmentStats,
     StreamConsumer,
+    SubscribedConsumer,
+    SubscribedSegment,
+    SubscriptionPlan,
 )
 from magnetar.client.documents.stats import TopicStats
 from magnetar.scalable import assign, recordform
 from magnetar.scalable.service import Operation as Done
+from magnetar.scalable.sessions import Session
 from magnetar.scalable.subscription import Standing, Subscription, Type
 
 if TYPE_CHECKING:
@@ -128,6 +132,49 @@ async def subscriptions(node: Node, request: Request) -> Response:
     await _record(node, name)
     found = await node.scalable.subscriptions(name)
     return shown({one.name: _subscription(one) for one in found if one.standing is Standing.LIVE})
+
+
+async def subscription(node: Node, request: Request) -> Response:
+    """Asked of the controller: only it knows who is connected."""
+    name, wanted = _name(node, request), request.parts["subscription"]
+    await _record(node, name)
+    leader = await node.scalable.leader(name)
+    if leader is not None and leader.id != node.ownership.me.id:
+        http = leader.urls.http or leader.urls.https
+        raise Moved(f"{name} is led by {leader.id}: ask there", owner=leader.id, http=http, resource=str(name))
+    found = [one for one in await node.scalable.subscriptions(name) if one.name == wanted]
+    if not found or found[0].standing is not Standing.LIVE:
+        raise SubscriptionNotFound(f"Subscription {wanted} not found on topic {name}")
+    return shown(_plan(found[0], None if leader is None else leader.id, node.scalable.sessions(name, wanted)))
+
+
+def _plan(one: Subscription, leader: str | None, sessions: Mapping[str, Session] | None) -> SubscriptionPlan:
+    known = sessions or {}
+    return SubscriptionPlan(
+        subscription=one.name,
+        type=one.type,
+        generation=one.plan.generation,
+        controller=leader,
+        drainedSegmentIds=list(one.latched),
+        consumers=[
+            SubscribedConsumer(
+                consumerName=member.name,
+                segmentIds=list(assign.assignment(one.plan, member.name)),
+                connected=bool(known[member.name].connection) if member.name in known else None,
+                graceUntilMs=known[member.name].until_ms if member.name in known else 0,
+            )
+            for member in one.members
+        ],
+        segments=[
+            SubscribedSegment(
+                segmentId=hold.segment,
+                consumerName=hold.holder or None,
+                nextConsumerName=hold.target if hold.target != hold.holder else None,
+            )
+            for hold in one.plan.holds
+        ],
+        remembered=[SubscribedSegment(segmentId=left.segment, consumerName=left.name) for left in one.plan.left],
+    )
 
 
 async def subscribe(node: Node, request: Request) -> Response:
@@ -334,6 +381,7 @@ ROUTES = [
     get(f"{_TOPIC}/stats", stats, "Segments, subscriptions and who leads", ScalableTopicStats),
     get(f"{_TOPIC}/segments/{{segment}}/stats", segment_stats, "The statistics of one segment", TopicStats),
     get(_SUBSCRIPTIONS, subscriptions, "The subscriptions", dict[str, ScalableSubscriptionStats]),
+    get(f"{_SUBSCRIPTIONS}/{{subscription}}", subscription, "Who reads what, and who is waited for", SubscriptionPlan),
     put(f"{_SUBSCRIPTIONS}/{{subscription}}", subscribe, "Create a subscription of `type` STREAM or QUEUE"),
     delete(f"{_SUBSCRIPTIONS}/{{subscription}}", unsubscribe, "Delete a subscription on all segments"),
     post(f"{_TOPIC}/split/{{segment}}", split, "Split a segment: in halves, `at` a hash, or `into` many; `wait=false`"),

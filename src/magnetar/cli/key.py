@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from magnetar.cli.cells import Cell, Moment
-from magnetar.cli.drawing import generations, hashes, layout_of, scalable_name
+from magnetar.cli.drawing import generations, hashes, layout_of
+from magnetar.cli.opening import opened
 from magnetar.cli.options import COMMON, Common
 from magnetar.cli.output import Facts, Sheet
 from magnetar.layout.routing import DEFAULT, Routing, segment_hash
@@ -23,9 +24,7 @@ def where(topic: str, key: str, /, *, common: Common = COMMON) -> None:
     --------
     $ magnetar key where topic://public/default/clicks user-42
     """
-    name = str(scalable_name(topic))
-    with common.session() as session:
-        session.about(topic=name)
+    with opened(common, topic) as (session, name):
         stats = session.admin.scalable.stats(name)
         layout = layout_of(session.admin.scalable.metadata(name))
         routing = Routing(stats.routing) if stats.routing else DEFAULT

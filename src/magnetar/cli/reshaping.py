@@ -11,7 +11,8 @@ from cyclopts import Parameter, validators
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import SegmentId
 from magnetar.cli.cells import Cell
-from magnetar.cli.drawing import Step, layout_of, plan, scalable_name
+from magnetar.cli.drawing import Step, layout_of, plan
+from magnetar.cli.opening import opened
 from magnetar.cli.operating import operate, operation_parts, operations_sheet
 from magnetar.cli.options import CHANGE, COMMON, Change, Common
 from magnetar.cli.output import Facts, Sheet
@@ -56,11 +57,9 @@ def split(
     $ magnetar topic split topic://public/default/clicks 0 --at 4000 --reason "a hot key"
     $ magnetar topic split topic://public/default/clicks 0 --into 4 --dry-run
     """
-    name = str(scalable_name(topic))
     if at is not None and into is not None:
         raise Misuse("--at says where two parts meet, --into how many there are: one of them")
-    with common.session(change) as session:
-        session.about(topic=name)
+    with opened(common, topic, change) as (session, name):
         split = partial(session.admin.scalable.split, name, segment, reason=reason or None, wait=False)
         begin = partial(split, at=_hash(at), into=into)
         _told(session, operate(session, name, f"split segment {segment} of {name}", begin))
@@ -82,11 +81,9 @@ def merge(topic: str, /, *segments: int, reason: str = "", change: Change = CHAN
     --------
     $ magnetar topic merge topic://public/default/clicks 0 1
     """
-    name = str(scalable_name(topic))
     if len(segments) < 2:
         raise Misuse("a merge needs at least two segments")
-    with common.session(change) as session:
-        session.about(topic=name)
+    with opened(common, topic, change) as (session, name):
         shown = ", ".join(str(id) for id in segments)
         begin = partial(session.admin.scalable.merge, name, segments, reason=reason or None, wait=False)
         _told(session, operate(session, name, f"merge segments {shown} of {name}", begin))
@@ -107,9 +104,7 @@ def scale(topic: str, segments: Count, /, *, change: Change = CHANGE, common: Co
     $ magnetar topic scale topic://public/default/clicks 4 --dry-run
     $ magnetar topic scale topic://public/default/clicks 4
     """
-    name = str(scalable_name(topic))
-    with common.session(change) as session:
-        session.about(topic=name)
+    with opened(common, topic, change) as (session, name):
         steps = plan(layout_of(session.admin.scalable.metadata(name)), segments)
         if len(steps) > 1 and not session.waits and not session.is_dry:
             raise Misuse(f"this takes {len(steps)} splits and merges, each on the one before: leave --no-wait out")
@@ -144,9 +139,7 @@ def explain(topic: str, /, *, common: Common = COMMON) -> None:
     --------
     $ magnetar topic explain topic://public/default/clicks
     """
-    name = str(scalable_name(topic))
-    with common.session() as session:
-        session.about(topic=name)
+    with opened(common, topic) as (session, name):
         layout = layout_of(session.admin.scalable.metadata(name))
         stats = session.admin.scalable.stats(name)
         facts: dict[str, Cell] = {"topic": name, **layout_facts(stats)}

@@ -63,6 +63,11 @@ class Coordinator:
         return self._sessions.members
 
     @property
+    def expected(self) -> dict[str, sessions.Session]:
+        """Who is there and who is waited for, by name."""
+        return {one.name: one for one in self._sessions.sessions}
+
+    @property
     def subscription(self) -> Subscription:
         return self._stored
 

@@ -46,6 +46,7 @@ from magnetar.scalable.owners import Owners
 from magnetar.scalable.record import Kind, Lifecycle, Record
 from magnetar.scalable.records import Records
 from magnetar.scalable.reshape import Request
+from magnetar.scalable.sessions import Session
 from magnetar.scalable.streams import Streams
 from magnetar.scalable.subscription import Start, Subscription, Type
 from magnetar.scalable.subscriptions import Work
@@ -99,6 +100,7 @@ class Scalable:
         self._streams = Streams(
             runtime,
             peers,
+            controllers=self._controllers,
             controller=self.controller,
             subscribe=lambda name, one: self._subscribe(name, one, Type.STREAM, Start.ASKED),
             failed=self._failed,
@@ -335,17 +337,17 @@ class Scalable:
     def connection_lost(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
         """Its grace period begins."""
         self._streams.lost(name, subscription, consumer, session)
-        controller = self._controllers.get(name.canonical)
-        if controller is not None and controller.term is not None:
-            found = controller.term.coordinators.get(subscription)
-            if found is not None:
-                found.disconnected(consumer, session)
 
     async def asked(self, name: TopicName, request: LeaderRequest) -> LeaderAnswer:
         """By another broker, because this one leads the topic. NotReady: it does not."""
         return await self._streams.asked(name, request)
 
     # Looking
+
+    def sessions(self, name: TopicName, subscription: str) -> Mapping[str, Session] | None:
+        """The consumers of a stream subscription by name, while this broker leads the topic."""
+        found = self._streams.coordinator(name, subscription)
+        return None if found is None else found.expected
 
     async def leader(self, name: TopicName) -> Broker | None:
         """Whoever holds the lock, as the store says now."""

@@ -8,7 +8,7 @@ broker is answered by a leader only: NotReady says that this one is none.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from magnetar.base.errors import Moved, NotReady, SubscriptionNotFound
 from magnetar.base.names import TopicName
@@ -25,19 +25,22 @@ Key = tuple[str, str, str, int]  # topic, subscription, consumer, session
 
 
 class Streams:
-    """`controller` gives the one of a topic; `subscribe` makes a subscription of which only the name is known yet."""
+    """`controllers` are those there are, `controller` gives the one of a topic; `subscribe` makes a subscription of
+    which only the name is known yet."""
 
     def __init__(
         self,
         runtime: Runtime,
         peers: Peers,
         *,
+        controllers: Mapping[str, Controller],
         controller: Callable[[TopicName], Controller],
         subscribe: Callable[[TopicName, str], Awaitable[None]],
         failed: Callable[[str, BaseException], None],
     ) -> None:
         self._runtime = runtime
         self._peers = peers
+        self._controllers = controllers
         self._controller = controller
         self._subscribe = subscribe
         self._owner = Owner("stream consumers", failed)
@@ -79,6 +82,14 @@ class Streams:
         seat = self._seats.pop((name.canonical, subscription, consumer, session), None)
         if seat is not None:
             seat.lost()
+        found = self.coordinator(name, subscription)
+        if found is not None:
+            found.disconnected(consumer, session)
+
+    def coordinator(self, name: TopicName, subscription: str) -> Coordinator | None:
+        """While this broker leads."""
+        controller = self._controllers.get(name.canonical)
+        return None if controller is None or controller.term is None else controller.term.coordinators.get(subscription)
 
     async def asked(self, name: TopicName, request: LeaderRequest) -> LeaderAnswer:
         """By another broker, because this one leads."""

@@ -13,6 +13,8 @@ from magnetar.admin import scalable, segments
 from magnetar.base.names import topic_name
 from magnetar.scalable.subscription import Type
 from tests.unit.admin.world import World, a_world, run
+from tests.unit.clock import settle
+from tests.unit.scalable.world import Ear
 
 X = "/admin/v2/scalable/public/default/x"
 NAME = topic_name("topic://public/default/x")
@@ -315,6 +317,29 @@ def test_a_segment_is_what_its_topic_says_and_nothing_else() -> None:
                 answer = await world.ask("PUT", f"/admin/v2/segments/public/default/x/{wrong}")
                 assert answer.status == 404, answer
             assert (await world.ask("GET", f"{here}/subscription/nosuch/backlog")).status == 404
+
+    run(body())
+
+
+def test_a_subscription_says_who_reads_what_and_who_is_waited_for() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            await world.do("PUT", f"{X}?numInitialSegments=2")
+            assert (await world.ask("GET", f"{X}/subscriptions/s")).status == 404
+            await world.do("PUT", f"{X}/subscriptions/s")
+            told = await world.get(f"{X}/subscriptions/s")
+            assert (told["consumers"], told.get("controller")) == ([], None)
+            ear = Ear("1")
+            given = await world.node.scalable.register(NAME, "s", "a", 1, Type.STREAM, ear)
+            told = await world.get(f"{X}/subscriptions/s")
+            assert told["controller"] == world.node.ownership.me.id
+            assert [(one["consumerName"], one["connected"]) for one in told["consumers"]] == [("a", True)]
+            assert [(one["segmentId"], one["consumerName"]) for one in told["segments"]] == [(0, "a"), (1, "a")]
+            world.node.scalable.connection_lost(NAME, "s", "a", given.session)
+            await settle()
+            [one] = (await world.get(f"{X}/subscriptions/s"))["consumers"]
+            assert not one["connected"]
+            assert one["graceUntilMs"] > world.node.runtime.wall()
 
     run(body())
 

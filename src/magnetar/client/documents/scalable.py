@@ -56,6 +56,37 @@ class StreamConsumer(msgspec.Struct, frozen=True, kw_only=True):
     segmentIds: list[int] = []
 
 
+class SubscribedConsumer(msgspec.Struct, frozen=True, kw_only=True):
+    """As the controller sees it. `graceUntilMs`: while it is not connected, how long it is waited for."""
+
+    consumerName: str
+    segmentIds: list[int] = []
+    connected: bool | None = None  # none: nobody leads now, nobody knows
+    graceUntilMs: int = 0
+
+
+class SubscribedSegment(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a plan: who has a segment, and who is to have it once that one has let go."""
+
+    segmentId: int
+    consumerName: str | None = None
+    nextConsumerName: str | None = None
+
+
+class SubscriptionPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Who reads what of a stream subscription. `remembered`: who had a segment last and gets it back if it returns in
+    time."""
+
+    subscription: str
+    type: str
+    generation: int
+    controller: str | None = None
+    drainedSegmentIds: list[int] = []
+    consumers: list[SubscribedConsumer] = []
+    segments: list[SubscribedSegment] = []
+    remembered: list[SubscribedSegment] = []
+
+
 class ScalableSubscriptionStats(msgspec.Struct, frozen=True, kw_only=True):
     consumerCount: int
     type: str = ""

@@ -15,6 +15,7 @@ from magnetar.client.documents.scalable import (
     ScalableSubscriptionStats,
     ScalableTopicMetadata,
     ScalableTopicStats,
+    SubscriptionPlan,
 )
 from magnetar.client.documents.stats import TopicStats
 
@@ -53,6 +54,10 @@ class ScalableTopics:
     async def subscriptions(self, name: str) -> dict[str, ScalableSubscriptionStats]:
         path = f"{paths.scalable(name)}/subscriptions"
         return await self._exchange.read(path, dict[str, ScalableSubscriptionStats])
+
+    async def subscription(self, name: str, subscription: str) -> SubscriptionPlan:
+        """Who reads what of a stream subscription, as the topic's controller sees it."""
+        return await self._exchange.read(paths.scalable_subscription(name, subscription), SubscriptionPlan)
 
     async def create_subscription(
         self, name: str, subscription: str, *, type: str = "STREAM", earliest: bool = True

@@ -15,6 +15,7 @@ from magnetar.client.documents.scalable import (
     ScalableSubscriptionStats,
     ScalableTopicMetadata,
     ScalableTopicStats,
+    SubscriptionPlan,
 )
 from magnetar.client.documents.stats import TopicStats
 
@@ -53,6 +54,10 @@ class ScalableTopics:
     def subscriptions(self, name: str) -> dict[str, ScalableSubscriptionStats]:
         path = f"{paths.scalable(name)}/subscriptions"
         return self._exchange.read(path, dict[str, ScalableSubscriptionStats])
+
+    def subscription(self, name: str, subscription: str) -> SubscriptionPlan:
+        """Who reads what of a stream subscription, as the topic's controller sees it."""
+        return self._exchange.read(paths.scalable_subscription(name, subscription), SubscriptionPlan)
 
     def create_subscription(self, name: str, subscription: str, *, type: str = "STREAM", earliest: bool = True) -> None:
         """On all segments; one that is there stays as it is. `type` is STREAM or QUEUE."""
