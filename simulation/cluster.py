@@ -41,7 +41,7 @@ from simulation.nasty import Nastiness
 from simulation.network import Network
 from simulation.notary import Notary
 from simulation.runtime import SimulatedRuntime
-from simulation.shape import CONSUMERS, GONE, KEPT, ONCE, PRODUCERS, Shape
+from simulation.shape import CONSUMERS, GONE, KEPT, ONCE, OTHERS, PRODUCERS, Shape, part_of
 from simulation.shaper import Shaper
 from simulation.shelf import LedgerNastiness
 from simulation.steward import NAMESPACE, Steward
@@ -58,6 +58,7 @@ RESTART_S = 0.3  # a process that ended by itself is started again after this lo
 FELT = frozenset(
     {"topic.failed", "ledger.fenced", "ledger.recovered", "ownership.lost", "ownership.acquired", "session.lost"}
 )  # late effects of faults: clients notice
+FOLLOWED = frozenset({"layout.followed", "share.followed"})  # told by clients
 _NOTHING = {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0}  # what all have acknowledged is dropped
 _FOREVER = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
 
@@ -116,12 +117,12 @@ class ClusterWorld:
         self._steward = self._shaper or Steward(self, chance)
         self.crews: dict[str, Crew] = {}
         self._numbers: dict[str, int] = {}  # of the next message of each producer: what its application keeps
-        self._chances = {host: self.streams.fork("workload", host) for host in (PRODUCERS, CONSUMERS)}
+        self._chances = {host: self.streams.fork("workload", host) for host in (PRODUCERS, CONSUMERS, OTHERS)}
         self._over = False
         self._stops: set[str] = set()
         self.hosts = {
             name: Host(name, self.loop, self.network, self.streams, self.parts.files, marked=self._host_marked)
-            for name in (*shape.brokers, PRODUCERS, CONSUMERS)
+            for name in (*shape.brokers, *sorted(shape.clients, reverse=True))
         }
         for host in self.hosts.values():
             host.files.flips = shape.flips
@@ -163,9 +164,9 @@ class ClusterWorld:
         if self._shaper is not None:
             await self._shaper.make()
         self._start_crews()
-        await _until(lambda: len(self.crews) == 2)
+        await self._manned()
         for fault in self.shape.faults:
-            self.loop.call_later(fault.at_s, self._strike, fault)
+            self.loop.call_later(fault.at_s, self.strike, fault)
         for trouble, asked in ((self.nasty, self.shape.nasty), (self.ledger_nasty, self.shape.ledgers)):
             for name, value in asked.items():
                 setattr(trouble, name, value)
@@ -174,20 +175,25 @@ class ClusterWorld:
         self._heal()
         await self._ready()
         self._start_crews()
-        await _until(lambda: len(self.crews) == 2)
+        await self._manned()
         producers, consumers = self.crews[PRODUCERS], self.crews[CONSUMERS]
         await producers.stop_sending()
+        others = self.crews.get(OTHERS)
+        if others is not None:
+            others.book.settling = True
         await consumers.settle()
-        if self._shaper is not None:
+        if others is not None:
             await steward
             await producers.probe(self.notary.actives)
+            await others.leave()
         await consumers.drain()
         await consumers.read_logs()
         await steward
         await self._steward.ask_everybody()
         measuring.cancel()
-        await producers.close()
-        await consumers.close()
+        for crew in (producers, consumers, others):
+            if crew is not None:
+                await crew.close()
         await asyncio.sleep(1.0)  # until brokers have heard that the connections are closed
         gauge.rest(self)
         await self._stop()
@@ -199,7 +205,7 @@ class ClusterWorld:
             await asyncio.sleep(gauge.EVERY_S)
 
     def _start_crews(self) -> None:
-        for host in (CONSUMERS, PRODUCERS):
+        for host in self.shape.clients:
             self.start_crew(host)
 
     def start_crew(self, host: str) -> None:
@@ -207,10 +213,7 @@ class ClusterWorld:
         is followed by another one of the same names."""
         if self.hosts[host].alive:
             return
-        plans = [
-            replace(topic, producers=()) if host == CONSUMERS else replace(topic, subscriptions=())
-            for topic in self.shape.topics
-        ]
+        plans = [part_of(topic, host, self.shape.clients) for topic in self.shape.topics]
 
         async def main(runtime: SimulatedRuntime) -> None:
             client = self.clients[host] = Client(self._url(), runtime=runtime)
@@ -228,6 +231,9 @@ class ClusterWorld:
 
         self.crews.pop(host, None)
         self.hosts[host].run(main)
+
+    async def _manned(self) -> None:
+        await _until(lambda: len(self.crews) == len(self.shape.clients))
 
     async def _ready(self) -> None:
         await _until(lambda: all(name in self.nodes and self.nodes[name].ready for name in self.shape.brokers))
@@ -341,7 +347,7 @@ class ClusterWorld:
 
     # Faults
 
-    def _strike(self, fault: Fault) -> None:
+    def strike(self, fault: Fault) -> None:
         if self._over:
             return
         self.faults[fault.kind.shown] += 1
@@ -366,10 +372,14 @@ class ClusterWorld:
 
     def _host_marked(self, host: Host, name: str, facts: dict[str, object]) -> None:
         self.marks(host.name, name, facts)
+        if name in FOLLOWED:
+            self.notary.followed(f"{host.name}/{host.lives}", facts)
 
     def _marked(self, host: str, name: str, facts: Any) -> None:
         shown = " ".join(f"{key}={value}" for key, value in facts.items())
         self._tell(f"{host} {name} {shown}")
+        if host in self.shape.brokers:
+            self._strikes.stepped(host, name)
         if name in FELT and (self.shape.nasty or self.shape.faults):
             self.history.note(host, record.FAULT, OK, what=f"{name} {shown}")
 

@@ -79,7 +79,7 @@ class Crew:
             }
             self.history.note("world", record.TOPIC, OK, topic.topic, **facts)
             for plan in topic.subscriptions:
-                for place in range(plan.consumers):
+                for place in range(plan.first, plan.first + plan.consumers):
                     self._takers.append(self._spawn(self._taker(topic, plan, f"{_short(topic)}-{plan.name}-c{place}")))
             for producer in topic.producers:
                 client = self._client(producer.name)
@@ -127,6 +127,11 @@ class Crew:
         for topic in self.plans:
             if topic.scalable:
                 await probe(self.history, self._client("probe"), topic, actives(topic.topic), self._numbers)
+
+    async def leave(self) -> None:
+        """Every consumer leaves, and nobody comes after it: this crew has nothing to drain."""
+        self.book.over = True
+        await _ended(self._takers)
 
     async def drain(self) -> None:
         """Every consumer leaves; then one fresh consumer for each subscription takes all there is."""

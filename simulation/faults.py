@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 QUIET_SHARE = 0.08  # of all worlds: no fault at all
+STEP_SHARE = 0.6  # of the worlds with scalable topics: brokers die in the middle of a reshape, at a certain step
 CALM_S = 0.5  # at the start nothing happens: brokers come up, clients attach
 
 
@@ -46,6 +47,7 @@ class Kind(Enum):
     UNLOAD = ("unload", "admin")  # somebody asks a broker to let a namespace go
     CLIENT_KILL = ("client kill", "client")  # its process dies without a word; another one with its names comes
     CLIENT_PAUSE = ("client pause", "client")  # longer than a broker waits for a sign of life, now and then
+    AT_STEP = ("at a step", "step")  # something befalls the broker that takes a certain step of a reshape next
 
     def __init__(self, shown: str, target: str) -> None:
         self.shown = shown
@@ -54,6 +56,22 @@ class Kind(Enum):
 
 LOCAL_ONLY = frozenset({"disk"})  # brokers on one machine's disk
 SHARED_ONLY = frozenset({"ledgers", "session", "store"})  # brokers on stores of their own
+STEPS = (
+    "takeover.won",
+    "reshape.intended",
+    "reshape.child_provisioned",
+    "reshape.provisioned",
+    "reshape.checked",
+    "reshape.parent_sealed",
+    "reshape.sealed",
+    "reshape.seeded",
+    "reshape.committed",
+    "reshape.resumed",
+    "topic.sealed",
+    "latch.written",
+    "deletion.marked",
+    "subscription.raise",
+)  # marks of scalable topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +104,10 @@ def draw(place: Place, chaos_s: float, rng: random.Random) -> tuple[Fault, ...]:
     if rng.random() < QUIET_SHARE:
         return ()
     kinds = [kind for kind in Kind if kind.target not in (LOCAL_ONLY if place.shared else SHARED_ONLY)]
+    kinds.remove(Kind.AT_STEP)
     chosen = rng.sample(kinds, rng.randint(1, min(6, len(kinds))))
+    if place.peers and rng.random() < STEP_SHARE:
+        chosen.append(Kind.AT_STEP)
     found: list[Fault] = []
     for kind in chosen:
         found += [_fault(kind, place, rng.uniform(CALM_S, chaos_s), rng) for _ in range(_times(rng))]
@@ -130,6 +151,12 @@ def _fault(kind: Kind, place: Place, at_s: float, rng: random.Random) -> Fault:
             return Fault(at_s, kind, broker, amount=float(rng.randint(0, 1)))
         case Kind.CLIENT_KILL:
             return Fault(at_s, kind, (rng.choice(place.clients),), for_s=short_s)
+        case Kind.AT_STEP:
+            deeds = [Kind.CRASH, Kind.KILL, Kind.KILL, Kind.PAUSE, Kind.RESTART]
+            deeds += [Kind.EXPIRE_UNTOLD, Kind.EXPIRE] if place.shared else []
+            deed = rng.choice(deeds)
+            lasts_s = place.session_s * rng.uniform(0.8, 2.0) if deed is Kind.PAUSE else short_s
+            return Fault(at_s, kind, (rng.choice(STEPS), deed.name), for_s=lasts_s)
         case Kind.CLIENT_PAUSE:
             return Fault(at_s, kind, (rng.choice(place.clients),), for_s=rng.choice((short_s, 6.0)))
 

@@ -53,7 +53,7 @@ STREAM = "stream"  # subscription; facts life, latched, holds: [segment, who has
 SEGMENT = "segment"  # one as its owner keeps it: facts segment, term, end (ledger and entry, None: it takes messages)
 PROBE = "probe"  # facts segment: a message for it was stored in a healed world, or not
 INVENTORY = "inventory"  # at rest: facts listed (segment ids), there, intent, subscriptions, cursors: id -> names
-LAYOUT = "layout"  # session: one watch of one client; facts epoch, incarnation: what it goes by from now on
+LAYOUT = "layout"  # session: one watch, or one consumer's share; facts at: [epoch, generation] it goes by from now on
 
 
 PADDING = b"x"

@@ -50,11 +50,14 @@ class Mutant:
     patches: Callable[[], list[Patch]] = list
     provoked: Callable[[Shape, random.Random], Shape] | None = None
     brokers: int = 1  # at least
+    scalable: bool = False  # its worlds have scalable topics; else plain ones
 
     def shape(self, seed: int) -> Shape | None:
         """The world of a seed in which it lives; None: it does not."""
         found = shape(seed)
         if found.shared != self.shared or len(found.brokers) < self.brokers:
+            return None
+        if (found.scale is not None) != self.scalable:
             return None
         if self.provoked is None:
             return found

@@ -64,6 +64,17 @@ class Notary:
         """Id and range of each active segment."""
         return [(one.id, one.range.start, one.range.end) for one in self._records[topic].layout.active]
 
+    def followed(self, process: str, facts: dict[str, Any]) -> None:
+        """A client goes by this layout or assignment from now on."""
+        self._world.history.note(
+            f"{process} {facts.get('consumer', '')}".strip(),
+            record.LAYOUT,
+            OK,
+            facts["topic"],
+            session=facts.get("watch", facts.get("share", 0)),
+            at=[facts["epoch"], facts.get("generation") or 0],
+        )
+
     # What is written
 
     def _changed(self, path: str, stored: Stored | None) -> None:

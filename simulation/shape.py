@@ -7,7 +7,7 @@ small ledgers that roll all the time, so that many seeds fit in a minute and eac
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from simulation import faults, scale
@@ -19,6 +19,7 @@ from simulation.workload import TopicPlan, draw
 KEPT, ONCE = "public/kept", "public/once"  # namespaces: without and with deduplication, both keep everything
 GONE = "public/gone"  # keeps nothing that all subscriptions have acknowledged
 PRODUCERS, CONSUMERS = "producers", "consumers"  # the hosts of the clients
+OTHERS = "others"  # more consumers: one host dies and the other does not
 SESSION_S = 4.0
 
 
@@ -38,6 +39,11 @@ class Shape:
     gathers: bool = False  # one more consumer takes all topics at once
     steward_s: float = 1.0  # between two deeds of the operator, on average
     scale: ScalePlan | None = None  # its topics are scalable
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """The hosts of its clients."""
+        return (CONSUMERS, PRODUCERS) if self.scale is None else (CONSUMERS, OTHERS, PRODUCERS)
 
     def without(self, *gone: int) -> Shape:
         """The same world with some of its faults left out: how a failing one is cut down."""
@@ -61,6 +67,20 @@ class Shape:
         return found + [f"  {fault}" for fault in self.faults]
 
 
+def part_of(topic: TopicPlan, host: str, hosts: Sequence[str]) -> TopicPlan:
+    """What the clients of one host do with a topic. Where there are two for consumers, each has about half of them."""
+    if host == PRODUCERS:
+        return replace(topic, subscriptions=())
+    if OTHERS not in hosts:
+        return replace(topic, producers=())
+    found = []
+    for plan in topic.subscriptions:
+        here = (plan.consumers + 1) // 2
+        first, count = (0, here) if host == CONSUMERS else (here, plan.consumers - here)
+        found.append(replace(plan, first=first, consumers=count))
+    return replace(topic, producers=(), subscriptions=tuple(found))
+
+
 def shape(seed: int) -> Shape:
     streams = Streams(seed)
     return _scalable(seed, streams) if scale.wanted(streams) else _plain(seed, streams)
@@ -71,6 +91,7 @@ def _scalable(seed: int, streams: Streams) -> Shape:
     shared = rng.random() < 0.75
     brokers = tuple(f"b{number}" for number in range(rng.choice((1, 2, 3, 3)) if shared else 1))
     chaos_s = rng.uniform(4.0, 9.0)
+    place = Place(brokers, (PRODUCERS, CONSUMERS, OTHERS), shared, SESSION_S, peers=True)
     kept = [f"topic://{KEPT}/s0"] if rng.random() < 0.5 else []
     once = [f"topic://{ONCE}/s1"] if not kept or rng.random() < 0.3 else []
     plan, topics = scale.draw(streams.fork("workload", "plans"), kept=kept, once=once)
@@ -81,7 +102,10 @@ def _scalable(seed: int, streams: Streams) -> Shape:
         chaos_s,
         {**_settings(rng), **scale.settings(rng)},
         topics,
-        (),  # faults come one family at a time
+        faults.draw(place, chaos_s, streams.fork("faults", "plan")),
+        _nasty(rng) if shared else {},
+        _ledgers(rng) if shared else {},
+        flips=rng.random() < 0.5,
         scale=plan,
     )
 

@@ -22,11 +22,19 @@ if TYPE_CHECKING:
 class Strikes:
     def __init__(self, world: ClusterWorld) -> None:
         self._world = world
+        self._armed: list[Fault] = []  # wait for a step
 
     def do(self, fault: Fault) -> None:
         FAULTS[fault.kind](self, fault)
 
+    def stepped(self, broker: str, step: str) -> None:
+        """A broker has just taken a step of a reshape: whatever waited for that befalls it."""
+        for fault in [fault for fault in self._armed if fault.where[0] == step]:
+            self._armed.remove(fault)
+            self._world.strike(Fault(self._world.loop.time(), Kind[fault.where[1]], (broker,), for_s=fault.for_s))
+
     def heal(self) -> None:
+        self._armed.clear()
         self._world.down_until.clear()
         self._world.network.heal_all()
         for host in self._world.hosts.values():
@@ -38,6 +46,9 @@ class Strikes:
 
     def _later(self, fault: Fault, work: Callable[..., None], *args: Any) -> None:
         self._world.loop.call_later(fault.for_s, work, *args)
+
+    def _at_step(self, fault: Fault) -> None:
+        self._armed.append(fault)
 
     def _crash(self, fault: Fault) -> None:
         (name,) = fault.where
@@ -193,4 +204,5 @@ FAULTS: dict[Kind, Callable[[Strikes, Fault], None]] = {
     Kind.UNLOAD: Strikes._unload,
     Kind.CLIENT_KILL: Strikes._client_kill,
     Kind.CLIENT_PAUSE: Strikes._pause,
+    Kind.AT_STEP: Strikes._at_step,
 }

@@ -38,6 +38,7 @@ class SubscriptionPlan:
     name: str
     type: str = "Exclusive"  # one of TYPES, READER or STREAM
     consumers: int = 1
+    first: int = 0  # the number of the first of them
     earliest: bool = True
     cumulative: bool = False  # acknowledges up to, now and then; else one by one
     batch_index: bool = False

@@ -1,6 +1,6 @@
 """Invariant 14: layouts only advance. Each client goes by growing epochs, each consumer by growing assignments.
 
-One watch of one client is a session; a later life of the name begins at a higher epoch too.
+One watch of one client is a session, and so is the share of one consumer.
 """
 
 from __future__ import annotations

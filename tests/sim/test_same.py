@@ -31,7 +31,8 @@ def alike(seeds: Sequence[int]) -> None:
 
 
 def test_a_world_is_the_same_in_a_fresh_process_under_other_hashes() -> None:
-    alike((5, 11, 23))  # three brokers on shared stores, one on its own disk, deduplication on and off
+    # three brokers on shared stores, one on its own disk, deduplication on and off; scalable topics
+    alike((5, 11, 23, 21))
 
 
 @pytest.mark.slow
