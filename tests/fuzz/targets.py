@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from google.protobuf.message import DecodeError
-
 from magnetar.base import bundles, names, ranges
 from magnetar.base.errors import BadFrame, Corrupt, InvalidName, InvalidRange
 from magnetar.wire import codec, entry, frames, ids, message, metadata, sends
@@ -95,7 +93,7 @@ def entries(data: bytes) -> None:
     assert entry.deliver_at(sound) == expected.deliver_at
     assert entry.marker(sound) == expected.marker
     assert entry.is_null(sound) == expected.null_value
-    assert entry.sticky_key(sound) == metadata._key_of(expected)
+    assert entry.sticky_key(sound) == metadata.key_of(expected)
     assert entry.key_hash(sound) == entry.key_hash(b"x" + sound, 1)
     stamped = expected.hash_min >= 0 and expected.hash_max >= 0
     assert entry.stamps(sound) == ((expected.hash_min, expected.hash_max) if stamped else None)
@@ -151,7 +149,7 @@ def message_ids(data: bytes) -> None:
         return
     if found.first_chunk is None or found.first_chunk.first_chunk is None:
         assert ids.from_bytes(ids.to_bytes(found)) == found
-    with suppress(DecodeError):
+    if data[:1] == b"\x08":  # else it is of a scalable topic, and may look like half a classic one
         assert pb.MessageIdData.FromString(data).IsInitialized()
 
 
