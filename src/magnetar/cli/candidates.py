@@ -97,9 +97,10 @@ def _of_a_topic(kind: str, topic: str) -> Iterator[Question]:
     where = "/".join(_part(part) for part in parts)
     if kind == "segment":
         yield Question(f"{ROOT}/scalable/{where}", "segments")
-    elif domain == "topic":
+        return
+    if domain in ("", "topic"):  # a short name may be that of either
         yield Question(f"{ROOT}/scalable/{where}/stats", "subscribers")
-    else:
+    if domain != "topic":
         yield Question(f"{ROOT}/{domain or 'persistent'}/{where}/subscriptions", "names")
 
 

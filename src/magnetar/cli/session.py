@@ -20,6 +20,7 @@ from magnetar.base.errors import ConnectionLost, MagnetarError, Misuse, NotFound
 from magnetar.cli import wire
 from magnetar.cli.advice import advise
 from magnetar.cli.cells import age
+from magnetar.cli.consent import confirm
 from magnetar.cli.exits import Explained
 from magnetar.cli.forms import Part, Sheet
 from magnetar.cli.nearby import Subject, near
@@ -139,15 +140,7 @@ class Session:
     def confirm(self, name: str, loses: str) -> None:
         """Before something that cannot be taken back: the name, typed, or --yes."""
         assert self._change is not None
-        if self._change.yes or self.is_dry:
-            return
-        if self.common.no_input or not (sys.stdin.isatty() and sys.stderr.isatty()):
-            refusal = Misuse(f"this {loses}, and nobody is there to ask", name=name)
-            raise Explained(refusal, run="the same with --yes, or --dry-run first")
-        sys.stderr.write(f"This {loses}.\nType {name} to go on: ")
-        sys.stderr.flush()
-        if sys.stdin.readline().strip() != name:
-            raise Explained(Misuse("not confirmed: nothing was changed"), run="the same with --dry-run")
+        confirm(name, loses, common=self.common, change=self._change)
 
     def say(self, words: str, *, more: bool = False) -> None:
         """A line on standard error, or with `more` the beginning or the middle of one."""

@@ -35,7 +35,7 @@ KINDS = {
     "--context": "context",
     "--client-conf": FILE,
 }
-SCALABLE = ("segment ", "key ", "topic split", "topic merge", "topic scale", "topic explain", "topic verify-order")
+SCALABLE = "scalable topic"  # words by which an argument says that it wants one
 NEW = ("create", "add", "import-client-conf")  # their first argument is a name that is not there yet
 
 
@@ -90,7 +90,7 @@ def _takes(command: str, one: Argument) -> str:
     is_first = one.index == 0
     if is_first and verb in NEW and noun != "subscription":
         return "text"
-    if name == "TOPIC" and command.startswith(SCALABLE):
+    if name == "TOPIC" and SCALABLE in (one.parameter.help or ""):
         return "scalable"
     if name == "SEGMENTS" and many:
         return f"segment{many}"

@@ -75,6 +75,7 @@ def test_names_step_by_step(kind: str, word: str, expected: list[str]) -> None:
         ("subscription", "public/default/orders", ["audit", "billing"]),
         ("subscription", "persistent://public/default/orders", ["audit", "billing"]),
         ("subscription", "topic://public/default/clicks", ["daily"]),
+        ("subscription", "clicks", ["daily"]),
         ("subscription", "", []),
         ("subscription", "half/a-name", []),
         ("segment", "topic://public/default/clicks", ["1", "2"]),
