@@ -53,7 +53,7 @@ def test_each_setting_says_who_won_where_and_over_whom(home: Path, capsys: pytes
 
 
 @pytest.mark.parametrize("form", ["table", "json", "jsonl", "yaml", "csv", "name"])
-@pytest.mark.parametrize("flags", [[], ["--context=here"], ALL])
+@pytest.mark.parametrize("flags", [["--context=here"], ALL])
 def test_no_token_is_shown_in_any_form(
     home: Path, capsys: pytest.CaptureFixture[str], form: str, flags: list[str]
 ) -> None:

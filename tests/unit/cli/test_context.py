@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from magnetar.cli.contextfile import load
-from magnetar.cli.contexts import Contexts
+from magnetar.cli.contexts import HEAD, Contexts, added, using
 from magnetar.cli.exits import Exit
 from magnetar.cli.layers import KNOBS
 from magnetar.cli.main import main
@@ -42,12 +42,13 @@ def run(path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 @pytest.fixture
-def stored(path: Path, run: Run) -> Callable[[], Contexts]:
+def stored(path: Path) -> Callable[[], Contexts]:
     """Two contexts, of which the first is current."""
-    assert (
-        run("add", "prod", "--url=pulsar://p:6650", "--admin-url=http://p:8080", f"--token={SECRET}", "--use")[0] == 0
-    )
-    assert run("add", "test", "--admin-url", "http://t:8080", "--timeout", "5")[0] == 0
+    prod: dict[str, str | float] = {"url": "pulsar://p:6650", "admin_url": "http://p:8080", "token": SECRET}
+    text = using(added(HEAD, "f", "prod", prod), "f", "prod")
+    path.parent.mkdir()
+    path.write_text(added(text, "f", "test", {"admin_url": "http://t:8080", "timeout": 5.0}))
+    path.chmod(0o600)
     return lambda: load(str(path))
 
 
@@ -55,12 +56,15 @@ def test_what_flags_say_is_stored_and_nothing_else(
     path: Path, run: Run, stored: Callable[[], Contexts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAGNETAR_URL", "pulsar://elsewhere")
-    assert run("add", "third", "--admin-url", "http://x")[0] == Exit.OK
+    every = ["--url=pulsar://x", "--admin-url=http://x", f"--token={SECRET}", "--timeout=5"]
+    assert run("add", "all", *every, "--use")[0] == Exit.OK
+    assert run("add", "one", "--admin-url", "http://x")[0] == Exit.OK
     found = stored()
-    assert found.current == "prod"
-    assert found.all["prod"].fields == {"url": "pulsar://p:6650", "admin_url": "http://p:8080", "token": SECRET}
-    assert found.all["test"].fields == {"admin_url": "http://t:8080", "timeout": 5.0}
-    assert found.all["third"].fields == {"admin_url": "http://x"}
+    assert found.current == "all"
+    everything = {"url": "pulsar://x", "admin_url": "http://x", "token": SECRET, "timeout": 5.0}
+    assert found.all["all"].fields == everything
+    assert found.all["one"].fields == {"admin_url": "http://x"}
+    assert list(found.all) == ["prod", "test", "all", "one"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 

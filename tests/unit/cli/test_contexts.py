@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magnetar.base.errors import AlreadyExists, InvalidName, MagnetarError, Misuse, NotFound
@@ -171,6 +171,7 @@ def test_a_file_that_cannot_be_changed_line_by_line_is_left_to_its_owner(text: s
 VALUES = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.isprintable)
 
 
+@settings(max_examples=25)
 @given(VALUES, VALUES, st.floats(0.001, 1e6))
 def test_any_value_that_can_be_seen_comes_back_as_it_was(url: str, token: str, timeout: float) -> None:
     text = added(TEXT, "f", "new", {"url": url, "token": token, "timeout": timeout})
