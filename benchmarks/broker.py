@@ -93,7 +93,7 @@ def broker() -> Iterator[Peer]:
     """A fresh standalone broker on an empty folder."""
     data = SCRATCH / "data"
     shutil.rmtree(data, ignore_errors=True)
-    port = free_port()
+    port, http_port = free_port(), free_port()
     arguments = [
         "-m",
         "magnetar.cli.main",
@@ -103,9 +103,10 @@ def broker() -> Iterator[Peer]:
         "--port",
         str(port),
         "--http-port",
-        str(free_port()),
+        str(http_port),
     ]
     with running(arguments, port, SCRATCH / "broker.log", PEER_CORE) as peer:
+        peer.http_port = http_port
         yield peer
     shutil.rmtree(data, ignore_errors=True)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from benchmarks.load import Link, Refused
 
@@ -24,6 +27,7 @@ class Peer:
 
     def __init__(self, arguments: list[str], port: int, log: Path, core: int) -> None:
         self.port = port
+        self.http_port = 0  # of a broker
         self.log = log
         self.started = time.perf_counter()
         with log.open("ab") as out:
@@ -45,6 +49,17 @@ class Peer:
                 if self.process.poll() is not None or time.perf_counter() > deadline:
                     raise Refused(f"the peer did not start, see {self.log}:\n{self.log.read_text()[-2000:]}") from None
                 time.sleep(0.002)
+
+    @property
+    def url(self) -> str:
+        return f"pulsar://localhost:{self.port}"
+
+    def rest(self, method: str, path: str) -> Any:
+        """A request below /admin/v2 that must succeed; the answer's JSON, or None where there is none."""
+        request = urllib.request.Request(f"http://localhost:{self.http_port}/admin/v2/{path}", method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            body = answer.read()
+        return json.loads(body) if body else None
 
     def cpu_s(self) -> float:
         stat = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()

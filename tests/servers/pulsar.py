@@ -27,6 +27,7 @@ import pytest
 from tests.servers import java
 
 POM = "pulsar.pom.xml"
+POM_5 = "pulsar5.pom.xml"  # with scalable topics, which want `SCALABLE` among the settings
 LOGGING = java.HERE / "pulsar.log4j2.xml"
 MAIN = "org.apache.pulsar.PulsarStandaloneStarter"
 HEAP_MB = 512
@@ -66,12 +67,15 @@ SETTINGS: dict[str, object] = {
     "allowLoopback": True,
 }
 
+SCALABLE: dict[str, object] = {"scalableTopicsEnabled": True, "scalableTopicAutoScaleEnabled": False}
+
 
 class Pulsar:
     """One standalone. Ports are chosen once and kept, so that clients find it again after a restart."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, object] | None = None) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, object] | None = None, *, pom: str = POM) -> None:
         self.folder = folder
+        self.pom = pom
         self.data = folder / "data"
         self.output = folder / "pulsar.log"
         self.port, self.http_port, self._bookie_port = free_ports(3)
@@ -100,10 +104,11 @@ class Pulsar:
             "log4j2.is.webapp": "false",
             "log4j.configurationFile": str(LOGGING),
         }
-        command = java.command(POM, heap_mb=HEAP_MB, properties=properties)
+        command = java.command(self.pom, heap_mb=HEAP_MB, properties=properties)
         command += [MAIN, "-c", str(conf), "-a", "localhost", "--no-functions-worker", "--no-stream-storage"]
         command += ["--metadata-dir", str(self.data / "metadata"), "--bookkeeper-dir", str(self.data / "bookkeeper")]
-        command += ["--bookkeeper-port", str(self._bookie_port)]
+        if self.pom == POM:  # from 5 on it finds one by itself
+            command += ["--bookkeeper-port", str(self._bookie_port)]
         with self.output.open("ab") as log:
             self.process = subprocess.Popen(
                 ["sh", "-c", WATCHED, "sh", *command],

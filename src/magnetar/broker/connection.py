@@ -77,6 +77,7 @@ class Connection(asyncio.Protocol):
         self._need = 0
         self._pending_bytes = 0
         self._requests = 0
+        self._soon: list[bytes] = []  # receipts that leave with others at the end of this turn
         self._unread = 0  # bytes of answers written while the peer does not read
         self._reading_paused = False
         self._rest: _Rest | None = None  # frames of the last read that wait for their turn
@@ -126,6 +127,7 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._parts.clear()
         self._late.clear()
+        self._soon.clear()
         self._rest = None
         self._answer_probes(False)
         scalable.lost(self)
@@ -134,6 +136,25 @@ class Connection(asyncio.Protocol):
     # Outlet
 
     def write(self, data: bytes) -> None:
+        if self._soon:
+            self._soon.append(data)
+            self.flush()
+        else:
+            self._send(data)
+
+    def write_soon(self, data: bytes) -> None:
+        if self.closed:
+            return
+        if not self._soon:
+            self.node.turn.add(self)
+        self._soon.append(data)
+
+    def flush(self) -> None:
+        soon, self._soon = self._soon, []
+        if soon:
+            self._send(soon[0] if len(soon) == 1 else b"".join(soon))
+
+    def _send(self, data: bytes) -> None:
         if self.closed or self._transport is None:
             return
         if self.congested:
@@ -189,6 +210,7 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """After what was written has gone out."""
         if not self.closed and self._transport is not None:
+            self.flush()
             self._rest = None  # what waits for its turn could not be answered any more
             self._transport.close()
 

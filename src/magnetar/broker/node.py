@@ -34,6 +34,7 @@ from magnetar.broker.segments import Segments
 from magnetar.broker.served import Served
 from magnetar.broker.sockets import Sockets, refusal
 from magnetar.broker.topics import Topics
+from magnetar.broker.turn import Turn
 from magnetar.broker.visits import Visits
 from magnetar.cluster.bootstrap import bootstrap
 from magnetar.cluster.bundles import NamespaceBundles
@@ -144,6 +145,7 @@ class Node:
         self.pending_bytes_max = buffer_mb * 1024 * 1024 if buffer_mb >= 0 else 2**63
         self.lookups = 0  # being answered
         self.paused: dict[Connection, None] = {}
+        self.turn = Turn()
         self.connections: dict[Connection, None] = {}
         self.sockets_max = Sockets()  # whoever owns the process says how many there may be
         self._server: asyncio.Server | None = None

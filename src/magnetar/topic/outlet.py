@@ -20,6 +20,12 @@ class Outlet(Protocol):
         """Send these bytes after all earlier ones; dropped once closed."""
         ...
 
+    def write_soon(self, data: bytes) -> None:
+        """As `write`, no later than the end of this turn of the loop: what is written soon to one peer leaves together,
+        and before whatever is written later.
+        """
+        ...
+
     def released(self, size: int) -> None:
         """Bytes of a publish are no longer held by the broker: the socket may be read again."""
         ...

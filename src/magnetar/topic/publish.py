@@ -51,7 +51,7 @@ class Publication:
             # No receipt after CLOSE_PRODUCER (seam `Topic.seal`): a closed producer's client will ask again.
             if not producer.closed:
                 highest_ids = None if self.highest_ids is self.sequence_ids else self.highest_ids
-                producer.outlet.write(
+                producer.outlet.write_soon(
                     templates.receipts(producer.id, self.sequence_ids, highest_ids, run.ledger, run.first)
                 )
             producer.messages_in += run.messages

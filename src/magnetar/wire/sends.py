@@ -20,6 +20,7 @@ _COMMAND_HEAD = Struct(">I")
 _ENTRY_HEAD = Struct(">HII")
 _CHECKSUM_MAGIC = 0x0E01
 _PLAIN_HEAD = 0x08063200 - 4  # type SEND, then submessage 6 whose length is the command's size less these four bytes
+_OPENING = b"\x08\x06\x32"  # type SEND, then the submessage
 _RUN_BYTES_MAX = 64 * 1024  # a run this long is handed on: joining large entries only copies them once more
 _PLAIN_BYTES_MAX = 132  # above it the submessage's length needs two bytes
 
@@ -121,6 +122,9 @@ def gather_sends(buffer: bytes, frames: list[Frame], index: int) -> Sends:
             # One message, said or not: some clients always say it.
             plain = cursor == middle or (cursor + 2 == middle and starts_with(b"\x18\x01", cursor))
         if not plain:
+            later = index != result.stop and size < _PLAIN_BYTES_MAX
+            if later and starts_with(_OPENING, start) and not starts_with(prefix, start + 4):
+                break  # of another producer, most likely: whatever it is, the next run reads it
             send = first if index == result.stop else _next_send(buffer, start, middle)
             if send is None or send[0] != producer_id or send[5] or send[6] >= 0 or send[7] >= 0 or send[8] is not None:
                 break

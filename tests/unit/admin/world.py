@@ -52,6 +52,9 @@ class Sink:
     def write(self, data: bytes) -> None:
         self.written.append(data)
 
+    def write_soon(self, data: bytes) -> None:
+        self.written.append(data)
+
     def released(self, size: int) -> None:
         """Nothing is held back here."""
 

@@ -144,6 +144,9 @@ class Out:
             assert command is not None
             self.heard.append((command, data[end:stop]))
 
+    def write_soon(self, data: bytes) -> None:
+        self.write(data)
+
     def released(self, size: int) -> None:
         self.freed += size
 
