@@ -44,6 +44,9 @@ def read(text: str, path: str) -> ClientConf:
         if entry.key in ADDRESSES and entry.value:
             said[ADDRESSES[entry.key]].append(Said(Layer.CLIENT_CONF, f"{path}:{entry.line}", entry.value))
     doubts = []
+    rest = last.get("webServiceUrl")
+    if rest is not None and "," in rest.value:
+        doubts.append(f"{path}:{rest.line}: REST has several hosts, of which the first is asked")
     plugin, parameters = last.get(PLUGIN), last.get(PARAMETERS)
     if plugin is not None and not _is_token(plugin.value):
         doubts.append(f"{path}:{plugin.line}: only tokens are known, not {plugin.value}")

@@ -1,4 +1,4 @@
-"""Service URLs: `pulsar://host:port`, several hosts after one another separated by commas.
+"""Service URLs: `pulsar://host:port`, several hosts after one another separated by commas; and those of REST.
 
 Only plain TCP is known; a URL of another kind is refused with what to use instead.
 """
@@ -6,6 +6,7 @@ Only plain TCP is known; a URL of another kind is refused with what to use inste
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from magnetar.base.errors import Misuse, NotBuilt
 
@@ -38,6 +39,23 @@ def addresses(url: str) -> list[Address]:
 def address(url: str) -> Address:
     """The one host of a broker's URL."""
     return addresses(url)[0]
+
+
+def rest_url(url: str) -> str:
+    """Where a REST server is, without a slash at the end; of several hosts, as Pulsar's own files may have them, the
+    first."""
+    scheme, mark, rest = url.partition("://")
+    first, comma, others = rest.partition(",")
+    path = others.partition("/")[2] if comma else ""
+    found = f"{scheme}{mark}{first}/{path}".rstrip("/") if comma else url.rstrip("/")
+    try:
+        parts = urlsplit(found)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port or a host that is none
+        is_good = False
+    if not is_good or not found.isprintable() or " " in found:
+        raise Misuse("an admin URL is http://host:port or https://host:port", url=url)
+    return found
 
 
 def _address(text: str, url: str) -> Address:

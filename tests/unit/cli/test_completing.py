@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from magnetar.cli.completing import Wanted, wanted
 
@@ -68,6 +70,19 @@ def offered(*words: str) -> list[str]:
 )
 def test_what_follows(words: list[str], expected: list[str]) -> None:
     assert offered(*words) == expected
+
+
+WORDS = st.one_of(
+    st.sampled_from(["topic", "list", "-o", "--output=", "--", "--limit", "merge", ""]), st.text(max_size=4)
+)
+
+
+@settings(max_examples=50)
+@given(st.lists(WORDS, max_size=6))
+def test_whatever_was_typed_what_is_offered_begins_with_it(words: list[str]) -> None:
+    found = wanted(words, TABLE)
+    assert all(word.startswith(found.word) for word, _ in found.candidates)
+    assert (words or [""])[-1] == found.before + found.word
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,8 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing(
         (["add", "new"], Exit.USAGE, "empty context"),
         (["add", "new", "--url", "http://x"], Exit.USAGE, "pulsar://host:port"),
         (["add", "new", "--admin-url", "x"], Exit.USAGE, "http://host:port"),
+        (["add", "new", "--admin-url", "http://["], Exit.USAGE, "http://host:port"),
+        (["add", "new", "--url", "pulsar://x:port"], Exit.USAGE, "pulsar://host:port"),
         (["add", "new", "--token", "a", "--token-file", "b"], Exit.USAGE, "one of them"),
         (["add", "new", "--token", ""], Exit.USAGE, "is empty"),
         (["edit", "prod"], Exit.USAGE, "nothing to change"),

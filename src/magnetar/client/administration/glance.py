@@ -37,7 +37,9 @@ class Glance:
         from http.client import HTTPConnection, HTTPSConnection
         from urllib.parse import urlsplit
 
-        parts = urlsplit(self._url)
+        from magnetar.client.address import rest_url
+
+        parts = urlsplit(rest_url(self._url))
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=self._seconds)
         headers = {"authorization": f"Bearer {self._token}"} if self._token else {}

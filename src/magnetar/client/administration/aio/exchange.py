@@ -11,12 +11,12 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import httpx2
 import msgspec
 
-from magnetar.base.errors import Closed, Misuse, TimedOut, Unavailable, Unknown
+from magnetar.base.errors import Closed, TimedOut, Unavailable, Unknown
 from magnetar.base.limits import (
     ADMIN_CONNECT_S,
     ADMIN_CONNECTIONS_MAX,
@@ -25,6 +25,7 @@ from magnetar.base.limits import (
     ADMIN_TIMEOUT_S,
     CLIENT_REDIRECTS_MAX,
 )
+from magnetar.client.address import rest_url
 from magnetar.client.administration.answers import NOTHING, Answer, Query, decoded, lost, took_s, written
 from magnetar.client.administration.refusals import error_from
 
@@ -44,10 +45,7 @@ class Exchange:
         on_answer: Callable[[Answer], None] | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Misuse("an admin URL is http://host:port or https://host:port", url=url)
-        self.url = url.rstrip("/")
+        self.url = rest_url(url)
         self._token = token
         self._timeout_s = timeout_s
         self._on_answer = on_answer
