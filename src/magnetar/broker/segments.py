@@ -30,6 +30,7 @@ from magnetar.base.ranges import FULL
 from magnetar.broker.awaited import awaited
 from magnetar.broker.exclusive import Exclusive
 from magnetar.broker.peers import check_term, term_of
+from magnetar.broker.queues import admit_consumer
 from magnetar.cluster.peers import (
     AskProducers,
     AwaitDrained,
@@ -65,6 +66,7 @@ from magnetar.topic.admission import Admission
 from magnetar.topic.dedup import Dedup
 from magnetar.topic.producers import EPOCH_PROPERTY
 from magnetar.topic.seal import TERM_PROPERTY
+from magnetar.topic.subscribe import Subscribe
 from magnetar.topic.subscription import Subscription
 from magnetar.topic.topic import Topic
 from magnetar.wire import entry
@@ -136,7 +138,10 @@ class Segments:
                 f"{topic.name.parent} has no subscription {name}: create it on the topic, not on a segment"
             )
 
-        return Admission(produce, durable_cursor, produced, _start)
+        async def consume(asked: Subscribe) -> None:
+            await admit_consumer(self._node.scalable, topic, asked)
+
+        return Admission(produce, durable_cursor, produced, _start, consume)
 
     async def _admit_producer(self, topic: Topic, client_version: str) -> None:
         scalable = self._node.scalable

@@ -7,11 +7,23 @@ say no for good; `Fenced` says that a higher term was seen.
 
 from __future__ import annotations
 
-from magnetar.base.errors import Fenced, InvalidRange, NotReady, Sealed, SubscriptionNotFound, TopicNotFound
+from magnetar.base.errors import (
+    Busy,
+    Fenced,
+    InvalidRange,
+    NotReady,
+    Refused,
+    Sealed,
+    SubscriptionNotFound,
+    TopicNotFound,
+)
 from magnetar.base.ids import SegmentId, Term
 from magnetar.layout.routing import Routing, segment_hash
 from magnetar.scalable.record import Record
-from magnetar.scalable.subscription import Standing, Subscription
+from magnetar.scalable.subscription import Standing, Subscription, Type
+from magnetar.topic.subscription import EXCLUSIVE, SHARED, TYPE_NAMES
+
+_KINDS = {Type.STREAM: EXCLUSIVE, Type.QUEUE: SHARED}  # what attaches to a segment; the wire's SubType
 
 
 def check_creation(record: Record | None, segment: SegmentId, incarnation: int) -> None:
@@ -49,6 +61,26 @@ def check_cursor(subscription: Subscription | None, life: int) -> None:
     """No durable cursor without the topic's own record of the subscription (H-D3), of this life (H-D9)."""
     if subscription is None or subscription.standing is not Standing.LIVE or subscription.life != life:
         raise SubscriptionNotFound("the topic has no such subscription: create it on the topic, not on a segment")
+
+
+def check_consumer(subscription: Subscription | None, kind: int) -> bool:
+    """Who may consume a segment is said by the topic's own record: stream consumers one at a time, queue consumers
+    together (H-D6). False: there is no such record yet, or it is not finished. Whoever shares makes it by coming
+    (H-D3); a stream consumer has its made when it registers."""
+    if subscription is None:
+        if kind != SHARED:
+            raise SubscriptionNotFound("the topic has no such subscription: create it on the topic, not on a segment")
+        return False
+    wanted = _KINDS.get(subscription.type)
+    if subscription.standing is not Standing.LIVE:
+        raise Busy("the subscription is being removed: ask again")
+    if kind != wanted:
+        asked, offered = TYPE_NAMES[kind], TYPE_NAMES.get(-1 if wanted is None else wanted, "no")
+        raise Refused(
+            f"subscription {subscription.name} is of type {subscription.type}: its segments take {offered} consumers, "
+            f"not {asked} ones"
+        )
+    return subscription.ready
 
 
 def check_term(seen: Term, term: Term) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from magnetar.topic.access import Mode
+from magnetar.topic.subscribe import Subscribe
 
 
 def _yes(name: str) -> None:
@@ -20,6 +21,10 @@ async def _welcome(name: str, client_version: str, mode: Mode, queued: Callable[
 
 
 async def _still_welcome(name: str, mode: Mode) -> None:
+    return None
+
+
+async def _anyone(asked: Subscribe) -> None:
     return None
 
 
@@ -36,6 +41,7 @@ class Admission:
     durable_cursor: Callable[[str], None] = _yes  # the subscription's name
     produced: Callable[[str, Mode], Awaitable[None]] = _still_welcome  # asked again, after it was attached
     attach: Callable[[Any, bool], Awaitable[None]] = _as_it_is  # a subscription that is there, and the start asked for
+    consume: Callable[[Subscribe], Awaitable[None]] = _anyone  # a consumer of a durable subscription, there or not
 
 
 OPEN = Admission()

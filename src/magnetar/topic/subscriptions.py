@@ -87,6 +87,8 @@ class Subscriptions:
         consumer.connected_ms = topic.runtime.wall()
         if asked.kind in (SHARED, KEY_SHARED):
             consumer.unacked_max = topic.settings.unacked_per_consumer_max
+        if asked.durable:
+            await topic.admission.consume(asked)
         while True:
             # Found anew after every wait: with its last dead consumer a reader's subscription is gone too.
             subscription = await self._find_or_make(asked)

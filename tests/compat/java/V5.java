@@ -25,6 +25,7 @@ public final class V5 {
     private static final PrintStream OUT = System.out;
 
     private final PulsarClient client;
+    private final Queues queues;
     private final Map<String, Producer<String>> producers = new HashMap<>();
     private final Map<String, StreamConsumer<String>> streams = new HashMap<>();
     private final Map<String, Message<String>> last = new HashMap<>();
@@ -33,6 +34,7 @@ public final class V5 {
 
     private V5(String url) throws Exception {
         client = PulsarClient.builder().serviceUrl(url).operationTimeout(Duration.ofSeconds(20)).build();
+        queues = new Queues(client);
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -64,7 +66,7 @@ public final class V5 {
             case "read": return read(words);
             case "ack": streams.get(words[1]).acknowledgeCumulative(last.get(words[1]).id()); return "";
             case "close": return close(words[1]);
-            default: throw new IllegalArgumentException("unknown: " + words[0]);
+            default: return queues.obey(words, producers);
         }
     }
 

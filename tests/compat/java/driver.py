@@ -17,7 +17,7 @@ import pytest
 from tests.servers import java
 
 POM = "java-v5.pom.xml"
-SOURCE = Path(__file__).parent / "V5.java"
+SOURCES = sorted(Path(__file__).parent.glob("*.java"))
 HEAP_MB = 256
 
 
@@ -80,7 +80,7 @@ def _compile(folder: Path) -> Path:
     if not javac.exists():
         pytest.skip(f"no javac beside {path}: install a JDK")
     done = subprocess.run(
-        [javac, "-nowarn", "-cp", java.class_path(POM), "-d", str(folder), str(SOURCE)],
+        [javac, "-nowarn", "-cp", java.class_path(POM), "-d", str(folder), *map(str, SOURCES)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

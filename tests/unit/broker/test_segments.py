@@ -153,10 +153,10 @@ def test_a_key_of_another_segment_is_found_anywhere_in_what_came_and_batches_are
     run(body)
 
 
-def test_a_subscription_is_made_on_the_topic_and_not_on_a_segment() -> None:
+def test_a_stream_subscription_is_made_on_the_topic_and_not_on_a_segment() -> None:
     async def body(world: World) -> None:
         record = await world.node.scalable.create(NAME)
-        said = await world.client().subscribe(topic=topic_of(record, 0))
+        said = await world.client().subscribe(topic=topic_of(record, 0), subType=pb.CommandSubscribe.Exclusive)
         assert said.error.error == pb.SubscriptionNotFound
 
     run(body)

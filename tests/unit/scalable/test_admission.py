@@ -6,11 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from magnetar.base.errors import Fenced, InvalidRange, NotReady, Sealed, SubscriptionNotFound, TopicNotFound
+from magnetar.base.errors import (
+    Busy,
+    Fenced,
+    InvalidRange,
+    NotReady,
+    Refused,
+    Sealed,
+    SubscriptionNotFound,
+    TopicNotFound,
+)
 from magnetar.base.ids import SegmentId, Term
 from magnetar.layout.routing import Routing
 from magnetar.scalable import admission
 from magnetar.scalable.subscription import Subscription, Type
+from magnetar.topic.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from tests.unit.scalable.test_subscriptions import splitting
 
 RECORD = splitting()  # 0 sealed, 1 and 2 active, 3 and 4 planned
@@ -70,6 +80,38 @@ def test_no_cursor_without_the_record_of_the_subscription_h_d3_h_d9():
     for found, life in [(None, 4), (one, 3), (one.deleting(), 4)]:
         with pytest.raises(SubscriptionNotFound):
             admission.check_cursor(found, life)
+
+
+@pytest.mark.parametrize(
+    ("type", "kind", "welcome"),
+    [
+        (Type.STREAM, EXCLUSIVE, True),
+        (Type.STREAM, SHARED, False),
+        (Type.STREAM, FAILOVER, False),
+        (Type.STREAM, KEY_SHARED, False),
+        (Type.QUEUE, SHARED, True),
+        (Type.QUEUE, EXCLUSIVE, False),
+        (Type.CHECKPOINT, EXCLUSIVE, False),
+        (Type.CHECKPOINT, SHARED, False),
+    ],
+)
+def test_the_record_says_who_may_consume_a_segment_h_d6(type, kind, welcome):
+    one = Subscription("s", type, life=4, incarnation=LIFE, ready=True)
+    if welcome:
+        assert admission.check_consumer(one, kind)
+        assert not admission.check_consumer(replace(one, ready=False), kind)  # somebody began: it is finished first
+        with pytest.raises(Busy):
+            admission.check_consumer(one.deleting(), kind)
+    else:
+        with pytest.raises(Refused, match=f"of type {type}"):
+            admission.check_consumer(one, kind)
+
+
+def test_only_those_who_share_make_a_subscription_by_coming_h_d3():
+    assert not admission.check_consumer(None, SHARED)
+    for kind in (EXCLUSIVE, FAILOVER, KEY_SHARED):
+        with pytest.raises(SubscriptionNotFound):
+            admission.check_consumer(None, kind)
 
 
 def test_a_lower_term_than_one_seen_is_fenced_h_b3():

@@ -14,6 +14,7 @@ from magnetar.base.errors import (
     NotBuilt,
     NotReady,
     ProducerBusy,
+    Refused,
 )
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.limits import SUBSCRIBE_TRIES_MAX
@@ -125,6 +126,7 @@ def _request(asked: pb.CommandSubscribe, consumer_name: str) -> Subscribe:
         metadata={item.key: item.value for item in asked.metadata},
         properties={item.key: item.value for item in asked.subscription_properties},
         epoch=asked.consumer_epoch if asked.HasField("consumer_epoch") else -1,
+        creates=asked.force_topic_creation,
     )
 
 
@@ -197,6 +199,8 @@ async def _unsubscribe(connection: Connection, asked: pb.CommandUnsubscribe) -> 
     consumer = _consumer(connection, asked.consumer_id)
     assert consumer.subscription is not None
     topic = consumer.subscription.topic
+    if topic.name.is_segment and consumer.subscription.durable:
+        raise Refused(f"a subscription is of all segments: delete it on {topic.name.parent}, over REST")
     await topic.unsubscribe(consumer, force=asked.force)
     connection.consumers.pop(asked.consumer_id, None)
     return success(asked.request_id)

@@ -1,0 +1,36 @@
+"""Consumers that come to a segment: a queue consumer has no other way to say that it is there.
+
+Pulsar's V5 client attaches its queue consumers to every segment and tells the topic nothing. So the owner that is
+asked first makes the subscription of the topic, with cursors on every segment of the layout (H-D5), before it attaches
+anybody; no durable cursor comes into being without that record (H-D3), and children of a reshape inherit it (H-D1).
+`scalable/admission.py` decides; the record is read as it is now.
+"""
+
+from __future__ import annotations
+
+from magnetar.base.errors import SubscriptionNotFound
+from magnetar.observe.log import get
+from magnetar.scalable import admission
+from magnetar.scalable.service import Scalable
+from magnetar.scalable.subscription import Type
+from magnetar.topic.subscribe import Subscribe
+from magnetar.topic.topic import Topic
+
+log = get("queues")
+
+
+async def admit_consumer(scalable: Scalable, topic: Topic, asked: Subscribe) -> None:
+    """The subscription is there, ready and of the right type, when this returns. A consumer that was attached before
+    and comes back makes nothing: its subscription was removed meanwhile (H-D9)."""
+    parent = topic.name.parent
+    record, _ = await scalable.records.fresh(parent)
+    found, _ = await scalable.records.subscription(parent, asked.subscription)
+    if record is None or (found is not None and found.incarnation != record.incarnation):
+        found = None  # of an earlier life of the topic
+    if admission.check_consumer(found, asked.kind):
+        return
+    if found is None and not (asked.creates and topic.settings.auto_subscription):
+        raise SubscriptionNotFound(f"{parent} has no subscription {asked.subscription}, and none is made here")
+    log.info("queue subscription made", topic=str(parent), subscription=asked.subscription, earliest=asked.earliest)
+    kind = Type.QUEUE if found is None else found.type
+    await scalable.subscribe(parent, asked.subscription, kind, earliest=asked.earliest)
