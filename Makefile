@@ -62,9 +62,10 @@ chaos: $(STAMP)  ## thousands of worlds, kill -9 under load and power cuts, for 
 	MAGNETAR_KILLS=$${KILLS:-500} $(PYTEST) --timeout 14400 -k kill tests/process
 	MAGNETAR_CRASH_SEEDS=$${CUTS:-10} $(PYTEST) --timeout 14400 tests/sim/test_crash.py
 
-bench: $(STAMP)  ## the broker beside its ceilings and the client beside the stock one, ratios in one run; writes benchmarks/results/
+bench: $(STAMP)  ## the broker beside its ceilings, the client beside the stock one, splits beside Apache Pulsar 5 (Java and Maven); writes benchmarks/results/
 	$(PY) -m benchmarks.broker
 	$(PY) -m benchmarks.client
+	$(PY) -m benchmarks.reshape
 
 sync: $(STAMP)  ## the blocking admin client, made from the one that awaits
 	cd src/magnetar/client/administration

@@ -83,12 +83,23 @@ def history(report: Report) -> None:
             last += INTO + 1
         report.note(f"last split into {INTO} of that history", (middle - begun) * 1e3, "ms")
         report.note(f"  last merge of {INTO}", (time.perf_counter() - middle) * 1e3, "ms")
-        asyncio.run(opened(peer))
+        report.note("  first message behind it reaches its subscription after", asyncio.run(caught_up(peer)), "s")
         found = [asyncio.run(opened(peer)) for _ in range(OPENINGS)]
         for place, what in enumerate(("producer", "stream consumer", "layout by REST")):
             report.note(f"  {what}, {last + 1} segments", quantile([one[place] for one in found], 0.5) * 1e3, "ms")
         whole = quantile([sum(one) for one in found], 0.5) * 1e3
         report.note(f"opening a topic of {last + 1} segments, all three", whole, "ms", "< 100")
+
+
+async def caught_up(peer: Peer) -> float:
+    """Seconds until a consumer is through all the segments, which are empty, and gets what was sent to the last one."""
+    topic, begun = "topic://public/default/old", time.perf_counter()
+    async with Client(peer.url) as client:
+        producer = await client.create_producer(topic)
+        consumer = await client.stream_consumer(topic, "old")
+        await producer.send(b"the first")
+        await consumer.acknowledge_cumulative(await consumer.receive(60), confirm=True)
+        return time.perf_counter() - begun
 
 
 async def opened(peer: Peer) -> tuple[float, float, float]:

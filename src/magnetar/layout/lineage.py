@@ -31,6 +31,7 @@ def lineage(layout: Layout, id: SegmentId) -> list[SegmentId]:
 def open_segments(layout: Layout, done: Collection[SegmentId]) -> list[Segment]:
     """The segments all of whose ancestors are done, the done ones among them, by id. An ancestor that is not in the
     layout any more was done by everybody before it went."""
+    done = frozenset(done)  # it may be long, and is looked into for every edge
     clear: set[SegmentId] = set()
     found: list[Segment] = []
     for one in layout.segments:  # parents come before their children: ids grow

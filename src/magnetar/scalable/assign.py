@@ -121,7 +121,8 @@ def planned(plan: Plan, inputs: InputsChanged) -> Plan:
 
 def assignable(layout: Layout, latched: Collection[SegmentId]) -> list[Segment]:
     """By range: what is open and not done."""
-    found = [one for one in open_segments(layout, latched) if one.id not in latched and one.state is not State.PRUNING]
+    done = frozenset(latched)
+    found = [one for one in open_segments(layout, done) if one.id not in done and one.state is not State.PRUNING]
     return sorted(found, key=lambda one: (one.range, one.id))
 
 
