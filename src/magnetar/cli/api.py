@@ -24,7 +24,8 @@ def api(
     change: Change = CHANGE,
     common: Common = COMMON,
 ) -> None:
-    """Any REST call. The answer goes to standard output: JSON indented, anything else as it is.
+    """Any REST call. The answer goes to standard output: JSON indented, anything else as it is, or as a text of JSON
+    where a form was asked for.
 
     Parameters
     ----------
@@ -56,6 +57,9 @@ def api(
         try:
             msgspec.json.decode(answer.body)
         except msgspec.DecodeError:
+            if common.output != "table":
+                session.show(answer.body.decode(errors="replace").strip())
+                return
             text = answer.body if answer.body.endswith(b"\n") or not session.output.terminal else answer.body + b"\n"
             session.output.raw(text)
             session.steps.clear()

@@ -351,6 +351,7 @@ def _do(what: str, plan: dict[str, Any], edit: Callable[[str], str], *, common: 
     """One change of the file, or in a dry run all of it but the writing."""
     path = place(os.environ)
     step: dict[str, Any] = {"step": what, "done": True}
+    named = [what.rpartition(" ")[2]]
     if change.dry_run:
         try:
             text = Path(path).read_text(encoding="utf-8")
@@ -359,10 +360,10 @@ def _do(what: str, plan: dict[str, Any], edit: Callable[[str], str], *, common: 
         edit(text)
         step = {"step": what, "planned": {"file": path, **plan}}
         rows: list[tuple[Cell, ...]] = [(key, str(value)) for key, value in plan.items()]
-        common.out.show([step], Sheet(("FIELD", "VALUE"), rows, title=f"Would write to {path}:"))
+        common.out.show([step], Sheet(("FIELD", "VALUE"), rows, title=f"Would write to {path}:"), names=named)
         return
     changed(path, edit)
     if not common.quiet:
         sys.stderr.write(f"{what} ✓\n")
     if common.output != "table":
-        common.out.show([step])
+        common.out.show([step], names=named)

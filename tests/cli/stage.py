@@ -1,0 +1,49 @@
+"""What the examples of help texts speak of: orders with a subscription billing, clicks, a shop, a tenant acme."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.servers.standalone import Standalone
+
+_numbers = itertools.count()
+
+
+def staged(line: str, magnetar: Run, broker: Standalone, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The words of an example, and everything there that it needs and nothing that is in its way."""
+    for path in ("persistent/public/default/orders", "persistent/public/default/payments/partitions"):
+        broker.ask("DELETE", f"/admin/v2/{path}", force="true")
+    broker.ask("DELETE", "/admin/v2/scalable/public/default/visits", force="true")
+    for path in ("namespaces/public/shop", "namespaces/public/archive", "tenants/acme"):
+        broker.ask("DELETE", f"/admin/v2/{path}", force="true")
+    words = [word for word in shlex.split(line) if not word.startswith("--watch")]  # it would not end by itself
+    home = "/admin/v2/persistent/public/default/orders"
+    if "orders" in words and words[1:3] != ["topic", "create"]:
+        broker.ask("PUT", home)
+        creates = words[1:3] == ["subscription", "create"]
+        if "billing" in words and not creates:
+            broker.ask("PUT", f"{home}/subscription/billing", "earliest")
+        magnetar("message", "produce", "orders", "first", "second")
+    if any(word.endswith("/clicks") for word in words):
+        own = f"clicks-{next(_numbers)}"  # a name that was used before goes on counting its segments
+        words = [word.replace("/clicks", f"/{own}") for word in words]
+        segments = "2" if "merge" in words else "1"
+        broker.ask("PUT", f"/admin/v2/scalable/public/default/{own}", {}, numInitialSegments=segments)
+        if "billing" in words:
+            broker.ask("PUT", f"/admin/v2/scalable/public/default/{own}/subscriptions/billing", type="STREAM")
+    if words[1:3] == ["namespace", "delete"]:
+        broker.ask("PUT", "/admin/v2/namespaces/public/shop", {})
+    if words[1:3] == ["tenant", "delete"]:
+        broker.ask("PUT", "/admin/v2/tenants/acme", {"allowedClusters": ["standalone"]})
+    if words[1] == "context":
+        monkeypatch.chdir(own_home)
+        Path("conf").mkdir(exist_ok=True)
+        Path("conf/client.conf").write_text(f"webServiceUrl={broker.http}\n")
+        if words[2] not in ("add", "import-client-conf"):
+            magnetar("context", "add", "prod", "--url", broker.url, "--admin-url", broker.http, "--use")
+    return words
