@@ -68,7 +68,7 @@ class Typed:
         if shutil.which(shell) is None:
             pytest.skip(f"no {shell} on PATH: install it (apt install {shell})")
         self.shell = shell
-        self.seen = ""
+        self._raw = b""
         self._run = folder / "run.jsonl"
         tools = folder / "bin"
         tools.mkdir(parents=True)
@@ -112,9 +112,14 @@ class Typed:
         while not all(text in self.seen for text in texts):
             ready = select.select([self._above], [], [], PATIENCE_S)[0]
             assert ready, f"{self.shell} did not show {texts}, but {self.seen!r}"
-            self.seen += _ANSI.sub("", os.read(self._above, 65536).decode(errors="replace")).replace("\r", "")
-        shown, self.seen = self.seen, ""
+            self._raw += os.read(self._above, 65536)  # a read may end within what moves the cursor
+        shown, self._raw = self.seen, b""
         return shown
+
+    @property
+    def seen(self) -> str:
+        """What came since, without what only moves or colours."""
+        return _ANSI.sub("", self._raw.decode(errors="replace")).replace("\r", "")
 
     def completed(self, line: str, *texts: str) -> list[str]:
         """The words that the shell made of a line and TAB: those with which it called the command. `texts` are what
