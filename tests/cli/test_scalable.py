@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from magnetar import Client, InitialPosition
 from magnetar.layout.routing import Routing, segment_hash
 from tests.cli.conftest import Run
 from tests.servers.standalone import Standalone
@@ -138,3 +139,45 @@ def test_what_is_wrong_is_said_before_anything_is_sent(magnetar: Run, topic: str
     assert magnetar("topic", "merge", topic, 0).code == 2
     assert magnetar("topic", "create", topic, "--partitions", "2").code == 2
     assert magnetar("topic", "split", topic, 77).code == 3
+
+
+def test_a_key_is_located_in_the_segment_that_takes_it_now(magnetar: Run, topic: str) -> None:
+    slot = segment_hash("user-42", Routing.HIGH16)
+    found = magnetar("segment", "locate", topic, "user-42", "-o", "json").json
+    assert (found["hash"], found["segment"]) == (slot, slot >> 15)
+    assert magnetar("segment", "locate", topic, "user-42", "-o", "name").out.strip() == found["topic"]
+    magnetar("topic", "split", topic, slot >> 15)
+    again = magnetar("segment", "locate", topic, "user-42", "-o", "json").json
+    assert again["segment"] in (2, 3)
+
+
+def test_a_subscription_is_explained_down_to_the_message_that_blocks_and_the_consumer_that_has_it(
+    magnetar: Run, broker: Standalone, topic: str
+) -> None:
+    client = Client(broker.url)
+    consumer = client.stream_consumer(topic, "billing", name="a", initial_position=InitialPosition.EARLIEST)
+    with client.create_producer(topic) as producer:
+        for number in range(20):
+            producer.send(b"x", key=f"key-{number}")
+    magnetar("topic", "split", topic, 0)
+    told = magnetar("subscription", "explain", topic, "billing", "-o", "json").json
+    by_id = {one["segmentId"]: one for one in told["segments"]}
+    assert by_id[2]["waitsFor"] == by_id[3]["waitsFor"] == [0]
+    assert by_id[0]["holdsBack"] == [2, 3]
+    assert (by_id[0]["consumerName"], by_id[0]["left"] > 0) == ("a", True)
+    lines = magnetar("subscription", "explain", topic, "billing").out
+    assert f"waits for #0 ({by_id[0]['left']} left)" in lines
+    assert "is read to its end; #2, #3 wait for it" in lines
+    held = magnetar("subscription", "assignments", topic, "billing", "-o", "json").json
+    assert [(one["consumerName"], one["connected"]) for one in held["consumers"]] == [("a", True)]
+    assert sorted(held["consumers"][0]["segmentIds"]) == [0, 1]
+    for _ in range(20):
+        consumer.acknowledge_cumulative(consumer.receive(60))
+    while magnetar("subscription", "explain", topic, "billing", "-o", "json").json["plan"]["drainedSegmentIds"] != [0]:
+        pass
+    row = magnetar("subscription", "assignments", topic, "billing").out.splitlines()[-1].split()
+    assert row[:2] == ["a", "yes"]
+    consumer.close()
+    client.close()
+    missing = magnetar("subscription", "explain", topic, "nobody")
+    assert (missing.code, missing.out) == (3, "")

@@ -38,8 +38,21 @@ def test_killed_in_the_middle_every_acknowledged_message_arrives_in_order(tempor
     assert document["ok"] is True
     assert document["kills"] == 1
     assert document["acknowledged"] > 0
-    assert {row["type"] for row in document["subscriptions"]} == {"Exclusive", "Failover", "Shared", "Key_Shared"}
-    for step in ("starting a broker", "kill -9", "is back on the same directory", "everything owed is there"):
+    assert {row["type"] for row in document["subscriptions"]} == {
+        "Exclusive",
+        "Failover",
+        "Shared",
+        "Key_Shared",
+        "Stream",
+    }
+    assert (document["splits"], document["merges"]) == (4, 2)
+    for step in (
+        "starting a broker",
+        "kill -9",
+        "is back on the same directory",
+        "split #0 into #1 and #2",
+        "everything owed is there",
+    ):
         assert step in ran.stderr
     assert left(temporary, ran.stderr) == []
 
@@ -51,7 +64,7 @@ def test_without_the_kill_nothing_comes_twice(temporary: dict[str, str]) -> None
     assert ran.returncode == 0, ran.stderr + ran.stdout
     document = json.loads(ran.stdout)
     assert document["kills"] == 0
-    assert [row["duplicates"] for row in document["subscriptions"]] == [0, 0, 0, 0]
+    assert [row["duplicates"] for row in document["subscriptions"]] == [0, 0, 0, 0, 0]
     assert document["failed"] == 0
     assert left(temporary, ran.stderr) == []
 
@@ -74,11 +87,12 @@ def test_on_a_terminal_there_is_a_picture(temporary: dict[str, str]) -> None:
     assert running.returncode == 0, shown + verdict
     assert "magnetar demo" in shown
     assert "BACKLOG" in shown
+    assert "└─#2 8000-ffff ●" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert "OK: every acknowledged message arrived" in verdict
     assert left(temporary, shown) == []
 
 
-@pytest.mark.parametrize("at", ["starting a broker", "consumers of 4 subscriptions", "kill -9"])
+@pytest.mark.parametrize("at", ["starting a broker", "consumers of 5 subscriptions", "kill -9"])
 def test_interrupted_at_any_step_its_broker_and_files_go_too(temporary: dict[str, str], at: str) -> None:
     command = [*COMMAND[:-4], "--seconds", "2"]
     # What a shell puts in the background ignores SIGINT, and so do its children: a person's Ctrl-C is not ignored.

@@ -268,6 +268,7 @@ REVOKED_DRAIN_S = 30.0  # to acknowledge what one has of a segment taken away; t
 HELD_BACK_WARN_S = 10.0  # between warnings that unacknowledged messages keep the next segments waiting
 LAYOUT_SEEK_S = 1.0  # a producer met a seal and was not told the layout behind it: then it asks, doubling
 STREAM_LEAVE_S = 15.0  # a leaving consumer waits for a controller that is away: else its segments wait a grace period
+STREAM_HURRY_S = 0.5  # the same where the client ends because of an error: nobody wants to wait then
 ROUTES_CACHED_MAX = 10_000  # keys whose segment a producer remembers: about 2 MiB; then all are forgotten
 END_ASK_S = 2.0  # a sealed segment of which all is acknowledged and no end was told: then its owner is asked
 

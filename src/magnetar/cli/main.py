@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 # Nouns with verbs of their own, each a module beside this one with its VERBS.
 NOUNS = {
     "topic": "Topics: list, create, show, delete, statistics; of scalable ones split, merge, scale, explain, verify.",
-    "segment": "Segments of scalable topics: list, tree, history.",
+    "segment": "Segments of scalable topics: list, tree, history, and which takes a key.",
     "key": "Keys of scalable topics: where they are and were.",
-    "subscription": "Subscriptions: list, create, delete, show, seek, skip, clear.",
+    "subscription": "Subscriptions: list, create, delete, show, explain, assignments, seek, skip, clear.",
     "namespace": "Namespaces: list, create, delete, show, their topics.",
     "tenant": "Tenants: list, create, show, delete.",
     "message": "Messages: produce, consume, read, peek.",
@@ -32,7 +32,7 @@ NOUNS = {
 # Commands without verbs: module and function.
 SINGLE = {
     "standalone": "Run a broker in this process.",
-    "demo": "Traffic, a kill -9 in the middle, and a verdict counted from the messages.",
+    "demo": "Traffic, splits and merges, a kill -9 in the middle, and a verdict counted from the messages.",
     "api": "Any REST call.",
     "completion": "A script that completes commands and names in bash, zsh, fish or PowerShell.",
 }

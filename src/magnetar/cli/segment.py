@@ -1,12 +1,15 @@
-"""`magnetar segment`: the segments of a scalable topic as a list, as a tree, and how they came to be."""
+"""`magnetar segment`: the segments of a scalable topic as a list, as a tree, how they came to be, which takes a key."""
 
 from __future__ import annotations
 
+from magnetar.base.names import topic_name
 from magnetar.base.ranges import HashRange
 from magnetar.cli.cells import Cell, Moment
-from magnetar.cli.drawing import hashes, layout_of, scalable_name, tree
+from magnetar.cli.drawing import hashes, layout_of, tree
+from magnetar.cli.opening import opened
 from magnetar.cli.options import COMMON, Common
-from magnetar.cli.output import Sheet
+from magnetar.cli.output import Facts, Sheet
+from magnetar.layout.routing import DEFAULT, Routing, segment_hash
 
 COLUMNS = ("SEGMENT", "RANGE", "STATE", "PARENTS", "CHILDREN", "CREATED", "SEALED", "BROKER")
 
@@ -24,9 +27,7 @@ def list_(topic: str, /, *, common: Common = COMMON) -> None:
     $ magnetar segment list topic://public/default/clicks
     $ magnetar segment list topic://public/default/clicks -o json
     """
-    name = str(scalable_name(topic))
-    with common.session() as session:
-        session.about(topic=name)
+    with opened(common, topic) as (session, name):
         stats = session.admin.scalable.stats(name)
         metadata = session.admin.scalable.metadata(name)
         rows: list[tuple[Cell, ...]] = [
@@ -61,9 +62,7 @@ def tree_(topic: str, /, *, common: Common = COMMON) -> None:
     --------
     $ magnetar segment tree topic://public/default/clicks
     """
-    name = str(scalable_name(topic))
-    with common.session() as session:
-        session.about(topic=name)
+    with opened(common, topic) as (session, name):
         metadata = session.admin.scalable.metadata(name)
         layout = layout_of(metadata)
         rows: list[tuple[Cell, ...]] = [
@@ -89,9 +88,7 @@ def history(topic: str, /, *, common: Common = COMMON) -> None:
     --------
     $ magnetar segment history topic://public/default/clicks
     """
-    name = str(scalable_name(topic))
-    with common.session() as session:
-        session.about(topic=name)
+    with opened(common, topic) as (session, name):
         found = session.admin.scalable.operations(name)
         rows: list[tuple[Cell, ...]] = [
             (
@@ -110,7 +107,42 @@ def history(topic: str, /, *, common: Common = COMMON) -> None:
         session.show(session.document, Sheet(columns, rows, optional=frozenset(("WHY",))))
 
 
-VERBS = {"list": list_, "tree": tree_, "history": history}
+def locate(topic: str, key: str, /, *, common: Common = COMMON) -> None:
+    """The segment that takes a key now, and the broker that serves it. Where the key was before: `magnetar key where`.
+
+    Parameters
+    ----------
+    topic
+        The scalable topic.
+    key
+        As producers write it.
+
+    Examples
+    --------
+    $ magnetar segment locate topic://public/default/clicks user-42
+    $ magnetar segment locate topic://public/default/clicks user-42 -o name
+    """
+    with opened(common, topic) as (session, name):
+        stats = session.admin.scalable.stats(name)
+        layout = layout_of(session.admin.scalable.metadata(name))
+        slot = segment_hash(key, Routing(stats.routing) if stats.routing else DEFAULT)
+        found = layout.route(slot)
+        owner = stats.segments.get(str(found.id))
+        segment = str(found.topic(topic_name(name)))
+        broker = None if owner is None else owner.ownerBroker
+        facts: dict[str, Cell] = {
+            "key": key,
+            "hash": f"{slot:04x}",
+            "segment": found.id,
+            "range": hashes(found.range),
+            "topic": segment,
+            "broker": broker,
+        }
+        document = {"key": key, "hash": slot, "segment": found.id, "topic": segment, "broker": broker}
+        session.show(document, Facts(facts, optional=frozenset(("broker",))), names=[segment])
+
+
+VERBS = {"list": list_, "tree": tree_, "history": history, "locate": locate}
 
 
 def _ids(ids: tuple[int, ...] | list[int]) -> str | None:

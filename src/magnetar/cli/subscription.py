@@ -13,7 +13,7 @@ from cyclopts import Parameter, validators
 
 from magnetar.base.errors import AlreadyExists, Misuse, NotFound, SubscriptionNotFound
 from magnetar.base.names import topic_name
-from magnetar.cli import scalables
+from magnetar.cli import reading, scalables
 from magnetar.cli.cells import Cell, Duration, Lag, Moment, Rate, moment, pairs
 from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, IfExists, IfNotExists, flag
 from magnetar.cli.output import Facts, Sheet
@@ -270,6 +270,7 @@ VERBS = {
     "seek": seek,
     "skip": skip,
     "clear": clear,
+    **reading.VERBS,
 }
 
 

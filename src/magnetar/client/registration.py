@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from magnetar.base.errors import Closed, Fenced, MagnetarError, Superseded
 from magnetar.base.ids import Epoch, SegmentId
-from magnetar.base.limits import STREAM_LEAVE_S
+from magnetar.base.limits import STREAM_HURRY_S, STREAM_LEAVE_S
 from magnetar.client.attached import Attached
 from magnetar.client.backoff import passing
 from magnetar.client.connection import Connection
@@ -86,6 +86,10 @@ class Registration:
             log.info("another controller", topic=self._topic, to=controller.url)
             self._forget()
             self._attached.moved("" if controller.proxied else controller.url)
+
+    def hurry(self) -> None:
+        """Something failed already: a controller that is away is hardly waited for."""
+        self._close_s = min(self._close_s, STREAM_HURRY_S)
 
     async def close(self) -> None:
         """Leave, where the server knows how to be told so; elsewhere the session ends with the connection. If the

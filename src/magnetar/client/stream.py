@@ -187,6 +187,10 @@ class StreamConsumer(Generic[T]):
             await self.close()
             raise
 
+    def hurry(self) -> None:
+        """Before a close because of an error: do not wait for a controller that is away."""
+        self._registration.hurry()
+
     async def close(self) -> None:
         """Send the acknowledgements that wait, leave every segment, then the subscription's other consumers take over.
         A close that is cancelled goes on by itself; another one waits for the same end.

@@ -39,3 +39,16 @@ def test_a_consumer_whose_session_was_given_up_registers_again():
             await world.open(0, 1)
 
     run(body)
+
+
+def test_a_consumer_that_ends_because_of_an_error_does_not_wait_for_a_controller_that_is_away():
+    async def body() -> None:
+        async with a_world() as world:
+            world.broker.handlers[pb.BaseCommand.CONNECT] = lambda link, command: True  # nobody answers any more
+            world.broker.cut()
+            await turns(lambda: not world.consumer.connected)
+            world.consumer.hurry()
+            await world.consumer.close()
+            assert pb.BaseCommand.SCALABLE_TOPIC_UNSUBSCRIBE not in [one.type for one in world.broker.commands]
+
+    run(body)

@@ -21,14 +21,17 @@ BARS = " ▁▂▃▄▅▆▇█"
 WINDOW_S = 1.0  # rates are over this long
 HISTORY = 40  # bars: the picture fits 80 columns
 STEPS_SHOWN = 6
+TREE_COLUMNS = 22  # the deepest branch of the demo's tree: what stands beside it does not jump
 
 
 class Display(Protocol):
-    """`say` a step when it is taken; `draw` often."""
+    """`say` a step when it is taken; `draw` often; `tree` when the segments are others."""
 
     def say(self, step: str, now: float) -> None: ...
 
     def draw(self, now: float) -> None: ...
+
+    def tree(self, branches: list[tuple[str, bool]]) -> None: ...
 
     def __enter__(self) -> Self: ...
 
@@ -64,6 +67,8 @@ class Silence:
     def say(self, step: str, now: float) -> None: ...
 
     def draw(self, now: float) -> None: ...
+
+    def tree(self, branches: list[tuple[str, bool]]) -> None: ...
 
     def __enter__(self) -> Self:
         return self
@@ -113,6 +118,7 @@ class Board:
         self._steps: deque[tuple[float, str]] = deque(maxlen=STEPS_SHOWN)
         self._began: float | None = None
         self._bar_at = 0.0
+        self._branches: list[tuple[str, bool]] = []
         self._live: Live = Live(console=console, auto_refresh=False, transient=True, redirect_stderr=False)
 
     def say(self, step: str, now: float) -> None:
@@ -123,6 +129,9 @@ class Board:
 
     def draw(self, now: float) -> None:
         self._live.update(self.picture(now), refresh=True)
+
+    def tree(self, branches: list[tuple[str, bool]]) -> None:
+        self._branches = branches
 
     def picture(self, now: float) -> Any:
         from rich import box
@@ -156,11 +165,21 @@ class Board:
                 Text(f"{found.duplicates:,}", style="yellow" if found.duplicates else "dim"),
                 Text(f"{wrong:,}" if kind.ordered else "any order", style="bold red" if wrong else "dim"),
             )
-        steps = Text("\n").join(
-            Text.assemble((f"{at:5.1f} s  ", "dim"), (step, "bold" if number == len(self._steps) - 1 else ""))
-            for number, (at, step) in enumerate(self._steps)
+        segments = Text("\n").join(
+            Text.assemble((words, "bold cyan" if active else "dim"), (" ●" if active else "", "green"))
+            for words, active in self._branches
         )
-        return Panel(Group(head, Text(), table, Text(), steps), title="magnetar demo", title_align="left", expand=False)
+        steps = Table.grid(padding=(0, 2, 0, 0))
+        steps.add_column(justify="right", no_wrap=True, style="dim")
+        steps.add_column()
+        for number, (at, step) in enumerate(self._steps):
+            steps.add_row(f"{at:.1f} s", Text(step, style="bold" if number == len(self._steps) - 1 else ""))
+        below = Table.grid(padding=(0, 3, 0, 0))
+        below.add_column(no_wrap=True, min_width=TREE_COLUMNS)
+        below.add_column()
+        below.add_row(Text("SEGMENTS", style="bold"), Text("STEPS", style="bold"))
+        below.add_row(segments, steps)
+        return Panel(Group(head, Text(), table, Text(), below), title="magnetar demo", title_align="left", expand=False)
 
     def __enter__(self) -> Self:
         self._live.start()

@@ -1,4 +1,4 @@
-"""The demo's traffic: keyed producers and consumers of every type of subscription, on one topic.
+"""The demo's traffic: keyed producers and consumers of every type of subscription, on a plain topic and a scalable one.
 
 Every key belongs to one producer, which counts its messages; consumers tell the tally what arrived and acknowledge it.
 Producers send at a rate and hold back while the slowest subscription is far behind. It speaks to a broker through our
@@ -13,18 +13,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError, NotReady
-from magnetar.base.limits import DEMO_BACKLOG_MAX, DEMO_DRAIN_S, DEMO_TICK_S
+from magnetar.base.limits import DEMO_BACKLOG_MAX, DEMO_DRAIN_S, DEMO_IN_FLIGHT_MAX, DEMO_TICK_S
 from magnetar.cli.demo.verdict import Kind, Tally
 
 if TYPE_CHECKING:
+    from magnetar.client.administration.aio.admin import Admin
     from magnetar.client.client import Client
     from magnetar.client.consumer import Consumer
     from magnetar.client.producer import Producer
+    from magnetar.client.stream import StreamConsumer
 
 TOPIC = "persistent://public/default/demo"
-PRODUCERS = 4
+SCALABLE = "topic://public/default/demo-scalable"
+PRODUCERS = 6
+SCALED = 3  # of them publish to the scalable topic, the others to the plain one
 KEYS_EACH = 25
-CONSUMERS = {Kind.EXCLUSIVE: 1, Kind.FAILOVER: 2, Kind.SHARED: 3, Kind.KEY_SHARED: 3}
+CONSUMERS = {Kind.EXCLUSIVE: 1, Kind.FAILOVER: 2, Kind.SHARED: 3, Kind.KEY_SHARED: 3, Kind.STREAM: 3}
 
 
 class Traffic:
@@ -39,25 +43,36 @@ class Traffic:
         self._ended = False
         self._producers: list[Producer[bytes]] = []
         self._consumers: list[tuple[Kind, Consumer[bytes]]] = []
+        self._streams: list[StreamConsumer[bytes]] = []
 
     async def open(self) -> None:
         """Subscriptions first: a message is owed to those that were there when it was sent."""
         from magnetar.client.batch import Batching
-        from magnetar.client.subscribing import SubscriptionType
+        from magnetar.client.subscribing import InitialPosition, SubscriptionType
 
         for kind, count in CONSUMERS.items():
             for number in range(count):
+                name = f"{kind.value}-{number}"
+                if kind is Kind.STREAM:
+                    self._streams.append(
+                        await self._client.stream_consumer(
+                            SCALABLE, "stream", name=name, initial_position=InitialPosition.EARLIEST
+                        )
+                    )
+                    continue
                 consumer = await self._client.subscribe(
-                    TOPIC, kind.value.lower(), type=SubscriptionType(kind.value), name=f"{kind.value}-{number}"
+                    TOPIC, kind.value.lower(), type=SubscriptionType(kind.value), name=name
                 )
                 self._consumers.append((kind, consumer))
         for number in range(PRODUCERS):
-            producer = await self._client.create_producer(TOPIC, name=f"demo-{number}", batching=Batching(by_key=True))
+            topic = SCALABLE if _scaled(number) else TOPIC
+            producer = await self._client.create_producer(topic, name=f"demo-{number}", batching=Batching(by_key=True))
             self._producers.append(producer)
 
     async def run(self) -> None:
         works = [self._produce(number, producer) for number, producer in enumerate(self._producers)]
         works += [self._consume(kind, consumer) for kind, consumer in self._consumers]
+        works += [self._stream(consumer) for consumer in self._streams]
         await together(*works, self._watch())
 
     def stop_sending(self) -> None:
@@ -72,13 +87,15 @@ class Traffic:
         began, done = loop.time(), 0
         while self._sending:
             due = int((loop.time() - began) * self._rate / PRODUCERS) - done
-            if max(tally.backlog(kind) for kind in tally.arrivals) > DEMO_BACKLOG_MAX:
+            behind = max(tally.backlog(kind) for kind in tally.arrivals) > DEMO_BACKLOG_MAX
+            if behind or tally.in_flight > DEMO_IN_FLIGHT_MAX:
                 began, done, due = loop.time(), 0, 0
             for key in itertools.islice(turns, due):
                 count = counts[key]
                 counts[key] = count + 1
                 tally.sending()
-                await producer.post(b"%d:%d" % (key, count), _told(tally, key, count), key=f"key-{key}")
+                told = _told(tally, key, count, scalable=_scaled(number))
+                await producer.post(b"%d:%d" % (key, count), told, key=f"key-{key}")
             done += due
             await asyncio.sleep(DEMO_TICK_S)
         await producer.flush()
@@ -90,6 +107,16 @@ class Traffic:
                 key, _, number = message.value.partition(b":")
                 arrivals.add(int(key), int(number))
                 await consumer.acknowledge(message)
+
+    async def _stream(self, consumer: StreamConsumer[bytes]) -> None:
+        arrivals = self._tally.arrivals[Kind.STREAM]
+        while not self._ended:
+            batch = await consumer.receive_batch(1000, timeout_s=DEMO_TICK_S)
+            for message in batch:
+                key, _, number = message.value.partition(b":")
+                arrivals.add(int(key), int(number))
+            if batch:
+                await consumer.acknowledge_cumulative(batch[-1])
 
     async def _watch(self) -> None:
         """Ends the consumers: when everything owed is there, or when nothing has come for long."""
@@ -119,10 +146,14 @@ async def together(*works: object) -> None:
         raise
 
 
-def _told(tally: Tally, key: int, number: int) -> Callable[[object, MagnetarError | None], None]:
+def _scaled(producer: int) -> bool:
+    return producer < SCALED
+
+
+def _told(tally: Tally, key: int, number: int, *, scalable: bool) -> Callable[[object, MagnetarError | None], None]:
     def told(_: object, error: MagnetarError | None) -> None:
         if error is None:
-            tally.receipt(key, number)
+            tally.receipt(key, number, scalable=scalable)
         else:
             tally.failure()
 
@@ -135,3 +166,9 @@ def connect(url: str) -> Client:
     except ModuleNotFoundError as error:
         raise NotReady(f"the client cannot be loaded: the package {error.name} is missing") from error
     return Client(url)
+
+
+def administer(http: str) -> Admin:
+    from magnetar.client.administration.aio.admin import Admin
+
+    return Admin(http)

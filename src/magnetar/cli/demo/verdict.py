@@ -14,16 +14,22 @@ from typing import Any
 
 
 class Kind(Enum):
-    """The types of subscription; `ordered` ones promise a key's messages in order."""
+    """The types of subscription; `ordered` ones promise a key's messages in order. Stream consumers are those of the
+    scalable topic, all others of the plain one."""
 
     EXCLUSIVE = "Exclusive"
     FAILOVER = "Failover"
     SHARED = "Shared"
     KEY_SHARED = "Key_Shared"
+    STREAM = "Stream"
 
     @property
     def ordered(self) -> bool:
         return self is not Kind.SHARED
+
+    @property
+    def scalable(self) -> bool:
+        return self is Kind.STREAM
 
 
 @dataclass(slots=True)
@@ -79,6 +85,8 @@ class Verdict:
     failed: int
     kills: int
     subscriptions: list[Judged]
+    splits: int = 0
+    merges: int = 0
 
     @property
     def ok(self) -> bool:
@@ -105,22 +113,32 @@ class Tally:
         self.acknowledged = 0
         self.failed = 0
         self.kills = 0
-        self._stored: dict[int, set[int]] = {}
+        self.splits = 0
+        self.merges = 0
+        # Of the plain topic and of the scalable one: a message is owed to the subscriptions of its own.
+        self._owed = {False: 0, True: 0}
+        self._stored: dict[bool, dict[int, set[int]]] = {False: {}, True: {}}
 
     def sending(self) -> None:
         self.sent += 1
 
-    def receipt(self, key: int, number: int) -> None:
-        """The broker answered for it: from now on it is owed to every subscription."""
+    def receipt(self, key: int, number: int, *, scalable: bool = False) -> None:
+        """The broker answered for it: from now on it is owed to every subscription of its topic."""
         self.acknowledged += 1
-        self._stored.setdefault(key, set()).add(number)
+        self._owed[scalable] += 1
+        self._stored[scalable].setdefault(key, set()).add(number)
 
     def failure(self) -> None:
         self.failed += 1
 
+    @property
+    def in_flight(self) -> int:
+        """Sent, and nobody has answered."""
+        return self.sent - self.acknowledged - self.failed
+
     def backlog(self, kind: Kind) -> int:
         """Owed and not yet there. What arrived before its receipt did is counted when that comes."""
-        return max(0, self.acknowledged - self.arrivals[kind].arrived)
+        return max(0, self._owed[kind.scalable] - self.arrivals[kind].arrived)
 
     def settled(self) -> bool:
         """Everything sent has an outcome, and everything owed is there."""
@@ -128,18 +146,21 @@ class Tally:
             return False
         if any(self.backlog(kind) for kind in self.arrivals):
             return False
-        return not any(found.missing(self._stored) for found in self.arrivals.values())
+        return not any(self._missing(kind) for kind in self.arrivals)
+
+    def _missing(self, kind: Kind) -> int:
+        return self.arrivals[kind].missing(self._stored[kind.scalable])
 
     def verdict(self) -> Verdict:
         judged = [
             Judged(
                 type=kind.value,
                 arrived=found.arrived,
-                missing=found.missing(self._stored),
+                missing=self._missing(kind),
                 disordered=found.disordered,
                 ordered=kind.ordered,
                 duplicates=found.duplicates,
             )
             for kind, found in self.arrivals.items()
         ]
-        return Verdict(self.sent, self.acknowledged, self.failed, self.kills, judged)
+        return Verdict(self.sent, self.acknowledged, self.failed, self.kills, judged, self.splits, self.merges)

@@ -7,9 +7,12 @@ import io
 import pytest
 from rich.console import Console
 
+from magnetar.base.ids import SegmentId
 from magnetar.cli.demo.display import HISTORY, Board, Rates, Steps, bars
+from magnetar.cli.demo.reshaper import branches
 from magnetar.cli.demo.traffic import CONSUMERS
 from magnetar.cli.demo.verdict import Kind, Tally
+from magnetar.layout.layout import initial
 
 
 def add(tally: Tally, count: int, *, arrive: bool = True) -> None:
@@ -67,6 +70,10 @@ def test_the_picture_shows_every_subscription_and_fits_eighty_columns() -> None:
         found.add(0, 1)
         found.add(0, 0)
         found.add(0, 0)
+    layout = initial(1, now_ms=0)
+    for id in (0, 1, 2):
+        layout = layout.split(SegmentId(id), now_ms=0)
+    board.tree(branches(layout.merge((SegmentId(3), SegmentId(4)), now_ms=0).split(SegmentId(7), now_ms=0)))
     board.say("broker 4711 is back on the same directory, after 0.51 s of starting", 0.0)
     plain = Console(file=io.StringIO(), width=80)
     plain.print(board.picture(1.0))
@@ -76,6 +83,10 @@ def test_the_picture_shows_every_subscription_and_fits_eighty_columns() -> None:
     assert rows["Exclusive"] == ["1", "2", "0/s", "1,234,565", "1", "1"]
     assert rows["Shared"] == ["3", "2", "0/s", "1,234,565", "1", "any", "order"]
     assert "4711" in plain.file.getvalue()
+    tree = [line.split("│", 1)[1][1:23].rstrip() for line in lines if "#" in line]
+    assert tree[:4] == ["#0 0000-ffff", "├─#1 0000-7fff", "│ ├─#3 0000-3fff", "│ │ └─#7 0000-7fff"]
+    assert "└─#9 4000-7fff ●" in "\n".join(lines), "it takes messages"
+    assert len(lines) <= 24, "a small terminal"
     assert all(len(line) <= 80 for line in lines)
     assert all(line.endswith(("│", "╮", "╯")) for line in lines)
 

@@ -13,7 +13,7 @@ from magnetar.cli.exits import Exit
 
 def a_verdict(*, lose: bool) -> Verdict:
     tally = Tally([Kind.EXCLUSIVE, Kind.SHARED])
-    tally.kills = 1
+    tally.kills, tally.splits, tally.merges = 1, 2, 1
     for number in range(3):
         tally.sending()
         tally.receipt(0, number)
@@ -32,6 +32,7 @@ def test_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
         "",
         "acknowledged  3 of 3 sent, 0 failed",
         "killed        once, in the middle",
+        "reshaped      2 splits and 1 merges of the scalable topic, under traffic",
         "took          7.3 s",
         "verdict       OK: every acknowledged message arrived, in the order of its key",
     ]

@@ -112,3 +112,18 @@ def test_the_document_carries_the_judgement() -> None:
     assert document["subscriptions"] == [
         {"type": "Exclusive", "arrived": 1, "missing": 0, "disordered": 0, "ordered": True, "duplicates": 0, "ok": True}
     ]
+
+
+def test_a_message_is_owed_to_the_subscriptions_of_its_own_topic() -> None:
+    tally = a_tally((1, 0), kinds=[Kind.EXCLUSIVE, Kind.STREAM])
+    tally.sending()
+    assert tally.in_flight == 1
+    tally.receipt(2, 0, scalable=True)
+    assert (tally.backlog(Kind.EXCLUSIVE), tally.backlog(Kind.STREAM)) == (1, 1)
+    arrive(tally, Kind.EXCLUSIVE, (1, 0))
+    arrive(tally, Kind.STREAM, (1, 0))  # of the other topic: it makes up for nothing
+    assert not tally.settled()
+    assert [judged.missing for judged in tally.verdict().subscriptions] == [0, 1]
+    arrive(tally, Kind.STREAM, (2, 0))
+    assert tally.settled()
+    assert tally.verdict().ok

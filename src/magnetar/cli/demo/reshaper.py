@@ -1,0 +1,50 @@
+"""Splits and merges the demo's scalable topic while it is in use, as anybody could over REST.
+
+The widest segment is split, the narrowest neighbours are merged. What it tells of the tree is what the broker says of
+its layout after each of them; nothing is drawn that was not asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from magnetar.cli.drawing import hashes, layout_of, plan, tree
+from magnetar.layout.layout import Layout
+
+if TYPE_CHECKING:
+    from magnetar.client.administration.aio.admin import Admin
+
+
+class Reshaper:
+    def __init__(self, admin: Admin, topic: str) -> None:
+        self._admin = admin
+        self._topic = topic
+
+    async def layout(self) -> Layout:
+        return layout_of(await self._admin.scalable.metadata(self._topic))
+
+    async def split(self) -> str:
+        """What was done, in words."""
+        return await self._reshape(1)
+
+    async def merge(self) -> str:
+        return await self._reshape(-1)
+
+    async def _reshape(self, more: int) -> str:
+        layout = await self.layout()
+        step = plan(layout, len(layout.active) + more)[0]
+        began = asyncio.get_running_loop().time()
+        if step.is_split:
+            await self._admin.scalable.split(self._topic, step.parents[0])
+        else:
+            await self._admin.scalable.merge(self._topic, step.parents)
+        took_ms = (asyncio.get_running_loop().time() - began) * 1000
+        became = " and ".join(f"#{id}" for id in step.children)
+        parents = " and ".join(f"#{id}" for id in step.parents)
+        return f"{'split' if step.is_split else 'merged'} {parents} into {became}, {took_ms:.0f} ms"
+
+
+def branches(layout: Layout) -> list[tuple[str, bool]]:
+    """The tree of segments, a line each, and whether it takes messages."""
+    return [(f"{before}#{one.id} {hashes(one.range)}", one.is_active) for before, one in tree(layout)]
