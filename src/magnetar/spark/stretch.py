@@ -1,0 +1,68 @@
+"""What a server says of a topic's segments, as the planner takes it: how far each can be read, and how much that is.
+
+Positions are not dense, so only the server can count: it measures from the position that was asked about and gives
+marks where a batch may end. One that counts entries only says one message for each. Values; the planner trusts them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from magnetar.base.errors import Misuse
+from magnetar.base.ids import SegmentId
+from magnetar.spark.frontier import DONE, RowPosition
+
+
+class Mark(NamedTuple):
+    """Where a batch may end: what lies between the start of the stretch and here, and when the last of it was
+    published.
+    """
+
+    place: RowPosition
+    messages: int
+    bytes: int
+    publish_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What can be read of one segment from the position that was asked about. `start` is where reading begins, at or
+    after that position; `lost` says that messages in between are gone. `sealed`: the last mark is the end for ever,
+    by the word of the segment's owner (a layout may say so before the last message is counted).
+    """
+
+    start: RowPosition
+    marks: tuple[Mark, ...] = ()
+    sealed: bool = False
+    lost: bool = False
+
+    def __post_init__(self) -> None:
+        before = Mark(self.start, 0, 0)
+        for mark in self.marks:
+            if mark.place <= before.place or mark.messages < before.messages or mark.bytes < before.bytes:
+                raise Misuse("marks of a stretch grow", mark=mark, before=before)
+            before = mark
+
+    @property
+    def end(self) -> RowPosition:
+        return self.marks[-1].place if self.marks else self.start
+
+    def until(self, target: RowPosition) -> Stretch:
+        """The same up to a place that a query wants to stop at; what lies beyond is none of its business."""
+        if target == DONE:
+            return self
+        count = bisect_right(self.marks, target, key=_place)
+        marks = self.marks[:count]
+        if count < len(self.marks) and target > (marks[-1].place if marks else self.start):
+            marks += (self.marks[count]._replace(place=target),)  # counted too high rather than never reached
+        return Stretch(self.start, marks, sealed=False, lost=self.lost)
+
+
+Stretches = Mapping[SegmentId, Stretch]
+
+
+def _place(mark: Mark) -> RowPosition:
+    return mark.place
