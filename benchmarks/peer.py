@@ -62,6 +62,13 @@ class Peer:
         return json.loads(body) if body else None
 
     def cpu_s(self) -> float:
+        """Of all threads that live, to the nanosecond; where the kernel does not say, in its ticks."""
+        spent = 0
+        for thread in Path(f"/proc/{self.process.pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(FileNotFoundError):  # it has just ended
+                spent += int(thread.read_text().split()[0])
+        if spent:
+            return spent / 1e9
         stat = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(stat[11]) + int(stat[12])) / TICKS
 
