@@ -7,9 +7,12 @@ is a report.
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import Any
 
 from magnetar.base.errors import (
     AlreadyExists,
@@ -154,7 +157,17 @@ def tell(what: str, *, why: str = "", near: Sequence[str] = (), run: str = "", c
         lines.append(f"  run: {run}")
     if code:
         lines.append(f"  code: {code}")
-    sys.stderr.write(harmless("\n".join(lines)) + "\n")
+    room = shutil.get_terminal_size().columns if sys.stderr.isatty() else 0
+    sys.stderr.write("\n".join(folded(harmless(line), room) for line in lines) + "\n")
+
+
+def folded(line: str, room: int) -> str:
+    """For a window: what goes on stands under what it belongs to. A pipe has it in one line."""
+    if not room or len(line) <= room:
+        return line
+    indent = " " * (line.index(": ") + 2)
+    kept: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False, "subsequent_indent": indent}
+    return "\n".join(textwrap.wrap(line, max(room, 2 * len(indent)), **kept))
 
 
 def _next(error: MagnetarError) -> str:

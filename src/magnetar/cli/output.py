@@ -12,13 +12,14 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Literal, Self
 
 from magnetar.cli import forms
-from magnetar.cli.cells import Cell, Lag, harmless, is_nothing, is_number, people, plain
+from magnetar.cli.cells import harmless, plain
 from magnetar.cli.forms import Facts, Part, Sheet, Shown
+from magnetar.cli.tables import drawn, right_columns
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Facts", "Form", "Output", "Rows", "Sheet", "aligned", "drawn"]
+__all__ = ["Facts", "Form", "Output", "Rows", "Sheet", "aligned"]
 
 Form = Literal["table", "json", "jsonl", "yaml", "csv", "name"]
 GAP = "  "
@@ -207,7 +208,7 @@ def aligned(part: Part) -> Iterator[str]:
             yield f"{name:<{width}}{GAP}{plain(value)}".rstrip()
         return
     rows = [list(part.columns), *[[plain(cell) for cell in row] for row in part.rows]]
-    right = _right(part)
+    right = right_columns(part)
     widths = [max(len(row[place]) for row in rows) for place in range(len(part.columns))]
     for row in rows:
         cells = zip(row, widths, right, strict=True)
@@ -221,44 +222,5 @@ def paint(console: Console, shown: Shown) -> None:
             console.print()
         if part.title:
             console.print(harmless(part.title), style="bold", soft_wrap=True, markup=False)
-        console.print(drawn(part.telling(), shown.now_ms))
-
-
-def drawn(part: Part, now_ms: int | None) -> Any:
-    """A rich table."""
-    from rich import box
-    from rich.table import Table
-
-    if isinstance(part, Facts):
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        table.add_column(style="dim", no_wrap=True)
-        table.add_column(overflow="fold")
-        for name, value in part.values.items():
-            table.add_row(name, _text(value, now_ms))
-        return table
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    for place, (name, to_right) in enumerate(zip(part.columns, _right(part), strict=True)):
-        table.add_column(name, justify="right" if to_right else "left", no_wrap=place > 0 or to_right, overflow="fold")
-    for row in part.rows:
-        table.add_row(*[_text(cell, now_ms) for cell in row])
-    return table
-
-
-def _text(cell: Cell, now_ms: int | None) -> Any:
-    from rich.text import Text
-
-    style = ""
-    if isinstance(cell, Lag):
-        style = "bold yellow" if cell.messages else "green"
-    elif is_nothing(cell):
-        style = "dim"
-    return Text(people(cell, now_ms), style=style)
-
-
-def _right(part: Sheet) -> list[bool]:
-    """A column is to the right if anything in it is a number, and nothing is words."""
-    found = []
-    for place in range(len(part.columns)):
-        cells = [row[place] for row in part.rows if row[place] is not None]
-        found.append(bool(cells) and all(is_number(cell) for cell in cells))
-    return found
+        for one in drawn(part, shown.now_ms, console.width):
+            console.print(one)

@@ -62,7 +62,7 @@ def split(
     with opened(common, topic, change) as (session, name):
         split = partial(session.admin.scalable.split, name, segment, reason=reason or None, wait=False)
         begin = partial(split, at=_hash(at), into=into)
-        _told(session, operate(session, name, f"split segment {segment} of {name}", begin))
+        _told(session, operate(session, name, f"split segment {segment}", begin))
 
 
 def merge(topic: str, /, *segments: int, reason: str = "", change: Change = CHANGE, common: Common = COMMON) -> None:
@@ -86,7 +86,7 @@ def merge(topic: str, /, *segments: int, reason: str = "", change: Change = CHAN
     with opened(common, topic, change) as (session, name):
         shown = ", ".join(str(id) for id in segments)
         begin = partial(session.admin.scalable.merge, name, segments, reason=reason or None, wait=False)
-        _told(session, operate(session, name, f"merge segments {shown} of {name}", begin))
+        _told(session, operate(session, name, f"merge segments {shown}", begin))
 
 
 def scale(topic: str, segments: Count, /, *, change: Change = CHANGE, common: Common = COMMON) -> None:

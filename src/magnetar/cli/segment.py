@@ -92,19 +92,20 @@ def history(topic: str, /, *, common: Common = COMMON) -> None:
         found = session.admin.scalable.operations(name)
         rows: list[tuple[Cell, ...]] = [
             (
-                one.op,
                 one.kind,
-                one.phase,
                 _ids(one.parentIds),
                 _ids(one.childIds),
+                one.phase,
                 Moment(one.steps[-1].atMs if one.steps else 0),
-                one.trigger,
                 one.reason or one.error,
+                one.trigger,
+                one.op,
             )
             for one in found
         ]
-        columns = ("OPERATION", "KIND", "PHASE", "PARENTS", "CHILDREN", "AT", "TRIGGER", "WHY")
-        session.show(session.document, Sheet(columns, rows, optional=frozenset(("WHY",))))
+        columns = ("KIND", "PARENTS", "CHILDREN", "PHASE", "AT", "WHY", "TRIGGER", "OPERATION")
+        optional = frozenset(("WHY", "TRIGGER", "OPERATION"))
+        session.show(session.document, Sheet(columns, rows, optional=optional), names=[one.op for one in found])
 
 
 def locate(topic: str, key: str, /, *, common: Common = COMMON) -> None:

@@ -184,7 +184,11 @@ class Session:
         planned = [step["planned"] for step in self.steps if "planned" in step]
         if planned:
             rows = [(one["method"], one["path"], _text(one["body"])) for one in planned]
-            self.show(planned, Sheet(("METHOD", "PATH", "BODY"), rows, title="Would send:"), names=self.subject.names)
+            self.show(
+                planned,
+                Sheet(("METHOD", "PATH", "BODY"), rows, title="Would send:", optional=frozenset(("BODY",))),
+                names=self.subject.names,
+            )
         elif self.steps and not self._answered and self.common.output != "table":
             self.output.show(self.steps, names=self.subject.names)
 

@@ -87,7 +87,7 @@ def list_(
         else:
             counted = _counted(names)
             rows: list[tuple[Cell, ...]] = [(name, count or None) for name, count in counted.items()]
-            session.show(list(counted), Sheet(("TOPIC", "PARTITIONS"), rows))
+            session.show(list(counted), Sheet(("TOPIC", "PARTITIONS"), rows, optional=frozenset(("PARTITIONS",))))
 
 
 def create(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base import errors
-from magnetar.cli.exits import CODES, Exit, code_for, exit_for, tell_error
+from magnetar.cli.exits import CODES, Exit, code_for, exit_for, folded, tell_error
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,14 @@ def test_every_error_is_told_in_four_parts_also_where_it_says_little(capsys: pyt
             parts = [line.partition(": ") for line in capsys.readouterr().err.splitlines()]
             assert [part[0].strip() for part in parts] == ["magnetar", "why", "run", "code"], kind
             assert all(part[2] for part in parts), kind
+
+
+def test_a_long_line_stands_under_its_beginning_in_a_window_and_is_whole_in_a_pipe() -> None:
+    long = "  why: there are " + ", ".join(f"command-{number}" for number in range(12))
+    assert folded(long, 0) == folded(long, 200) == long
+    lines = folded(long, 60).split("\n")
+    assert len(lines) == 3
+    assert all(len(line) <= 60 for line in lines)
+    assert all(line.startswith("       command-") for line in lines[1:])
+    assert "  " + " ".join(line.strip() for line in lines) == long
+    assert folded("magnetar: " + "x" * 90, 60) == "magnetar:\n" + " " * 10 + "x" * 90, "a name is never cut"
