@@ -26,6 +26,7 @@ public final class V5 {
 
     private final PulsarClient client;
     private final Queues queues;
+    private final Rows rows;
     private final Map<String, Producer<String>> producers = new HashMap<>();
     private final Map<String, StreamConsumer<String>> streams = new HashMap<>();
     private final Map<String, Message<String>> last = new HashMap<>();
@@ -35,6 +36,7 @@ public final class V5 {
     private V5(String url) throws Exception {
         client = PulsarClient.builder().serviceUrl(url).operationTimeout(Duration.ofSeconds(20)).build();
         queues = new Queues(client);
+        rows = new Rows(client);
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -66,7 +68,9 @@ public final class V5 {
             case "read": return read(words);
             case "ack": streams.get(words[1]).acknowledgeCumulative(last.get(words[1]).id()); return "";
             case "close": return close(words[1]);
-            default: return queues.obey(words, producers);
+            default:
+                String found = rows.obey(words, producers, streams);
+                return found != null ? found : queues.obey(words, producers);
         }
     }
 
