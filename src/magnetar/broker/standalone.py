@@ -27,7 +27,7 @@ from magnetar.observe import log as logs
 from magnetar.policy.settings import Settings
 from magnetar.runtime.descriptors import as_many_as_allowed
 from magnetar.runtime.files import Files, Lock
-from magnetar.runtime.memory import give_back
+from magnetar.runtime.memory import give_back, settle
 from magnetar.runtime.real import Marked, RealRuntime
 
 log = logs.get("standalone")
@@ -121,6 +121,7 @@ async def _serve(
     try:
         await node.start(host, settings.number("brokerServicePort"), host_shown=settings.text("advertisedAddress"))
         await node.serve(await skin.start(host, settings.number("webServicePort")))
+        settle()
         say(
             msgspec.json.encode(
                 {"ready": True, "url": node.addresses.url, "http": node.addresses.http_url, "pid": os.getpid()}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from magnetar.runtime.memory import give_back
+import gc
+
+from magnetar.runtime.memory import give_back, settle
 
 
 def test_what_was_freed_goes_back_and_what_is_in_use_stays() -> None:
@@ -11,3 +13,16 @@ def test_what_was_freed_goes_back_and_what_is_in_use_stays() -> None:
     del holes
     assert give_back() in (True, False)
     assert all(block == bytes([number % 256]) * 3000 for number, block in enumerate(kept))
+
+
+def test_what_was_there_is_not_looked_at_again_and_what_comes_later_is() -> None:
+    before = gc.get_freeze_count()
+    try:
+        settle()
+        assert gc.get_freeze_count() > before
+        loop: list[object] = []
+        loop.append(loop)
+        del loop
+        assert gc.collect() > 0
+    finally:
+        gc.unfreeze()
