@@ -207,8 +207,14 @@ class Watch:
         connection = self._attached.connection
         if connection is not None and self._session >= 0:
             log.info("layout asked for again", topic=self.topic, above=above)
-            self._ask(connection, create=False).add_done_callback(_ignored)
+            self._ask(connection, create=False).add_done_callback(self._asked_again)
         self._seek_in(min(waited_s * 2, FOLLOW_BACKOFF_S_MAX), above)
+
+    def _asked_again(self, asked: asyncio.Future[None]) -> None:
+        """The question took the place of the session before it: where it failed, nothing is told any more."""
+        error = None if asked.cancelled() else asked.exception()
+        if isinstance(error, MagnetarError) and not self._over:
+            self._attached.lost(error)
 
 
 def _controller(connection: Connection, url: str) -> Route | None:
@@ -216,9 +222,3 @@ def _controller(connection: Connection, url: str) -> Route | None:
     if not url:
         return None
     return Route(connection.url, str(address(url))) if connection.proxied else Route(url)
-
-
-def _ignored(asked: asyncio.Future[None]) -> None:
-    """Its error is the next try's business."""
-    if not asked.cancelled():
-        asked.exception()

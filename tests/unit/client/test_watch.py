@@ -196,3 +196,30 @@ def test_layout_that_was_wanted_and_did_not_come_is_asked_for():
             assert len(kept.scaled.watching) == 1
 
     run(body)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_asking_again_that_is_refused_or_cut_off_does_not_leave_the_watch_deaf(lost):
+    async def body() -> None:
+        async with a_watch() as kept:
+            await kept.watch.start(5)
+            whole = kept.scaled.broker.handlers[K.SCALABLE_TOPIC_LOOKUP]
+            answers = [pb.ServiceNotReady]
+
+            def fail_once(link, command):
+                if not answers:
+                    return whole(link, command)
+                refused = layouts.update_failed(command.scalableTopicLookup.session_id, answers.pop(), "not yet")
+                if lost:
+                    link.cut()
+                else:
+                    link.write(refused)
+                return True
+
+            kept.scaled.broker.handlers[K.SCALABLE_TOPIC_LOOKUP] = fail_once
+            kept.scaled.layout = kept.scaled.layout.split(SegmentId(0), now_ms=1)  # and nobody is told
+            kept.watch.seek(Epoch(0))
+            await kept.until(1)
+            assert answers == []
+
+    run(body)
