@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from magnetar.client.sync import Client as Client
     from magnetar.client.sync import Consumer as Consumer
     from magnetar.client.sync import Producer as Producer
+    from magnetar.client.sync import QueueConsumer as QueueConsumer
     from magnetar.client.sync import Reader as Reader
     from magnetar.client.sync import StreamConsumer as StreamConsumer
     from magnetar.client.sync import TableView as TableView
@@ -55,6 +56,7 @@ _HOMES = {
     "NackBackoff": "client.nacks",
     "NoMessage": "client.receive",
     "Producer": "client.sync",
+    "QueueConsumer": "client.sync",
     "Reader": "client.sync",
     "Schema": "client.schemas",
     "StreamConsumer": "client.sync",

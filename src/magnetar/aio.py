@@ -14,17 +14,19 @@ if TYPE_CHECKING:
     from magnetar.client.client import Client
     from magnetar.client.consumer import Consumer
     from magnetar.client.producer import Producer
+    from magnetar.client.queue import QueueConsumer
     from magnetar.client.reader import Reader
     from magnetar.client.stream import StreamConsumer
     from magnetar.client.tableview import TableView
 
-__all__ = ["Admin", "Client", "Consumer", "Producer", "Reader", "StreamConsumer", "TableView"]
+__all__ = ["Admin", "Client", "Consumer", "Producer", "QueueConsumer", "Reader", "StreamConsumer", "TableView"]
 
 _HOMES = {
     "Admin": ("magnetar.client.admin", "AsyncAdmin"),
     "Client": ("magnetar.client.client", "Client"),
     "Consumer": ("magnetar.client.consumer", "Consumer"),
     "Producer": ("magnetar.client.producer", "Producer"),
+    "QueueConsumer": ("magnetar.client.queue", "QueueConsumer"),
     "Reader": ("magnetar.client.reader", "Reader"),
     "StreamConsumer": ("magnetar.client.stream", "StreamConsumer"),
     "TableView": ("magnetar.client.tableview", "TableView"),

@@ -22,15 +22,18 @@ from magnetar.client.message import MessageId
 from magnetar.client.options import (
     ConsumerOptions,
     ProducerOptions,
+    QueueOptions,
     ReaderOptions,
     StreamOptions,
     opening_of,
+    queueing_of,
     reading_of,
     streaming_of,
     subscribing_of,
 )
 from magnetar.client.pool import Pool
 from magnetar.client.producer import Producer
+from magnetar.client.queue import QueueConsumer
 from magnetar.client.reader import Reader
 from magnetar.client.router import Router
 from magnetar.client.schemas import BYTES, Schema
@@ -44,7 +47,7 @@ from magnetar.runtime.runtime import Runtime
 log = get("client")
 
 T = TypeVar("T")
-Made = TypeVar("Made", bound="Consumer[Any] | StreamConsumer[Any] | Reader[Any] | TableView[Any]")
+Made = TypeVar("Made", bound="Consumer[Any] | StreamConsumer[Any] | QueueConsumer[Any] | Reader[Any] | TableView[Any]")
 
 
 class Client:
@@ -170,6 +173,29 @@ class Client:
         asked = streaming_of(topic, subscription, options)
         name = str(topic_name(topic))
         return await self._started(StreamConsumer(self.lookup, name, asked, schema=schema, closed=self._forget))
+
+    @overload
+    async def queue_consumer(
+        self, topic: str, subscription: str, **options: Unpack[QueueOptions]
+    ) -> QueueConsumer[bytes]: ...
+
+    @overload
+    async def queue_consumer(
+        self, topic: str, subscription: str, *, schema: Schema[T], **options: Unpack[QueueOptions]
+    ) -> QueueConsumer[T]: ...
+
+    async def queue_consumer(
+        self, topic: str, subscription: str, *, schema: Schema[Any] = BYTES, **options: Unpack[QueueOptions]
+    ) -> QueueConsumer[Any]:
+        """A consumer of a scalable topic that shares all messages with the others of its subscription, in no order, and
+        acknowledges them one by one, however the topic is split and merged.
+        """
+        self._check()
+        asked = queueing_of(topic, subscription, options)
+        name = str(topic_name(topic))
+        return await self._started(
+            QueueConsumer(self.lookup, name, asked, schema=schema, make_outbox=self._outbox, closed=self._forget)
+        )
 
     @overload
     async def create_reader(

@@ -19,7 +19,10 @@ DELAY_TIME = "DELAY_TIME"
 def dead_letter_topic(asked: Subscribing, topic: str) -> str:
     if asked.dead_letters is not None and asked.dead_letters.topic:
         return asked.dead_letters.topic
-    return f"{topic_name(topic).partitioned_name}-{asked.subscription}-DLQ"
+    name = topic_name(topic)
+    if name.is_scalable:
+        return f"{name}-DLQ"  # one for all subscriptions, as Pulsar's V5 client
+    return f"{name.partitioned_name}-{asked.subscription}-DLQ"
 
 
 def retry_topic(asked: Subscribing, topic: str) -> str:
@@ -30,13 +33,13 @@ def retry_topic(asked: Subscribing, topic: str) -> str:
 
 def origin(message: Message[Any]) -> str:
     """The topic a message was first published to: a retried one remembers it."""
-    return message.properties.get(REAL_TOPIC, message.topic)
+    return message.properties.get(REAL_TOPIC, _topic(message))
 
 
 def buried(message: Message[Any], subscription: str) -> dict[str, str]:
     """The properties of a dead letter: its own, and where it came from."""
     return {
-        REAL_TOPIC: message.topic,
+        REAL_TOPIC: _topic(message),
         REAL_SUBSCRIPTION: subscription,
         ORIGIN_MESSAGE_ID: str(message.id),
         **message.properties,
@@ -52,3 +55,9 @@ def retried(
     found[RECONSUME_TIMES] = str(times)
     found[DELAY_TIME] = str(delay_ms)
     return times, found
+
+
+def _topic(message: Message[Any]) -> str:
+    """Of a segment: the topic that it is a part of."""
+    name = topic_name(message.topic)
+    return str(name.parent) if name.is_segment else message.topic

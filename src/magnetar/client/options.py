@@ -97,6 +97,30 @@ class StreamOptions(TypedDict, total=False):
     discard_encrypted: bool
 
 
+class QueueOptions(TypedDict, total=False):
+    name: str
+    initial_position: InitialPosition
+    priority: int
+    properties: Mapping[str, str]
+    subscription_properties: Mapping[str, str]
+    replicated: bool
+    queue_messages: int  # of each segment
+    queue_messages_total: int  # of all segments together
+    queue_bytes: int
+    ack_group_s: float
+    ack_group_max: int
+    ack_batch_index: bool  # unless it is switched off: what one acknowledged of a batch does not come to another
+    ack_timeout_s: float
+    nack: NackBackoff
+    dead_letters: DeadLetters | None
+    retry: bool
+    chunked_pending_max: int
+    chunked_expire_s: float
+    discard_incomplete_chunks: bool
+    discard_encrypted: bool
+    paused: bool
+
+
 _MEMBERS: dict[str, type[Enum]] = {
     "access_mode": AccessMode,
     "compression": Compression,
@@ -152,6 +176,22 @@ def streaming_of(topic: str, subscription: str, options: StreamOptions) -> Subsc
     if options.get("queue_messages") == 0:
         raise Misuse("a stream consumer has a queue: queue_messages of 1 or more")
     return Subscribing(subscription, **options)
+
+
+def queueing_of(topic: str, subscription: str, options: QueueOptions) -> Subscribing:
+    check_options(options, QueueOptions, "a queue consumer")
+    if not topic_name(topic).is_scalable:
+        raise Misuse(
+            "a queue consumer reads a scalable topic (topic://): plain topics have subscribe with type SHARED",
+            topic=topic,
+        )
+    if options.get("queue_messages") == 0:
+        raise Misuse("a queue consumer has a queue: queue_messages of 1 or more")
+    letters = options.get("dead_letters")
+    if letters is not None and letters.retry_topic and not topic_name(letters.retry_topic).is_scalable:
+        raise Misuse("the retry topic of a scalable topic is one too (topic://)", topic=letters.retry_topic)
+    asked: dict[str, Any] = {"ack_batch_index": True, **options}
+    return Subscribing(subscription, type=SubscriptionType.SHARED, **asked)
 
 
 def reading_of(start: MessageId, options: ReaderOptions, unique: str) -> Subscribing:

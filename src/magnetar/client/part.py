@@ -56,6 +56,7 @@ class Part:
         graveyard: Graveyard | None = None,
         fatal: Fatal = consumer_fatal,
         segment: int = -1,
+        creates: bool = True,
     ) -> None:
         self.topic = topic
         self.asked = asked
@@ -64,6 +65,7 @@ class Part:
         self.persistent = topic_name(topic).is_persistent  # else there is nothing to acknowledge: all ids are equal
         self.partition = -1
         self.segment = segment  # of a scalable topic
+        self.creates = creates  # may the broker make what is not there?
         self.is_active: bool | None = None
         self.at_end = False  # terminated, and everything acknowledged
         self.counters = counters
@@ -262,7 +264,14 @@ class Part:
         start = None if self.start is None or self.asked.durable else self.start.wire_id
         request_id = connection.next_request_id()
         command = subscribe_command(
-            self.asked, self.topic, self.id, request_id, schema=self._schema_info, start=start, epoch=self.epoch
+            self.asked,
+            self.topic,
+            self.id,
+            request_id,
+            schema=self._schema_info,
+            start=start,
+            epoch=self.epoch,
+            creates=self.creates,
         )
         connection.attach_consumer(self.id, self)
         try:
@@ -274,6 +283,8 @@ class Part:
         if self.attached.connection is not connection or self.closed:
             return  # lost, moved or closed before the answer was looked at
         self.counters.attaches += 1
+        if self.segment >= 0:
+            self.creates = False  # it was there: whoever removed it meant it (H-D9)
         self.at_end = False
         self.connection = connection
         self._receiver.gather()

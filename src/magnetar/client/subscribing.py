@@ -160,6 +160,7 @@ def subscribe_command(
     schema: pb.Schema | None,
     start: MessageId | None,
     epoch: int,
+    creates: bool = True,
 ) -> pb.BaseCommand:
     command = pb.BaseCommand(type=pb.BaseCommand.SUBSCRIBE)
     subscribe = command.subscribe
@@ -175,7 +176,7 @@ def subscribe_command(
     subscribe.read_compacted = asked.read_compacted
     subscribe.initialPosition = getattr(pb.CommandSubscribe, asked.initial_position.value)
     subscribe.replicate_subscription_state = asked.replicated
-    subscribe.force_topic_creation = True
+    subscribe.force_topic_creation = creates
     subscribe.consumer_epoch = epoch
     for key, value in asked.properties.items():
         subscribe.metadata.add(key=key, value=value)

@@ -269,7 +269,7 @@ class Scalable:
 
     async def subscribe(self, name: TopicName, subscription: str, kind: SubscriptionKind, *, earliest: bool) -> None:
         """A durable subscription with cursors on every segment (H-D5). There already, of the same kind: nothing to do.
-        Conflict: of another kind."""
+        AlreadyExists: of another kind, for good."""
         await self._subscribe(name, subscription, kind, Start.EARLIEST if earliest else Start.LATEST)
 
     async def _subscribe(self, name: TopicName, subscription: str, kind: Type, start: Start) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from magnetar.base.errors import Busy, Conflict, MagnetarError, TopicNotFound
+from magnetar.base.errors import AlreadyExists, Busy, MagnetarError, TopicNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.layout.layout import Child
 from magnetar.scalable.calls import (
@@ -130,7 +130,7 @@ def _subscription_read(state: Work, event: SubscriptionRead) -> Step:
     if found.standing is Standing.DELETING:
         return _refuse(state, Busy, "the subscription is being removed: ask again")
     if found.type is not state.type:
-        return _refuse(state, Conflict, f"the subscription is of type {found.type}")
+        return _refuse(state, AlreadyExists, f"the subscription is of type {found.type}")
     state = replace(state, subscription=found)
     if found.ready:
         return _done(state)

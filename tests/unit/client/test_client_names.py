@@ -42,7 +42,8 @@ ONLY_AIO = {
     "Producer": {"admit", "admit_later", "grow", "hurry", "prepared", "send_nowait", "start", "submit", "work"},
     "Consumer": {"start"},
     "Reader": {"counters", "start"},
-    "StreamConsumer": {"start", "stream_id"},
+    "QueueConsumer": {"start", "stream_id"},
+    "StreamConsumer": {"hurry", "start", "stream_id"},
     "TableView": {"refresh", "start"},
 }
 ONLY_SYNC = {"core", "renewed"}

@@ -53,3 +53,13 @@ def test_a_retried_message_counts_and_remembers_its_first_topic():
 
 def test_a_count_that_is_no_number_starts_anew():
     assert retried(a_message({"RECONSUMETIMES": "many"}), "sub", 0, None)[0] == 1
+
+
+def test_dead_letters_of_a_scalable_topic_are_named_after_the_topic_as_pulsars_v5_client_does():
+    segment = "segment://public/default/t/0000-7fff-3"
+    scalable = "topic://public/default/t"
+    message = a_message(topic=segment)
+    assert origin(message) == scalable
+    assert buried(message, "sub")["REAL_TOPIC"] == scalable
+    assert dead_letter_topic(asked(), origin(message)) == f"{scalable}-DLQ"
+    assert retry_topic(asked(), origin(message)) == f"{scalable}-sub-RETRY"

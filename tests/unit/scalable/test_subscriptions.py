@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from magnetar.base.errors import Busy, Conflict, TopicNotFound
+from magnetar.base.errors import AlreadyExists, Busy, TopicNotFound
 from magnetar.base.ids import SegmentId, Term
 from magnetar.scalable import subscriptions
 from magnetar.scalable.calls import (
@@ -126,7 +126,7 @@ def test_what_somebody_else_began_is_finished():
 
 @pytest.mark.parametrize(
     ("changes", "kind"),
-    [({"type": Type.QUEUE}, Conflict), ({"standing": Standing.DELETING}, Busy)],
+    [({"type": Type.QUEUE}, AlreadyExists), ({"standing": Standing.DELETING}, Busy)],
 )
 def test_another_type_or_a_removal_under_way_is_refused_h_d6_h_d9(changes, kind):
     record = splitting()

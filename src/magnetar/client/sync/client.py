@@ -12,12 +12,13 @@ from magnetar.client import client as aio
 from magnetar.client.address import addresses
 from magnetar.client.consumer import Consumer as AsyncConsumer
 from magnetar.client.message import Message, MessageId
-from magnetar.client.options import ConsumerOptions, ProducerOptions, ReaderOptions, StreamOptions
+from magnetar.client.options import ConsumerOptions, ProducerOptions, QueueOptions, ReaderOptions, StreamOptions
 from magnetar.client.schemas import BYTES, Schema
 from magnetar.client.subscribing import Topics
 from magnetar.client.sync.consumer import Consumer, Reader, TableView
 from magnetar.client.sync.face import _left
 from magnetar.client.sync.producer import Producer
+from magnetar.client.sync.queue import QueueConsumer
 from magnetar.client.sync.stream import StreamConsumer
 from magnetar.runtime.portal import Portal, portal
 from magnetar.runtime.real import RealRuntime
@@ -125,6 +126,24 @@ class Client:
         return StreamConsumer(
             self, lambda client: client.stream_consumer(topic, subscription, schema=schema, **options)
         )
+
+    @overload
+    def queue_consumer(
+        self, topic: str, subscription: str, **options: Unpack[QueueOptions]
+    ) -> QueueConsumer[bytes]: ...
+
+    @overload
+    def queue_consumer(
+        self, topic: str, subscription: str, *, schema: Schema[T], **options: Unpack[QueueOptions]
+    ) -> QueueConsumer[T]: ...
+
+    def queue_consumer(
+        self, topic: str, subscription: str, *, schema: Schema[Any] = BYTES, **options: Unpack[QueueOptions]
+    ) -> QueueConsumer[Any]:
+        """A consumer of a scalable topic that shares all messages with the others of its subscription, in no order, and
+        acknowledges them one by one, however the topic is split and merged.
+        """
+        return QueueConsumer(self, lambda client: client.queue_consumer(topic, subscription, schema=schema, **options))
 
     @overload
     def create_reader(self, topic: str, start: MessageId = ..., **options: Unpack[ReaderOptions]) -> Reader[bytes]: ...

@@ -8,16 +8,15 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from magnetar.base.errors import Closed, Misuse, Sealed
-from magnetar.base.limits import CLIENT_MAILBOX_MESSAGES_MAX, CLIENT_TAKEN_MESSAGES_MAX
 from magnetar.client.consumer import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BATCH_WAIT_S
 from magnetar.client.consumer import Consumer as AsyncConsumer
 from magnetar.client.message import Message, MessageId
 from magnetar.client.reader import Reader as AsyncReader
 from magnetar.client.receive import NoMessage
+from magnetar.client.sync.crossing import Crossing
 from magnetar.client.sync.face import Face
 from magnetar.client.sync.taking import Taking
 from magnetar.client.tableview import TableView as AsyncTableView
-from magnetar.runtime.mailbox import Mailbox, Shelf
 from magnetar.runtime.portal import Portal
 
 T = TypeVar("T")
@@ -29,10 +28,10 @@ class Consumer(Face[AsyncConsumer[Any]], Generic[T]):
     not handed out yet count as received.
     """
 
-    _crossing: _Crossing[T]
+    _crossing: Crossing[T]
 
     def renewed(self, where: Portal, made: AsyncConsumer[Any]) -> None:
-        self._crossing = _Crossing(where, made)
+        self._crossing = Crossing(where, made)
 
     # Receiving
 
@@ -178,86 +177,6 @@ class Consumer(Face[AsyncConsumer[Any]], Generic[T]):
     async def _after_acks(self, call: Any) -> Any:
         self._crossing.gather()
         return await call
-
-
-class _Crossing(Generic[T]):
-    """What crosses between threads and the loop for one consumer. Messages are put on the shelf when a thread waits for
-    them, or asks; acknowledgements wait in the mailbox for part of the time their group may wait anyway.
-    """
-
-    def __init__(self, where: Portal, made: AsyncConsumer[Any]) -> None:
-        asked = made.asked
-        self._portal = where
-        self._consumer = made
-        # The clock of a message with a deadline starts when it is handed out, and a lane without a queue asks for one
-        # message for each waiting receive: both one by one, by the loop.
-        self._one_by_one = asked.ack_timeout_s > 0 or asked.queue_messages == 0
-        self.shelf: Shelf[Message[T]] = Shelf(where, self._ready)
-        self.acks: Mailbox[Message[T]] = Mailbox(
-            where,
-            self.gather,
-            CLIENT_MAILBOX_MESSAGES_MAX,
-            patience_s=0.0 if self._one_by_one else asked.ack_group_s / 2,
-            hurry_items=asked.ack_group_max,
-        )
-        self._used = False  # has a thread ever taken a message?
-        made.receiver.serve(self)
-
-    def fetch(self, timeout_s: float | None) -> None:
-        """What the loop has is put on the shelf, or its error raised. If another thread got it meanwhile this one waits
-        at the shelf too: on the loop it would not see what is put there.
-        """
-        self._used = True
-        if self._one_by_one or (not self._portal.call(self._stock) and self._consumer.receiver.ended):
-            self._portal.run(lambda: self._one(timeout_s))
-
-    # On the loop
-
-    def arrived(self) -> None:
-        """The first message is put on the shelf although nobody waits: whoever comes for it need not wake the loop."""
-        if self._one_by_one:
-            return
-        if self.shelf.waiting:
-            self._used = True
-            self._stock()
-            if self._consumer.receiver.ready:
-                self.shelf.wake_all()
-        elif self._used and not self.shelf.items:
-            self._stock(1)
-
-    def gather(self) -> None:
-        made = self._consumer
-        if made.closed:
-            return
-        take = self.acks.take
-        while (message := take()) is not None:
-            part = message._delivery.source
-            made.counters.acks += 1
-            if part.ack(message):
-                part.acker.added()
-
-    def put_away(self, source: Any, positions: set[tuple[int, int]] | None) -> None:
-        for message in self.shelf.take_some(len(self.shelf)):
-            delivery = message._delivery
-            if delivery.source is not source or not (
-                positions is None or (delivery.ledger, delivery.entry) in positions
-            ):
-                self.shelf.put([message])
-
-    def _ready(self) -> bool:
-        return self._one_by_one or self._consumer.receiver.ready
-
-    def _stock(self, messages_max: int = CLIENT_TAKEN_MESSAGES_MAX) -> int:
-        if len(self.acks):
-            self.gather()  # on the way: it saves waking the loop for them
-        found = self._consumer.receiver.take_some(messages_max)
-        if found:
-            self.shelf.put(found)
-        return len(found)
-
-    async def _one(self, timeout_s: float | None) -> None:
-        """What is taken is put at once: a thread interrupted while it waits loses nothing."""
-        self.shelf.put([await self._consumer.receive(timeout_s)])
 
 
 class Reader(Taking[AsyncReader[Any], T], Generic[T]):

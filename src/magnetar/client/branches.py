@@ -1,0 +1,211 @@
+"""The consumers that a queue consumer has on the segments of one scalable topic, through all of its layouts.
+
+The actor around `spread`: it watches the layout, attaches to each segment, leaves, tells what came of it, and keeps the
+time of back-offs. What is received goes to the queue consumer's one inbox. It does not decide what is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from magnetar.base.errors import Closed, MagnetarError, TimedOut
+from magnetar.base.ids import SegmentId
+from magnetar.base.names import topic_name
+from magnetar.client.counters import Counters
+from magnetar.client.inbox import Inbox
+from magnetar.client.intake import Graveyard
+from magnetar.client.lookup import Lookup
+from magnetar.client.part import Part
+from magnetar.client.receive import Receiver
+from magnetar.client.schemas import Schema
+from magnetar.client.share import segment_fatal
+from magnetar.client.spread import (
+    CloseSegment,
+    Effect,
+    EndConsumer,
+    Event,
+    LayoutAdvanced,
+    OpenSegment,
+    SegmentClosed,
+    SegmentEnded,
+    SegmentOpened,
+    SegmentRefused,
+    Spread,
+    TimePassed,
+)
+from magnetar.client.subscribing import InitialPosition, Subscribing
+from magnetar.client.watch import Seen, Watch
+from magnetar.layout.layout import Layout
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+
+log = get("client.queue")
+
+
+class Branches:
+    """`parts` are the segments that are open or being opened. `ended` is told when none of it can go on."""
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        asked: Subscribing,
+        *,
+        inbox: Inbox,
+        receiver: Receiver,
+        counters: Counters,
+        consumer: Any,
+        schema: Schema[Any],
+        graveyard: Graveyard | None,
+        ended: Callable[[MagnetarError], None],
+    ) -> None:
+        self.topic = topic
+        self.parts: dict[SegmentId, Part] = {}
+        self.closed = False
+        self._lookup = lookup
+        self._runtime = lookup.pool.runtime
+        self._asked = asked
+        self._inbox = inbox
+        self._receiver = receiver
+        self._counters = counters
+        self._consumer = consumer
+        self._schema = schema
+        self._graveyard = graveyard
+        self._ended = ended
+        self._paused = asked.paused
+        self._spread = Spread()
+        self._layout: Layout | None = None
+        self._watch = Watch(lookup, topic, heard=self._shown, gone=self._end)
+        self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._timer: asyncio.TimerHandle | None = None
+        self._owner = Owner(f"queue {asked.subscription} of {topic}", self._crashed)
+
+    async def start(self, timeout_s: float) -> None:
+        """Until it is attached to every segment."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._watch.start(timeout_s)
+                await self._begun
+        except TimeoutError:
+            raise TimedOut(f"not attached to every segment within {timeout_s:g} s", topic=self.topic) from None
+
+    async def close(self) -> None:
+        """Send the acknowledgements that wait and leave every segment."""
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._owner.close()
+        parts, self.parts = self.parts, {}
+        await asyncio.gather(*(part.close() for part in parts.values()), self._watch.close())
+
+    def pause(self, paused: bool) -> None:
+        self._paused = paused
+        for part in self.parts.values():
+            part.pause(paused)
+
+    # The machine
+
+    def _shown(self, seen: Seen) -> None:
+        self._layout = seen.layout
+        self._handle(LayoutAdvanced(seen.layout))
+
+    def _handle(self, event: Event) -> None:
+        if self.closed:
+            return
+        self._apply(self._spread.handle(event, self._runtime.monotonic()))
+        if self._spread.begun and not self._begun.done():
+            self._begun.set_result(None)
+        self._rearm()
+
+    def _apply(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case OpenSegment(segment=segment, inherits=inherits):
+                    self._open(segment, inherits)
+                case CloseSegment(segment=segment):
+                    self._runtime.spawn(self._owner, self._leave(segment))
+                case EndConsumer(error=error):
+                    self._end(error)
+
+    def _end(self, error: MagnetarError) -> None:
+        """Before it has begun this is for whoever waits for that."""
+        if self._begun.done():
+            self._ended(error)
+        else:
+            self._begun.set_exception(error)
+            self._begun.exception()  # nobody may wait for it any more
+
+    # Segments
+
+    def _open(self, segment: SegmentId, inherits: bool) -> None:
+        assert self._layout is not None
+        asked = self._asked
+        part = Part(
+            self._lookup,
+            str(self._layout.segment(segment).topic(topic_name(self.topic))),
+            replace(
+                asked,
+                name=f"{asked.name}-seg-{segment}",
+                initial_position=InitialPosition.EARLIEST if inherits else asked.initial_position,
+                paused=self._paused,
+            ),
+            inbox=self._inbox,
+            receiver=self._receiver,
+            counters=self._counters,
+            consumer=self._consumer,
+            schema=self._schema,
+            schema_info=self._schema.info(),
+            queue_messages=asked.queue_of(len(self._spread.segments)),
+            on_active=lambda part, is_active: None,
+            on_end=lambda part: self._handle(SegmentEnded(segment)),
+            on_failed=lambda part, error: self._refused(segment, part, error),
+            graveyard=self._graveyard,
+            fatal=segment_fatal,
+            segment=segment,
+            creates=not inherits,
+        )
+        self.parts[segment] = part
+        self._runtime.spawn(self._owner, self._attach(segment, part))
+
+    async def _attach(self, segment: SegmentId, part: Part) -> None:
+        try:
+            await part.open(self._lookup.timeout_s)
+        except MagnetarError as error:
+            self._refused(segment, part, error)
+            return
+        if self.parts.get(segment) is part:
+            self._handle(SegmentOpened(segment))
+
+    def _refused(self, segment: SegmentId, part: Part, error: MagnetarError) -> None:
+        if self.parts.get(segment) is not part or self.closed:
+            return
+        log.info("segment refused", topic=part.topic, why=error)
+        self._runtime.spawn(self._owner, part.close())
+        del self.parts[segment]
+        self._handle(SegmentRefused(segment, error))
+
+    async def _leave(self, segment: SegmentId) -> None:
+        part = self.parts.get(segment)
+        if part is not None:
+            await part.close()
+            if self.parts.get(segment) is part:
+                del self.parts[segment]
+        self._handle(SegmentClosed(segment))
+
+    # Time
+
+    def _rearm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._spread.due
+        if due is not None and not self.closed:
+            wait_s = max(0.0, due - self._runtime.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._handle, TimePassed())
+
+    def _crashed(self, name: str, error: BaseException) -> None:
+        log.crashed("queue consumer failed", error, name=name)
+        self._end(Closed(f"the consumer failed: {error!r}", topic=self.topic))

@@ -1,0 +1,279 @@
+"""A queue consumer: the messages of a scalable topic, each to one of the subscription's consumers, in no order.
+
+What users hold. It is attached to every segment of the topic, active and sealed, and follows all splits and merges
+(`branches`); it receives over one bounded inbox and acknowledges messages one by one. What is refused, or not
+acknowledged in time, comes again, to whichever consumer; what came too often goes to the dead letters. A receive that
+is cancelled has taken nothing. Every call belongs to one loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from magnetar.base.errors import Closed, MagnetarError, Misuse
+from magnetar.base.ids import SegmentId
+from magnetar.base.names import topic_name
+from magnetar.client.branches import Branches
+from magnetar.client.consumer import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BATCH_WAIT_S
+from magnetar.client.counters import Counters
+from magnetar.client.deadletter import retry_topic
+from magnetar.client.graveyard import MakeOutbox, Undertaker
+from magnetar.client.inbox import Inbox
+from magnetar.client.lookup import Lookup
+from magnetar.client.message import Message, MessageId
+from magnetar.client.part import Part
+from magnetar.client.receive import Receiver
+from magnetar.client.schemas import Schema
+from magnetar.client.subscribing import InitialPosition, Subscribing
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+
+log = get("client.queue")
+
+T = TypeVar("T")
+
+
+class QueueConsumer(Generic[T]):
+    """Made by `Client.queue_consumer`. `async for message in consumer` ends when the consumer is closed."""
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        asked: Subscribing,
+        *,
+        schema: Schema[T],
+        make_outbox: MakeOutbox,
+        closed: Callable[[Any], None] | None = None,
+    ) -> None:
+        self._runtime = lookup.pool.runtime
+        if not asked.name:
+            asked = replace(asked, name=f"queue-{self._runtime.rng('client.consumer').getrandbits(40):010x}")
+        self.topic = topic
+        self.asked = asked
+        self.counters = Counters()
+        self.closed = False
+        self._lookup = lookup
+        self._on_closed = closed
+        self._timed = asked.ack_timeout_s > 0
+        self._inbox = Inbox(asked.queue_bytes)
+        self.receiver = Receiver(self._inbox)
+        self._undertaker: Undertaker | None = None
+        if asked.dead_letters is not None or asked.retry:
+            self._undertaker = Undertaker(asked, self._runtime, make_outbox, self.counters)
+        topics = [topic]
+        if asked.retry:  # what was put off is all for this subscription, from its first message
+            topics.append(str(topic_name(retry_topic(asked, topic))))
+        self._branches = [
+            Branches(
+                lookup,
+                name,
+                asked if name == topic else replace(asked, initial_position=InitialPosition.EARLIEST),
+                inbox=self._inbox,
+                receiver=self.receiver,
+                counters=self.counters,
+                consumer=self,
+                schema=schema,
+                graveyard=self._undertaker,
+                ended=self._end,
+            )
+            for name in topics
+        ]
+        self._last = Owner(f"queue {asked.subscription}, closing", self._crashed)
+        self._closing: asyncio.Task[None] | None = None
+
+    # Receiving
+
+    async def receive(self, timeout_s: float | None = None) -> Message[T]:
+        """The next message. `NoMessage` if none came in time."""
+        message = self._inbox.take()
+        if message is None:
+            message = await self.receiver.next(timeout_s)
+        if self._timed:
+            message._delivery.source.redelivery.taken(message)
+        return message
+
+    async def receive_batch(
+        self,
+        messages_max: int = BATCH_MESSAGES_MAX,
+        *,
+        bytes_max: int = BATCH_BYTES_MAX,
+        timeout_s: float = BATCH_WAIT_S,
+    ) -> list[Message[T]]:
+        """As many messages as come until one of the bounds is reached; none at all if the time is over first."""
+        if messages_max < 1 or bytes_max < 1:
+            raise Misuse("a batch holds at least one message", messages_max=messages_max, bytes_max=bytes_max)
+        batch = await self.receiver.batch(messages_max, bytes_max, timeout_s)
+        if self._timed:
+            for message in batch:
+                message._delivery.source.redelivery.taken(message)
+        return batch
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message[T]:
+        try:
+            return await self.receive()
+        except Closed:
+            raise StopAsyncIteration from None
+
+    # Acknowledging
+
+    async def acknowledge(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
+        """This one is done. With `confirm` the broker's receipt is awaited; if that fails it is not known whether it
+        arrived, and it is sent again later. Of a segment that is drained everything is done already.
+        """
+        part = self._part(message)
+        self.counters.acks += 1
+        if part is None:
+            return
+        if isinstance(message, Message):
+            more = part.ack(message)
+        else:
+            part.ack_id(message)
+            more = True
+        if confirm:
+            await part.confirm()
+        elif more:
+            part.acker.added()
+
+    async def negative_acknowledge(self, message: Message[T] | MessageId) -> None:
+        """Not done: deliver it again, to whichever consumer, after the wait that `nack` says."""
+        part = self._part(message)
+        if part is None:
+            return
+        if isinstance(message, Message):
+            delivery = message._delivery
+            part.redelivery.nack((delivery.ledger, delivery.entry), delivery.redelivery_count)
+        else:
+            part.redelivery.nack((message.ledger, message.entry), 0)
+
+    async def reconsume_later(
+        self, message: Message[T], delay_s: float, *, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Put it off through the retry topic; after too many times it goes to the dead letters. Needs `retry=True`."""
+        if self._undertaker is None or not self.asked.retry:
+            raise Misuse("reconsume_later needs a consumer with retry=True")
+        self._part(message)
+        await self._undertaker.put_off(message, delay_s, properties)
+
+    async def redeliver_unacknowledged(self) -> None:
+        """Everything received and not acknowledged, again and now; messages not taken yet come again too."""
+        for part in self._parts():
+            part.redelivery.all()
+
+    def pause(self) -> None:
+        """Ask brokers for nothing more until `resume`; what was asked for still comes."""
+        for one in self._branches:
+            one.pause(True)
+
+    def resume(self) -> None:
+        for one in self._branches:
+            one.pause(False)
+
+    # What it is
+
+    @property
+    def subscription(self) -> str:
+        return self.asked.subscription
+
+    @property
+    def name(self) -> str:
+        return self.asked.name
+
+    @property
+    def segments(self) -> list[int]:
+        """The segments it is attached to, or about to be: all in which the subscription has something left to do."""
+        return sorted(self._branches[0].parts)
+
+    @property
+    def connected(self) -> bool:
+        """Is every segment attached to its broker at this moment?"""
+        return all(part.connection is not None for part in self._parts())
+
+    @property
+    def queued(self) -> int:
+        """Messages received and not taken yet."""
+        return self._inbox.count
+
+    # Life
+
+    async def start(self) -> None:
+        """Attach to every segment; called once, by whoever made it."""
+        try:
+            for one in self._branches:
+                await one.start(self._lookup.timeout_s)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Send the acknowledgements that wait, and leave. Messages not taken or not acknowledged go to others. A close
+        that is cancelled goes on by itself; another one waits for the same end.
+        """
+        if self._closing is None:
+            self.receiver.end(Closed("the consumer is closed", subscription=self.asked.subscription))
+            self.closed = True  # after `end`, which gathers what threads have acknowledged
+            self._closing = self._runtime.spawn(self._last, self._close())
+        await asyncio.shield(self._closing)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _close(self) -> None:
+        try:
+            if self._undertaker is not None:
+                await self._undertaker.close()
+        finally:
+            await asyncio.gather(*(one.close() for one in self._branches))
+            if self._on_closed is not None:
+                self._on_closed(self)
+
+    # What messages ask of it
+
+    def stream_id(self, message: Message[Any], plain: MessageId) -> MessageId:
+        """Acknowledged one by one: the id says where the message is, and no more."""
+        return plain
+
+    # Inside
+
+    def _parts(self) -> list[Part]:
+        return [part for one in self._branches for part in one.parts.values()]
+
+    def _part(self, message: Message[Any] | MessageId) -> Part | None:
+        """Whoever is attached to its segment now; None: nobody is, so the segment is drained, or comes again."""
+        if self.closed:
+            raise Closed("the consumer is closed", subscription=self.asked.subscription)
+        if isinstance(message, Message):
+            part: Part = message._delivery.source
+            if part.consumer is not self:
+                raise Misuse("the message was received by another consumer", topic=message.topic)
+            if not part.closed:
+                return part
+            segment, topic = part.segment, part.topic
+        else:
+            segment, topic = message.segment, message.topic
+            if segment < 0:
+                raise Misuse("the id does not say which segment it is of", id=str(message))
+        for one in self._branches:
+            found = one.parts.get(SegmentId(segment))
+            if found is not None and (found.topic == topic or not topic):
+                return found
+        return None
+
+    def _end(self, error: MagnetarError) -> None:
+        log.warning("queue consumer ended", topic=self.topic, subscription=self.asked.subscription, why=error)
+        self.receiver.end(error)
+
+    def _crashed(self, name: str, error: BaseException) -> None:
+        log.crashed("queue consumer failed", error, name=name)

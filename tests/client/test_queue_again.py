@@ -1,0 +1,150 @@
+"""Queue consumers of scalable topics: what is refused, late, delayed, put off or poison, and how much may wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from magnetar import DeadLetters
+from tests.client.test_queue import AT_ONCE, EARLIEST, WAIT_S, Cluster, numbers, quiet, run, take
+from tests.servers.standalone import Standalone
+
+pytestmark = [pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("queue-again")) as running:
+        yield running
+
+
+def test_exactly_what_was_not_acknowledged_comes_again_on_every_segment(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(range(60))
+        await cluster.reshape()
+        await cluster.send(range(60, 120))
+        async with await cluster.queue(initial_position=EARLIEST) as consumer:
+            for message in await take(consumer, 120):
+                if int(message.data) % 3:
+                    await consumer.acknowledge(message)
+        async with await cluster.queue() as consumer:
+            assert await numbers(consumer, 40) == list(range(0, 120, 3))
+
+    run(server, "again", body, segments=3)
+
+
+def test_delayed_message_of_a_sealed_segment_is_delivered_and_keeps_the_segment_until_then(server):
+    async def body(cluster: Cluster) -> None:
+        async with (
+            await cluster.queue(initial_position=EARLIEST) as consumer,
+            await cluster.client.create_producer(cluster.topic) as producer,
+        ):
+            await producer.send(b"later", key="a", deliver_after_s=3)
+            await cluster.admin.scalable.split(cluster.topic, 0)
+            await producer.send(b"now", key="a")
+            first = await consumer.receive(WAIT_S)
+            await consumer.acknowledge(first)
+            second = await consumer.receive(WAIT_S)
+            assert [first.data, second.data] == [b"now", b"later"]
+            assert (second.id.segment, 0 in consumer.segments) == (0, True)
+            await consumer.acknowledge(second.id)
+            async with asyncio.timeout(WAIT_S):
+                while consumer.segments != [1, 2]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+
+    run(server, "delayed", body)
+
+
+def test_refused_message_and_one_that_nobody_acknowledges_in_time_come_again(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(range(2), batching=None)
+        async with await cluster.queue(initial_position=EARLIEST, nack=AT_ONCE, ack_timeout_s=1) as consumer:
+            for message in await take(consumer, 2):
+                if message.data == b"0":
+                    await consumer.negative_acknowledge(message.id)
+            seen = await take(consumer, 2)
+            assert sorted(message.data for message in seen) == [b"0", b"1"]
+            assert all(message.redelivery_count > 0 for message in seen)
+            for message in seen:
+                await consumer.acknowledge(message)
+            assert consumer.counters.timeouts == 1
+
+    run(server, "refused", body, segments=2)
+
+
+def test_poison_goes_to_the_dead_letters_from_a_sealed_segment_and_an_active_one_with_all_it_had(server):
+    async def body(cluster: Cluster) -> None:
+        letters = await cluster.client.queue_consumer(f"{cluster.topic}-DLQ", "letters", initial_position=EARLIEST)
+        async with (
+            letters,
+            await cluster.queue(
+                initial_position=EARLIEST, nack=AT_ONCE, dead_letters=DeadLetters(redeliveries_max=1)
+            ) as consumer,
+            await cluster.client.create_producer(cluster.topic, batching=None) as producer,
+        ):
+            await producer.send(b"bad 0", key="a", properties={"p": "v"}, event_time_ms=7)
+            await cluster.admin.scalable.split(cluster.topic, 0)
+            await producer.send(b"bad 1", key="a", properties={"p": "v"}, event_time_ms=7)
+            for _ in range(4):
+                await consumer.negative_acknowledge(await consumer.receive(WAIT_S))
+            found = await take(letters, 2)
+            assert sorted(message.data for message in found) == [b"bad 0", b"bad 1"]
+            for message in found:
+                assert (message.key, message.event_time_ms, message.properties["p"]) == ("a", 7, "v")
+                assert message.properties["REAL_TOPIC"] == cluster.topic
+                assert message.properties["REAL_SUBSCRIPTION"] == "q"
+                assert message.properties["ORIGIN_MESSAGE_ID"]
+            await quiet(consumer)
+            assert consumer.counters.dead_letters == 2
+
+    run(server, "poison", body)
+
+
+def test_message_that_is_put_off_comes_back_through_the_retry_topic_and_then_goes_to_the_dead_letters(server):
+    async def body(cluster: Cluster) -> None:
+        async with (
+            await cluster.client.queue_consumer(f"{cluster.topic}-DLQ", "dead", initial_position=EARLIEST) as dead,
+            await cluster.queue(
+                initial_position=EARLIEST, retry=True, dead_letters=DeadLetters(redeliveries_max=2)
+            ) as consumer,
+        ):
+            await cluster.send(range(1))
+            for turn in range(3):
+                message = await consumer.receive(WAIT_S)
+                assert message.properties.get("RECONSUMETIMES", "0") == str(turn)
+                await consumer.reconsume_later(message, 0.1, properties={"why": "busy"})
+            letter = await dead.receive(WAIT_S)
+            assert (letter.data, letter.properties["why"]) == (b"0", "busy")
+            assert letter.properties["REAL_TOPIC"] == cluster.topic
+            await quiet(consumer)
+
+    run(server, "put-off", body)
+
+
+def test_consumer_with_room_and_the_higher_priority_gets_everything(server):
+    async def body(cluster: Cluster) -> None:
+        async with await cluster.queue(priority=0) as high, await cluster.queue(priority=1) as low:
+            await cluster.send(range(50), batching=None)
+            assert len(await take(high, 50)) == 50
+            await quiet(low)
+
+    run(server, "priority", body, segments=2)
+
+
+def test_what_waits_is_bounded_over_all_segments(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(range(200), batching=None)
+        async with await cluster.queue(
+            initial_position=EARLIEST, queue_messages=100, queue_messages_total=40
+        ) as consumer:
+            seen = []
+            for _ in range(200):
+                message = await consumer.receive(WAIT_S)
+                seen.append(int(message.data))
+                assert consumer.queued <= 40
+                await consumer.acknowledge(message)
+            assert sorted(seen) == list(range(200))
+
+    run(server, "bounded", body, segments=4)
