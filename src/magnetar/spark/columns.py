@@ -65,7 +65,7 @@ class Gathered:
     entries: Ints
     publish_ms: Ints
     sequences: Ints  # of the entry: its messages count up from it
-    producers: list[str]
+    metadata: list[Any]  # of the entries
     keys: dict[int, bytes | None]  # of rows whose key does not lie in the buffer as it is
     slots: Ints | None  # -1 where a row has no key
     properties: Callable[[int], list[tuple[str, str]]]
@@ -139,7 +139,8 @@ def _sequence_id(found: Gathered, chosen: Ints) -> Any:
 
 
 def _producer_name(found: Gathered, chosen: Ints) -> Any:
-    return pa.array(found.producers, pa.string()).take(pa.array(found.entry[chosen]))
+    names = [text_of(one.producer_name) for one in found.metadata]
+    return pa.array(names, pa.string()).take(pa.array(found.entry[chosen]))
 
 
 def _segment(found: Gathered, chosen: Ints) -> Any:
@@ -201,6 +202,11 @@ def cut(buffer: bytes, starts: Ints, ends: Ints, there: Bools) -> Any:
     pieces = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), pa.py_buffer(buffer)])
     wanted = np.arange(0, 2 * count, 2, dtype=np.int32)
     return pieces.take(pa.array(wanted, mask=None if there.all() else ~there))
+
+
+def text_of(value: str | bytes) -> str:
+    """Protobuf gives text as str, or as bytes where it is not UTF-8."""
+    return value if isinstance(value, str) else value.decode("utf-8", "replace")
 
 
 def _times(ms: Ints, absent: Bools | None) -> Any:

@@ -21,13 +21,13 @@ from magnetar.client.message import Delivery, Message
 from magnetar.client.opening import inflate, open_metadata
 from magnetar.client.schemas import BYTES
 from magnetar.layout.routing import DEFAULT, Routing, segment_hash
-from magnetar.spark.columns import Gathered, empty, schema, table
-from magnetar.spark.frontier import DONE, START, RowPosition
+from magnetar.spark.columns import Gathered, empty, schema, table, text_of
 from magnetar.spark.hashing import slots
 from magnetar.spark.rows import PADDING, Bools, Ints, Rows, locate, read
 from magnetar.spark.tasks import Piece
 
 _INT64_MAX = (1 << 63) - 1
+_MS_MAX = _INT64_MAX // 1000  # of a time that fits as microseconds
 _GATHERED_BYTES_MAX = 1 << 30  # Arrow counts the bytes of a column in 31 bits
 _HASHED = "__key_hash"
 
@@ -57,17 +57,19 @@ class Decoder:
     def _begin(self) -> None:
         self.bytes = 0
         self.rows = 0  # gathered, before they are filtered
-        self._payloads: list[bytes] = []
-        self._heads: list[Any] = []
-        self._bodies: list[Any] = []
-        self._ends: list[Any] = []
+        self._data: list[bytes] = []
+        self._heads: list[Ints] = []
+        self._bodies: list[Ints] = []
+        self._ends: list[Ints] = []
+        self._alone: list[tuple[int, int]] = []  # values of single messages that came after the last of these
         self._counts: list[int] = []
-        self._firsts: list[int] = []  # index of the first row that is kept
-        self._deliveries: list[Delivery] = []
+        self._firsts: list[int] = []  # index of the first row of a batch that is kept
+        self._positions: list[tuple[int, int]] = []
+        self._metadata: list[Any] = []
 
     def add(self, ledger: int, entry: int, data: bytes) -> None:
         """One entry as it was stored; nothing is gathered of one that is `Corrupt`."""
-        first, last = self._bounds(ledger, entry)
+        first, last = (0, _INT64_MAX) if self._piece is None else _bounds(self._piece, ledger, entry)
         if first >= last:
             return
         metadata, at = open_metadata(data)
@@ -77,37 +79,52 @@ class Decoder:
             raise NotBuilt("a message is encrypted: Spark has no key for it", ledger=ledger, entry=entry)
         if metadata.num_chunks_from_msg > 1:
             raise NotBuilt("a message in chunks cannot be read from Spark yet", ledger=ledger, entry=entry)
-        if metadata.compression and metadata.uncompressed_size > self._payload_bytes_max:
-            raise Corrupt(
-                "a payload claims to be too large", bytes=metadata.uncompressed_size, bytes_max=self._payload_bytes_max
-            )
-        payload = inflate(metadata, data[at:])
-        delivery = Delivery(metadata, self._topic, BYTES, ledger=ledger, entry=entry)
+        if metadata.compression:
+            claimed, most = metadata.uncompressed_size, self._payload_bytes_max
+            if claimed > most:
+                raise Corrupt("a payload claims to be too large", bytes=claimed, bytes_max=most)
+            data, at = inflate(metadata, data[at:]), 0
         base = self.bytes
-        if metadata.HasField("num_messages_in_batch"):
-            bodies, ends = locate(payload, metadata.num_messages_in_batch)
-            heads = np.empty_like(ends)
-            heads[0], heads[1:] = 4, ends[:-1] + 4
-            kept = slice(first, min(last, len(ends)))
-            bodies, ends, heads = bodies[kept], ends[kept], heads[kept]
-            delivery.size = metadata.num_messages_in_batch
-        elif first == 0:
-            heads, bodies, ends = np.array([-1]), np.array([0]), np.array([len(payload)])
+        if base + len(data) > _GATHERED_BYTES_MAX:
+            raise LimitExceeded("take what was gathered before more is added", bytes=base + len(data))
+        if not metadata.HasField("num_messages_in_batch"):
+            if first:
+                return
+            self._alone.append((base + at, base + len(data)))
+            count = 1
         else:
-            return
-        if not len(ends):
-            return
-        if base + len(payload) > _GATHERED_BYTES_MAX:
-            raise LimitExceeded("take what was gathered before more is added", bytes=base + len(payload))
-        self._payloads.append(payload)
-        self._heads.append(np.where(heads < 0, heads, heads + base))
-        self._bodies.append(bodies + base)
-        self._ends.append(ends + base)
-        self._counts.append(len(ends))
+            count = self._batch(locate(data, metadata.num_messages_in_batch, at), at, first, last)
+            if not count:
+                return
+        self._data.append(data)
+        self._counts.append(count)
         self._firsts.append(first)
-        self._deliveries.append(delivery)
-        self.bytes += len(payload)
-        self.rows += len(ends)
+        self._positions.append((ledger, entry))
+        self._metadata.append(metadata)
+        self.bytes += len(data)
+        self.rows += count
+
+    def _batch(self, found: tuple[Ints, Ints], at: int, first: int, last: int) -> int:
+        bodies, ends = found[0] + self.bytes, found[1] + self.bytes
+        heads = np.empty_like(ends)
+        heads[0], heads[1:] = self.bytes + at + 4, ends[:-1] + 4
+        if first or last < len(ends):
+            heads, bodies, ends = heads[first:last], bodies[first:last], ends[first:last]
+        if len(ends):
+            self._single_rows()
+            self._heads.append(heads)
+            self._bodies.append(bodies)
+            self._ends.append(ends)
+        return len(ends)
+
+    def _single_rows(self) -> None:
+        """Rows that have no metadata of their own: it is the entry's."""
+        if self._alone:
+            places = np.array(self._alone, np.int64)
+            self._heads.append(np.full(len(places), -1))
+            self._bodies.append(places[:, 0])
+            self._ends.append(places[:, 1])
+            self._alone = []
 
     def take(self) -> Any:
         """What was gathered, as one record batch, and begin again."""
@@ -117,30 +134,30 @@ class Decoder:
         self._begin()
         return table(self._columns, found, np.flatnonzero(~found.rows.compacted & self._chosen(found)))
 
-    def _bounds(self, ledger: int, entry: int) -> tuple[int, int]:
-        """Which rows of an entry are in the piece."""
-        start, end = (START, DONE) if self._piece is None else (self._piece.start, self._piece.end)
-        if RowPosition(ledger, entry, _INT64_MAX) < start:
-            return 0, 0
-        first = start.row if (ledger, entry) == start[:2] else 0
-        if (ledger, entry) > end[:2]:
-            return 0, 0
-        return first, end.row if (ledger, entry) == end[:2] else _INT64_MAX
-
     def _gathered(self) -> Gathered:
-        buffer = b"".join([*self._payloads, bytes(PADDING)])
+        self._single_rows()
+        buffer = b"".join([*self._data, bytes(PADDING)])
         heads, bodies, ends = (np.concatenate(part) for part in (self._heads, self._bodies, self._ends))
         counts = np.array(self._counts, np.int64)
         entry = np.repeat(np.arange(len(counts)), counts)
-        begun = np.repeat(np.cumsum(counts) - counts, counts)
-        place = np.arange(len(entry)) - begun + np.repeat(np.array(self._firsts, np.int64), counts)
+        place = np.arange(len(entry)) + np.repeat(self._firsts - np.cumsum(counts) + counts, counts)
         alone = heads < 0
-        bytes_ = np.frombuffer(buffer, np.uint8)
-        rows = read(bytes_, np.where(alone, bodies, heads), bodies, ends)
-        rows.strange |= alone  # a message that is an entry has its fields in the entry's metadata
-        keys: dict[int, bytes | None] = {}
-        hashed: dict[int, bytes | None] = {}
-        deliveries = self._deliveries
+        whole = np.frombuffer(buffer, np.uint8)
+        rows = read(whole, np.where(alone, bodies, heads), bodies, ends)
+        metadata = self._metadata
+
+        def message(row: int) -> Any:
+            """The metadata of one row as protobuf reads it, for what is rare."""
+            one = metadata[int(entry[row])]
+            return one if alone[row] else _parsed(one, buffer[int(heads[row]) : int(bodies[row])])
+
+        single = np.flatnonzero(alone)
+        keys, hashed = _singles(rows, single, [metadata[one] for one in entry[single].tolist()])
+        for row in np.flatnonzero(rows.strange & ~alone).tolist():
+            keys[row], hashed[row] = _strange(rows, row, message(row))
+        for row in np.flatnonzero(rows.key_base64 & (rows.key_start >= 0)).tolist():
+            keys[row] = _unbase64(buffer[rows.key_start[row] : rows.key_end[row]])
+        positions = np.array(self._positions, np.int64)
         found = Gathered(
             self._topic,
             self._segment,
@@ -148,22 +165,17 @@ class Decoder:
             rows,
             entry,
             place,
-            np.array([one.ledger for one in deliveries], np.int64),
-            np.array([one.entry for one in deliveries], np.int64),
-            np.array([min(one.metadata.publish_time, _INT64_MAX // 1000) for one in deliveries], np.int64),
-            np.array([_signed(one.metadata.sequence_id) for one in deliveries], np.int64),
-            [_text(one.metadata.producer_name) for one in deliveries],
+            positions[:, 0],
+            positions[:, 1],
+            np.array([min(one.publish_time, _MS_MAX) for one in metadata], np.int64),
+            np.array([_signed(one.sequence_id) for one in metadata], np.int64),
+            metadata,
             keys,
             None,
-            lambda row: _properties(_message(row, heads, bodies, alone, buffer, deliveries[int(entry[row])])),
+            lambda row: _properties(message(row)),
         )
-        for row in np.flatnonzero(rows.strange).tolist():
-            message = _message(row, heads, bodies, alone, buffer, deliveries[int(entry[row])])
-            keys[row], hashed[row] = _by_protobuf(rows, row, message, alone=bool(alone[row]))
-        for row in np.flatnonzero(rows.key_base64 & (rows.key_start >= 0)).tolist():
-            keys[row] = _unbase64(buffer[rows.key_start[row] : rows.key_end[row]])
         if _HASHED in self._columns or self._filtered:
-            found.slots = self._slots(found, bytes_, hashed)
+            found.slots = self._slots(found, whole, hashed)
         return found
 
     @property
@@ -216,35 +228,59 @@ def record_batches(
         yield made
 
 
-def _message(row: int, heads: Ints, bodies: Ints, alone: Bools, buffer: bytes, delivery: Delivery) -> Message[Any]:
-    """One row as the client sees it, for what is rare."""
-    if alone[row]:
-        return Message(b"", delivery)
-    return Message(b"", delivery, buffer[int(heads[row]) : int(bodies[row])], 0)
+def _bounds(piece: Piece, ledger: int, entry: int) -> tuple[int, int]:
+    """Which rows of an entry are in the piece."""
+    place, start, end = (ledger, entry), piece.start, piece.end
+    if place < start[:2] or place > end[:2]:
+        return 0, 0
+    return start.row if place == start[:2] else 0, end.row if place == end[:2] else _INT64_MAX
 
 
-def _by_protobuf(rows: Rows, row: int, message: Message[Any], *, alone: bool) -> tuple[bytes | None, bytes | None]:
-    """Fill a row that was not read with the rest; its key, and what is hashed."""
-    head: Any = message._head
-    if not alone and not head.IsInitialized():
+def _parsed(entry: Any, single: bytes) -> Any:
+    head: Any = Message(b"", Delivery(entry, "", BYTES, ledger=0, entry=0), single, 0)._head
+    if not head.IsInitialized():
         raise Corrupt("the metadata of a message of a batch lacks required fields")
-    rows.null[row] = head.null_value
-    rows.compacted[row] = not alone and head.compacted_out
+    return head
+
+
+Keys = dict[int, bytes | None]
+
+
+def _singles(rows: Rows, places: Ints, heads: list[Any]) -> tuple[Keys, Keys]:
+    """Fill the rows of single messages; their keys, and what is hashed of them."""
+    if not heads:
+        return {}, {}
+    rows.null[places] = [one.null_value for one in heads]
+    rows.event_ms[places] = np.array([one.event_time for one in heads], np.uint64)
+    rows.properties[places] = [len(one.properties) > 0 for one in heads]
+    pairs = [_keys(one) for one in heads]
+    numbers = places.tolist()
+    return (
+        dict(zip(numbers, [key for key, _ in pairs], strict=True)),
+        dict(zip(numbers, [key for _, key in pairs], strict=True)),
+    )
+
+
+def _strange(rows: Rows, row: int, head: Any) -> tuple[bytes | None, bytes | None]:
+    """Fill a row that is not written as everybody writes it; its key, and what is hashed."""
+    rows.null[row], rows.compacted[row] = head.null_value, head.compacted_out
     rows.event_ms[row] = head.event_time
-    rows.sequenced[row] = not alone and head.HasField("sequence_id")
-    rows.sequence[row] = head.sequence_id
+    rows.sequenced[row], rows.sequence[row] = head.HasField("sequence_id"), head.sequence_id
     rows.properties[row] = len(head.properties) > 0
     rows.key_start[row] = rows.ordering_start[row] = -1
     rows.key_base64[row] = False
+    return _keys(head)
+
+
+def _keys(head: Any) -> tuple[bytes | None, bytes | None]:
     key = _raw(head.partition_key) if head.HasField("partition_key") else None
     if key is not None and head.partition_key_b64_encoded:
         key = _unbase64(key)
     return key, head.ordering_key if head.HasField("ordering_key") else key
 
 
-def _properties(message: Message[Any]) -> list[tuple[str, str]]:
-    head: Any = message._head
-    return list({_text(pair.key): _text(pair.value) for pair in head.properties}.items())
+def _properties(head: Any) -> list[tuple[str, str]]:
+    return list({text_of(pair.key): text_of(pair.value) for pair in head.properties}.items())
 
 
 def _unbase64(key: bytes) -> bytes:
@@ -261,7 +297,3 @@ def _signed(value: int) -> int:
 def _raw(value: str | bytes) -> bytes:
     """Protobuf gives text as str, or as bytes where it is not UTF-8."""
     return value if isinstance(value, bytes) else value.encode()
-
-
-def _text(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.decode("utf-8", "replace")

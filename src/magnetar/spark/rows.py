@@ -27,6 +27,7 @@ PADDING = 16  # bytes after a buffer that `read` may look at: a number that star
 _ROW_BYTES_MIN = 6  # a size, and metadata that says how large the payload is
 _SHAPED_ROWS_MIN = 16  # below, the loop is quicker than arithmetic
 _NUMBER_BYTES_MAX = 10
+_BEYOND = 1 << 62  # of all metadata
 _LENGTH = Struct(">I")
 
 # Tags of SingleMessageMetadata, in the order of their numbers.
@@ -35,79 +36,79 @@ _BASE64, _ORDERING_KEY, _SEQUENCE, _NULL, _NULL_KEY = 0x30, 0x3A, 0x40, 0x48, 0x
 _BEFORE_SIZE = (_KEY, _PROPERTY)
 
 
-def locate(payload: bytes, count: int) -> tuple[Ints, Ints]:
-    """Where the payloads of `count` messages begin and end; each one's metadata begins four bytes behind the end of the
-    one before. They must fill the payload exactly.
+def locate(data: bytes, count: int, begin: int = 0) -> tuple[Ints, Ints]:
+    """Where the payloads of `count` messages begin and end in `data`, the first of them behind `begin`; each one's
+    metadata begins four bytes behind the end of the one before. They must fill the rest exactly.
     """
-    if count < 1 or count * _ROW_BYTES_MIN > len(payload):
-        raise Corrupt("a batch cannot hold as many messages as it claims", claimed=count, bytes=len(payload))
-    shaped = _one_shape(payload, count) if count >= _SHAPED_ROWS_MIN else None
-    return _one_by_one(payload, count) if shaped is None else shaped
+    if count < 1 or count * _ROW_BYTES_MIN > len(data) - begin:
+        raise Corrupt("a batch cannot hold as many messages as it claims", claimed=count, bytes=len(data) - begin)
+    shaped = _one_shape(data, count, begin) if count >= _SHAPED_ROWS_MIN else None
+    return _one_by_one(data, count, begin) if shaped is None else shaped
 
 
-def _one_shape(payload: bytes, count: int) -> tuple[Ints, Ints] | None:
+def _one_shape(data: bytes, count: int, begin: int) -> tuple[Ints, Ints] | None:
     """If all messages have the sizes of the first one: everything up to those sizes must be alike."""
-    body = 4 + int(_LENGTH.unpack_from(payload)[0])
-    if body > len(payload):
+    body = begin + 4 + int(_LENGTH.unpack_from(data, begin)[0])
+    if body > len(data):
         return None
     same = [0, 1, 2, 3]  # bytes that no message may have otherwise
-    at = 4
-    while at + 1 < body and payload[at] in _BEFORE_SIZE and payload[at + 1] < 128:
-        same += (at, at + 1)
-        at += 2 + payload[at + 1]
-    if at + 1 >= body or payload[at] != _SIZE:
+    at = begin + 4
+    while at + 1 < body and data[at] in _BEFORE_SIZE and data[at + 1] < 128:
+        same += (at - begin, at - begin + 1)
+        at += 2 + data[at + 1]
+    if at + 1 >= body or data[at] != _SIZE:
         return None
-    size = payload[at + 1]
-    same += (at, at + 1)
+    size = data[at + 1]
+    same += (at - begin, at - begin + 1)
     if size >= 128:
-        if at + 2 >= body or payload[at + 2] >= 128:
+        if at + 2 >= body or data[at + 2] >= 128:
             return None
-        size += (payload[at + 2] << 7) - 128
-        same.append(at + 2)
-    stride = body + size
-    if stride * count != len(payload):
+        size += (data[at + 2] << 7) - 128
+        same.append(at - begin + 2)
+    stride = body + size - begin
+    if stride * count != len(data) - begin:
         return None
-    table = np.frombuffer(payload, np.uint8).reshape(count, stride)
+    table = np.frombuffer(data, np.uint8, offset=begin).reshape(count, stride)
     if not (table[:, same] == table[0, same]).all():
         return None
     bodies = body + stride * np.arange(count, dtype=np.int64)
     return bodies, bodies + size
 
 
-def _one_by_one(payload: bytes, count: int) -> tuple[Ints, Ints]:
+def _one_by_one(data: bytes, count: int, begin: int) -> tuple[Ints, Ints]:
     bodies = [0] * count
     ends = [0] * count
     unpack = _LENGTH.unpack_from
-    end = 0
+    end = begin
     index = 0
     try:
         for index in range(count):
             at = end + 4
-            body = at + unpack(payload, end)[0]
-            tag = payload[at]
+            body = at + unpack(data, end)[0]
+            tag = data[at]
             while tag in _BEFORE_SIZE:
-                skip = payload[at + 1]
+                skip = data[at + 1]
                 if skip >= 128:
                     break
                 at += 2 + skip
-                tag = payload[at]
+                tag = data[at]
             if tag != _SIZE:
-                size = _size(payload, end + 4, body)
+                size = _size(data, end + 4, body)
             else:
-                size = payload[at + 1]
+                size = data[at + 1]
                 at += 2
                 if size >= 128:
-                    high = payload[at]
+                    high = data[at]
                     at += 1
-                    size = size - 128 + (high << 7) if high < 128 else _size(payload, end + 4, body)
+                    size = size - 128 + (high << 7) if high < 128 else _size(data, end + 4, body)
                 if at > body:
                     raise _torn(index)
             bodies[index] = body
             ends[index] = end = body + size
     except (IndexError, StructError):
         raise _torn(index) from None
-    if end != len(payload):
-        raise Corrupt("the messages of a batch do not fill it", claimed=count, bytes=len(payload), filled=end)
+    if end != len(data):
+        raise Corrupt("the messages of a batch do not fill it", claimed=count, bytes=len(data) - begin)
     return np.array(bodies, np.int64), np.array(ends, np.int64)
 
 
@@ -213,25 +214,25 @@ class _Walk:
         self._bodies = bodies
         self.at = heads.copy()
         self.strange = bodies < heads
+        self._tag = np.where((heads < bodies) & ~self.strange, buffer[heads], np.uint8(0))
 
     def text(self, tag: int) -> tuple[Ints, Ints]:
         """Where the bytes of a field lie."""
         starts = np.full(len(self.at), -1, np.int64)
         ends = starts.copy()
         rows = self._rows(tag)
-        if rows.size:
-            length = self._value(rows)
-            start = self.at[rows]
+        if rows is not None:
+            length, start = self._value(rows)
             end = start + np.minimum(length, np.uint64(1 << 40)).astype(np.int64)
-            rows, start, end = self._inside(rows, start, end)
-            starts[rows], ends[rows], self.at[rows] = start, end, end
+            beyond = self._move(rows, end)
+            starts[rows] = np.where(beyond, -1, start)
+            ends[rows] = np.where(beyond, -1, end)
         return starts, ends
 
     def skip_repeated(self, tag: int) -> Bools:
         found = np.zeros(len(self.at), np.bool_)
         while True:
-            starts, _ = self.text(tag)
-            there = starts >= 0
+            there = self.text(tag)[0] >= 0
             if not there.any():
                 return found
             found |= there
@@ -240,41 +241,48 @@ class _Walk:
         there = np.zeros(len(self.at), np.bool_)
         values = np.zeros(len(self.at), np.uint64)
         rows = self._rows(tag)
-        if rows.size:
-            values[rows] = self._value(rows)
+        if rows is not None:
+            values[rows], at = self._value(rows)
             there[rows] = True
+            self._move(rows, at)
         return there, values
 
     def flag(self, tag: int) -> Bools:
         result: Bools = self.number(tag)[1] != 0
         return result
 
-    def _rows(self, tag: int) -> Ints:
+    def _rows(self, tag: int) -> Ints | slice | None:
         """The rows whose next field this is."""
-        here = (self.at < self._bodies) & ~self.strange
-        here &= self._buffer[np.where(here, self.at, 0)] == tag
-        return np.flatnonzero(here)
+        here = self._tag == tag
+        if here.all():
+            return slice(None) if len(here) else None
+        rows = np.flatnonzero(here)
+        return rows if rows.size else None
 
-    def _value(self, rows: Ints) -> Numbers:
-        """The number behind the tag of each of these rows, which are moved behind it."""
-        values = np.zeros(len(rows), np.uint64)
+    def _value(self, rows: Ints | slice) -> tuple[Numbers, Ints]:
+        """The number behind the tag of each of these rows, and the place behind it."""
         at = self.at[rows] + 1
-        left = np.arange(len(rows))
-        for turn in range(_NUMBER_BYTES_MAX):
+        byte = self._buffer[at]
+        values = (byte & 127).astype(np.uint64)
+        at += 1
+        left = np.flatnonzero(byte >= 128)
+        shift = 7
+        while left.size and shift < 7 * _NUMBER_BYTES_MAX:
             byte = self._buffer[at[left]]
-            values[left] |= (byte & 127).astype(np.uint64) << np.uint64(7 * turn)
+            values[left] |= (byte & 127).astype(np.uint64) << np.uint64(shift)
             at[left] += 1
             left = left[byte >= 128]
-            if not left.size:
-                break
-        self.strange[rows[left]] = True
-        self.strange[rows[at > self._bodies[rows]]] = True
-        self.at[rows] = at
-        return values
+            shift += 7
+        at[left] = _BEYOND
+        return values, at
 
-    def _inside(self, rows: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
-        """Without the rows whose field reaches beyond their metadata."""
-        beyond = (end > self._bodies[rows]) | self.strange[rows]
-        self.strange[rows[beyond]] = True
-        fits = ~beyond
-        return rows[fits], start[fits], end[fits]
+    def _move(self, rows: Ints | slice, at: Ints) -> Bools:
+        """To the next field. Rows that would leave their metadata are strange, and stay: which ones."""
+        bodies = self._bodies[rows]
+        beyond: Bools = at > bodies
+        if beyond.any():
+            at = np.where(beyond, bodies, at)
+            self.strange[rows] |= beyond
+        self.at[rows] = at
+        self._tag[rows] = np.where(at < bodies, self._buffer[at], np.uint8(0))
+        return beyond
