@@ -283,3 +283,4 @@ SPARK_OFFSET_BYTES_MAX = 1024 * 1024  # of one offset: some 1,500 segments take 
 SPARK_PAYLOAD_BYTES_MAX = 64 * 1024 * 1024  # one entry decompressed in a Spark task; executors have little memory
 SPARK_BATCH_BYTES = 4 * 1024 * 1024  # of messages in one Arrow batch, then it is handed on
 SPARK_BATCH_ROWS = 64 * 1024  # or so many rows of it
+SPARK_TRIGGER_DELAY_S = 900.0  # a batch below minMessagesPerTrigger waits no longer, as Spark's own Kafka source

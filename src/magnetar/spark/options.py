@@ -1,0 +1,249 @@
+"""The options of the source, from the texts that Spark hands over to values; errors name the option and what to do.
+
+Names are matched whatever their case, because Spark makes them lower case. An option that there is not, most often a
+slip of the pen, is refused: ignoring `maxMessagePerTrigger` would read a whole topic into one batch. Decides only; that
+a topic or a column exists is for others to find out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from enum import Enum, StrEnum, auto
+from typing import TypeVar
+
+from magnetar.base.errors import Corrupt, MagnetarError, Misuse
+from magnetar.base.limits import SPARK_TRIGGER_DELAY_S
+from magnetar.spark.frontier import Frontier, parse
+from magnetar.spark.planner import Balance, KeyOrder, Limits, Rules
+
+T = TypeVar("T")
+Word = TypeVar("Word", bound=StrEnum)
+
+COLUMNS = ("key", "value", "publish_time")
+DEFAULT_URL = "pulsar://localhost:6650"
+
+
+class Extreme(Enum):
+    EARLIEST = auto()
+    LATEST = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first message published at this time or later."""
+
+    ms: int
+
+
+Where = Extreme | AtTime | Frontier
+
+
+class CursorAdvance(StrEnum):
+    EAGER = "eager"  # when the next batch is asked for: an idle query shows no backlog
+    COMMIT = "commit"  # when Spark says so: the only right way with asynchronous progress tracking
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    topic: str
+    url: str
+    subscription: str
+    starting: Where
+    ending: Where
+    limits: Limits
+    trigger_delay_s: float
+    rules: Rules
+    columns: tuple[str, ...]
+    cursor_advance: CursorAdvance
+
+
+_NAMES = {
+    name.lower(): name
+    for name in (
+        "topic",
+        "url",
+        "subscription",
+        "startingOffsets",
+        "endingOffsets",
+        "maxMessagesPerTrigger",
+        "minMessagesPerTrigger",
+        "maxBytesPerTrigger",
+        "maxTriggerDelay",
+        "failOnDataLoss",
+        "keyOrder",
+        "balance",
+        "columns",
+        "cursorAdvance",
+    )
+}
+_STREAMING = {
+    "maxMessagesPerTrigger",
+    "minMessagesPerTrigger",
+    "maxBytesPerTrigger",
+    "maxTriggerDelay",
+    "subscription",
+    "cursorAdvance",
+}
+_BATCH = {"endingOffsets"}
+_SINK = {"delivery", "sinkid", "txnappid", "txnversion"}
+
+_DURATION = re.compile(r"(\d{1,12})\s*(ms|s|m|h|d|milliseconds?|seconds?|minutes?|hours?|days?)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_SIZE = re.compile(r"(\d{1,18})\s*(?:([kmgt])(?:i?b)?|b)?")
+
+
+def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """What was asked for, whole and checked. `Misuse` says which option is wrong and what it may be."""
+    said = _named(given, streaming=streaming)
+    asked = _Asked(said)
+    topic = asked.read("topic", _text, "")
+    if not topic:
+        raise Misuse('option topic is missing: .option("topic", "topic://tenant/namespace/name")')
+    limits = Limits(
+        asked.read("maxMessagesPerTrigger", _count, None),
+        asked.read("maxBytesPerTrigger", _size, None),
+        asked.read("minMessagesPerTrigger", _count, 0),
+    )
+    if limits.messages is not None and limits.messages_min > limits.messages:
+        raise Misuse(
+            "option minMessagesPerTrigger is larger than maxMessagesPerTrigger: no batch would ever be due",
+            minMessagesPerTrigger=limits.messages_min,
+            maxMessagesPerTrigger=limits.messages,
+        )
+    latest: Where = Extreme.LATEST
+    ending = asked.read("endingOffsets", _where, latest)
+    if ending is Extreme.EARLIEST:
+        raise Misuse("option endingOffsets cannot be earliest: nothing lies before it")
+    return SourceOptions(
+        topic,
+        asked.read("url", _text, DEFAULT_URL),
+        asked.read("subscription", _text, ""),
+        asked.read("startingOffsets", _where, latest if streaming else Extreme.EARLIEST),
+        ending,
+        limits,
+        asked.read("maxTriggerDelay", _duration, SPARK_TRIGGER_DELAY_S),
+        Rules(
+            asked.read("keyOrder", _one_of(KeyOrder), KeyOrder.CHAIN),
+            asked.read("balance", _one_of(Balance), Balance.BACKLOG),
+            asked.read("failOnDataLoss", _flag, True),
+        ),
+        asked.read("columns", _list, COLUMNS),
+        asked.read("cursorAdvance", _one_of(CursorAdvance), CursorAdvance.EAGER),
+    )
+
+
+def _named(given: Mapping[str, str], *, streaming: bool) -> dict[str, str]:
+    """By their own names."""
+    said: dict[str, str] = {}
+    for name, text in given.items():
+        known = _NAMES.get(name.lower())
+        if known is None:
+            raise _unknown(name)
+        if known in (_BATCH if streaming else _STREAMING):
+            kind, other = ("a stream", "spark.read") if streaming else ("a batch read", "spark.readStream")
+            raise Misuse(f"option {known} means nothing for {kind}: leave it out, or use {other}")
+        if known in said and said[known] != text:
+            raise Misuse(f"option {known} is given twice", one=said[known], other=text)
+        said[known] = text
+    return said
+
+
+def _unknown(name: str) -> Misuse:
+    if name.lower() in _SINK:
+        return Misuse(f"option {name} is one of the sink: give it to writeStream or write")
+    near = get_close_matches(name.lower(), _NAMES, n=1)
+    guess = f"did you mean {_NAMES[near[0]]}?" if near else f"options are {', '.join(_NAMES.values())}"
+    return Misuse(f"there is no option {name}: {guess}")
+
+
+class _Asked:
+    def __init__(self, said: Mapping[str, str]) -> None:
+        self._said = said
+
+    def read(self, name: str, form: Callable[[str], T], default: T) -> T:
+        text = self._said.get(name)
+        if text is None:
+            return default
+        try:
+            return form(text.strip())
+        except Corrupt as error:
+            raise Misuse(f"option {name} is no offset of this source: {error}") from None
+        except MagnetarError as error:
+            raise Misuse(f"option {name}: {error}", value=text[:80]) from None
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise Misuse("it is empty: leave it out, or say what it is")
+    return text
+
+
+def _list(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) != len(names):
+        raise Misuse("names separated by commas, each once")
+    return names
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise Misuse("it is true or false")
+    return text.lower() == "true"
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < 1:
+        raise Misuse("it is a number from 1 on; leave it out for no limit")
+    return int(text)
+
+
+def _size(text: str) -> int:
+    found = _SIZE.fullmatch(text.lower())
+    size = 0 if found is None else int(found[1]) << 10 * (" kmgt".index(found[2]) if found[2] else 0)
+    if not 0 < size < 1 << 63:
+        raise Misuse("it is a number of bytes, or a size as 64m or 1GiB; leave it out for no limit")
+    return size
+
+
+def _duration(text: str) -> float:
+    found = _DURATION.fullmatch(text.lower())
+    if found is None or not int(found[1]):
+        raise Misuse("it is a time as 500ms, 30s, 15m or 1h")
+    unit = found[2]
+    milli = unit == "ms" or unit.startswith("mil")
+    return int(found[1]) * (_SECONDS["ms"] if milli else _SECONDS[unit[0]])
+
+
+def _where(text: str) -> Where:
+    """earliest, latest, a time, or an offset as a checkpoint holds it."""
+    if text.startswith("{"):
+        return parse(text)
+    if text.upper() in Extreme.__members__:
+        return Extreme[text.upper()]
+    if re.fullmatch(r"[0-9]{1,15}", text):
+        return AtTime(int(text))
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise Misuse(
+            "it is earliest, latest, a time (2026-01-31T12:00:00Z, or milliseconds since 1970), or an offset in JSON"
+        ) from None
+    if when.tzinfo is None:
+        raise Misuse("a time says its zone: 2026-01-31T12:00:00Z, or +01:00 at its end")
+    if when.timestamp() < 0:
+        raise Misuse("a time before 1970 is before every message: say earliest")
+    return AtTime(round(when.timestamp() * 1000))
+
+
+def _one_of(words: type[Word]) -> Callable[[str], Word]:
+    def chosen(text: str) -> Word:
+        try:
+            return words(text.lower())
+        except ValueError:
+            raise Misuse(f"it is {' or '.join(words)}") from None
+
+    return chosen
