@@ -152,7 +152,7 @@ def _fault(kind: Kind, place: Place, at_s: float, rng: random.Random) -> Fault:
         case Kind.CLIENT_KILL:
             return Fault(at_s, kind, (rng.choice(place.clients),), for_s=short_s)
         case Kind.AT_STEP:
-            deeds = [Kind.CRASH, Kind.KILL, Kind.KILL, Kind.PAUSE, Kind.RESTART]
+            deeds = [Kind.CRASH, Kind.KILL, Kind.PAUSE, Kind.PAUSE, Kind.RESTART]
             deeds += [Kind.EXPIRE_UNTOLD, Kind.EXPIRE] if place.shared else []
             deed = rng.choice(deeds)
             lasts_s = place.session_s * rng.uniform(0.8, 2.0) if deed is Kind.PAUSE else short_s

@@ -52,7 +52,10 @@ STREAM = "stream"  # subscription; facts life, latched, holds: [segment, who has
 # disk] of those that were latched just now, where anybody knows
 SEGMENT = "segment"  # one as its owner keeps it: facts segment, term, end (ledger and entry, None: it takes messages)
 PROBE = "probe"  # facts segment: a message for it was stored in a healed world, or not
-INVENTORY = "inventory"  # at rest: facts listed (segment ids), there, intent, subscriptions, cursors: id -> names
+INVENTORY = (
+    "inventory"  # at rest: facts listed (segment ids), roots (of them), intent, lifecycle, subscriptions, unready
+)
+# (begun or going, and nobody was told), cursors: id -> names
 LAYOUT = "layout"  # session: one watch, or one consumer's share; facts at: [epoch, generation] it goes by from now on
 
 

@@ -11,17 +11,22 @@ from collections.abc import Callable, Mapping
 
 Heard = Callable[[str, str, Mapping[str, object]], None]  # host, name, facts
 
-# What plain topics on one to three brokers can meet. Not `journal.damaged`: disks of worlds never spoil what was synced
-# (tests/unit/ledger/local does that); not `broker.unregistered`: no two brokers of a world have the same address.
+# What topics on one to three brokers can meet. Not `journal.damaged`: disks of worlds never spoil what was synced
+# (tests/unit/ledger/local does that); not `broker.unregistered`: no two brokers of a world have the same address; not
+# what takes a plan back (`reshape.refused` and what follows it): no owner of a world refuses a child for good.
 WANTED = frozenset(
     {
         "broker.registered",
         "cursor.recovered",
+        "deletion.buried",
+        "deletion.marked",
         "dedup.duplicate",
         "dedup.replayed",
         "dedup.unsure",
         "failover.switched",
         "fence.old_owner",
+        "latch.written",
+        "layout.followed",
         "ledger.fenced",
         "ledger.recovered",
         "ledger.roll_put_off",
@@ -29,10 +34,27 @@ WANTED = frozenset(
         "ownership.acquired",
         "ownership.lost",
         "ownership.released",
+        "provision.overtaken",
+        "reshape.checked",
+        "reshape.child_provisioned",
+        "reshape.committed",
+        "reshape.found",
+        "reshape.intended",
+        "reshape.overtaken",
+        "reshape.parent_sealed",
+        "reshape.provisioned",
+        "reshape.resumed",
+        "reshape.sealed",
+        "reshape.seeded",
+        "scalable.created",
         "session.lost",
         "session.reestablished",
+        "share.followed",
+        "subscription.finish",
+        "takeover.won",
         "topic.failed",
         "topic.sealed",
+        "zombie.fenced",
     }
 )
 

@@ -47,18 +47,30 @@ class Notary:
                 at = f"{below}/{descriptor}"
                 cursors = [part for part in tree.below.get(at, ()) if _kind(tree.records.get(f"{at}/{part}")) == KIND]
                 there[str(paths.topic_of(at).segment.id)] = sorted(map(decode, cursors))  # type: ignore[union-attr]
-            subscriptions = tree.below.get(paths.scalable_subscriptions(name), ())
+            ready, unready = self._subscriptions(name)
             self._world.history.note(
                 "world",
                 record.INVENTORY,
                 OK,
                 topic,
                 listed=sorted(one.id for one in found.layout.segments) if found.is_live else [],
+                roots=sorted(one.id for one in found.layout.segments if not one.parents),
                 intent="" if found.intent is None else found.intent.op,
                 lifecycle=str(found.lifecycle),
-                subscriptions=sorted(map(decode, subscriptions)),
+                subscriptions=ready,
+                unready=unready,
                 cursors=there,
             )
+
+    def _subscriptions(self, name: TopicName) -> tuple[list[str], list[str]]:
+        """Those that somebody was told of, and those that were begun, or begun to be removed, and not ended."""
+        tree, parent = self._world.store.content.tree, paths.scalable_subscriptions(name)
+        ready: list[str] = []
+        unready: list[str] = []
+        for part in tree.below.get(parent, ()):
+            one = subscription.decode(decode(part), tree.records[f"{parent}/{part}"].value)
+            (ready if one.ready and one.standing is subscription.Standing.LIVE else unready).append(one.name)
+        return sorted(ready), sorted(unready)
 
     def actives(self, topic: str) -> list[tuple[int, int, int]]:
         """Id and range of each active segment."""

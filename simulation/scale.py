@@ -23,6 +23,7 @@ class ScalePlan:
     reshape_s: float  # between two reshapes, on average
     segments: int  # at birth
     active_max: int  # no split beyond
+    idle: bool  # whether subscriptions without consumers come and go
     doomed: bool  # whether there is a topic that is deleted now and then
 
 
@@ -32,9 +33,10 @@ def wanted(streams: Streams) -> bool:
 
 def draw(chance: random.Random, *, kept: Sequence[str], once: Sequence[str]) -> tuple[ScalePlan, tuple[TopicPlan, ...]]:
     plan = ScalePlan(
-        reshape_s=chance.choice((0.3, 0.5, 0.5, 1.5)),
+        reshape_s=chance.choice((0.2, 0.3, 0.5, 1.0)),
         segments=chance.choice((1, 1, 2, 4)),
         active_max=chance.choice((3, 5, 8)),
+        idle=chance.random() < 0.4,
         doomed=chance.random() < 0.3,
     )
     return plan, tuple(_topic(chance, name, name in once) for name in (*kept, *once))

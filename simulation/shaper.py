@@ -1,7 +1,8 @@
 """The operator who makes the scalable topics of a world, splits and merges them under load, and looks at the end.
 
-Halves, chosen points, several children, two or more neighbours at once; also a topic of its own that is deleted and
-made again. What it asks for and is told is written down; what became of it is for the record of the topic to say.
+Halves, chosen points, several children, two or more neighbours at once; also subscriptions that nobody consumes, and a
+topic of its own that is deleted and made again. What it asks for and is told is written down; what became of it is for
+the record of the topic to say.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulation import history as record
 from simulation.asking import Operator, asked, error, phase
-from simulation.history import INVOKE
+from simulation.history import INVOKE, OK
 from simulation.scale import DOOMED, ScalePlan
 
 if TYPE_CHECKING:
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
 POINTS = 0x400  # a range is cut at a multiple of this: every one has keys
 OPERATION_S = 70.0  # longer than a broker waits for a reshape
 CREATE_TRIES_MAX = 60
+IDLE = ("idle0", "idle1")  # subscriptions without consumers
 
 
 class Shaper(Operator):
     def __init__(self, world: ClusterWorld, chance: random.Random, plan: ScalePlan) -> None:
         super().__init__(world, chance)
         self._plan = plan
+        self._doing: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def make(self) -> None:
         """Every topic, before anything breaks."""
@@ -50,6 +53,8 @@ class Shaper(Operator):
         for plan in self._world.shape.topics:
             for broker in self._world.shape.brokers:
                 await self._told(broker, _path(plan.topic))
+                found = await self._told(broker, f"{_path(plan.topic)}/subscriptions")
+                self._world.history.note(broker, record.LIST, OK, plan.topic, subscriptions=sorted(found))
         self._world.notary.inventory()
 
     # Doing
@@ -59,6 +64,9 @@ class Shaper(Operator):
             await self._change_doomed()
             return
         topics = [plan.topic for plan in self._world.shape.topics]
+        if self._plan.idle and self._chance.random() < 0.3:
+            await self._change_idle(self._chance.choice(topics))
+            return
         await self._reshape(self._chance.choice([*topics, DOOMED] if self._plan.doomed else topics))
 
     async def _reshape(self, topic: str) -> None:
@@ -115,6 +123,17 @@ class Shaper(Operator):
                 return
             await asyncio.sleep(0.2)
         raise AssertionError(f"{topic} cannot be made: {found}")
+
+    async def _change_idle(self, topic: str) -> None:
+        """A subscription that nobody consumes: it comes and goes while segments do."""
+        name = self._chance.choice(IDLE)
+        doing = self._doing.setdefault((topic, name), asyncio.Lock())  # one operator, one thing at a time
+        async with doing:
+            operation, method = self._chance.choice(((record.SUBSCRIBE, "PUT"), (record.UNSUBSCRIBE, "DELETE")))
+            facts: dict[str, Any] = {"subscription": name, "type": "Stream", "earliest": True}
+            self._world.history.note("shaper", operation, INVOKE, topic, **facts)
+            found = await self._ask(self._broker(), asked(method, f"{_path(topic)}/subscriptions/{name}"), OPERATION_S)
+            self._world.history.note("shaper", operation, phase(found), topic, error=error(found), **facts)
 
     async def _change_doomed(self) -> None:
         operation, method = self._chance.choice(((record.CREATE, "PUT"), (record.DELETE, "DELETE")))

@@ -104,7 +104,8 @@ class Tale:
         return self
 
     def inventory(self, cursors: dict[str, list[str]], **more: Any) -> Tale:
-        facts = {"listed": [0], "intent": "", "lifecycle": "LIVE", "subscriptions": [SUB], **more}
+        known = {"listed": [0, 7], "roots": [7], "intent": "", "lifecycle": "LIVE", "subscriptions": [SUB]}
+        facts = {**known, "unready": ["u"], **more}
         self.history.note("world", record.INVENTORY, OK, TOPIC, cursors=cursors, **facts)
         return self
 
@@ -220,6 +221,7 @@ GOOD: dict[str, Callable[[], Tale]] = {
     "a late consumer through all generations": lambda: (
         Tale().record(ROOT).send(0).record(SPLIT, epoch=1).send(1, 1).sub().get(0).ack(0).get(1, 1).settled()
     ),
+    "a subscription that nobody was told of": lambda: Tale().inventory({"0": [SUB, "u"]}),
     "all is tried, all is there": lambda: Tale().record(SPLIT).probe(1).probe(2).inventory({"0": [SUB]}),
     "a segment that is not drained is latched by nobody": lambda: Tale().record(SPLIT).stream(c=0),
     "nobody knows what is on disk": lambda: Tale().record(SPLIT).stream(0, durable={"0": None}),

@@ -1,0 +1,174 @@
+"""Versions of the actors and deciders of scalable topics that are wrong on purpose, each in one way: worlds must catch
+every one.
+
+As in `simulation.mutants`, whose kind they are: put in the place of one function while a world runs.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+from magnetar.base.errors import SubscriptionNotFound
+from magnetar.broker import awaited, segments
+from magnetar.cluster.peers import SubscriptionLife
+from magnetar.layout.layout import Layout
+from magnetar.scalable import admission, assign, record, reshape, takeover
+from magnetar.scalable.calls import RecordRead
+from magnetar.scalable.coordinator import Coordinator
+from magnetar.scalable.record import Record
+from magnetar.scalable.subscription import Standing
+from magnetar.scalable.takeover import TakeOver
+from magnetar.scalable.term import Term
+from magnetar.topic.dedup import Dedup
+from magnetar.topic.recall import Recall
+from magnetar.topic.subscription import Subscription
+from magnetar.topic.topic import Topic
+from simulation.faults import CALM_S, STEPS, Fault, Kind
+from simulation.mutants import Mutant, Patch
+from simulation.shape import PRODUCERS, Shape
+
+RESHAPES = tuple(step for step in STEPS if step.startswith("reshape."))
+
+
+def _hasty_drain() -> list[Patch]:
+    """Drained is what memory says: acknowledged, and not on disk."""
+
+    def drained(topic: Topic, subscription: Subscription) -> bool:
+        return topic.managed.terminated is not None and not subscription.backlog
+
+    return [(awaited, "_drained", drained)]
+
+
+def _impatient() -> list[Patch]:
+    """Every segment that is not done is given out, whatever stands before it."""
+
+    def assignable(layout: Layout, latched: Any) -> list[Any]:
+        return [one for one in layout.segments if one.id not in latched]
+
+    return [(assign, "assignable", assignable)]
+
+
+def _only_parents() -> list[Patch]:
+    """A segment waits for its parents, and not for theirs."""
+
+    def assignable(layout: Layout, latched: Any) -> list[Any]:
+        left = [one for one in layout.segments if one.id not in latched]
+        return [one for one in left if all(id in latched or _empty(layout, id) for id in one.parents)]
+
+    def _empty(layout: Layout, id: Any) -> bool:
+        ending = layout.segment(id).ending
+        return ending is not None and ending.messages == 0
+
+    return [(assign, "assignable", assignable)]
+
+
+def _unseeded() -> list[Patch]:
+    async def seed(self: Recall, known: Dedup) -> None:
+        """What the parents knew of producers is forgotten."""
+
+    return [(Recall, "seed", seed)]
+
+
+def _careless_heir() -> list[Patch]:
+    def resume(self: Term, record: Record, version: int) -> None:
+        """What the leader before left is left."""
+
+    return [(Term, "resume_reshape", resume)]
+
+
+def _no_cursor() -> list[Patch]:
+    async def cursor(topic: Topic, one: SubscriptionLife, *, at_end: bool, asked: bool | None = None) -> None:
+        if asked is not None:  # a subscription that is made; the children of a reshape get none
+            await real(topic, one, at_end=at_end, asked=asked)
+
+    real = segments._cursor
+    return [(segments, "_cursor", cursor)]
+
+
+def _deaf_leader() -> list[Patch]:
+    """A leader that never stops: whatever term stands in the record, it goes on giving segments out."""
+
+    def on(state: TakeOver, event: object) -> takeover.Step:
+        return state, ()
+
+    deaf = (RecordRead, takeover.TermRefused, takeover.LockLost, takeover.BeliefExpired)
+    rows = {(takeover.Phase.LEADING, kind): takeover.Row(on, (takeover.Phase.LEADING,)) for kind in deaf}
+
+    async def look(self: Coordinator) -> None:
+        one, version = await self._term.around.records.subscription(self._term.name, self.name)
+        if one is None or one.life != self._stored.life or one.standing is not Standing.LIVE:
+            self._term.dropped(self)
+            raise SubscriptionNotFound("the subscription was removed")
+        self._stored, self._version = one, version
+
+    return [(takeover, "TABLE", {**takeover.TABLE, **rows}), (Coordinator, "_look", look)]
+
+
+def _deaf_commit() -> list[Patch]:
+    """A subscription that came during a reshape is not looked for."""
+    return [
+        (reshape, "_subscriptions_moved", lambda state, event: False),
+        (admission, "check_provision", lambda *args, **more: True),
+    ]
+
+
+def _restarted_ids() -> list[Patch]:
+    """A name that is used again begins anew, its counters too."""
+
+    def created(before: Record | None, *args: Any, **more: Any) -> Record:
+        made: Record = real(before, *args, **more)
+        return made if before is None else replace(real(None, *args, **more), incarnation=made.incarnation)
+
+    real = record.created
+    return [(record, "created", created)]
+
+
+# Faults that a safeguard is for
+
+
+def _dying_leaders(world: Shape, rng: random.Random) -> Shape:
+    """Brokers die or stand still at steps of reshapes, again and again."""
+    more = [
+        Fault(rng.uniform(CALM_S, world.chaos_s), Kind.AT_STEP, (rng.choice(RESHAPES), deed), for_s=lasts_s)
+        for deed, lasts_s in (("KILL", 0.5), ("PAUSE", 6.0), ("KILL", 1.0), ("EXPIRE_UNTOLD", 0.0)) * 2
+    ]
+    return _with(world, more)
+
+
+def _lost_receipts(world: Shape, rng: random.Random) -> Shape:
+    """Producers lose their connections while segments are sealed."""
+    more = [
+        Fault(rng.uniform(CALM_S, world.chaos_s), Kind.LOSE, (PRODUCERS, broker))
+        for broker in world.brokers
+        for _ in range(20)
+    ]
+    return _with(_busy(world, rng), more)
+
+
+def _busy(world: Shape, rng: random.Random) -> Shape:
+    """Many reshapes, and subscriptions and topics that come and go."""
+    assert world.scale is not None
+    return replace(world, scale=replace(world.scale, reshape_s=0.2, idle=True, doomed=True))
+
+
+def _with(world: Shape, more: list[Fault]) -> Shape:
+    return replace(world, faults=tuple(sorted([*world.faults, *more], key=lambda fault: fault.at_s)))
+
+
+def _mutant(name: str, seeds: int, near: int, patches: Any, provoked: Any = None, brokers: int = 1) -> Mutant:
+    return Mutant(name, seeds, near, True, patches=patches, provoked=provoked, brokers=brokers, scalable=True)
+
+
+MISSHAPEN = (
+    _mutant("drain judged from unflushed acks", 10, 2, _hasty_drain),
+    _mutant("children given before their ancestors are latched", 10, 2, _impatient),
+    _mutant("only direct parents gate", 30, 43, _only_parents, _busy),
+    _mutant("deduplication map not seeded", 40, 30, _unseeded, _lost_receipts),
+    _mutant("take-over does not finish an intent", 20, 2, _careless_heir, _dying_leaders, 2),
+    _mutant("cursor not created on a child", 5, 2, _no_cursor),
+    _mutant("old leader not stopped", 60, 133, _deaf_leader, _dying_leaders, 2),
+    _mutant("subscription born during a reshape overlooked", 60, 74, _deaf_commit, _busy),
+    _mutant("segment ids restarted", 20, 30, _restarted_ids, _busy),
+)

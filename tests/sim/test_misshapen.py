@@ -1,0 +1,42 @@
+"""The worlds with scalable topics bite: versions of our own actors that are wrong in one way are caught, each by its
+own fault.
+
+As `test_mutants.py`: the short tests begin near a seed that is known to catch, the slow ones at seed 0.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from simulation.misshapen import MISSHAPEN
+from simulation.mutants import Mutant
+
+NAMES = {
+    "drain judged from unflushed acks",
+    "children given before their ancestors are latched",
+    "only direct parents gate",
+    "deduplication map not seeded",
+    "take-over does not finish an intent",
+    "cursor not created on a child",
+    "old leader not stopped",
+    "subscription born during a reshape overlooked",
+    "segment ids restarted",
+}
+
+
+def test_every_kind_of_mistake_has_its_mutant() -> None:
+    assert {mutant.name for mutant in MISSHAPEN} == NAMES
+
+
+@pytest.mark.parametrize("mutant", MISSHAPEN, ids=lambda mutant: mutant.name)
+def test_a_mutant_is_caught_and_its_world_is_clean_without_it(mutant: Mutant) -> None:
+    seed, _ = mutant.hunt(mutant.near)
+    assert mutant.blamed(seed), f"seed {seed} fails without the mutant too"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MISSHAPEN, ids=lambda mutant: mutant.name)
+def test_a_mutant_is_caught_within_the_stated_number_of_worlds_from_seed_0_on(mutant: Mutant) -> None:
+    seed, tried = mutant.hunt(0)
+    assert tried <= mutant.seeds
+    assert mutant.blamed(seed), f"seed {seed} fails without the mutant too"
