@@ -35,7 +35,6 @@ TYPES: dict[str, Any] = {
     "__order": pa.binary(),
     "__key_hash": pa.int32(),
 }
-DEFAULT = ("key", "value", "publish_time")
 
 _MS_MAX = (1 << 63) // 1000 - 1  # of a time that fits as microseconds; a later one is shown as this
 _ORDER = np.dtype([("segment", ">u8"), ("ledger", ">u8"), ("entry", ">u8"), ("row", ">u4")])

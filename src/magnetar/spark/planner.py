@@ -11,6 +11,7 @@ It refuses layouts older than the offset, and data that is gone unless it was to
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
@@ -18,7 +19,6 @@ from heapq import heapify, heappop, heappush
 from magnetar.base.errors import Misuse, NotFound, NotReady
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.layout.layout import Layout
-from magnetar.layout.lineage import ancestors
 from magnetar.layout.segment import State
 from magnetar.spark.frontier import DONE, NUMBER_MAX, START, Frontier, Places, RowPosition
 from magnetar.spark.stretch import Mark, Stretch, Stretches
@@ -122,10 +122,7 @@ def unread(layout: Layout, places: Places) -> list[SegmentId]:
     """The segments that come after a frontier, by id: neither in it, nor before anything in it. One without parents
     can be there only because a segment of the frontier is gone from the layout, and its children forgot it.
     """
-    before: set[SegmentId] = set()
-    for id in places:
-        if id in layout:
-            before |= ancestors(layout, id)
+    before = before_all(layout, places)
     after = [one.id for one in layout.segments if one.id not in places and one.id not in before]
     orphan = next((id for id in after if not layout.segment(id).parents), None)
     if orphan is not None and all(id in layout for id in places):
@@ -134,6 +131,18 @@ def unread(layout: Layout, places: Places) -> list[SegmentId]:
             segment=orphan,
         )
     return after
+
+
+def before_all(layout: Layout, ids: Iterable[SegmentId]) -> set[SegmentId]:
+    """What came before any of these segments, in one walk; those that the layout does not know are left out."""
+    before: set[SegmentId] = set()
+    waiting = [parent for id in ids if id in layout for parent in layout.segment(id).parents]
+    while waiting:
+        id = waiting.pop()
+        if id not in before:
+            before.add(id)
+            waiting.extend(layout.segment(id).parents)
+    return before
 
 
 class _Planning:
@@ -147,7 +156,7 @@ class _Planning:
         self._gaps: dict[SegmentId, tuple[RowPosition, RowPosition]] = {}
         self._taken: dict[SegmentId, int] = {}  # marks, of segments that can be read
         self._gave: set[SegmentId] = set()  # segments with rows in this batch
-        self._unread = unread(layout, start.places)
+        self._unread = dict.fromkeys(unread(layout, start.places))  # by id
         self._messages = 0
         self._bytes = 0
         for id in sorted(start.places):
@@ -176,8 +185,8 @@ class _Planning:
             ready = [id for id in self._unread if self._opens(id)]
             if not ready:
                 return opened
-            self._unread = [id for id in self._unread if id not in ready]
             for id in ready:
+                del self._unread[id]
                 self._enter(id, START)
             opened += ready
 
@@ -312,7 +321,7 @@ class _Planning:
             self._gave.add(id)
 
 
-def _kept(places: dict[SegmentId, RowPosition], layout: Layout, unread: list[SegmentId]) -> Places:
+def _kept(places: dict[SegmentId, RowPosition], layout: Layout, unread: Collection[SegmentId]) -> Places:
     """Without the segments that are done and that nobody waits for any more: all that came of them is open. Of one
     that is gone from the layout the children are not known: it stays while anything younger is unread.
     """

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from magnetar.base.errors import Misuse
+from magnetar.base.errors import Misuse, NotReady
 from magnetar.base.ids import SegmentId
 from magnetar.base.ranges import HashRange
 from magnetar.layout.layout import Layout
 from magnetar.layout.lineage import ancestors
 from magnetar.spark.frontier import DONE, START, Frontier, RowPosition
-from magnetar.spark.planner import DEFAULT, DataLost, KeyOrder, Rules, unread
+from magnetar.spark.planner import DEFAULT, DataLost, KeyOrder, Rules, before_all, unread
 
 Keys = tuple[HashRange, ...]
 
@@ -75,13 +75,13 @@ def _reads(
     origin = start.places if end.origin is None else end.origin
     if end.origin is None and not start.grows_to(end):
         raise Misuse("the end of a batch lies before its start", start=start.text, end=end.text)
-    enclosed: set[SegmentId] = set()
-    for id in end.places:
-        if id in layout:
-            enclosed |= ancestors(layout, id) | {id}
+    if layout.epoch < end.epoch:
+        raise NotReady("the layout is older than the batch: read it again", layout=layout.epoch, batch=end.epoch)
+    enclosed = before_all(layout, end.places) | end.places.keys()
     opened = [id for id in unread(layout, origin) if id in enclosed]
     reads: dict[SegmentId, tuple[RowPosition, RowPosition]] = {}
-    for id in [*origin, *opened]:
+    gone = [id for id in end.places if id not in layout and id not in origin]
+    for id in [*origin, *opened, *gone]:
         first = origin.get(id, START)
         last = end.places.get(id, DONE)
         if last < first:

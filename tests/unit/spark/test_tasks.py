@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from magnetar.base.errors import Misuse
+from magnetar.base.errors import Misuse, NotReady
 from magnetar.base.ranges import FULL, HashRange
 from magnetar.layout import layout as layouts
 from magnetar.spark.frontier import DONE, START, Frontier, RowPosition
@@ -90,6 +90,19 @@ def test_a_planned_segment_that_is_gone_is_an_error_unless_the_query_goes_on():
         tasks(start, end, SPLIT.removed(0))
     left = tasks(start, end, SPLIT.removed(0), rules=Rules(fail_on_data_loss=False))
     assert left == (Task((Piece(1, LOW, START, at(2)),)),)
+
+
+def test_a_segment_that_the_batch_opened_and_that_is_gone_is_not_left_out_silently():
+    start, end = standing({0: DONE}), standing({1: at(2), 2: START}, epoch=1)
+    pruned = SPLIT.split(1, now_ms=0).removed(0).removed(1)
+    with pytest.raises(DataLost):
+        tasks(start, end, pruned)
+    assert tasks(start, standing({1: START, 2: START}, epoch=1), pruned) == ()
+
+
+def test_a_layout_older_than_the_batch_is_read_again():
+    with pytest.raises(NotReady):
+        tasks(standing({0: at(4)}), standing({1: at(2), 2: START}, epoch=1), ONE)
 
 
 @pytest.mark.parametrize(
