@@ -95,6 +95,7 @@ class Seat:
             self._go_on()
         else:
             self.close()
+            self._moved(self, self.session)
             self._listener.ended(error)
 
     # From the consumer's connection

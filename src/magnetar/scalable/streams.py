@@ -45,7 +45,12 @@ class Streams:
         self._subscribe = subscribe
         self._owner = Owner("stream consumers", failed)
         self._seats: dict[Key, Seat] = {}
+        self._connected: dict[str, Seat] = {}  # by connection
         self._visitors = Visitors()
+
+    def __len__(self) -> int:
+        """Consumers that are connected here."""
+        return len(self._connected)
 
     async def register(self, name: TopicName, subscription: str, consumer: str, listener: Listener) -> Assignment:
         seat = Seat(
@@ -59,12 +64,22 @@ class Streams:
             register=self._register,
             moved=self._moved,
         )
-        return await seat.begin()
+        before = self._connected.get(listener.connection)
+        if before is not None:  # the same consumer asks again: its first registration is followed no longer
+            self._forget(before)
+            before.close()
+        self._connected[listener.connection] = seat
+        try:
+            return await seat.begin()
+        except BaseException:
+            self._forget(seat)
+            raise
 
     async def leave(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
         """At once, for all its segments. An older session than the present one changes nothing."""
-        seat = self._seats.pop((name.canonical, subscription, consumer, session), None)
+        seat = self._seats.get((name.canonical, subscription, consumer, session))
         if seat is not None:
+            self._forget(seat)
             seat.close()
         try:
             term = await self._controller(name).lead()
@@ -79,8 +94,9 @@ class Streams:
 
     def lost(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
         """Its connection: the grace period begins with whoever leads."""
-        seat = self._seats.pop((name.canonical, subscription, consumer, session), None)
+        seat = self._seats.get((name.canonical, subscription, consumer, session))
         if seat is not None:
+            self._forget(seat)
             seat.lost()
         found = self.coordinator(name, subscription)
         if found is not None:
@@ -111,6 +127,7 @@ class Streams:
         await self._owner.close()
         self._visitors.close()
         self._seats.clear()
+        self._connected.clear()
 
     async def _left(self, term: Term, request: Leave) -> Left:
         self._visitors.leave(request.connection)
@@ -142,8 +159,18 @@ class Streams:
         return found
 
     def _moved(self, seat: Seat, before: int) -> None:
-        """Its session has another number now."""
+        """Its session has another number now, or has ended."""
         key = seat.name.canonical, seat.subscription, seat.consumer
-        self._seats.pop((*key, before), None)
-        if not seat.closed:
+        if self._seats.get((*key, before)) is seat:
+            del self._seats[(*key, before)]
+        if seat.closed:
+            self._forget(seat)
+        else:
             self._seats[(*key, seat.session)] = seat
+
+    def _forget(self, seat: Seat) -> None:
+        key = seat.name.canonical, seat.subscription, seat.consumer, seat.session
+        if self._seats.get(key) is seat:
+            del self._seats[key]
+        if self._connected.get(seat.connection) is seat:
+            del self._connected[seat.connection]

@@ -211,3 +211,28 @@ def test_a_broker_that_does_not_lead_answers_no_questions() -> None:
                 await other.service.asked(NAME, request)
 
     run(body, 2)
+
+
+def test_a_consumer_that_asks_again_over_the_same_connection_is_one_consumer() -> None:
+    """Its first registration would be resumed under the next leader, found overtaken, and told to the client."""
+
+    async def body(cluster: Cluster) -> None:
+        await cluster.join()
+        leader, other, third = cluster.members
+        await leader.service.create(NAME, segments=2)
+        await leader.service.controller(NAME).lead()
+        first, again = Ear("1"), Ear("1")
+        await register(other, "a", first)
+        told = await register(other, "a", again)
+        assert len(other.service._streams) == 1
+        leader.kill()
+        await pass_s(120)
+        assert first.gone is again.gone is None
+        assert await members(cluster) == ["a"]
+        assert again.heard[-1].session == told.session
+        assert again.heard[-1].term > told.term
+        other.service.connection_lost(NAME, "s", "a", told.session)
+        assert len(other.service._streams) == 0
+        assert not third.dead
+
+    run(body, 2)
