@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import socketserver
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 
-from tests.cli.conftest import PATIENCE_S, Run
+from tests.cli.conftest import Run
 from tests.servers.standalone import Standalone
 
 NOWHERE = "http://localhost:1"
@@ -62,61 +59,6 @@ def test_a_broker_that_is_not_there_is_told_with_what_to_do(magnetar: Run) -> No
     ran = magnetar("message", "produce", "x", "y", "--url", "pulsar://localhost:1")
     assert ran.code == 1
     assert "pulsar://localhost:1" in ran.err
-
-
-@contextmanager
-def answering(answer: bytes | None) -> Iterator[str]:
-    """A server that gives every request this answer; None: it never answers."""
-
-    class Handler(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            self.request.recv(65536)
-            if answer is None:
-                over.wait(PATIENCE_S)
-            else:
-                self.request.sendall(answer)
-
-    over = threading.Event()
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        over.set()
-        server.shutdown()
-
-
-def refusal(status: str, reason: str) -> bytes:
-    body = json.dumps({"reason": reason}).encode()
-    return f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
-
-
-def test_no_answer_in_time_is_6_and_a_change_may_have_happened(magnetar: Run) -> None:
-    with answering(None) as url:
-        ran = magnetar("topic", "create", "x", "--admin-url", url, "--timeout", "0.3")
-        assert (ran.code, ran.out) == (6, "")
-        assert "it may have happened" in ran.err
-        ran = magnetar("topic", "list", "--admin-url", url, "--timeout", "0.3")
-        assert ran.code == 6
-        assert "may have happened" not in ran.err
-
-
-@pytest.mark.parametrize(
-    ("status", "code"),
-    [("401 Unauthorized", 5), ("403 Forbidden", 5), ("409 Conflict", 4), ("500 Oops", 1), ("503 Starting", 1)],
-)
-def test_what_a_broker_refuses_has_its_exit_code(magnetar: Run, status: str, code: int) -> None:
-    with answering(refusal(status, "because")) as url:
-        ran = magnetar("topic", "create", "x", "--admin-url", url)
-    assert (ran.code, ran.out) == (code, "")
-    assert "because" in ran.err
-
-
-def test_an_answer_that_makes_no_sense_is_told_without_a_traceback(magnetar: Run) -> None:
-    for answer in (b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>"):
-        with answering(answer) as url:
-            ran = magnetar("tenant", "list", "--admin-url", url)
-        assert (ran.code, ran.out) == (1, "")
-        assert "Traceback" not in ran.err
 
 
 def test_the_port_of_rest_taken_for_the_other_one_is_told_as_such(magnetar: Run, broker: Standalone) -> None:

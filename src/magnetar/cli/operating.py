@@ -13,8 +13,8 @@ from magnetar.base.errors import Conflict, TimedOut, Unavailable, Unknown
 from magnetar.cli.cells import Cell, Duration, age, iso
 from magnetar.cli.exits import Explained
 from magnetar.cli.forms import Facts, Sheet
+from magnetar.cli.pausing import Pause
 from magnetar.cli.session import Session
-from magnetar.cli.watching import pause
 from magnetar.client.documents.scalable import Operation
 
 POLL_S_MIN, POLL_S_MAX = 0.02, 0.5  # a reshape takes some ten milliseconds; one that takes long is asked for less often
@@ -46,7 +46,8 @@ def operate(session: Session, topic: str, what: str, begin: Callable[[], Operati
         session.step(_step(begun, "begun", 0), f"{what}: begun as {begun.op}")
         return begun
     session.say(f"{what}:", more=True)
-    done = _followed(session, topic, begun)
+    with Pause() as pause:
+        done = _followed(session, topic, begun, pause)
     took_ms = _ms(done, done.steps[-1].atMs) if done.steps else 0
     children = ", ".join(str(id) for id in done.childIds)
     if not ENDED[done.phase]:
@@ -82,7 +83,7 @@ def operations_sheet(found: list[Operation]) -> Sheet:
     return Sheet(("OPERATION", "KIND", "PHASE", "PARENTS", "CHILDREN", "TOOK"), rows)
 
 
-def _followed(session: Session, topic: str, seen: Operation) -> Operation:
+def _followed(session: Session, topic: str, seen: Operation, pause: Callable[[float], None]) -> Operation:
     """Until it has ended, telling what is new."""
     told, waited_s, wait_s = 0, 0.0, POLL_S_MIN
     while True:

@@ -52,7 +52,7 @@ class Common:
         Parameter(
             env_var="MAGNETAR_TIMEOUT",
             validator=validators.Number(gt=0),
-            help="Seconds to wait for one answer of the broker.",
+            help="Seconds to wait for one answer of the broker, and for work that goes on to be done.",
         ),
     ] = 30.0
     context: Annotated[

@@ -35,9 +35,22 @@ before the noun.
   first column `at` and one header, `name` only the names that the look before had not. A broker that is away is noted
   on standard error and asked again; if what is watched is gone, the command ends with code 3. Ctrl-C ends it with
   code 0. `message read` has `--follow` instead.
+- A table is as wide as the window: names are broken at their joints and never cut, columns that can be missed are left
+  out and named, and what fits no window is shown row by row. `NO_COLOR` and `--no-color` leave colours out.
 - A command that changes something has `--dry-run`, which asks all its questions and sends none of its changes. One
-  whose work cannot be taken back asks for the name on a terminal, and needs `--yes` where there is none.
-- An error says what happened, why, which names are near, what to run next, and a code of the table below.
+  whose work cannot be taken back asks for the name on a terminal, and needs `--yes` where there is none; the others
+  take `--yes` too and never ask.
+- `--no-wait` ends a split or a merge when it is written down and will be carried out, and tells its operation, which
+  `magnetar segment history` shows. `topic scale` takes it where one split or merge is enough. All other changes are
+  done when the broker answers, so that there is nothing to wait for: they take it, and it changes nothing.
+- A split or a merge tells its steps on standard error as they are taken, and with `-o jsonl` as lines of JSON on
+  standard output. If it is not done within `--timeout`, the command ends with code 6 and the work goes on; so it may
+  after any code 6.
+- The same command may be run again: `create --if-not-exists` and `delete --if-exists` end with code 0 where there is
+  nothing left to do (a topic with another number of partitions is code 4), `scale`, `seek`, `clear`, `unload` and
+  `terminate` lead to the same state, and `split`, `merge` and `skip` are refused or done anew, never half.
+- An error says what happened, why, which names are near, what to run next, and a code of the table below. A noun, a
+  verb or an option that is nearly right is told with the whole command that was perhaps meant.
 
 ## Configuration
 

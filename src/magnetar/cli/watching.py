@@ -7,7 +7,6 @@ restart. It trusts verbs to write to `common.out` alone.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import re
@@ -23,6 +22,7 @@ from magnetar.base.errors import Misuse, Unavailable, Unknown
 from magnetar.cli.exits import Exit
 from magnetar.cli.looks import Appended, Look, Screen
 from magnetar.cli.options import COMMON, Common
+from magnetar.cli.pausing import Pause
 
 EVERY = "1s"  # where no time is said
 WATCH_S_MIN, WATCH_S_MAX = 0.1, 86_400.0  # eyes see no more; whoever waits longer has a timer
@@ -56,9 +56,11 @@ def watchable(verb: Verb) -> Verb:
         if watch is None:
             return verb(*arguments, common=common, **options)
         every_s = interval(watch)
-        return watch_with(
-            every_s, common, lambda look: verb(*arguments, common=replace(common, sink=look, quiet=True), **options)
-        )
+        with Pause() as pause:
+            once = replace(common, quiet=True)
+            return watch_with(
+                every_s, common, lambda look: verb(*arguments, common=replace(once, sink=look), **options), pause
+            )
 
     hints = get_type_hints(verb, include_extras=True)
     signature = inspect.signature(verb)
@@ -81,12 +83,8 @@ def interval(text: str) -> float:
     return seconds
 
 
-def pause(seconds: float) -> None:
-    asyncio.run(asyncio.sleep(seconds))
-
-
 def watch_with(
-    every_s: float, common: Common, look_into: Callable[[Look], Any], pause: Callable[[float], None] = pause
+    every_s: float, common: Common, look_into: Callable[[Look], Any], pause: Callable[[float], None]
 ) -> Exit:
     """Until Ctrl-C."""
     on_screen = common.output == "table" and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
