@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from magnetar.base.errors import Conflict, MagnetarError, Moved, SubscriptionNotFound
+from magnetar.base.errors import AlreadyExists, Conflict, MagnetarError, Moved, SubscriptionNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.cluster.peers import Provision, Request
 from magnetar.metadata import paths
@@ -96,7 +96,7 @@ def test_subscriptions_start_where_they_were_asked_to() -> None:
             await writer.send(key)
         await leader.service.subscribe(NAME, "early", STREAM, earliest=True)
         await leader.service.subscribe(NAME, "late", STREAM, earliest=False)
-        with pytest.raises(Conflict):
+        with pytest.raises(AlreadyExists):
             await leader.service.subscribe(NAME, "late", SubscriptionKind.QUEUE, earliest=False)
         record = await cluster.record()
         backlog = {"early": 0, "late": 0}
