@@ -39,6 +39,8 @@ final class Queues {
             case "queue-nack": return refuse(words);
             case "queue-names": return names(queues.get(words[1]));
             case "queue-close": queues.remove(words[1]).close(); return "";
+            case "send-later": producers.get(words[1]).newMessage().key(words[2]).value(words[3])
+                    .deliverAfter(Duration.ofMillis(Long.parseLong(words[4]))).send(); return "";
             case "send-with": return send(words, producers.get(words[1]));
             default: throw new IllegalArgumentException("unknown: " + words[0]);
         }
