@@ -32,9 +32,8 @@ class Exclusive:
 
     # Whoever lets a producer in
 
-    async def admit(self, name: TopicName, base: str, mode: Mode, queued: Callable[[], None]) -> None:
+    async def admit(self, name: TopicName, record: Record, base: str, mode: Mode, queued: Callable[[], None]) -> None:
         """Before it is attached to a segment. `queued`: it has to wait, and this waits."""
-        record = await self._read(name)
         if mode is Mode.SHARED:
             await self._admit_shared(name, record, base)
         elif record.exclusive != base:

@@ -127,8 +127,8 @@ class Segments:
 
     def _admission(self, topic: Topic) -> Admission:
         async def produce(base: str, client_version: str, mode: Mode, queued: Callable[[], None]) -> None:
-            await self._admit_producer(topic, client_version)
-            await self.exclusive.admit(topic.name.parent, base, mode, queued)
+            record = await self._admit_producer(topic, client_version)
+            await self.exclusive.admit(topic.name.parent, record, base, mode, queued)
 
         async def produced(base: str, mode: Mode) -> None:
             await self.exclusive.check(topic.name.parent, base, mode)
@@ -143,7 +143,8 @@ class Segments:
 
         return Admission(produce, durable_cursor, produced, _start, consume)
 
-    async def _admit_producer(self, topic: Topic, client_version: str) -> None:
+    async def _admit_producer(self, topic: Topic, client_version: str) -> Record:
+        """The record that admits it."""
         scalable = self._node.scalable
         parent = topic.name.parent
         record, _ = await scalable.records.fresh(parent)
@@ -163,6 +164,7 @@ class Segments:
         topic.slot_of = slots(topic.name, pinned)
         topic.misrouted = misrouted(topic.name, pinned)
         topic.producers.access.inherit(record.fence)
+        return record
 
     async def _listed(self, name: TopicName, incarnation: int | None = None) -> Record:
         """The record, if a segment of exactly this name may be made."""
