@@ -237,10 +237,8 @@ def _bounds(piece: Piece, ledger: int, entry: int) -> tuple[int, int]:
 
 
 def _parsed(entry: Any, single: bytes) -> Any:
-    head: Any = Message(b"", Delivery(entry, "", BYTES, ledger=0, entry=0), single, 0)._head
-    if not head.IsInitialized():
-        raise Corrupt("the metadata of a message of a batch lacks required fields")
-    return head
+    """The metadata of a message of a batch, as the client reads it."""
+    return Message(b"", Delivery(entry, "", BYTES, ledger=0, entry=0), single, 0)._head
 
 
 Keys = dict[int, bytes | None]
@@ -268,7 +266,6 @@ def _strange(rows: Rows, row: int, head: Any) -> tuple[bytes | None, bytes | Non
     rows.sequenced[row], rows.sequence[row] = head.HasField("sequence_id"), head.sequence_id
     rows.properties[row] = len(head.properties) > 0
     rows.key_start[row] = rows.ordering_start[row] = -1
-    rows.key_base64[row] = False
     return _keys(head)
 
 

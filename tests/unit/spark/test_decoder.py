@@ -204,6 +204,25 @@ def test_a_time_beyond_all_calendars_is_shown_as_the_last_one():
     ] * 2
 
 
+@pytest.mark.parametrize("flags", [b"\x30\x01", b""])
+def test_a_row_written_in_another_order_is_read_as_the_client_reads_it(flags):
+    raw = b"\x48\x01\x3a\x01o\x40\x85\x01" + flags + b"\x28\x09\x0a\x06\x0a\x01a\x12\x01b\x18\x01\x12\x04YWJj\x58\x01"
+    strange = len(raw).to_bytes(4, "big") + raw + b"v"
+    usual = row_bytes(pb.SingleMessageMetadata(payload_size=1, partition_key="k", sequence_id=1), b"v")
+    for payload in (strange, usual + strange + usual):
+        data = wire.close_entry(head(num_messages_in_batch=1 if payload == strange else 3), payload)
+        assert decoded([data]) == expected([data])
+
+
+def row_bytes(said: pb.SingleMessageMetadata, value: bytes) -> bytes:
+    return said.ByteSize().to_bytes(4, "big") + said.SerializeToString() + value
+
+
+def test_a_sequence_id_beyond_java_numbers_reads_as_java_would():
+    for data in (single(b"", sequence_id=2**64 - 1), batch([({"sequence_id": 2**64 - 1}, b"")])):
+        assert decoded([data], ["sequence_id"]) == [{"sequence_id": -1}]
+
+
 # What a task wants
 
 
@@ -252,6 +271,11 @@ def test_every_row_is_for_one_of_the_tasks_that_share_a_segment(data, edge, stra
     for piece in (low, high):
         found = decoded(data, piece=piece, routing=routing)
         assert found == [row for row in expected(data, routing) if piece.takes(row["__key_hash"])]
+
+
+def test_a_single_message_that_was_read_is_not_read_again():
+    piece = Piece(3, FULL, RowPosition(5, 0, 1), DONE)
+    assert decoded([single(b"old"), single(b"new")], ["value"], piece=piece) == [{"value": b"new"}]
 
 
 def test_a_filter_works_without_the_column_that_shows_it():
