@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from magnetar import DeadLetters
+from magnetar import DeadLetters, aio
 from tests.client.test_queue import AT_ONCE, EARLIEST, WAIT_S, Cluster, numbers, quiet, run, take
 from tests.servers.standalone import Standalone
 
@@ -150,3 +151,34 @@ def test_what_waits_is_bounded_over_all_segments(server):
             assert sorted(seen) == list(range(200))
 
     run(server, "bounded", body, segments=4)
+
+
+def test_broker_killed_under_reshapes_loses_nothing_of_a_queue(tmp_path: Path):
+    """What was received before may come again; every message that was stored is acknowledged in the end."""
+    with Standalone(tmp_path / "killed", {"brokerDeduplicationEnabled": True}) as killed:
+
+        async def body(cluster: Cluster) -> None:
+            acknowledged: set[int] = set()
+
+            async def consume(consumer: aio.QueueConsumer[bytes]) -> None:
+                async with consumer:
+                    async for message in consumer:
+                        await consumer.acknowledge(message)
+                        acknowledged.add(int(message.data))
+
+            consumers = [await cluster.queue(initial_position=EARLIEST) for _ in range(2)]
+            workers = [asyncio.ensure_future(consume(one)) for one in consumers]
+            for turn in range(3):
+                await cluster.send(range(turn * 200, turn * 200 + 200), name="p")
+                await cluster.reshape()
+                await asyncio.to_thread(killed.kill)
+                await asyncio.to_thread(killed.start)
+            async with asyncio.timeout(90):
+                while len(acknowledged) < 600:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+            for one in consumers:
+                await one.close()
+            await asyncio.gather(*workers)
+            assert acknowledged == set(range(600))
+
+        run(killed, "killed", body, segments=2)
