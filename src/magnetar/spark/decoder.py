@@ -58,10 +58,12 @@ class Decoder:
         self.bytes = 0
         self.rows = 0  # gathered, before they are filtered
         self._data: list[bytes] = []
-        self._heads: list[Ints] = []
-        self._bodies: list[Ints] = []
+        self._bodies: list[Ints] = []  # where values begin and end in their entry, found by arithmetic,
         self._ends: list[Ints] = []
-        self._alone: list[tuple[int, int]] = []  # values of single messages that came after the last of these
+        self._loose_bodies: list[int] = []  # and those found one by one since then
+        self._loose_ends: list[int] = []
+        self._heads: list[int] = []  # of each entry: where the metadata of its first row begins, -1 of a single message
+        self._bases: list[int] = []  # and where the entry itself does
         self._counts: list[int] = []
         self._firsts: list[int] = []  # index of the first row of a batch that is kept
         self._positions: list[tuple[int, int]] = []
@@ -87,16 +89,19 @@ class Decoder:
         base = self.bytes
         if base + len(data) > _GATHERED_BYTES_MAX:
             raise LimitExceeded("take what was gathered before more is added", bytes=base + len(data))
-        if not metadata.HasField("num_messages_in_batch"):
-            if first:
-                return
-            self._alone.append((base + at, base + len(data)))
-            count = 1
+        if metadata.HasField("num_messages_in_batch"):
+            head, count = self._batch(locate(data, metadata.num_messages_in_batch, at), at + 4, first, last)
+        elif first:
+            return
         else:
-            count = self._batch(locate(data, metadata.num_messages_in_batch, at), at, first, last)
-            if not count:
-                return
+            self._loose_bodies.append(at)
+            self._loose_ends.append(len(data))
+            head, count = -1, 1
+        if not count:
+            return
         self._data.append(data)
+        self._heads.append(head)
+        self._bases.append(base)
         self._counts.append(count)
         self._firsts.append(first)
         self._positions.append((ledger, entry))
@@ -104,27 +109,28 @@ class Decoder:
         self.bytes += len(data)
         self.rows += count
 
-    def _batch(self, found: tuple[Ints, Ints], at: int, first: int, last: int) -> int:
-        bodies, ends = found[0] + self.bytes, found[1] + self.bytes
-        heads = np.empty_like(ends)
-        heads[0], heads[1:] = self.bytes + at + 4, ends[:-1] + 4
+    def _batch(
+        self, found: tuple[Ints, Ints] | tuple[list[int], list[int]], head: int, first: int, last: int
+    ) -> tuple[int, int]:
+        """Gather the rows of a batch that are in the piece: where the metadata of the first begins, and how many."""
+        bodies, ends = found
         if first or last < len(ends):
-            heads, bodies, ends = heads[first:last], bodies[first:last], ends[first:last]
-        if len(ends):
-            self._single_rows()
-            self._heads.append(heads)
-            self._bodies.append(bodies)
-            self._ends.append(ends)
-        return len(ends)
+            head = int(ends[first - 1]) + 4 if 0 < first < len(ends) else head
+            bodies, ends = bodies[first:last], ends[first:last]
+        if isinstance(bodies, list) and isinstance(ends, list):
+            self._loose_bodies += bodies
+            self._loose_ends += ends
+        else:
+            self._gather_loose()
+            self._bodies.append(np.asarray(bodies))
+            self._ends.append(np.asarray(ends))
+        return head, len(ends)
 
-    def _single_rows(self) -> None:
-        """Rows that have no metadata of their own: it is the entry's."""
-        if self._alone:
-            places = np.array(self._alone, np.int64)
-            self._heads.append(np.full(len(places), -1))
-            self._bodies.append(places[:, 0])
-            self._ends.append(places[:, 1])
-            self._alone = []
+    def _gather_loose(self) -> None:
+        if self._loose_ends:
+            self._bodies.append(np.array(self._loose_bodies, np.int64))
+            self._ends.append(np.array(self._loose_ends, np.int64))
+            self._loose_bodies, self._loose_ends = [], []
 
     def take(self) -> Any:
         """What was gathered, as one record batch, and begin again."""
@@ -135,10 +141,14 @@ class Decoder:
         return table(self._columns, found, np.flatnonzero(~found.rows.compacted & self._chosen(found)))
 
     def _gathered(self) -> Gathered:
-        self._single_rows()
+        self._gather_loose()
         buffer = b"".join([*self._data, bytes(PADDING)])
-        heads, bodies, ends = (np.concatenate(part) for part in (self._heads, self._bodies, self._ends))
-        counts = np.array(self._counts, np.int64)
+        counts, bases = np.array(self._counts, np.int64), np.array(self._bases, np.int64)
+        shift = np.repeat(bases, counts)
+        bodies, ends = np.concatenate(self._bodies) + shift, np.concatenate(self._ends) + shift
+        heads = np.empty_like(ends)
+        heads[1:] = ends[:-1] + 4  # each begins behind the one before, the first of an entry where that one says
+        heads[np.cumsum(counts) - counts] = np.where(np.array(self._heads) < 0, -1, self._heads + bases)
         entry = np.repeat(np.arange(len(counts)), counts)
         place = np.arange(len(entry)) + np.repeat(self._firsts - np.cumsum(counts) + counts, counts)
         alone = heads < 0

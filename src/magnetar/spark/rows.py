@@ -36,7 +36,7 @@ _BASE64, _ORDERING_KEY, _SEQUENCE, _NULL, _NULL_KEY = 0x30, 0x3A, 0x40, 0x48, 0x
 _BEFORE_SIZE = (_KEY, _PROPERTY)
 
 
-def locate(data: bytes, count: int, begin: int = 0) -> tuple[Ints, Ints]:
+def locate(data: bytes, count: int, begin: int = 0) -> tuple[Ints, Ints] | tuple[list[int], list[int]]:
     """Where the payloads of `count` messages begin and end in `data`, the first of them behind `begin`; each one's
     metadata begins four bytes behind the end of the one before. They must fill the rest exactly.
     """
@@ -75,7 +75,7 @@ def _one_shape(data: bytes, count: int, begin: int) -> tuple[Ints, Ints] | None:
     return bodies, bodies + size
 
 
-def _one_by_one(data: bytes, count: int, begin: int) -> tuple[Ints, Ints]:
+def _one_by_one(data: bytes, count: int, begin: int) -> tuple[list[int], list[int]]:
     bodies = [0] * count
     ends = [0] * count
     unpack = _LENGTH.unpack_from
@@ -109,7 +109,7 @@ def _one_by_one(data: bytes, count: int, begin: int) -> tuple[Ints, Ints]:
         raise _torn(index) from None
     if end != len(data):
         raise Corrupt("the messages of a batch do not fill it", claimed=count, bytes=len(data) - begin)
-    return np.array(bodies, np.int64), np.array(ends, np.int64)
+    return bodies, ends
 
 
 def _size(payload: bytes, at: int, body: int) -> int:

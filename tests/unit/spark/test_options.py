@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -154,6 +157,14 @@ def test_options_of_streams_are_refused_for_batches():
 def test_an_option_given_twice_in_different_cases_is_refused():
     with pytest.raises(Misuse, match="option balance is given twice"):
         stream(balance="time", BALANCE="backlog")
+
+
+def test_a_driver_that_plans_loads_neither_arrow_nor_numpy():
+    """Spark looks at every source when the first one is asked for: whoever has no Arrow must not notice us."""
+    rooms = ", ".join(f"magnetar.spark.{name}" for name in ("frontier", "planner", "stretch", "tasks", "options"))
+    asked = f"import sys, {rooms}; print(sorted({{'numpy', 'pyarrow', 'pyspark'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 NAMES = ["topic", "startingOffsets", "maxBytesPerTrigger", "maxTriggerDelay", "columns", "keyOrder", "failOnDataLoss"]

@@ -41,7 +41,7 @@ def fields(metadata: bytes) -> Rows:
 def test_messages_are_found_in_whatever_order_their_fields_are(metadata, count):
     data = b"before" + row(metadata) * count
     bodies, ends = locate(data, count, 6)
-    assert [data[start:end] for start, end in zip(bodies.tolist(), ends.tolist(), strict=True)] == [b"abc"] * count
+    assert [data[start:end] for start, end in zip(bodies, ends, strict=True)] == [b"abc"] * count
 
 
 @pytest.mark.parametrize("good", [0, 20])
@@ -57,9 +57,11 @@ def test_messages_are_found_in_whatever_order_their_fields_are(metadata, count):
         row(b"\x12\x01k"),
         row(b"\x12\x09k"),
         b"\x00\x00\x00\x01" + SIZE + b"abc",  # the size lies outside its metadata
+        b"\x00\x00\x00\x01\x18\x03ab",
         b"\xff\xff\xff\xff" + SIZE + b"abc",
         row(b"\x40\x07\x18"),
         row(b"\x40\x07\x3a\x09" + SIZE),  # a field that ends outside
+        row(b"\x40\x07" + SIZE + b"\x3a\x05"),
         row(b"\x40\x07\x0b" + SIZE),  # a group
         row(b"\x40" + b"\x80" * 11 + b"\x00" + SIZE),
         row(b"\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),  # a negative size
@@ -121,6 +123,7 @@ def test_fields_that_are_not_there():
         b"\x12" + b"\xff" * 9 + b"\x01" + SIZE,  # a length beyond everything
         b"\x12\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01" + SIZE,
         SIZE + b"\x40" + b"\x80" * 10 + b"\x00",
+        SIZE + b"\x40" + b"\x80" * 10,
         SIZE + b"\x48\x80",
     ],
 )
