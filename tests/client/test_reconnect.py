@@ -21,7 +21,8 @@ BATCHINGS = pytest.mark.parametrize("batching", [None, Batching()], ids=["single
 
 
 class Stream:
-    """Numbers sent without a pause; what is known of each in the end."""
+    """Numbers sent without a pause; what is known of each in the end. A subscription holds them all: what nobody has to
+    read goes after a while."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -33,6 +34,7 @@ class Stream:
         self._reached: tuple[int, asyncio.Event] | None = None
 
     async def run(self, topic: str, **options: object) -> None:
+        await (await self.client.subscribe(topic, "held", initial_position=InitialPosition.EARLIEST)).close()
         async with await self.client.create_producer(topic, **options) as producer:  # type: ignore[arg-type]
             while not self._stop:
                 for _ in range(20):
