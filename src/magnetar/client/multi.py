@@ -167,6 +167,9 @@ def full_names(named: str | Sequence[str], asked: Subscribing) -> list[str]:
     full = [str(topic_name(topic)) for topic in ([named] if isinstance(named, str) else named)]
     if not full:
         raise Misuse("a consumer has at least one topic")
+    for topic in full:
+        if topic_name(topic).is_scalable:
+            raise Misuse("a scalable topic has stream_consumer and queue_consumer, not subscribe", topic=topic)
     if asked.retry:
         full += [str(topic_name(retry_topic(asked, topic))) for topic in full]
     return list(dict.fromkeys(full))
