@@ -7,6 +7,7 @@ with fresh permits (stock-clients A6, Seek).
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from magnetar.base.errors import ConsumerBusy, Refused, SubscriptionNotFound
@@ -60,6 +61,7 @@ class Subscription:
         self.type: int | None = None  # nobody has attached yet
         self.dispatcher: Dispatcher = SingleActive(self, failover=False)
         self.kept_for_seek = False  # a reader's cursor outlives the disconnection that its own seek caused
+        self.seeking: asyncio.Event | None = None  # until a seek is on disk and answered nobody attaches
         self.messages_acked = 0
         self.messages_out = 0  # to consumers that have left; those attached count for themselves
         self.bytes_out = 0
@@ -195,7 +197,15 @@ class Subscription:
         self.dispatcher.close()
         self.cursor.reset(managed.before(target))
         self.dispatcher.rewind()
-        await self.cursor.flush()
+        # The stock client sends the acknowledgements it still has when it is told of the seek's end. They are of before
+        # and must find its consumer detached, not attached again.
+        done = self.seeking = asyncio.Event()
+        try:
+            await self.cursor.flush()
+        finally:
+            done.set()
+            if self.seeking is done:
+                self.seeking = None
 
     async def seek_time(self, publish_time_ms: int) -> None:
         """As `seek`, to the first entry published at or after this time."""

@@ -92,6 +92,9 @@ class Subscriptions:
         while True:
             # Found anew after every wait: with its last dead consumer a reader's subscription is gone too.
             subscription = await self._find_or_make(asked)
+            if subscription.seeking is not None:
+                await subscription.seeking.wait()
+                continue
             await topic.admission.attach(subscription, asked.earliest)
             if topic.closing:
                 raise Closed("the topic is being unloaded: look it up again")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
 import pytest
 
 from magnetar.base.errors import SubscriptionNotFound
@@ -131,6 +135,28 @@ def test_a_seek_closes_the_consumers_first_and_delivers_from_the_entry_named(
         await world.publish(topic, "e")
         assert "".join(back.texts) == texts
         assert {one.redelivery for one in back.delivered} == {0}
+
+    run(body)
+
+
+def test_whoever_comes_back_during_a_seek_is_attached_when_it_was_answered() -> None:
+    """Else acknowledgements of before, which the stock client sends when it hears the answer, undo the seek."""
+
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        await world.consumer(topic, Out(1), kind=EXCLUSIVE, permits=100)
+        await world.publish(topic, *"ab")
+        done: list[str] = []
+
+        async def told(what: str, work: Coroutine[Any, Any, object]) -> None:
+            await work
+            done.append(what)
+
+        seeks = [world.spawn(told("sought", subscription_of(topic).seek(BEFORE_ALL))) for _ in range(2)]
+        await settle(1)
+        back = world.spawn(told("back", world.consumer(topic, Out(2), kind=EXCLUSIVE, permits=100)))
+        await asyncio.gather(*seeks, back)
+        assert done == ["sought", "sought", "back"]
 
     run(body)
 
