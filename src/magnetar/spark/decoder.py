@@ -29,6 +29,9 @@ from magnetar.spark.tasks import Piece
 _INT64_MAX = (1 << 63) - 1
 _MS_MAX = _INT64_MAX // 1000  # of a time that fits as microseconds
 _GATHERED_BYTES_MAX = 1 << 30  # Arrow counts the bytes of a column in 31 bits
+# The bytes that values lie in, where in them the metadata of the first row begins (-1: a single message), where they
+# begin among all, number of rows, index of the first, ledger, entry, metadata.
+_Entry = tuple[bytes, int, int, int, int, int, int, Any]
 _HASHED = "__key_hash"
 
 
@@ -57,17 +60,11 @@ class Decoder:
     def _begin(self) -> None:
         self.bytes = 0
         self.rows = 0  # gathered, before they are filtered
-        self._data: list[bytes] = []
         self._bodies: list[Ints] = []  # where values begin and end in their entry, found by arithmetic,
         self._ends: list[Ints] = []
         self._loose_bodies: list[int] = []  # and those found one by one since then
         self._loose_ends: list[int] = []
-        self._heads: list[int] = []  # of each entry: where the metadata of its first row begins, -1 of a single message
-        self._bases: list[int] = []  # and where the entry itself does
-        self._counts: list[int] = []
-        self._firsts: list[int] = []  # index of the first row of a batch that is kept
-        self._positions: list[tuple[int, int]] = []
-        self._metadata: list[Any] = []
+        self._entries: list[_Entry] = []
 
     def add(self, ledger: int, entry: int, data: bytes) -> None:
         """One entry as it was stored; nothing is gathered of one that is `Corrupt`."""
@@ -99,13 +96,7 @@ class Decoder:
             head, count = -1, 1
         if not count:
             return
-        self._data.append(data)
-        self._heads.append(head)
-        self._bases.append(base)
-        self._counts.append(count)
-        self._firsts.append(first)
-        self._positions.append((ledger, entry))
-        self._metadata.append(metadata)
+        self._entries.append((data, head, base, count, first, ledger, entry, metadata))
         self.bytes += len(data)
         self.rows += count
 
@@ -134,7 +125,7 @@ class Decoder:
 
     def take(self) -> Any:
         """What was gathered, as one record batch, and begin again."""
-        if not self._counts:
+        if not self._entries:
             return empty(self._columns)
         found = self._gathered()
         self._begin()
@@ -142,19 +133,19 @@ class Decoder:
 
     def _gathered(self) -> Gathered:
         self._gather_loose()
-        buffer = b"".join([*self._data, bytes(PADDING)])
-        counts, bases = np.array(self._counts, np.int64), np.array(self._bases, np.int64)
+        data, *numbers, metadata = zip(*self._entries, strict=True)
+        buffer = b"".join([*data, bytes(PADDING)])
+        openings, bases, counts, firsts, ledgers, entries = np.array(numbers, np.int64)
         shift = np.repeat(bases, counts)
         bodies, ends = np.concatenate(self._bodies) + shift, np.concatenate(self._ends) + shift
         heads = np.empty_like(ends)
         heads[1:] = ends[:-1] + 4  # each begins behind the one before, the first of an entry where that one says
-        heads[np.cumsum(counts) - counts] = np.where(np.array(self._heads) < 0, -1, self._heads + bases)
+        heads[np.cumsum(counts) - counts] = np.where(openings < 0, -1, openings + bases)
         entry = np.repeat(np.arange(len(counts)), counts)
-        place = np.arange(len(entry)) + np.repeat(self._firsts - np.cumsum(counts) + counts, counts)
+        place = np.arange(len(entry)) + np.repeat(firsts - np.cumsum(counts) + counts, counts)
         alone = heads < 0
         whole = np.frombuffer(buffer, np.uint8)
         rows = read(whole, np.where(alone, bodies, heads), bodies, ends)
-        metadata = self._metadata
 
         def message(row: int) -> Any:
             """The metadata of one row as protobuf reads it, for what is rare."""
@@ -167,7 +158,6 @@ class Decoder:
             keys[row], hashed[row] = _strange(rows, row, message(row))
         for row in np.flatnonzero(rows.key_base64 & (rows.key_start >= 0)).tolist():
             keys[row] = _unbase64(buffer[rows.key_start[row] : rows.key_end[row]])
-        positions = np.array(self._positions, np.int64)
         found = Gathered(
             self._topic,
             self._segment,
@@ -175,11 +165,11 @@ class Decoder:
             rows,
             entry,
             place,
-            positions[:, 0],
-            positions[:, 1],
+            ledgers,
+            entries,
             np.array([min(one.publish_time, _MS_MAX) for one in metadata], np.int64),
             np.array([_signed(one.sequence_id) for one in metadata], np.int64),
-            metadata,
+            list(metadata),
             keys,
             None,
             lambda row: _properties(message(row)),

@@ -72,7 +72,7 @@ def test_rows_are_those_of_the_client(data, routing):
 
 @pytest.mark.slow
 @given(st.lists(entries, max_size=12), st.sampled_from(Routing))
-@settings(max_examples=3000)
+@settings(max_examples=500)
 def test_rows_are_those_of_the_client_over_thousands_of_topics(data, routing):
     assert decoded(data, routing=routing) == expected(data, routing)
 
