@@ -285,10 +285,10 @@ class Segments:
         return CursorThere()
 
     async def _remove(self, name: TopicName, request: RemoveCursor) -> SegmentAnswer:
-        topic = await self._topic(name)
-        found = topic.subscriptions.get(request.subscription.name)
-        if found is not None and _life(found) == request.subscription.life:
-            await topic.subscriptions.delete(found.name, force=True)
+        subscriptions, one = (await self._topic(name)).subscriptions, request.subscription
+        found = subscriptions.get(one.name) or subscriptions.half_deleted(one.name)
+        if found is not None and _life(found) == one.life:
+            await subscriptions.delete(found.name, force=True)
         return CursorGone()
 
     async def _remember(self, topic: Topic, request: Provision | Seed | Fence) -> None:

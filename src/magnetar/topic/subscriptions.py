@@ -33,6 +33,7 @@ class Subscriptions:
         self._by_name: dict[str, Subscription] = {}
         self._opening: dict[str, asyncio.Task[Subscription]] = {}
         self._deleting: dict[str, asyncio.Task[None]] = {}
+        self._half_deleted: dict[str, Subscription] = {}  # the store did not say that their records are gone
         self._orders = 0
 
     def __len__(self) -> int:
@@ -68,6 +69,7 @@ class Subscriptions:
     def _adopt(self, name: str, cursor: Cursor) -> Subscription:
         subscription = Subscription(self._topic, name, cursor)
         self._by_name[name] = subscription
+        self._half_deleted.pop(name, None)  # its record is this one's now
         if cursor.durable:
             self._flusher.add(cursor)
         return subscription
@@ -261,8 +263,12 @@ class Subscriptions:
         subscription.detach(consumer)
         await self.delete(subscription.name, force=True)
 
+    def half_deleted(self, name: str) -> Subscription | None:
+        """One that nobody sees any more, and whose record the store may still have: `delete` goes on with it."""
+        return self._half_deleted.get(name)
+
     async def delete(self, name: str, *, force: bool) -> None:
-        subscription = self._by_name.get(name)
+        subscription = self._by_name.get(name) or self._half_deleted.get(name)
         if subscription is None:
             raise SubscriptionNotFound(f"Subscription {name} not found on topic {self._topic.name}")
         if subscription.consumers and not force:
@@ -276,8 +282,10 @@ class Subscriptions:
         await managed.wait(self._deleting[name])
 
     async def _erase(self, subscription: Subscription) -> None:
+        self._half_deleted[subscription.name] = subscription
         try:
             await subscription.cursor.delete()
             self._topic.trim_wanted = True
+            del self._half_deleted[subscription.name]
         finally:
             del self._deleting[subscription.name]

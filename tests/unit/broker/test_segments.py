@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.base.errors import TopicNotFound
+from magnetar.base.errors import ConnectionLost, TopicNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import topic_name
 from magnetar.broker.segments import misrouted
-from magnetar.cluster.peers import Overtaken, Provision, SubscriptionLife
+from magnetar.cluster.peers import Overtaken, Provision, RemoveCursor, SubscriptionLife
 from magnetar.layout.routing import DEFAULT, Routing
 from magnetar.metadata import paths
 from magnetar.scalable.record import Record
+from magnetar.scalable.service import SubscriptionKind
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
+from simulation.store import lost
 from tests.unit.broker.world import Client, World, an_entry, run, send_frame, settle
 
 NAME = topic_name("topic://public/default/orders")
@@ -214,5 +216,25 @@ def test_a_segment_whose_deletion_was_begun_is_not_made_anew_by_whoever_loads_it
         with pytest.raises(TopicNotFound):
             await world.node.topics.get(name, create=False)
         assert await world.node.metadata.get(path) is None
+
+    run(body)
+
+
+def test_a_cursor_whose_removal_the_store_did_not_answer_is_removed_when_it_is_asked_again() -> None:
+    async def body(world: World) -> None:
+        service = world.node.scalable
+        record = await service.create(NAME)
+        await service.subscribe(NAME, "s", SubscriptionKind.STREAM, earliest=True)
+        name = topic_name(topic_of(record, 0))
+        found, _ = await service.records.subscription(NAME, "s")
+        assert found is not None
+        remove = RemoveCursor(op="x", incarnation=record.incarnation, subscription=SubscriptionLife("s", found.life))
+        world.metadata.faults.append(lost(happened=False))
+        with pytest.raises(ConnectionLost):
+            await world.node.handlers.handle(name, remove)
+        path = paths.cursor(paths.topic(name, 1), "s")
+        assert await world.metadata.exists(path)
+        await world.node.handlers.handle(name, remove)
+        assert not await world.metadata.exists(path)
 
     run(body)
