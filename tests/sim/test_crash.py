@@ -99,6 +99,7 @@ def test_a_power_cut_at_any_write_or_sync_loses_nothing_acknowledged(seed: int) 
         assert findings(world(call, files=files)) == [], f"seed {seed}, call {call}"
 
 
+@pytest.mark.slow
 def test_a_power_cut_at_any_step_of_the_metadata_store_loses_nothing_acknowledged() -> None:
     for step in range(recorded()[1]):
         assert findings(world(step), cut_at=step) == [], f"step {step}"

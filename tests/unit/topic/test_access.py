@@ -310,5 +310,5 @@ class AtMostOneExclusive(RuleBasedStateMachine):
         assert self.epochs == sorted(self.epochs)
 
 
-AtMostOneExclusive.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+AtMostOneExclusive.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 TestAtMostOneExclusive = AtMostOneExclusive.TestCase

@@ -182,7 +182,7 @@ class NoKeyAtTwoConsumers(RuleBasedStateMachine):
         assert self.order.blocked_slots(self.selector.select) == sorted(moved)
 
 
-NoKeyAtTwoConsumers.TestCase.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+NoKeyAtTwoConsumers.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
 TestNoKeyAtTwoConsumers = NoKeyAtTwoConsumers.TestCase
 
 

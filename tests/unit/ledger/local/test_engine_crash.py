@@ -134,7 +134,7 @@ def test_the_recorded_load_rolls_deletes_and_copies() -> None:
     asyncio.run(body())
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_a_crash_at_any_call_loses_nothing_acknowledged(seed: int) -> None:
     async def body() -> None:
         for call in range(1, CALLS + 1):
@@ -147,7 +147,7 @@ def test_a_crash_at_any_call_loses_nothing_acknowledged(seed: int) -> None:
     asyncio.run(body())
 
 
-@pytest.mark.parametrize("flips", [False, True])
+@pytest.mark.parametrize("flips", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_crash_at_any_call_of_the_recovery_loses_nothing_either(flips: bool) -> None:
     """Also where a write that loses power leaves wrong bits: recovery must not write over what was acknowledged."""
 
