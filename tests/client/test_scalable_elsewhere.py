@@ -1,0 +1,87 @@
+"""Our client on the scalable topics of a real Apache Pulsar 5: produce, stream, split, merge.
+
+What is ours to keep is asserted: nothing lost, nothing invented, and order where the server gives segments out in turn.
+What the server itself breaks under live reshapes, order and single copies, is recorded in docs/COMPATIBILITY.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from magnetar import InitialPosition, aio
+from magnetar.cli.workload import Load, Workload
+from tests.servers.pulsar import POM_5, SCALABLE, Pulsar
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # its jars may have to be fetched
+
+KEYS = [f"key-{number}" for number in range(20)]
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pulsar]:
+    with Pulsar(tmp_path_factory.mktemp("pulsar5"), SCALABLE, pom=POM_5) as running:
+        yield running
+
+
+async def active(admin: aio.Admin, topic: str) -> list[int]:
+    """Active segments, by range."""
+    found = [one for one in (await admin.scalable.metadata(topic)).segments.values() if one.state == "ACTIVE"]
+    return [one.segmentId for one in sorted(found, key=lambda one: one.hashRange.start)]
+
+
+def test_each_key_arrives_in_order_through_a_split_and_a_merge_of_pulsar_5(elsewhere: Pulsar) -> None:
+    topic = "topic://public/default/in-turn"
+
+    async def body() -> None:
+        async with aio.Client(elsewhere.url) as client, aio.Admin(elsewhere.http) as admin:
+            await admin.scalable.create(topic)
+            consumer = await client.stream_consumer(topic, "s", initial_position=InitialPosition.EARLIEST)
+            found: dict[str, list[int]] = {key: [] for key in KEYS}
+            async with consumer, await client.create_producer(topic) as producer:
+                for step in range(3):
+                    for number in range(10 * step, 10 * step + 10):
+                        for key in KEYS:
+                            await producer.send(b"%d" % number, key=key)
+                    while sum(map(len, found.values())) < 10 * (step + 1) * len(KEYS):
+                        message = await consumer.receive(120)
+                        assert message.key is not None
+                        if int(message.data) not in found[message.key]:
+                            found[message.key].append(int(message.data))
+                        await consumer.acknowledge_cumulative(message)
+                    if step == 0:
+                        await admin.scalable.split(topic, (await active(admin, topic))[0])
+                        assert len(await active(admin, topic)) == 2
+                    elif step == 1:
+                        await admin.scalable.merge(topic, await active(admin, topic))
+                        assert len(await active(admin, topic)) == 1
+            assert found == {key: list(range(30)) for key in KEYS}
+
+    asyncio.run(body())
+
+
+def test_under_live_splits_and_merges_of_pulsar_5_nothing_is_lost_or_invented(elsewhere: Pulsar) -> None:
+    topic = "topic://public/default/live"
+    chance = random.Random(topic)
+
+    async def body() -> None:
+        async with aio.Client(elsewhere.url) as client, aio.Admin(elsewhere.http) as admin:
+            await admin.scalable.create(topic)
+
+            async def reshape() -> None:
+                segments = await active(admin, topic)
+                if len(segments) < 3:
+                    await admin.scalable.split(topic, chance.choice(segments))
+                else:
+                    await admin.scalable.merge(topic, segments[:2])
+
+            load = Load(topic, producers=4, consumers=1, rate=400.0, reshape_s=1.5, drain_s=90.0)
+            work = Workload(client, load, reshape=reshape)
+            ordering = await work.run(8)
+            assert work.reshapes > 1
+            assert [one for one in ordering.findings if one.kind in ("lost", "invented")] == []
+
+    asyncio.run(body())
