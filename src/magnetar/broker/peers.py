@@ -91,7 +91,8 @@ class Handlers:
         return _cursors(topic)
 
     async def _seal(self, name: TopicName, request: Seal) -> SealedTopic:
-        return await (await self._topic(name)).seal(request.op, request.term)
+        # A segment that the record lists and nobody has used yet is made by this: its parent could not be split else.
+        return await (await self._topic(name, create=name.is_segment)).seal(request.op, request.term)
 
     async def _delete(self, name: TopicName, request: Delete) -> Deleted:
         try:
@@ -110,8 +111,8 @@ class Handlers:
             raise SubscriptionNotFound(f"Subscription {request.cursor} not found for topic {name}")
         return Flushed(await found.cursor.flush())
 
-    async def _topic(self, name: TopicName) -> Topic:
-        topic = await self._node.topics.get(name, create=False)
+    async def _topic(self, name: TopicName, *, create: bool = False) -> Topic:
+        topic = await self._node.topics.get(name, create=create)
         if not isinstance(topic, Topic):
             raise Refused(f"{name} keeps nothing: only a persistent topic has cursors and an end")
         return topic

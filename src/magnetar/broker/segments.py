@@ -212,7 +212,7 @@ class Segments:
             case Seed():
                 return await self._seed(name, request)
             case Fence():
-                topic = await self._topic(name)
+                topic = await self._topic(name, create=True)
                 await self._remember(topic, request)
                 return TermFenced(topic.managed.terminated is not None)
             case PlaceCursor():
@@ -296,8 +296,8 @@ class Segments:
         if request.term > term_of(topic):
             await topic.managed.set_properties({TERM_PROPERTY: str(request.term)})
 
-    async def _topic(self, name: TopicName) -> Topic:
-        topic = await self._node.topics.get(name, create=False)
+    async def _topic(self, name: TopicName, *, create: bool = False) -> Topic:
+        topic = await self._node.topics.get(name, create=create)
         assert isinstance(topic, Topic)
         return topic
 

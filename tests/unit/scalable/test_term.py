@@ -50,6 +50,24 @@ def test_two_splits_at_once_both_happen() -> None:
     run(body)
 
 
+@pytest.mark.parametrize("kind", ["split", "merge"])
+def test_a_segment_that_is_listed_and_was_never_made_is_made_by_its_reshape(kind: str) -> None:
+    """Its owner could not be reached when the topic was made: the reshape asked for ever."""
+
+    async def body(cluster: Cluster) -> None:
+        leader = cluster.members[0]
+        record = await leader.service.create(NAME, segments=2)
+        for one in record.layout.active:
+            await leader.node.topics.delete(one.topic(NAME), force=True)
+        if kind == "split":
+            await leader.service.split(NAME, 0)
+        else:
+            await leader.service.merge(NAME, [0, 1])
+        assert len((await cluster.record()).layout.active) == (3 if kind == "split" else 1)
+
+    run(body)
+
+
 def test_another_broker_says_who_leads() -> None:
     async def body(cluster: Cluster) -> None:
         first, second = cluster.members
