@@ -120,6 +120,10 @@ class Branches:
             self._begun.set_result(None)
         self._rearm()
 
+    def waits_for(self, segment: SegmentId) -> bool:
+        """It is neither drained nor gone."""
+        return segment in self._spread.segments
+
     def _apply(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from magnetar.base.errors import Closed, MagnetarError, Misuse
+from magnetar.base.errors import Closed, MagnetarError, Misuse, NotReady
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import topic_name
 from magnetar.client.branches import Branches
@@ -131,6 +131,8 @@ class QueueConsumer(Generic[T]):
         part = self._part(message)
         self.counters.acks += 1
         if part is None:
+            if confirm and self._comes_again(message):
+                raise NotReady("its segment is not attached: the message comes again", topic=self.topic)
             return
         if isinstance(message, Message):
             more = part.ack(message)
@@ -270,6 +272,11 @@ class QueueConsumer(Generic[T]):
             if found is not None and (found.topic == topic or not topic):
                 return found
         return None
+
+    def _comes_again(self, message: Message[Any] | MessageId) -> bool:
+        """Its segment is not drained: it was refused, and is attached again soon."""
+        segment = message._delivery.source.segment if isinstance(message, Message) else message.segment
+        return any(one.waits_for(SegmentId(segment)) for one in self._branches)
 
     def _end(self, error: MagnetarError) -> None:
         log.warning("queue consumer ended", topic=self.topic, subscription=self.asked.subscription, why=error)

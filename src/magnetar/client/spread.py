@@ -114,7 +114,9 @@ class Spread:
 
     @property
     def due(self) -> float | None:
-        """When TimePassed is wanted next."""
+        """When TimePassed is wanted next: not while there is no room to open more."""
+        if sum(one.state is State.OPENING for one in self.segments.values()) >= self._opening_max:
+            return None
         return min((one.at for one in self.segments.values() if one.state is State.WAITING and one.at), default=None)
 
     def handle(self, event: Event, now: float) -> list[Effect]:

@@ -1,3 +1,4 @@
+# long: three machines share one turn and one record, and what each asks for is done here
 """Gives the segments of one stream subscription to its consumers, while one term lasts.
 
 `sessions.py` says who takes part, `drain.py` which sealed segments are done for ever, `assign.py` who reads what. This
@@ -140,6 +141,7 @@ class Coordinator:
     async def leave(self, consumer: str, session: int) -> None:
         async def work() -> None:
             async with self._turn:
+                self._forget_listener(consumer, session)
                 await self._session(sessions.Departed(consumer, session))
 
         await self._finish(work())
@@ -147,7 +149,25 @@ class Coordinator:
     def disconnected(self, consumer: str, session: int) -> None:
         async def work() -> None:
             async with self._turn:
+                self._forget_listener(consumer, session)
                 await self._session(sessions.Disconnected(consumer, session, self._runtime.wall()))
+
+        self._spawn(work)
+
+    def _forget_listener(self, consumer: str, session: int) -> None:
+        known = self._sessions.find(consumer)
+        if known is not None and known.generation == session:
+            self._listeners.pop(known.connection, None)
+
+    def gone(self, connection: str) -> None:
+        """Its end came before its registration was answered: nobody else reports it (H-F8)."""
+
+        async def work() -> None:
+            async with self._turn:
+                for one in self._sessions.sessions:
+                    if one.connection == connection:
+                        await self._session(sessions.Disconnected(one.name, one.generation, self._runtime.wall()))
+                self._listeners.pop(connection, None)
 
         self._spawn(work)
 

@@ -53,6 +53,7 @@ class Seat:
         self._register = register
         self._moved = moved
         self._task: asyncio.Task[None] | None = None
+        self._again = False  # the leader ended while it was being followed
 
     @property
     def connected(self) -> bool:
@@ -92,6 +93,7 @@ class Seat:
             return
         if isinstance(error, Unavailable):
             self.away = False
+            self._again = True
             self._go_on()
         else:
             self.close()
@@ -145,13 +147,13 @@ class Seat:
     async def _follow(self) -> None:
         """Fetch what the leader has to say; find the next one when it is silent."""
         wait_s = CALL_RETRY_S_MIN
-        while not self.closed:
+        while self.connected:
             try:
                 if self.away:
                     await self._fetch()
-                self.away = False
+                self.away = self._again = False
                 self.assigned(await self._register(self))
-                if not self.away:
+                if not self.away and not self._again:
                     return  # it leads itself and tells by itself
                 wait_s = CALL_RETRY_S_MIN
             except Refused as error:

@@ -71,8 +71,12 @@ class Streams:
         self._connected[listener.connection] = seat
         try:
             return await seat.begin()
-        except BaseException:
+        except BaseException:  # its connection is gone, as a rule: what the leader still writes down must not stay
             self._forget(seat)
+            seat.close()
+            found = self.coordinator(name, subscription)
+            if found is not None:
+                found.gone(seat.connection)
             raise
 
     async def leave(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:

@@ -31,16 +31,21 @@ class Visitors:
 
     async def register(self, coordinator: Coordinator, consumer: str, connection: str, resume: int) -> Shared:
         visitor = Visitor(connection)
-        assignment = await coordinator.register(consumer, visitor, resume=resume)
         before = self._visitors.get(connection)
         if before is not None:
-            before.close()
+            before.close()  # first: its silence must not end the session that goes on
         self._visitors[connection] = visitor
+        try:
+            assignment = await coordinator.register(consumer, visitor, resume=resume)
+        except BaseException:
+            if self._visitors.get(connection) is visitor:
+                del self._visitors[connection]
+            raise
 
         def lost() -> None:
             if self._visitors.get(connection) is visitor:
                 del self._visitors[connection]
-            coordinator.disconnected(consumer, assignment.session)
+                coordinator.disconnected(consumer, assignment.session)
 
         visitor.begin(lost)
         return shared(assignment)
@@ -65,7 +70,7 @@ class Visitors:
     def close(self) -> None:
         visitors, self._visitors = self._visitors, {}
         for visitor in visitors.values():
-            visitor.close()
+            visitor.close(NotReady("this broker stops: register the consumer again"))
 
 
 class Visitor:
@@ -115,10 +120,10 @@ class Visitor:
         assert self._newest is not None
         return shared(self._newest, self._number)
 
-    def close(self) -> None:
+    def close(self, why: MagnetarError | None = None) -> None:
         self._lost = _nobody
         self._disarm()
-        self.ended(ConsumerNotFound("this consumer has gone"))
+        self.ended(why or ConsumerNotFound("this consumer has gone"))
 
     def _arm(self) -> None:
         if self._lost is not _nobody:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from magnetar.base.errors import ConsumerNotFound, NotReady, Superseded
@@ -9,7 +11,7 @@ from magnetar.base.limits import SHARE_ASK_S, VISITOR_SILENT_S
 from magnetar.cluster.peers import AwaitShare, Leave, Register
 from magnetar.metadata import paths
 from magnetar.scalable.service import Assignment, SubscriptionKind
-from tests.unit.scalable.world import NAME, Cluster, Ear, Member, ids, pass_s, run, settle
+from tests.unit.scalable.world import NAME, Cluster, Ear, Member, ids, pass_s, run, settle, spawn
 
 STREAM = SubscriptionKind.STREAM
 
@@ -234,5 +236,44 @@ def test_a_consumer_that_asks_again_over_the_same_connection_is_one_consumer() -
         other.service.connection_lost(NAME, "s", "a", told.session)
         assert len(other.service._streams) == 0
         assert not third.dead
+
+    run(body, 2)
+
+
+def test_a_connection_that_goes_while_it_registers_begins_its_grace_period() -> None:
+    """Nobody else would report its end: its segments were nobody's until the term ended (H-F8)."""
+
+    async def body(cluster: Cluster) -> None:
+        leader = cluster.members[0]
+        await leader.service.create(NAME, segments=2)
+        await leader.service.subscribe(NAME, "s", STREAM, earliest=True)
+        first, second = Ear("1"), Ear("2")
+        await register(leader, "b", second)
+        coming = spawn(leader.service.register(NAME, "s", "a", 1, STREAM, first))
+        await asyncio.sleep(0)
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+        await settle()
+        await pass_s(61)
+        assert await members(cluster) == ["b"]
+        assert ids(second.heard[-1]) == [0, 1]
+
+    run(body)
+
+
+def test_a_leader_forgets_the_way_to_consumers_that_left_or_lost_their_connection() -> None:
+    async def body(cluster: Cluster) -> None:
+        leader, _ = await two(cluster)
+        kept = await register(leader, "kept", Ear("0"))
+        found = leader.service.controller(NAME).term.coordinators["s"]
+        for number in range(1, 20):
+            made = await register(leader, f"c{number % 2}", Ear(f"{number}"))
+            if number % 3:
+                await leader.service.leave(NAME, "s", f"c{number % 2}", made.session)
+            else:
+                leader.service.connection_lost(NAME, "s", f"c{number % 2}", made.session)
+            await settle()
+        assert len(found._listeners) == 1
+        assert kept.session
 
     run(body, 2)

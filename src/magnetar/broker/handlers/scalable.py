@@ -225,8 +225,9 @@ async def _subscribe(connection: Connection, asked: pb.CommandScalableTopicSubsc
     if before is not None and (before.topic, before.subscription, before.name) != (name, made.subscription, made.name):
         before.lost()
     kind = _TYPES[asked.consumer_type]
+    says_where = asked.HasField("initial_position") and asked.consumer_type == pb.STREAM
     try:
-        if asked.HasField("initial_position"):  # else the first to attach to a segment says where it starts there
+        if says_where:  # else the first to attach to a segment says where it starts there
             earliest = asked.initial_position == pb.CommandSubscribe.Earliest
             await node.scalable.subscribe(name, asked.subscription, kind, earliest=earliest)
         assignment = await node.scalable.register(
