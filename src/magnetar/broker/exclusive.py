@@ -55,6 +55,9 @@ class Exclusive:
         if await self._holds(name, record, holder, returning=holder != base):
             raise _busy(holder)
         await self._node.scalable.hold(name, before=holder, after="")
+        if holder in (await self._ask(name, record, "")).exclusive:  # it came back between the question and this
+            await self._node.scalable.hold(name, before="", after=holder)
+            raise _busy(holder)
 
     async def _claim(self, name: TopicName, record: Record, base: str, mode: Mode, queued: Callable[[], None]) -> None:
         wait_s, told = CALL_RETRY_S_MIN, False
@@ -81,7 +84,8 @@ class Exclusive:
         found = await self._ask(name, record, base, fence=fence)
         if fence or not found.others:
             return None
-        await self._node.scalable.hold(name, before=base, after="")
+        back = next((one for one in found.exclusive if one != base), "")  # who held it and came back meanwhile
+        await self._node.scalable.hold(name, before=base, after=back)
         return _fenced(found.others[0])
 
     async def _refusal(self, name: TopicName, record: Record, base: str) -> MagnetarError | None:

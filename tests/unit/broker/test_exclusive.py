@@ -224,3 +224,21 @@ def test_a_producer_that_was_let_in_before_another_took_the_topic_is_found_out()
         c.lose()
 
     run(body)
+
+
+def test_a_claim_that_finds_the_holder_back_gives_it_the_topic_again() -> None:
+    """Else the record names nobody, and a shared producer gets a child of the next split."""
+
+    async def body(cluster: Cluster) -> None:
+        member = await topic(cluster, 2)
+        holder = Somebody(cluster, "p")
+        assert await holder.attach(0) == "ready"
+        record = await member.node.scalable.hold(NAME, before="p", after="q")  # as one that asked while p was away
+        refusal = await member.node.segments.exclusive._taken(NAME, record, "q", Mode.EXCLUSIVE)
+        assert refusal is not None
+        found = await member.node.scalable.read(NAME)
+        assert found is not None
+        assert found.exclusive == "p"
+        assert await Somebody(cluster, "s", pb.Shared).attach(1) == "ProducerBusy"
+
+    run(body)
