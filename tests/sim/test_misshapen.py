@@ -1,7 +1,8 @@
 """The worlds with scalable topics bite: versions of our own actors that are wrong in one way are caught, each by its
 own fault.
 
-As `test_mutants.py`: the short tests begin near a seed that is known to catch, the slow ones at seed 0.
+As `test_mutants.py`: the short tests begin near a seed that is known to catch, the slow ones at seed 0. Of those that
+need many worlds there are slow tests only.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ NAMES = {
 }
 
 
+QUICK = {"drain judged from unflushed acks", "cursor not created on a child", "take-over does not finish an intent"}
+
+
 def test_every_kind_of_mistake_has_its_mutant() -> None:
     assert {mutant.name for mutant in MISSHAPEN} == NAMES
 
 
-@pytest.mark.parametrize("mutant", MISSHAPEN, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [one for one in MISSHAPEN if one.name in QUICK], ids=lambda mutant: mutant.name)
 def test_a_mutant_is_caught_and_its_world_is_clean_without_it(mutant: Mutant) -> None:
     seed, _ = mutant.hunt(mutant.near)
     assert mutant.blamed(seed), f"seed {seed} fails without the mutant too"

@@ -238,6 +238,7 @@ class StreamConsumer(Generic[T]):
 
     def _end(self, error: MagnetarError) -> None:
         log.warning("stream consumer ended", topic=self.topic, subscription=self.asked.subscription, why=error)
+        self.hurry()  # of a topic that is gone there is nobody to tell
         self.receiver.end(error)
 
     def _check(self) -> None:
