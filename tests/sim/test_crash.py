@@ -92,6 +92,7 @@ def test_the_recorded_load_rolls_trims_and_frees() -> None:
     assert engines[0].space.freed > 1  # and given back
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_power_cut_at_any_write_or_sync_loses_nothing_acknowledged(seed: int) -> None:
     for call in range(1, recorded()[0] + 1):
