@@ -137,7 +137,7 @@ class Consumer(Generic[T]):
         if isinstance(message, Message):
             part: Part = message._delivery.source
             if self.closed or part.consumer is not self:
-                self._source(message)
+                self.source_of(message)
             more = part.ack(message)
         else:
             part = self._part_of(message)
@@ -152,7 +152,7 @@ class Consumer(Generic[T]):
     async def acknowledge_cumulative(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
         """This one and all before it, of the same topic or partition. EXCLUSIVE and FAILOVER only."""
         if isinstance(message, Message):
-            part = self._source(message)
+            part = self.source_of(message)
             delivery = message._delivery
             part.ack_until(delivery.ledger, delivery.entry, message.batch_index, delivery.size, delivery.unacked)
         else:
@@ -169,7 +169,7 @@ class Consumer(Generic[T]):
         """Not done: deliver it again, after the wait that `nack` says."""
         if isinstance(message, Message):
             delivery = message._delivery
-            part = self._source(message)
+            part = self.source_of(message)
             part.redelivery.nack((delivery.ledger, delivery.entry), delivery.redelivery_count)
         else:
             self._part_of(message).redelivery.nack((message.ledger, message.entry), 0)
@@ -180,7 +180,7 @@ class Consumer(Generic[T]):
         """Put it off through the retry topic; after too many times it goes to the dead letters. Needs `retry=True`."""
         if self._undertaker is None or not self.asked.retry:
             raise Misuse("reconsume_later needs a consumer with retry=True")
-        self._source(message)
+        self.source_of(message)
         await self._undertaker.put_off(message, delay_s, properties)
 
     async def redeliver_unacknowledged(self) -> None:
@@ -355,7 +355,7 @@ class Consumer(Generic[T]):
             graveyard=self._undertaker,
         )
 
-    def _source(self, message: Message[Any]) -> Part:
+    def source_of(self, message: Message[Any]) -> Part:
         part: Part = message._delivery.source
         if part.consumer is not self:
             raise Misuse("the message was received by another consumer", topic=message.topic)

@@ -104,7 +104,8 @@ class Undertaker:
         self, topic: str, message: Message[Any], properties: dict[str, str], *, deliver_at_ms: int | None = None
     ) -> None:
         outbox = await self._outbox(topic)
-        key_is_bytes = message._head.partition_key_b64_encoded
+        head = message._head
+        key_is_bytes = head.partition_key_b64_encoded or not isinstance(head.partition_key, str)  # it may be no UTF-8
         await outbox.send(
             message.data,
             key=message.key_bytes if key_is_bytes else message.key,
@@ -125,17 +126,23 @@ class Undertaker:
         log.crashed("dead letters failed", error)
 
 
-def _part(message: Message[Any]) -> Part:
-    part: Part = message._delivery.source
+def _part(message: Message[Any]) -> Part | None:
+    """Where it is acknowledged now: its segment may have been refused, and attached again, meanwhile."""
+    part: Part | None = message._delivery.source
+    if part is not None and part.closed and not part.consumer.closed:
+        part = part.consumer.source_of(message)
     return part
 
 
 def _done(message: Message[Any]) -> None:
     part = _part(message)
-    part.ack(message)
-    part.acker.added()
+    if part is not None:
+        part.ack(message)
+        part.acker.added()
 
 
 def _again(message: Message[Any]) -> None:
-    delivery = message._delivery
-    _part(message).redelivery.nack((delivery.ledger, delivery.entry), delivery.redelivery_count)
+    part = _part(message)
+    if part is not None:
+        delivery = message._delivery
+        part.redelivery.nack((delivery.ledger, delivery.entry), delivery.redelivery_count)

@@ -144,21 +144,22 @@ class Message(Generic[T]):
 
     @property
     def key(self) -> str | None:
-        """The key as text. A key of bytes reads as its base64."""
+        """The key as text. A key of bytes reads as its base64; bytes that are no text, as escapes."""
         head = self._head
-        return head.partition_key if head.HasField("partition_key") else None
+        return _text(head.partition_key) if head.HasField("partition_key") else None
 
     @property
     def key_bytes(self) -> bytes | None:
         head = self._head
         if not head.HasField("partition_key"):
             return None
+        raw = _raw(head.partition_key)
         if not head.partition_key_b64_encoded:
-            return head.partition_key.encode()
+            return raw
         try:
-            return b64decode(head.partition_key, validate=True)
+            return b64decode(raw, validate=True)
         except Base64Error:
-            return head.partition_key.encode()  # marked as base64 by mistake: better the text than nothing
+            return raw  # marked as base64 by mistake: better the text than nothing
 
     @property
     def ordering_key(self) -> bytes | None:
@@ -167,7 +168,7 @@ class Message(Generic[T]):
 
     @property
     def properties(self) -> Mapping[str, str]:
-        return {item.key: item.value for item in self._head.properties}
+        return {_text(item.key): _text(item.value) for item in self._head.properties}
 
     @property
     def publish_time_ms(self) -> int:
@@ -180,7 +181,7 @@ class Message(Generic[T]):
 
     @property
     def producer_name(self) -> str:
-        return self._delivery.metadata.producer_name
+        return _text(self._delivery.metadata.producer_name)
 
     @property
     def sequence_id(self) -> int:
@@ -207,7 +208,7 @@ class Message(Generic[T]):
     @property
     def replicated_from(self) -> str | None:
         metadata = self._delivery.metadata
-        return metadata.replicated_from if metadata.HasField("replicated_from") else None
+        return _text(metadata.replicated_from) if metadata.HasField("replicated_from") else None
 
     @property
     def _head(self) -> pb.SingleMessageMetadata | pb.MessageMetadata:
@@ -222,3 +223,12 @@ class Message(Generic[T]):
         except DecodeError:
             raise Corrupt("the metadata of a message of a batch cannot be parsed", bytes=len(single)) from None
         return parsed
+
+
+def _text(field: str | bytes) -> str:
+    """A field of text as it was parsed: what some client sent that is no UTF-8 is left as bytes."""
+    return field if isinstance(field, str) else field.decode(errors="backslashreplace")
+
+
+def _raw(field: str | bytes) -> bytes:
+    return field.encode() if isinstance(field, str) else field

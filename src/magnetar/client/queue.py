@@ -128,7 +128,7 @@ class QueueConsumer(Generic[T]):
         """This one is done. With `confirm` the broker's receipt is awaited; if that fails it is not known whether it
         arrived, and it is sent again later. Of a segment that is drained everything is done already.
         """
-        part = self._part(message)
+        part = self.source_of(message)
         self.counters.acks += 1
         if part is None:
             if confirm and self._comes_again(message):
@@ -146,7 +146,7 @@ class QueueConsumer(Generic[T]):
 
     async def negative_acknowledge(self, message: Message[T] | MessageId) -> None:
         """Not done: deliver it again, to whichever consumer, after the wait that `nack` says."""
-        part = self._part(message)
+        part = self.source_of(message)
         if part is None:
             return
         if isinstance(message, Message):
@@ -161,7 +161,7 @@ class QueueConsumer(Generic[T]):
         """Put it off through the retry topic; after too many times it goes to the dead letters. Needs `retry=True`."""
         if self._undertaker is None or not self.asked.retry:
             raise Misuse("reconsume_later needs a consumer with retry=True")
-        self._part(message)
+        self.source_of(message)
         await self._undertaker.put_off(message, delay_s, properties)
 
     async def redeliver_unacknowledged(self) -> None:
@@ -247,12 +247,7 @@ class QueueConsumer(Generic[T]):
         """Acknowledged one by one: the id says where the message is, and no more."""
         return plain
 
-    # Inside
-
-    def _parts(self) -> list[Part]:
-        return [part for one in self._branches for part in one.parts.values()]
-
-    def _part(self, message: Message[Any] | MessageId) -> Part | None:
+    def source_of(self, message: Message[Any] | MessageId) -> Part | None:
         """Whoever is attached to its segment now; None: nobody is, so the segment is drained, or comes again."""
         if self.closed:
             raise Closed("the consumer is closed", subscription=self.asked.subscription)
@@ -272,6 +267,11 @@ class QueueConsumer(Generic[T]):
             if found is not None and (found.topic == topic or not topic):
                 return found
         return None
+
+    # Inside
+
+    def _parts(self) -> list[Part]:
+        return [part for one in self._branches for part in one.parts.values()]
 
     def _comes_again(self, message: Message[Any] | MessageId) -> bool:
         """Its segment is not drained: it was refused, and is attached again soon."""

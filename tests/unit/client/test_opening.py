@@ -100,6 +100,24 @@ def test_a_key_marked_as_base64_by_mistake_is_its_text():
     assert message.key_bytes == b"not base64!"
 
 
+def test_a_key_marked_as_base64_by_mistake_may_have_any_characters():
+    [message] = opened(single(b"x", partition_key="clé", partition_key_b64_encoded=True))
+    assert message.key_bytes == "clé".encode()
+
+
+def test_text_of_another_client_that_is_no_utf_8_breaks_nobody():
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, partition_key="kkkk")
+    metadata.properties.add(key="pppp", value="vvvv")
+    data = metadata.SerializeToString()
+    for letter in (b"k", b"p", b"v"):
+        data = data.replace(letter * 4, letter + b"\xff\xfe" + letter)
+    delivery = Delivery(pb.MessageMetadata.FromString(data), "persistent://public/default/t", BYTES, ledger=3, entry=9)
+    message = Message(b"x", delivery)
+    assert message.key_bytes == b"k\xff\xfek"
+    assert message.key == "k\\xff\\xfek"
+    assert message.properties == {"p\\xff\\xfep": "v\\xff\\xfev"}
+
+
 def test_sequence_ids_of_a_batch_count_up_where_they_are_not_given():
     assert [message.sequence_id for message in opened(batch(b"a", b"b"))] == [0, 1]
 

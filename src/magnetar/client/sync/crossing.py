@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from magnetar.base.limits import CLIENT_MAILBOX_MESSAGES_MAX, CLIENT_TAKEN_MESSAGES_MAX
 from magnetar.client.counters import Counters
 from magnetar.client.message import Message
+from magnetar.client.part import Part
 from magnetar.client.receive import Receiver
 from magnetar.client.subscribing import Subscribing
 from magnetar.runtime.mailbox import Mailbox, Shelf
@@ -25,6 +26,10 @@ class Received(Protocol):
     closed: bool
 
     def receive(self, timeout_s: float | None = None) -> Coroutine[Any, Any, Message[Any]]: ...
+
+    def source_of(self, message: Message[Any]) -> Part | None:
+        """Where it is acknowledged now; None: nowhere, it is done or comes again."""
+        ...
 
 
 class Crossing(Generic[T]):
@@ -58,6 +63,15 @@ class Crossing(Generic[T]):
         if self._one_by_one or (not self._portal.call(self._stock) and self._consumer.receiver.ended):
             self._portal.run(lambda: self._one(timeout_s))
 
+    def take_batch(self, messages_max: int, bytes_max: int) -> list[Message[T]]:
+        """What is on the shelf until one of the bounds is reached."""
+        found: list[Message[T]] = []
+        size = 0
+        while len(found) < messages_max and size < bytes_max and (taken := self.shelf.take_some(1)):
+            found += taken
+            size += len(taken[0].data)
+        return found
+
     # On the loop
 
     def arrived(self) -> None:
@@ -78,9 +92,11 @@ class Crossing(Generic[T]):
             return
         take = self.acks.take
         while (message := take()) is not None:
-            part = message._delivery.source
+            part: Part | None = message._delivery.source
+            if part is not None and part.closed:
+                part = made.source_of(message)
             made.counters.acks += 1
-            if part.ack(message):
+            if part is not None and part.ack(message):
                 part.acker.added()
 
     def put_away(self, source: Any, positions: set[tuple[int, int]] | None) -> None:
