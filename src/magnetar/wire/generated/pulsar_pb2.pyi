@@ -102,6 +102,13 @@ class TxnAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COMMIT: _ClassVar[TxnAction]
     ABORT: _ClassVar[TxnAction]
 
+class PlanStart(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FROM_START: _ClassVar[PlanStart]
+    FROM_EARLIEST: _ClassVar[PlanStart]
+    FROM_LATEST: _ClassVar[PlanStart]
+    FROM_TIME: _ClassVar[PlanStart]
+
 class MarkerType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     UNKNOWN_MARKER: _ClassVar[MarkerType]
@@ -180,6 +187,10 @@ STREAM: ScalableConsumerType
 CHECKPOINT: ScalableConsumerType
 COMMIT: TxnAction
 ABORT: TxnAction
+FROM_START: PlanStart
+FROM_EARLIEST: PlanStart
+FROM_LATEST: PlanStart
+FROM_TIME: PlanStart
 UNKNOWN_MARKER: MarkerType
 REPLICATED_SUBSCRIPTION_SNAPSHOT_REQUEST: MarkerType
 REPLICATED_SUBSCRIPTION_SNAPSHOT_RESPONSE: MarkerType
@@ -1571,8 +1582,230 @@ class CommandEndTxnOnSubscriptionResponse(_message.Message):
     message: str
     def __init__(self, request_id: _Optional[int] = ..., txnid_least_bits: _Optional[int] = ..., txnid_most_bits: _Optional[int] = ..., error: _Optional[_Union[ServerError, str]] = ..., message: _Optional[str] = ...) -> None: ...
 
+class SegmentPlaces(_message.Message):
+    __slots__ = ("segment_id", "ledger_id", "entry_id", "row")
+    SEGMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    segment_id: _containers.RepeatedScalarFieldContainer[int]
+    ledger_id: _containers.RepeatedScalarFieldContainer[int]
+    entry_id: _containers.RepeatedScalarFieldContainer[int]
+    row: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, segment_id: _Optional[_Iterable[int]] = ..., ledger_id: _Optional[_Iterable[int]] = ..., entry_id: _Optional[_Iterable[int]] = ..., row: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CommandPlan(_message.Message):
+    __slots__ = ("request_id", "topic", "places", "start", "publish_time", "messages_max", "bytes_max", "targets", "publish_times", "known_incarnation", "known_epoch", "subscription")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_TIME_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_MAX_FIELD_NUMBER: _ClassVar[int]
+    BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    TARGETS_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_TIMES_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    topic: str
+    places: SegmentPlaces
+    start: PlanStart
+    publish_time: int
+    messages_max: int
+    bytes_max: int
+    targets: SegmentPlaces
+    publish_times: bool
+    known_incarnation: int
+    known_epoch: int
+    subscription: str
+    def __init__(self, request_id: _Optional[int] = ..., topic: _Optional[str] = ..., places: _Optional[_Union[SegmentPlaces, _Mapping]] = ..., start: _Optional[_Union[PlanStart, str]] = ..., publish_time: _Optional[int] = ..., messages_max: _Optional[int] = ..., bytes_max: _Optional[int] = ..., targets: _Optional[_Union[SegmentPlaces, _Mapping]] = ..., publish_times: _Optional[bool] = ..., known_incarnation: _Optional[int] = ..., known_epoch: _Optional[int] = ..., subscription: _Optional[str] = ...) -> None: ...
+
+class PlanStretch(_message.Message):
+    __slots__ = ("segment_id", "start_ledger", "start_entry", "start_row", "ledger_id", "entry_id", "messages", "bytes", "publish_time", "sealed", "lost", "end_ledger", "end_entry", "messages_behind", "bytes_behind")
+    SEGMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    START_LEDGER_FIELD_NUMBER: _ClassVar[int]
+    START_ENTRY_FIELD_NUMBER: _ClassVar[int]
+    START_ROW_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_TIME_FIELD_NUMBER: _ClassVar[int]
+    SEALED_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    END_LEDGER_FIELD_NUMBER: _ClassVar[int]
+    END_ENTRY_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_BEHIND_FIELD_NUMBER: _ClassVar[int]
+    BYTES_BEHIND_FIELD_NUMBER: _ClassVar[int]
+    segment_id: int
+    start_ledger: int
+    start_entry: int
+    start_row: int
+    ledger_id: _containers.RepeatedScalarFieldContainer[int]
+    entry_id: _containers.RepeatedScalarFieldContainer[int]
+    messages: _containers.RepeatedScalarFieldContainer[int]
+    bytes: _containers.RepeatedScalarFieldContainer[int]
+    publish_time: _containers.RepeatedScalarFieldContainer[int]
+    sealed: bool
+    lost: bool
+    end_ledger: int
+    end_entry: int
+    messages_behind: int
+    bytes_behind: int
+    def __init__(self, segment_id: _Optional[int] = ..., start_ledger: _Optional[int] = ..., start_entry: _Optional[int] = ..., start_row: _Optional[int] = ..., ledger_id: _Optional[_Iterable[int]] = ..., entry_id: _Optional[_Iterable[int]] = ..., messages: _Optional[_Iterable[int]] = ..., bytes: _Optional[_Iterable[int]] = ..., publish_time: _Optional[_Iterable[int]] = ..., sealed: _Optional[bool] = ..., lost: _Optional[bool] = ..., end_ledger: _Optional[int] = ..., end_entry: _Optional[int] = ..., messages_behind: _Optional[int] = ..., bytes_behind: _Optional[int] = ...) -> None: ...
+
+class CommandPlanResponse(_message.Message):
+    __slots__ = ("request_id", "incarnation", "epoch", "dag", "stretches", "error", "message")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    DAG_FIELD_NUMBER: _ClassVar[int]
+    STRETCHES_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    incarnation: int
+    epoch: int
+    dag: ScalableTopicDAG
+    stretches: _containers.RepeatedCompositeFieldContainer[PlanStretch]
+    error: ServerError
+    message: str
+    def __init__(self, request_id: _Optional[int] = ..., incarnation: _Optional[int] = ..., epoch: _Optional[int] = ..., dag: _Optional[_Union[ScalableTopicDAG, _Mapping]] = ..., stretches: _Optional[_Iterable[_Union[PlanStretch, _Mapping]]] = ..., error: _Optional[_Union[ServerError, str]] = ..., message: _Optional[str] = ...) -> None: ...
+
+class CommandHold(_message.Message):
+    __slots__ = ("request_id", "topic", "name", "places", "incarnation", "expires_s", "owner", "release")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_S_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    topic: str
+    name: str
+    places: SegmentPlaces
+    incarnation: int
+    expires_s: int
+    owner: str
+    release: bool
+    def __init__(self, request_id: _Optional[int] = ..., topic: _Optional[str] = ..., name: _Optional[str] = ..., places: _Optional[_Union[SegmentPlaces, _Mapping]] = ..., incarnation: _Optional[int] = ..., expires_s: _Optional[int] = ..., owner: _Optional[str] = ..., release: _Optional[bool] = ...) -> None: ...
+
+class CommandHoldResponse(_message.Message):
+    __slots__ = ("request_id", "places", "moved", "expired", "until_ms", "lost_segment_id", "incarnation", "error", "message")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    EXPIRED_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    LOST_SEGMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    places: SegmentPlaces
+    moved: bool
+    expired: bool
+    until_ms: int
+    lost_segment_id: _containers.RepeatedScalarFieldContainer[int]
+    incarnation: int
+    error: ServerError
+    message: str
+    def __init__(self, request_id: _Optional[int] = ..., places: _Optional[_Union[SegmentPlaces, _Mapping]] = ..., moved: _Optional[bool] = ..., expired: _Optional[bool] = ..., until_ms: _Optional[int] = ..., lost_segment_id: _Optional[_Iterable[int]] = ..., incarnation: _Optional[int] = ..., error: _Optional[_Union[ServerError, str]] = ..., message: _Optional[str] = ...) -> None: ...
+
+class CommandBeginStage(_message.Message):
+    __slots__ = ("request_id", "topic", "sink", "batch", "run", "once")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SINK_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    ONCE_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    topic: str
+    sink: str
+    batch: int
+    run: str
+    once: bool
+    def __init__(self, request_id: _Optional[int] = ..., topic: _Optional[str] = ..., sink: _Optional[str] = ..., batch: _Optional[int] = ..., run: _Optional[str] = ..., once: _Optional[bool] = ...) -> None: ...
+
+class CommandBeginStageResponse(_message.Message):
+    __slots__ = ("request_id", "stage", "stage_topic", "lease_ms", "warning")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    STAGE_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    WARNING_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    stage: str
+    stage_topic: str
+    lease_ms: int
+    warning: str
+    def __init__(self, request_id: _Optional[int] = ..., stage: _Optional[str] = ..., stage_topic: _Optional[str] = ..., lease_ms: _Optional[int] = ..., warning: _Optional[str] = ...) -> None: ...
+
+class CommandSealStage(_message.Message):
+    __slots__ = ("request_id", "stage")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    stage: str
+    def __init__(self, request_id: _Optional[int] = ..., stage: _Optional[str] = ...) -> None: ...
+
+class CommandSealStageResponse(_message.Message):
+    __slots__ = ("request_id", "messages")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    messages: int
+    def __init__(self, request_id: _Optional[int] = ..., messages: _Optional[int] = ...) -> None: ...
+
+class CommandCommitStages(_message.Message):
+    __slots__ = ("request_id", "topic", "sink", "batch", "stages")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SINK_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    topic: str
+    sink: str
+    batch: int
+    stages: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request_id: _Optional[int] = ..., topic: _Optional[str] = ..., sink: _Optional[str] = ..., batch: _Optional[int] = ..., stages: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CommandCommitStagesResponse(_message.Message):
+    __slots__ = ("request_id", "committed", "warning", "published")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    WARNING_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    committed: bool
+    warning: str
+    published: bool
+    def __init__(self, request_id: _Optional[int] = ..., committed: _Optional[bool] = ..., warning: _Optional[str] = ..., published: _Optional[bool] = ...) -> None: ...
+
+class CommandDropStages(_message.Message):
+    __slots__ = ("request_id", "stages")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    stages: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request_id: _Optional[int] = ..., stages: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CommandRenewStage(_message.Message):
+    __slots__ = ("request_id", "stage")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    stage: str
+    def __init__(self, request_id: _Optional[int] = ..., stage: _Optional[str] = ...) -> None: ...
+
 class BaseCommand(_message.Message):
-    __slots__ = ("type", "connect", "connected", "subscribe", "producer", "send", "send_receipt", "send_error", "message", "ack", "flow", "unsubscribe", "success", "error", "close_producer", "close_consumer", "producer_success", "ping", "pong", "redeliverUnacknowledgedMessages", "partitionMetadata", "partitionMetadataResponse", "lookupTopic", "lookupTopicResponse", "consumerStats", "consumerStatsResponse", "reachedEndOfTopic", "seek", "getLastMessageId", "getLastMessageIdResponse", "active_consumer_change", "getTopicsOfNamespace", "getTopicsOfNamespaceResponse", "getSchema", "getSchemaResponse", "authChallenge", "authResponse", "ackResponse", "getOrCreateSchema", "getOrCreateSchemaResponse", "newTxn", "newTxnResponse", "addPartitionToTxn", "addPartitionToTxnResponse", "addSubscriptionToTxn", "addSubscriptionToTxnResponse", "endTxn", "endTxnResponse", "endTxnOnPartition", "endTxnOnPartitionResponse", "endTxnOnSubscription", "endTxnOnSubscriptionResponse", "tcClientConnectRequest", "tcClientConnectResponse", "watchTopicList", "watchTopicListSuccess", "watchTopicUpdate", "watchTopicListClose", "topicMigrated", "scalableTopicLookup", "scalableTopicUpdate", "scalableTopicClose", "scalableTopicSubscribe", "scalableTopicSubscribeResponse", "scalableTopicAssignmentUpdate", "watchScalableTopics", "watchScalableTopicsUpdate", "watchScalableTopicsClose", "watchTcAssignments", "watchTcAssignmentsUpdate", "watchTcAssignmentsClose", "scalableTopicUnsubscribe")
+    __slots__ = ("type", "connect", "connected", "subscribe", "producer", "send", "send_receipt", "send_error", "message", "ack", "flow", "unsubscribe", "success", "error", "close_producer", "close_consumer", "producer_success", "ping", "pong", "redeliverUnacknowledgedMessages", "partitionMetadata", "partitionMetadataResponse", "lookupTopic", "lookupTopicResponse", "consumerStats", "consumerStatsResponse", "reachedEndOfTopic", "seek", "getLastMessageId", "getLastMessageIdResponse", "active_consumer_change", "getTopicsOfNamespace", "getTopicsOfNamespaceResponse", "getSchema", "getSchemaResponse", "authChallenge", "authResponse", "ackResponse", "getOrCreateSchema", "getOrCreateSchemaResponse", "newTxn", "newTxnResponse", "addPartitionToTxn", "addPartitionToTxnResponse", "addSubscriptionToTxn", "addSubscriptionToTxnResponse", "endTxn", "endTxnResponse", "endTxnOnPartition", "endTxnOnPartitionResponse", "endTxnOnSubscription", "endTxnOnSubscriptionResponse", "tcClientConnectRequest", "tcClientConnectResponse", "watchTopicList", "watchTopicListSuccess", "watchTopicUpdate", "watchTopicListClose", "topicMigrated", "scalableTopicLookup", "scalableTopicUpdate", "scalableTopicClose", "scalableTopicSubscribe", "scalableTopicSubscribeResponse", "scalableTopicAssignmentUpdate", "watchScalableTopics", "watchScalableTopicsUpdate", "watchScalableTopicsClose", "watchTcAssignments", "watchTcAssignmentsUpdate", "watchTcAssignmentsClose", "scalableTopicUnsubscribe", "beginStage", "beginStageResponse", "sealStage", "sealStageResponse", "commitStages", "commitStagesResponse", "dropStages", "renewStage", "plan", "planResponse", "hold", "holdResponse")
     class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         CONNECT: _ClassVar[BaseCommand.Type]
@@ -1646,6 +1879,18 @@ class BaseCommand(_message.Message):
         WATCH_TC_ASSIGNMENTS_UPDATE: _ClassVar[BaseCommand.Type]
         WATCH_TC_ASSIGNMENTS_CLOSE: _ClassVar[BaseCommand.Type]
         SCALABLE_TOPIC_UNSUBSCRIBE: _ClassVar[BaseCommand.Type]
+        BEGIN_STAGE: _ClassVar[BaseCommand.Type]
+        BEGIN_STAGE_RESPONSE: _ClassVar[BaseCommand.Type]
+        SEAL_STAGE: _ClassVar[BaseCommand.Type]
+        SEAL_STAGE_RESPONSE: _ClassVar[BaseCommand.Type]
+        COMMIT_STAGES: _ClassVar[BaseCommand.Type]
+        COMMIT_STAGES_RESPONSE: _ClassVar[BaseCommand.Type]
+        DROP_STAGES: _ClassVar[BaseCommand.Type]
+        RENEW_STAGE: _ClassVar[BaseCommand.Type]
+        PLAN: _ClassVar[BaseCommand.Type]
+        PLAN_RESPONSE: _ClassVar[BaseCommand.Type]
+        HOLD: _ClassVar[BaseCommand.Type]
+        HOLD_RESPONSE: _ClassVar[BaseCommand.Type]
     CONNECT: BaseCommand.Type
     CONNECTED: BaseCommand.Type
     SUBSCRIBE: BaseCommand.Type
@@ -1717,6 +1962,18 @@ class BaseCommand(_message.Message):
     WATCH_TC_ASSIGNMENTS_UPDATE: BaseCommand.Type
     WATCH_TC_ASSIGNMENTS_CLOSE: BaseCommand.Type
     SCALABLE_TOPIC_UNSUBSCRIBE: BaseCommand.Type
+    BEGIN_STAGE: BaseCommand.Type
+    BEGIN_STAGE_RESPONSE: BaseCommand.Type
+    SEAL_STAGE: BaseCommand.Type
+    SEAL_STAGE_RESPONSE: BaseCommand.Type
+    COMMIT_STAGES: BaseCommand.Type
+    COMMIT_STAGES_RESPONSE: BaseCommand.Type
+    DROP_STAGES: BaseCommand.Type
+    RENEW_STAGE: BaseCommand.Type
+    PLAN: BaseCommand.Type
+    PLAN_RESPONSE: BaseCommand.Type
+    HOLD: BaseCommand.Type
+    HOLD_RESPONSE: BaseCommand.Type
     TYPE_FIELD_NUMBER: _ClassVar[int]
     CONNECT_FIELD_NUMBER: _ClassVar[int]
     CONNECTED_FIELD_NUMBER: _ClassVar[int]
@@ -1789,6 +2046,18 @@ class BaseCommand(_message.Message):
     WATCHTCASSIGNMENTSUPDATE_FIELD_NUMBER: _ClassVar[int]
     WATCHTCASSIGNMENTSCLOSE_FIELD_NUMBER: _ClassVar[int]
     SCALABLETOPICUNSUBSCRIBE_FIELD_NUMBER: _ClassVar[int]
+    BEGINSTAGE_FIELD_NUMBER: _ClassVar[int]
+    BEGINSTAGERESPONSE_FIELD_NUMBER: _ClassVar[int]
+    SEALSTAGE_FIELD_NUMBER: _ClassVar[int]
+    SEALSTAGERESPONSE_FIELD_NUMBER: _ClassVar[int]
+    COMMITSTAGES_FIELD_NUMBER: _ClassVar[int]
+    COMMITSTAGESRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    DROPSTAGES_FIELD_NUMBER: _ClassVar[int]
+    RENEWSTAGE_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    PLANRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    HOLDRESPONSE_FIELD_NUMBER: _ClassVar[int]
     type: BaseCommand.Type
     connect: CommandConnect
     connected: CommandConnected
@@ -1861,7 +2130,19 @@ class BaseCommand(_message.Message):
     watchTcAssignmentsUpdate: CommandWatchTcAssignmentsUpdate
     watchTcAssignmentsClose: CommandWatchTcAssignmentsClose
     scalableTopicUnsubscribe: CommandScalableTopicUnsubscribe
-    def __init__(self, type: _Optional[_Union[BaseCommand.Type, str]] = ..., connect: _Optional[_Union[CommandConnect, _Mapping]] = ..., connected: _Optional[_Union[CommandConnected, _Mapping]] = ..., subscribe: _Optional[_Union[CommandSubscribe, _Mapping]] = ..., producer: _Optional[_Union[CommandProducer, _Mapping]] = ..., send: _Optional[_Union[CommandSend, _Mapping]] = ..., send_receipt: _Optional[_Union[CommandSendReceipt, _Mapping]] = ..., send_error: _Optional[_Union[CommandSendError, _Mapping]] = ..., message: _Optional[_Union[CommandMessage, _Mapping]] = ..., ack: _Optional[_Union[CommandAck, _Mapping]] = ..., flow: _Optional[_Union[CommandFlow, _Mapping]] = ..., unsubscribe: _Optional[_Union[CommandUnsubscribe, _Mapping]] = ..., success: _Optional[_Union[CommandSuccess, _Mapping]] = ..., error: _Optional[_Union[CommandError, _Mapping]] = ..., close_producer: _Optional[_Union[CommandCloseProducer, _Mapping]] = ..., close_consumer: _Optional[_Union[CommandCloseConsumer, _Mapping]] = ..., producer_success: _Optional[_Union[CommandProducerSuccess, _Mapping]] = ..., ping: _Optional[_Union[CommandPing, _Mapping]] = ..., pong: _Optional[_Union[CommandPong, _Mapping]] = ..., redeliverUnacknowledgedMessages: _Optional[_Union[CommandRedeliverUnacknowledgedMessages, _Mapping]] = ..., partitionMetadata: _Optional[_Union[CommandPartitionedTopicMetadata, _Mapping]] = ..., partitionMetadataResponse: _Optional[_Union[CommandPartitionedTopicMetadataResponse, _Mapping]] = ..., lookupTopic: _Optional[_Union[CommandLookupTopic, _Mapping]] = ..., lookupTopicResponse: _Optional[_Union[CommandLookupTopicResponse, _Mapping]] = ..., consumerStats: _Optional[_Union[CommandConsumerStats, _Mapping]] = ..., consumerStatsResponse: _Optional[_Union[CommandConsumerStatsResponse, _Mapping]] = ..., reachedEndOfTopic: _Optional[_Union[CommandReachedEndOfTopic, _Mapping]] = ..., seek: _Optional[_Union[CommandSeek, _Mapping]] = ..., getLastMessageId: _Optional[_Union[CommandGetLastMessageId, _Mapping]] = ..., getLastMessageIdResponse: _Optional[_Union[CommandGetLastMessageIdResponse, _Mapping]] = ..., active_consumer_change: _Optional[_Union[CommandActiveConsumerChange, _Mapping]] = ..., getTopicsOfNamespace: _Optional[_Union[CommandGetTopicsOfNamespace, _Mapping]] = ..., getTopicsOfNamespaceResponse: _Optional[_Union[CommandGetTopicsOfNamespaceResponse, _Mapping]] = ..., getSchema: _Optional[_Union[CommandGetSchema, _Mapping]] = ..., getSchemaResponse: _Optional[_Union[CommandGetSchemaResponse, _Mapping]] = ..., authChallenge: _Optional[_Union[CommandAuthChallenge, _Mapping]] = ..., authResponse: _Optional[_Union[CommandAuthResponse, _Mapping]] = ..., ackResponse: _Optional[_Union[CommandAckResponse, _Mapping]] = ..., getOrCreateSchema: _Optional[_Union[CommandGetOrCreateSchema, _Mapping]] = ..., getOrCreateSchemaResponse: _Optional[_Union[CommandGetOrCreateSchemaResponse, _Mapping]] = ..., newTxn: _Optional[_Union[CommandNewTxn, _Mapping]] = ..., newTxnResponse: _Optional[_Union[CommandNewTxnResponse, _Mapping]] = ..., addPartitionToTxn: _Optional[_Union[CommandAddPartitionToTxn, _Mapping]] = ..., addPartitionToTxnResponse: _Optional[_Union[CommandAddPartitionToTxnResponse, _Mapping]] = ..., addSubscriptionToTxn: _Optional[_Union[CommandAddSubscriptionToTxn, _Mapping]] = ..., addSubscriptionToTxnResponse: _Optional[_Union[CommandAddSubscriptionToTxnResponse, _Mapping]] = ..., endTxn: _Optional[_Union[CommandEndTxn, _Mapping]] = ..., endTxnResponse: _Optional[_Union[CommandEndTxnResponse, _Mapping]] = ..., endTxnOnPartition: _Optional[_Union[CommandEndTxnOnPartition, _Mapping]] = ..., endTxnOnPartitionResponse: _Optional[_Union[CommandEndTxnOnPartitionResponse, _Mapping]] = ..., endTxnOnSubscription: _Optional[_Union[CommandEndTxnOnSubscription, _Mapping]] = ..., endTxnOnSubscriptionResponse: _Optional[_Union[CommandEndTxnOnSubscriptionResponse, _Mapping]] = ..., tcClientConnectRequest: _Optional[_Union[CommandTcClientConnectRequest, _Mapping]] = ..., tcClientConnectResponse: _Optional[_Union[CommandTcClientConnectResponse, _Mapping]] = ..., watchTopicList: _Optional[_Union[CommandWatchTopicList, _Mapping]] = ..., watchTopicListSuccess: _Optional[_Union[CommandWatchTopicListSuccess, _Mapping]] = ..., watchTopicUpdate: _Optional[_Union[CommandWatchTopicUpdate, _Mapping]] = ..., watchTopicListClose: _Optional[_Union[CommandWatchTopicListClose, _Mapping]] = ..., topicMigrated: _Optional[_Union[CommandTopicMigrated, _Mapping]] = ..., scalableTopicLookup: _Optional[_Union[CommandScalableTopicLookup, _Mapping]] = ..., scalableTopicUpdate: _Optional[_Union[CommandScalableTopicUpdate, _Mapping]] = ..., scalableTopicClose: _Optional[_Union[CommandScalableTopicClose, _Mapping]] = ..., scalableTopicSubscribe: _Optional[_Union[CommandScalableTopicSubscribe, _Mapping]] = ..., scalableTopicSubscribeResponse: _Optional[_Union[CommandScalableTopicSubscribeResponse, _Mapping]] = ..., scalableTopicAssignmentUpdate: _Optional[_Union[CommandScalableTopicAssignmentUpdate, _Mapping]] = ..., watchScalableTopics: _Optional[_Union[CommandWatchScalableTopics, _Mapping]] = ..., watchScalableTopicsUpdate: _Optional[_Union[CommandWatchScalableTopicsUpdate, _Mapping]] = ..., watchScalableTopicsClose: _Optional[_Union[CommandWatchScalableTopicsClose, _Mapping]] = ..., watchTcAssignments: _Optional[_Union[CommandWatchTcAssignments, _Mapping]] = ..., watchTcAssignmentsUpdate: _Optional[_Union[CommandWatchTcAssignmentsUpdate, _Mapping]] = ..., watchTcAssignmentsClose: _Optional[_Union[CommandWatchTcAssignmentsClose, _Mapping]] = ..., scalableTopicUnsubscribe: _Optional[_Union[CommandScalableTopicUnsubscribe, _Mapping]] = ...) -> None: ...
+    beginStage: CommandBeginStage
+    beginStageResponse: CommandBeginStageResponse
+    sealStage: CommandSealStage
+    sealStageResponse: CommandSealStageResponse
+    commitStages: CommandCommitStages
+    commitStagesResponse: CommandCommitStagesResponse
+    dropStages: CommandDropStages
+    renewStage: CommandRenewStage
+    plan: CommandPlan
+    planResponse: CommandPlanResponse
+    hold: CommandHold
+    holdResponse: CommandHoldResponse
+    def __init__(self, type: _Optional[_Union[BaseCommand.Type, str]] = ..., connect: _Optional[_Union[CommandConnect, _Mapping]] = ..., connected: _Optional[_Union[CommandConnected, _Mapping]] = ..., subscribe: _Optional[_Union[CommandSubscribe, _Mapping]] = ..., producer: _Optional[_Union[CommandProducer, _Mapping]] = ..., send: _Optional[_Union[CommandSend, _Mapping]] = ..., send_receipt: _Optional[_Union[CommandSendReceipt, _Mapping]] = ..., send_error: _Optional[_Union[CommandSendError, _Mapping]] = ..., message: _Optional[_Union[CommandMessage, _Mapping]] = ..., ack: _Optional[_Union[CommandAck, _Mapping]] = ..., flow: _Optional[_Union[CommandFlow, _Mapping]] = ..., unsubscribe: _Optional[_Union[CommandUnsubscribe, _Mapping]] = ..., success: _Optional[_Union[CommandSuccess, _Mapping]] = ..., error: _Optional[_Union[CommandError, _Mapping]] = ..., close_producer: _Optional[_Union[CommandCloseProducer, _Mapping]] = ..., close_consumer: _Optional[_Union[CommandCloseConsumer, _Mapping]] = ..., producer_success: _Optional[_Union[CommandProducerSuccess, _Mapping]] = ..., ping: _Optional[_Union[CommandPing, _Mapping]] = ..., pong: _Optional[_Union[CommandPong, _Mapping]] = ..., redeliverUnacknowledgedMessages: _Optional[_Union[CommandRedeliverUnacknowledgedMessages, _Mapping]] = ..., partitionMetadata: _Optional[_Union[CommandPartitionedTopicMetadata, _Mapping]] = ..., partitionMetadataResponse: _Optional[_Union[CommandPartitionedTopicMetadataResponse, _Mapping]] = ..., lookupTopic: _Optional[_Union[CommandLookupTopic, _Mapping]] = ..., lookupTopicResponse: _Optional[_Union[CommandLookupTopicResponse, _Mapping]] = ..., consumerStats: _Optional[_Union[CommandConsumerStats, _Mapping]] = ..., consumerStatsResponse: _Optional[_Union[CommandConsumerStatsResponse, _Mapping]] = ..., reachedEndOfTopic: _Optional[_Union[CommandReachedEndOfTopic, _Mapping]] = ..., seek: _Optional[_Union[CommandSeek, _Mapping]] = ..., getLastMessageId: _Optional[_Union[CommandGetLastMessageId, _Mapping]] = ..., getLastMessageIdResponse: _Optional[_Union[CommandGetLastMessageIdResponse, _Mapping]] = ..., active_consumer_change: _Optional[_Union[CommandActiveConsumerChange, _Mapping]] = ..., getTopicsOfNamespace: _Optional[_Union[CommandGetTopicsOfNamespace, _Mapping]] = ..., getTopicsOfNamespaceResponse: _Optional[_Union[CommandGetTopicsOfNamespaceResponse, _Mapping]] = ..., getSchema: _Optional[_Union[CommandGetSchema, _Mapping]] = ..., getSchemaResponse: _Optional[_Union[CommandGetSchemaResponse, _Mapping]] = ..., authChallenge: _Optional[_Union[CommandAuthChallenge, _Mapping]] = ..., authResponse: _Optional[_Union[CommandAuthResponse, _Mapping]] = ..., ackResponse: _Optional[_Union[CommandAckResponse, _Mapping]] = ..., getOrCreateSchema: _Optional[_Union[CommandGetOrCreateSchema, _Mapping]] = ..., getOrCreateSchemaResponse: _Optional[_Union[CommandGetOrCreateSchemaResponse, _Mapping]] = ..., newTxn: _Optional[_Union[CommandNewTxn, _Mapping]] = ..., newTxnResponse: _Optional[_Union[CommandNewTxnResponse, _Mapping]] = ..., addPartitionToTxn: _Optional[_Union[CommandAddPartitionToTxn, _Mapping]] = ..., addPartitionToTxnResponse: _Optional[_Union[CommandAddPartitionToTxnResponse, _Mapping]] = ..., addSubscriptionToTxn: _Optional[_Union[CommandAddSubscriptionToTxn, _Mapping]] = ..., addSubscriptionToTxnResponse: _Optional[_Union[CommandAddSubscriptionToTxnResponse, _Mapping]] = ..., endTxn: _Optional[_Union[CommandEndTxn, _Mapping]] = ..., endTxnResponse: _Optional[_Union[CommandEndTxnResponse, _Mapping]] = ..., endTxnOnPartition: _Optional[_Union[CommandEndTxnOnPartition, _Mapping]] = ..., endTxnOnPartitionResponse: _Optional[_Union[CommandEndTxnOnPartitionResponse, _Mapping]] = ..., endTxnOnSubscription: _Optional[_Union[CommandEndTxnOnSubscription, _Mapping]] = ..., endTxnOnSubscriptionResponse: _Optional[_Union[CommandEndTxnOnSubscriptionResponse, _Mapping]] = ..., tcClientConnectRequest: _Optional[_Union[CommandTcClientConnectRequest, _Mapping]] = ..., tcClientConnectResponse: _Optional[_Union[CommandTcClientConnectResponse, _Mapping]] = ..., watchTopicList: _Optional[_Union[CommandWatchTopicList, _Mapping]] = ..., watchTopicListSuccess: _Optional[_Union[CommandWatchTopicListSuccess, _Mapping]] = ..., watchTopicUpdate: _Optional[_Union[CommandWatchTopicUpdate, _Mapping]] = ..., watchTopicListClose: _Optional[_Union[CommandWatchTopicListClose, _Mapping]] = ..., topicMigrated: _Optional[_Union[CommandTopicMigrated, _Mapping]] = ..., scalableTopicLookup: _Optional[_Union[CommandScalableTopicLookup, _Mapping]] = ..., scalableTopicUpdate: _Optional[_Union[CommandScalableTopicUpdate, _Mapping]] = ..., scalableTopicClose: _Optional[_Union[CommandScalableTopicClose, _Mapping]] = ..., scalableTopicSubscribe: _Optional[_Union[CommandScalableTopicSubscribe, _Mapping]] = ..., scalableTopicSubscribeResponse: _Optional[_Union[CommandScalableTopicSubscribeResponse, _Mapping]] = ..., scalableTopicAssignmentUpdate: _Optional[_Union[CommandScalableTopicAssignmentUpdate, _Mapping]] = ..., watchScalableTopics: _Optional[_Union[CommandWatchScalableTopics, _Mapping]] = ..., watchScalableTopicsUpdate: _Optional[_Union[CommandWatchScalableTopicsUpdate, _Mapping]] = ..., watchScalableTopicsClose: _Optional[_Union[CommandWatchScalableTopicsClose, _Mapping]] = ..., watchTcAssignments: _Optional[_Union[CommandWatchTcAssignments, _Mapping]] = ..., watchTcAssignmentsUpdate: _Optional[_Union[CommandWatchTcAssignmentsUpdate, _Mapping]] = ..., watchTcAssignmentsClose: _Optional[_Union[CommandWatchTcAssignmentsClose, _Mapping]] = ..., scalableTopicUnsubscribe: _Optional[_Union[CommandScalableTopicUnsubscribe, _Mapping]] = ..., beginStage: _Optional[_Union[CommandBeginStage, _Mapping]] = ..., beginStageResponse: _Optional[_Union[CommandBeginStageResponse, _Mapping]] = ..., sealStage: _Optional[_Union[CommandSealStage, _Mapping]] = ..., sealStageResponse: _Optional[_Union[CommandSealStageResponse, _Mapping]] = ..., commitStages: _Optional[_Union[CommandCommitStages, _Mapping]] = ..., commitStagesResponse: _Optional[_Union[CommandCommitStagesResponse, _Mapping]] = ..., dropStages: _Optional[_Union[CommandDropStages, _Mapping]] = ..., renewStage: _Optional[_Union[CommandRenewStage, _Mapping]] = ..., plan: _Optional[_Union[CommandPlan, _Mapping]] = ..., planResponse: _Optional[_Union[CommandPlanResponse, _Mapping]] = ..., hold: _Optional[_Union[CommandHold, _Mapping]] = ..., holdResponse: _Optional[_Union[CommandHoldResponse, _Mapping]] = ...) -> None: ...
 
 class ReplicatedSubscriptionsSnapshotRequest(_message.Message):
     __slots__ = ("snapshot_id", "source_cluster")
