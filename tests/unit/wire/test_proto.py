@@ -29,6 +29,14 @@ OURS = {
     ("BaseCommand", "planResponse"): 1001,
     ("BaseCommand", "hold"): 1010,
     ("BaseCommand", "holdResponse"): 1011,
+    ("BaseCommand", "beginStage"): 1002,
+    ("BaseCommand", "beginStageResponse"): 1003,
+    ("BaseCommand", "sealStage"): 1004,
+    ("BaseCommand", "sealStageResponse"): 1005,
+    ("BaseCommand", "commitStages"): 1006,
+    ("BaseCommand", "commitStagesResponse"): 1007,
+    ("BaseCommand", "dropStages"): 1008,
+    ("BaseCommand", "renewStage"): 1009,
 }
 # Messages that only our own commands carry.
 OUR_MESSAGES = {
@@ -38,6 +46,14 @@ OUR_MESSAGES = {
     "CommandPlanResponse",
     "CommandHold",
     "CommandHoldResponse",
+    "CommandBeginStage",
+    "CommandBeginStageResponse",
+    "CommandSealStage",
+    "CommandSealStageResponse",
+    "CommandCommitStages",
+    "CommandCommitStagesResponse",
+    "CommandDropStages",
+    "CommandRenewStage",
 }
 # Newer than the release the table was made from.
 NEWER = {
