@@ -269,6 +269,7 @@ HELD_BACK_WARN_S = 10.0  # between warnings that unacknowledged messages keep th
 LAYOUT_SEEK_S = 1.0  # a producer met a seal and was not told the layout behind it: then it asks, doubling
 STREAM_LEAVE_S = 15.0  # a leaving consumer waits for a controller that is away: else its segments wait a grace period
 STREAM_HURRY_S = 0.5  # the same where the client ends because of an error: nobody wants to wait then
+CACHED_KEY_CHARS_MAX = 256  # longer keys are hashed and encoded each time: what a producer remembers stays small
 ROUTES_CACHED_MAX = 10_000  # keys whose segment a producer remembers: about 2 MiB; then all are forgotten
 END_ASK_S = 2.0  # a sealed segment of which all is acknowledged and no end was told: then its owner is asked
 
@@ -278,9 +279,20 @@ COMPLETION_FRESH_S = 60.0  # names are remembered for so long
 COMPLETION_SILENT_S = 5.0  # a broker that did not answer is not asked again for so long: typing goes on
 COMPLETION_FILES_MAX = 256  # remembered answers; then the oldest go
 
+# Reading ranges of entries
+RANGE_BYTES_MAX = 8 * 1024 * 1024  # on their way to one reader: a task of Spark has little memory, and many run at once
+RANGE_WINDOW_FIRST = 1000  # messages asked for before their size is known
+RANGE_WINDOW_MAX = 200_000  # however small they are
+RANGE_SILENT_S = 120.0  # entries that are there do not come for so long: then the reading fails, and may be tried again
+
 # Spark
 SPARK_OFFSET_BYTES_MAX = 1024 * 1024  # of one offset: some 1,500 segments take 60 KiB; what is longer is not one
 SPARK_PAYLOAD_BYTES_MAX = 64 * 1024 * 1024  # one entry decompressed in a Spark task; executors have little memory
 SPARK_BATCH_BYTES = 4 * 1024 * 1024  # of messages in one Arrow batch, then it is handed on
 SPARK_BATCH_ROWS = 64 * 1024  # or so many rows of it
 SPARK_TRIGGER_DELAY_S = 900.0  # a batch below minMessagesPerTrigger waits no longer, as Spark's own Kafka source
+SPARK_PARTITIONS_FRESH_S = 5.0  # a query asks for the number of partitions again: added ones are seen so soon
+SPARK_ASKED_AT_ONCE_MAX = 32  # segments whose end is asked for together, of a server that does not plan
+SPARK_MARKS_MAX = 64  # places in one segment where a batch may end, on a server that does not plan
+SPARK_IDLE_S = 0.2  # a query that has nothing to read waits so long for news: Spark would ask every 11 ms
+SPARK_IDLE_ASK_S = 0.02  # between two looks meanwhile

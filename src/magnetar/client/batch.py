@@ -106,6 +106,12 @@ class Batch:
             self.dones.append((place, done))
         self.payloads.append(payload)
 
+    def fill(self, payloads: list[bytes], fields: list[Fields | None]) -> None:
+        """All of its messages at once, when their sequence ids are somebody else's and nobody is told by it."""
+        self.payloads = payloads
+        self.first = fields[0]
+        self.extras = {place: one.extras() for place, one in enumerate(fields) if one is not None} or None
+
     def close(self, stamp: Stamp, sequence: int, publish_time: int) -> tuple[int, int, bytes]:
         """First and highest sequence id, and the frame. `sequence` is the first one where none were given."""
         count = len(self.payloads)

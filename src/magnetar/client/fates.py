@@ -42,25 +42,26 @@ class Fates:
         first = None if packed.first is None else MessageId(*packed.first, segment=segment)
         count = len(entry.messages)
         over = size = 0
+        kept = Fate.STORED
         for place, message in enumerate(entry.messages):
-            if message.fate is not Fate.STORED:
+            if message.fate is not kept:
                 continue  # given up before, and told so
-            done = message.item.done
+            done = message.done
             if done is not None and count == 1:
                 tell(done, MessageId(ledger, number, first_chunk=first, segment=segment), None)
             elif done is not None:
                 tell(done, MessageId(ledger, number, -1, place, count, segment=segment), None)
             over += 1
-            size += len(message.item.payload)
+            size += len(message.item)
             if self._flushes:
                 self._flushed(message)
         self._budget.give(size, over)
 
     def given_up(self, report: Report) -> None:
         error = self._why(report.message, report.error)
-        self.refused(report.message.item.done, error)
+        self.refused(report.message.done, error)
         self._flushed(report.message)
-        self._budget.give(len(report.message.item.payload), 1)
+        self._budget.give(len(report.message.item), 1)
 
     def refused(self, done: Done | None, error: MagnetarError) -> None:
         self._counters.errors += 1

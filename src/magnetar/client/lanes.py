@@ -19,6 +19,7 @@ from magnetar.base.hashes import masked
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import CLIENT_PENDING_BYTES_MAX
 from magnetar.client.lane import Cut, Entry, Fate, Lane, Outbound, State
+from magnetar.client.outgoing import Done, Fields
 from magnetar.client.router import Route, partitions_of
 from magnetar.layout.layout import Layout
 
@@ -135,6 +136,7 @@ class Lanes:
         self.places = 0  # of all messages so far: the next one's
         self._partitions = 0  # of a layout that is made of plain topics
         self._lanes: dict[SegmentId, Lane] = {}
+        self._ways: dict[int, Lane] = {}  # of slots, while neither the layout nor what is sealed changes
         self._sealed: list[Lane] = []  # frozen or settled ones, which keep their keys until they have moved
 
     # The path of a message
@@ -153,20 +155,25 @@ class Lanes:
         sequence: int | None = None,
         alone: bool = False,
         group: object = None,
-    ) -> SegmentId:
+        fields: Fields | None = None,
+        done: Done | None = None,
+    ) -> Lane:
         """Take a message; the lane that it waits in. `sequence` None: the next number."""
         if not self.begun:
             raise InvalidTransition("messages have no numbers before every segment was asked for its last one")
         if sequence is None:
             sequence = self.next_sequence
-        self.next_sequence = max(self.next_sequence, sequence + 1)
-        message = Outbound(item, route, self.places, sequence, size=size, deadline=deadline, alone=alone, group=group)
-        self.places += 1
+        if sequence >= self.next_sequence:
+            self.next_sequence = sequence + 1
+        lane = self._ways.get(route.slot)
+        if lane is None:
+            lane = self._lane_of(route)
+        place = self.places
+        lane.queue.append(Outbound(item, route, place, sequence, size, deadline, alone, group, fields, done))
+        self.places = place + 1
         self.bytes += size
         self.messages += 1
-        lane = self._lane_of(route)
-        lane.queue.append(message)
-        return lane.segment
+        return lane
 
     def next_entry(self, segment: SegmentId) -> Entry | None:
         """What is to be written next, if anything may be: it counts as written from here on."""
@@ -180,10 +187,12 @@ class Lanes:
         lane = self._lanes.get(segment)
         entry = None if lane is None else lane.receipt(sequence)
         if entry is not None:
+            live, stored = Fate.LIVE, Fate.STORED
             for message in entry.messages:
-                if message.fate is Fate.LIVE:
-                    message.fate = Fate.STORED
-                    self._over(message)
+                if message.fate is live:
+                    message.fate = stored
+                    self.bytes -= message.size
+                    self.messages -= 1
         return entry
 
     @property
@@ -220,6 +229,7 @@ class Lanes:
         effects += [DropLane(segment) for segment in self._lanes]
         self._lanes.clear()
         self._sealed.clear()
+        self._ways.clear()
         self.begun = False
         return effects
 
@@ -245,6 +255,7 @@ class Lanes:
         if self.layout is not None and layout.epoch <= self.layout.epoch:
             return []  # H-E6: pushes may overtake each other
         self.layout = layout
+        self._ways.clear()
         self._partitions = partitions_of(layout)
         effects: list[Effect] = []
         for lane in list(self._lanes.values()):
@@ -282,6 +293,7 @@ class Lanes:
         attached = lane.state is State.ATTACHED
         lane.state = State.FROZEN
         self._sealed.append(lane)
+        self._ways.clear()
         effects: list[Effect] = []
         if self.layout is not None and self._stands(lane):
             effects.append(SeekLayout(self.layout.epoch))
@@ -297,6 +309,7 @@ class Lanes:
         if not ready or self.layout is None or not self.layout.active:
             return []  # a deleted topic has nothing to move to: `ended` follows
         rest: dict[SegmentId, list[Outbound]] = {}
+        self._ways.clear()
         for lane in ready:
             del self._lanes[lane.segment]
             self._sealed.remove(lane)
@@ -324,12 +337,14 @@ class Lanes:
         return layout is None or (lane.segment in layout and layout.segment(lane.segment).is_active)
 
     def _lane_of(self, route: Route) -> Lane:
-        for lane in self._sealed:
-            if lane.covers(route):
-                return lane  # behind the rest
-        if self.layout is None:
-            raise InvalidTransition("a message without a layout")
-        return self._lanes[self._destination(self.layout, route)]
+        lane = next((sealed for sealed in self._sealed if sealed.covers(route)), None)  # behind the rest
+        if lane is None:
+            if self.layout is None:
+                raise InvalidTransition("a message without a layout")
+            lane = self._lanes[self._destination(self.layout, route)]
+        if not self._partitions and not any(sealed.partitions for sealed in self._sealed):
+            self._ways[route.slot] = lane  # the slot alone decides
+        return lane
 
     def _destination(self, layout: Layout, route: Route) -> SegmentId:
         if self._partitions:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from magnetar.base.errors import MagnetarError, Misuse
+from magnetar.base.limits import CACHED_KEY_CHARS_MAX, ROUTES_CACHED_MAX
 from magnetar.wire.ids import MessageId
 from magnetar.wire.publishing import Extras, single_extras
 
@@ -60,9 +62,28 @@ class Fields:
         return not self.deliver_at and self.replicate_to is None and self.replicated_from is None
 
     def extras(self) -> Extras:
+        key = self.key
+        if (
+            key is not None
+            and len(key) <= CACHED_KEY_CHARS_MAX
+            and not (self.properties or self.ordering_key is not None or self.event_time or self.null_value)
+        ):
+            return _of_key(key, self.key_base64)  # most often that is all
         return single_extras(
             self.properties, self.key_bytes, self.key_base64, self.ordering_key, self.event_time, self.null_value
         )
+
+
+def keyed(key: str) -> Fields:
+    """A message that has a key of text and nothing else."""
+    fields = Fields()
+    fields.key = key
+    return fields
+
+
+@lru_cache(maxsize=ROUTES_CACHED_MAX)
+def _of_key(key: str, key_base64: bool) -> Extras:
+    return single_extras(None, key.encode(), key_base64, None, 0, False)
 
 
 def fields_of(

@@ -6,19 +6,9 @@ says its own.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from magnetar.client.batch import NOTHING, Batch, Stamp, chunk_frames, single_frame
 from magnetar.client.lane import Entry
-from magnetar.client.outgoing import Done, Fields
-
-
-class Item(NamedTuple):
-    """What a sender handed in."""
-
-    payload: bytes
-    fields: Fields | None
-    done: Done | None
+from magnetar.client.outgoing import Fields
 
 
 class Packed:
@@ -35,15 +25,14 @@ def pack(entry: Entry, stamp: Stamp, publish_time: int, *, chunking: bool) -> Pa
     """`LimitExceeded` if the broker would not take it."""
     messages = entry.messages
     if len(messages) == 1:
-        item: Item = messages[0].item
-        fields = item.fields if item.fields is not None else NOTHING
-        sequence = messages[0].sequence
+        only = messages[0]
+        payload: bytes = only.item
+        fields = only.fields if only.fields is not None else NOTHING
         if chunking:
-            return Packed(chunk_frames(stamp, item.payload, fields, sequence, publish_time))
-        return Packed([single_frame(stamp, item.payload, fields, sequence, publish_time)])
+            return Packed(chunk_frames(stamp, payload, fields, only.sequence, publish_time))
+        return Packed([single_frame(stamp, payload, fields, only.sequence, publish_time)])
     batch = Batch(0.0)
-    for message in messages:
-        batch.add(message.item.payload, message.item.fields, None)
+    batch.fill([message.item for message in messages], [message.fields for message in messages])
     first, highest = entry.sequence, entry.highest
     batch.sequences = None if highest - first + 1 == len(messages) else [message.sequence for message in messages]
     batch.last_sequence = highest
@@ -54,7 +43,10 @@ def wire_size(payload: bytes, fields: Fields | None) -> int:
     """About what a message takes in an entry."""
     size = len(payload) + 16
     if fields is not None:
-        size += len(fields.key or "") + len(fields.ordering_key or b"")
+        if fields.key is not None:
+            size += len(fields.key)
+        if fields.ordering_key is not None:
+            size += len(fields.ordering_key)
         if fields.properties:
             size += sum(len(name) + len(text) + 8 for name, text in fields.properties.items())
     return size

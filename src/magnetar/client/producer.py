@@ -20,7 +20,7 @@ from magnetar.base.names import topic_name
 from magnetar.client.backoff import persist
 from magnetar.client.budget import Budget
 from magnetar.client.lookup import Lookup
-from magnetar.client.outgoing import Done, Fields, fields_of
+from magnetar.client.outgoing import Done, Fields, fields_of, keyed
 from magnetar.client.outlet import Outlet
 from magnetar.client.producing import Counters, Opening
 from magnetar.client.publisher import Publisher
@@ -216,7 +216,12 @@ class Producer(Generic[T]):
     def prepared(self, value: T | None, options: MessageOptions) -> tuple[bytes, Fields | None]:
         if value is None:
             return b"", self._fields(options, null_value=True)
-        return self._encode(value), self._fields(options, null_value=False) if options else None
+        if not options:
+            return self._encode(value), None
+        key = options.get("key")
+        if len(options) == 1 and type(key) is str:  # most often that is all
+            return self._encode(value), keyed(key)
+        return self._encode(value), self._fields(options, null_value=False)
 
     def admit(self, payload: bytes, fields: Fields | None, done: Done | None) -> bool:
         """Take a prepared message if there is room. Whatever else is in its way is told to `done`, or by `flush`."""

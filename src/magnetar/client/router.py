@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from magnetar.base.errors import Misuse
 from magnetar.base.hashes import java_string_hash, masked, murmur3, utf8
-from magnetar.base.limits import ROUTES_CACHED_MAX
+from magnetar.base.limits import CACHED_KEY_CHARS_MAX, ROUTES_CACHED_MAX
 from magnetar.client.outgoing import Fields
 from magnetar.layout import routing as generations
 from magnetar.layout.layout import Layout
@@ -122,9 +122,11 @@ class SegmentRouter:
 
     def _first(self, text: str) -> Route:
         """Of a key of text that is new, or was forgotten for want of room."""
-        if len(self._known) >= ROUTES_CACHED_MAX:
-            self._known.clear()
-        found = self._known[text] = Route(generations.segment_hash(text, self.pinned), self._hash(text))
+        found = Route(generations.segment_hash(text, self.pinned), self._hash(text))
+        if len(text) <= CACHED_KEY_CHARS_MAX:
+            if len(self._known) >= ROUTES_CACHED_MAX:
+                self._known.clear()
+            self._known[text] = found
         return found
 
     def _hash(self, text: str) -> int:

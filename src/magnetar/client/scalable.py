@@ -38,7 +38,7 @@ from magnetar.client.lanes import (
 from magnetar.client.lookup import Lookup
 from magnetar.client.outgoing import Done, Fields
 from magnetar.client.pace import Due, Pace
-from magnetar.client.packing import Item, Packed, pack, wire_size
+from magnetar.client.packing import Packed, pack, wire_size
 from magnetar.client.producing import Counters, Opening
 from magnetar.client.router import SegmentRouter
 from magnetar.client.segment import SegmentWriter
@@ -66,6 +66,7 @@ class ScalablePublisher:
         first = opening.initial_sequence_id
         self.last_sequence = -1 if first is None else first - 1  # stored, for sure
         self._budget = budget
+        self._patience_s = opening.send_timeout_s if opening.send_timeout_s > 0 else math.inf
         batching = opening.batching
         self._batches = batching is not None
         self._by_key = batching is not None and batching.by_key
@@ -128,25 +129,35 @@ class ScalablePublisher:
         sequence = given if given >= 0 else lanes.next_sequence
         size = wire_size(payload, fields)
         alone = not self._batches or size > self._cut.bytes_max or (fields is not None and not fields.batches)
-        send_s = self.opening.send_timeout_s
         now = self._runtime.monotonic()
-        segment = lanes.add(
-            Item(payload, fields, done),
+        lane = lanes.add(
+            payload,
             router.route(fields, sequence, layout),
             size=size,
-            deadline=now + send_s if send_s > 0 else math.inf,
+            deadline=now + self._patience_s,
             sequence=sequence,
             alone=alone,
             group=batch_key(fields) if self._by_key else None,
+            fields=fields,
+            done=done,
         )
-        self.counters.messages += 1
-        self.counters.bytes += len(payload)
-        if self._expiry is None and send_s > 0:
+        counters = self.counters
+        counters.messages += 1
+        counters.bytes += len(payload)
+        if self._expiry is None and self._patience_s < math.inf:
             self._watch_expiry()
         if alone:
-            self._write(segment)
-        else:
-            self._gather(segment, size, now, awaited)
+            self._write(lane.segment)
+            return
+        due = self._pace.gathered(lane.segment, size, len(lane.queue), now, awaited=awaited)
+        if due is Due.LATER:
+            return
+        if due is Due.NOW:
+            self._write(lane.segment)
+        elif due is Due.TURN:
+            self._loop.call_soon(self._turn_over)
+        elif due is Due.RING:
+            self._ringing = self._loop.call_later(self._pace.wait_s, self._rang)
 
     def hurry(self, *, awaited: bool = False) -> None:
         """What would go out in the next turn of the loop goes out in this one. `awaited`: somebody waits for all of
@@ -284,18 +295,6 @@ class ScalablePublisher:
             task.add_done_callback(lambda done: self._leaving.pop(done, None))
 
     # Writing
-
-    def _gather(self, segment: SegmentId, size: int, now: float, awaited: bool) -> None:
-        lane = self._lanes.lane(segment)
-        if lane is None:
-            return
-        due = self._pace.gathered(segment, size, len(lane.queue), now, awaited=awaited)
-        if due is Due.NOW:
-            self._write(segment)
-        elif due is Due.TURN:
-            self._loop.call_soon(self._turn_over)
-        elif due is Due.RING:
-            self._ringing = self._loop.call_later(self._pace.wait_s, self._rang)
 
     def _turn_over(self) -> None:
         """All senders of this turn of the loop have had their say: out with it, without another turn."""

@@ -67,8 +67,8 @@ def batch_payload(
     parts: list[bytes] = []
     append = parts.append
     sequence = first_sequence
-    opening = high_bytes = b""
-    shape = high = -1
+    opening = high_bytes = sized_bytes = b""
+    shape = high = sized = -1
     for place, payload in enumerate(payloads):
         if sequences is not None:
             sequence = sequences[place]
@@ -81,12 +81,17 @@ def batch_payload(
                 high = sequence >> _LOW_BITS
                 high_bytes = varint(high)
             sequence_bytes = _LOW[sequence & _LOW_MASK] + high_bytes
-        if extras is not None and place in extras:
-            before, between, after = extras[place]
-            middle = b"\x18" + varint(size) + between + b"\x40" + sequence_bytes + after
-            append(_pack(len(before) + len(middle)))
-            append(before)
-            append(middle)
+        found = None if extras is None else extras.get(place)
+        if found is not None:
+            before, between, after = found
+            if size != sized:
+                sized = size
+                sized_bytes = b"\x18" + varint(size)
+            head = before + sized_bytes + between + b"\x40"
+            append(_pack(len(head) + len(sequence_bytes) + len(after)))
+            append(head)
+            append(sequence_bytes)
+            append(after)
         else:
             if size << 4 | len(sequence_bytes) != shape:
                 shape = size << 4 | len(sequence_bytes)

@@ -25,7 +25,7 @@ def some_lanes(layout=ONE, *, last: int = -1, **options) -> Lanes:
 
 
 def add(lanes: Lanes, slot: int, name: str = "", *, deadline: float = 10.0, **options) -> SegmentId:
-    return lanes.add(name, Route(slot, slot), size=options.pop("size", 1), deadline=deadline, **options)
+    return lanes.add(name, Route(slot, slot), size=options.pop("size", 1), deadline=deadline, **options).segment
 
 
 def names(entry: Entry | None) -> list[str]:

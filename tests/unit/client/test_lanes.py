@@ -240,15 +240,28 @@ def test_a_plain_topic_is_one_lane_for_ever_and_a_seal_fails_what_it_refused():
 def test_partitions_take_keys_as_pulsar_does_and_their_rest_goes_by_range_after_a_migration():
     topics = [f"persistent://public/default/t-partition-{index}" for index in range(2)]
     lanes = some_lanes(synthetic(topics))
-    assert lanes.add("a", Route(0x0000, 1), size=1, deadline=9.0) == SegmentId(1)
-    assert lanes.add("b", Route(0xFFFF, 4), size=1, deadline=9.0) == SegmentId(0)
+    assert lanes.add("a", Route(0x0000, 1), size=1, deadline=9.0).segment == SegmentId(1)
+    assert lanes.add("b", Route(0xFFFF, 4), size=1, deadline=9.0).segment == SegmentId(0)
     written(lanes, SegmentId(1))
     after = migrated(topics, now_ms=1).raised()
     lanes.handle(LayoutAdvanced(after))
-    assert lanes.add("a2", Route(0x0000, 1), size=1, deadline=9.0) == SegmentId(1)
+    assert lanes.add("a2", Route(0x0000, 1), size=1, deadline=9.0).segment == SegmentId(1)
     lanes.handle(LaneOpened(SegmentId(2)))
     lanes.handle(LaneOpened(SegmentId(3)))
     assert written(lanes, SegmentId(3)) == []  # any plain topic may hold older messages of its keys
     lanes.handle(LaneClosed(SegmentId(1), certain=True))
     assert written(lanes, SegmentId(2)) == [["a", "a2"]]
     assert written(lanes, SegmentId(3)) == [["b"]]
+
+
+def test_while_a_partition_keeps_its_rest_a_slot_alone_does_not_say_where_a_message_goes():
+    topics = [f"persistent://public/default/t-partition-{index}" for index in range(2)]
+    lanes = some_lanes(synthetic(topics))
+    for hash in (1, 4):
+        lanes.add("old", Route(0x0000, hash), size=1, deadline=9.0)
+    written(lanes, SegmentId(0))
+    written(lanes, SegmentId(1))
+    lanes.handle(LayoutAdvanced(migrated(topics, now_ms=1).raised()))
+    lanes.handle(LaneClosed(SegmentId(1), certain=True))  # the other one may still have older messages
+    assert lanes.add("odd", Route(0x0000, 1), size=1, deadline=9.0).segment == SegmentId(2)
+    assert lanes.add("even", Route(0x0000, 4), size=1, deadline=9.0).segment == SegmentId(0)

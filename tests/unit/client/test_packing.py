@@ -5,7 +5,7 @@ from __future__ import annotations
 from magnetar.client.batch import Stamp
 from magnetar.client.lane import Entry, Outbound
 from magnetar.client.outgoing import Fields
-from magnetar.client.packing import Item, pack, wire_size
+from magnetar.client.packing import pack, wire_size
 from magnetar.client.router import Route
 from magnetar.wire import frames, message
 from magnetar.wire.proto import pb
@@ -14,12 +14,7 @@ STAMP = Stamp(7, b"p-seg-1", None, 0, 1 << 20)
 
 
 def an_entry(*sequences: int) -> Entry:
-    return Entry(
-        [
-            Outbound(Item(b"%d" % number, None, None), Route(0, 0), number, number, size=1, deadline=1.0)
-            for number in sequences
-        ]
-    )
+    return Entry([Outbound(b"%d" % number, Route(0, 0), number, number, size=1, deadline=1.0) for number in sequences])
 
 
 def opened(frame: bytes) -> tuple[pb.CommandSend, message.Opened]:
