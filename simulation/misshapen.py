@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from magnetar.base.errors import SubscriptionNotFound
-from magnetar.broker import awaited, segments
+from magnetar.broker import awaited, cursors, segments
 from magnetar.cluster.peers import SubscriptionLife
 from magnetar.layout.layout import Layout
 from magnetar.scalable import admission, assign, record, reshape, takeover
@@ -83,8 +83,8 @@ def _no_cursor() -> list[Patch]:
         if asked is not None:  # a subscription that is made; the children of a reshape get none
             await real(topic, one, at_end=at_end, asked=asked)
 
-    real = segments._cursor
-    return [(segments, "_cursor", cursor)]
+    real = cursors.place
+    return [(segments, "place", cursor)]
 
 
 def _deaf_leader() -> list[Patch]:

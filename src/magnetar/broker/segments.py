@@ -28,6 +28,7 @@ from magnetar.base.ids import SegmentId
 from magnetar.base.names import TopicName
 from magnetar.base.ranges import FULL
 from magnetar.broker.awaited import awaited
+from magnetar.broker.cursors import life, place, start
 from magnetar.broker.exclusive import Exclusive
 from magnetar.broker.peers import check_term, term_of
 from magnetar.broker.queues import admit_consumer
@@ -50,7 +51,6 @@ from magnetar.cluster.peers import (
     Seeded,
     SegmentAnswer,
     SegmentRequest,
-    SubscriptionLife,
     TermFenced,
 )
 from magnetar.layout.routing import DEFAULT, Routing, routing_of, segment_hash
@@ -67,7 +67,6 @@ from magnetar.topic.dedup import Dedup
 from magnetar.topic.producers import EPOCH_PROPERTY
 from magnetar.topic.seal import TERM_PROPERTY
 from magnetar.topic.subscribe import Subscribe
-from magnetar.topic.subscription import Subscription
 from magnetar.topic.topic import Topic
 from magnetar.wire import entry
 from magnetar.wire.metadata import key_of
@@ -78,8 +77,6 @@ if TYPE_CHECKING:
 log = get("segments")
 
 INCARNATION_PROPERTY = "magnetar.incarnation"  # of the managed ledger: the life of the topic that the segment is of
-LIFE_PROPERTY = "magnetar.life"  # of a cursor: the life of its subscription
-START_PROPERTY = "magnetar.start"  # of a cursor: its first consumer says where it starts
 OURS = "Magnetar-"  # clients that follow whatever routing the record pins
 
 
@@ -120,7 +117,7 @@ class Segments:
         listed = await self._node.scalable.records.subscriptions(topic.name.parent, record.incarnation)
         known = {(one.name, one.life) for one, _ in listed}
         for found in topic.subscriptions:
-            if found.durable and (found.name, _life(found)) not in known:
+            if found.durable and (found.name, life(found)) not in known:
                 log.info("ghost removed", topic=str(topic.name), subscription=found.name)
                 self._node.runtime.mark("cursor.ghost_removed", topic=str(topic.name), subscription=found.name)
                 await topic.subscriptions.delete(found.name, force=True)
@@ -141,7 +138,7 @@ class Segments:
         async def consume(asked: Subscribe) -> None:
             await admit_consumer(self._node.scalable, topic, asked)
 
-        return Admission(produce, durable_cursor, produced, _start, consume)
+        return Admission(produce, durable_cursor, produced, start, consume)
 
     async def _admit_producer(self, topic: Topic, client_version: str) -> Record:
         """The record that admits it."""
@@ -169,8 +166,8 @@ class Segments:
     async def _listed(self, name: TopicName, incarnation: int | None = None) -> Record:
         """The record, if a segment of exactly this name may be made."""
         record, _ = await self._node.scalable.records.fresh(name.parent)
-        life = incarnation if incarnation is not None or record is None else record.incarnation
-        admission.check_creation(record, _id(name), life or 0)
+        expected = incarnation if incarnation is not None or record is None else record.incarnation
+        admission.check_creation(record, _id(name), expected or 0)
         assert record is not None
         assert name.segment is not None
         if all(one.id != name.segment.id or one.range != name.segment.range for one in record.everything()):
@@ -238,10 +235,10 @@ class Segments:
             raise Conflict(f"{name} is not empty: it cannot be a child", entries=topic.managed.entries)  # H-C3
         wanted = {(one.name, one.life) for one in request.cursors}
         for found in topic.subscriptions:
-            if found.durable and (found.name, _life(found)) not in wanted:
+            if found.durable and (found.name, life(found)) not in wanted:
                 await topic.subscriptions.delete(found.name, force=True)
         for one in request.cursors:
-            await _cursor(topic, one, at_end=False)
+            await place(topic, one, at_end=False)
         await topic.managed.prepare()  # now, not in the gap between the parents' seal and the first message here
         return Provisioned(request.subs_gen)
 
@@ -281,13 +278,13 @@ class Segments:
             await self._make(name, request.incarnation)
         assert found is not None
         asked = found.start is Start.ASKED
-        await _cursor(await self._topic(name), one, at_end=request.at_end, asked=asked)
+        await place(await self._topic(name), one, at_end=request.at_end, asked=asked)
         return CursorThere()
 
     async def _remove(self, name: TopicName, request: RemoveCursor) -> SegmentAnswer:
         subscriptions, one = (await self._topic(name)).subscriptions, request.subscription
         found = subscriptions.get(one.name) or subscriptions.half_deleted(one.name)
-        if found is not None and _life(found) == one.life:
+        if found is not None and life(found) == one.life:
             await subscriptions.delete(found.name, force=True)
         return CursorGone()
 
@@ -305,7 +302,7 @@ class Segments:
         """NotReady: the segment moves, ask its next owner."""
         topic = await self._topic(name)
         found = topic.subscriptions.get(request.subscription.name)
-        if found is None or _life(found) != request.subscription.life:
+        if found is None or life(found) != request.subscription.life:
             raise SubscriptionNotFound(f"Subscription {request.subscription.name} not found on topic {name}")
         return Awaited(await awaited(topic, found, request))
 
@@ -314,32 +311,6 @@ class Segments:
         topic = self._node.topics.loaded.get(name.canonical)
         if isinstance(topic, Topic):
             topic.check_unused(force=False)
-
-
-async def _start(subscription: Subscription, earliest: bool) -> None:
-    """The first consumer of a segment says where its subscription starts, if nobody has said so yet."""
-    cursor = subscription.cursor
-    if START_PROPERTY not in cursor.properties:
-        return
-    if not earliest:
-        cursor.reset(subscription.topic.managed.last)
-        subscription.dispatcher.rewind()
-        await cursor.flush()
-    await cursor.set_properties({key: text for key, text in cursor.properties.items() if key != START_PROPERTY})
-    subscription.topic.stir(subscription)
-
-
-async def _cursor(topic: Topic, one: SubscriptionLife, *, at_end: bool, asked: bool = False) -> None:
-    """Made if it is not there; one of an earlier life is not the one that is meant (H-D9)."""
-    found = topic.subscriptions.get(one.name)
-    if found is not None and found.durable and _life(found) == one.life:
-        return
-    if found is not None:
-        await topic.subscriptions.delete(one.name, force=True)
-    managed = topic.managed
-    position = managed.last if at_end else managed.before(managed.first)
-    properties = {LIFE_PROPERTY: str(one.life), **({START_PROPERTY: "asked"} if asked else {})}
-    await topic.subscriptions.create(one.name, position, properties, admitted=True)
 
 
 def slots(name: TopicName, routing: Routing) -> Callable[[bytes, int, int], int | None]:
@@ -394,7 +365,3 @@ def _id(name: TopicName) -> SegmentId:
 
 def _incarnation(topic: Topic) -> int:
     return int(topic.managed.properties.get(INCARNATION_PROPERTY, "0"))
-
-
-def _life(subscription: Subscription) -> int:
-    return int(subscription.cursor.properties.get(LIFE_PROPERTY, "-1"))

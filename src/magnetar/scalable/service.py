@@ -37,9 +37,8 @@ from magnetar.policy.settings import Settings
 from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.scalable import calls, record, recordform, subscriptions
 from magnetar.scalable.assignment import Assignment, Listener
-from magnetar.scalable.calls import Answer, Call, OwnerCall, PlaceCursor, RemoveCursor, StepDown
+from magnetar.scalable.calls import Answer, StepDown
 from magnetar.scalable.controller import Controller, Surroundings
-from magnetar.scalable.drive import Drive
 from magnetar.scalable.leader import decode_leader
 from magnetar.scalable.operation import Operation, Operations, begun
 from magnetar.scalable.owners import Owners
@@ -53,6 +52,7 @@ from magnetar.scalable.subscriptions import Work
 from magnetar.scalable.sweep import sweep
 from magnetar.scalable.term import Term
 from magnetar.scalable.views import Brokers, Heard, View, Views
+from magnetar.scalable.working import work
 
 log = get("scalable")
 
@@ -85,6 +85,7 @@ class Scalable:
         self._locks = Locks(store, runtime, "controllers")
         self._operations = Operations()
         self._views = Views(runtime, self.records, brokers, poke=self.poke)
+        self.members = self._views.members
         self._controllers: dict[str, Controller] = {}
         self._around = Surroundings(
             runtime=runtime,
@@ -291,26 +292,7 @@ class Scalable:
         return [one for one, _ in await self.records.subscriptions(name, found.incarnation)]
 
     async def _work(self, name: TopicName, begun: tuple[Work, tuple[calls.Effect, ...]]) -> None:
-        def moved(before: Work, event: calls.Event, after: Work) -> None:
-            if after.phase is not before.phase:
-                self._runtime.mark(f"subscription.{after.phase.name.lower()}", topic=str(name), op=after.op)
-
-        async def perform(state: Work, call: Call) -> calls.Event:
-            if isinstance(call, OwnerCall):
-                assert isinstance(call, PlaceCursor | RemoveCursor)
-                return await self._owners.call(name, call, call.segment)
-            return await self.records.call(name, call)
-
-        drive = Drive(self._runtime, self._owner, step=subscriptions.step, perform=perform, moved=moved)
-        task = self._runtime.spawn(self._owner, drive.run(*begun))
-        await asyncio.wait([task], timeout=OPERATION_WAIT_S)
-        if not task.done():
-            raise TimedOut("the subscription was not changed in time: it goes on, look at it", topic=str(name))
-        if task.cancelled():
-            raise NotReady("the broker is stopping: ask again")
-        _, outcome = task.result()
-        if isinstance(outcome, Answer) and outcome.refusal is not None:
-            raise outcome.refusal.error()
+        await work(self._runtime, self._owner, self.records, self._owners, name, begun)
 
     # Stream consumers
 
