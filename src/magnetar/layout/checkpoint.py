@@ -1,0 +1,212 @@
+"""How far a reader is in a scalable topic: a place for every segment, or DONE, and what may be read next.
+
+A checkpoint is complete: it has an entry for each segment that its layout lists, so absence means "made later", never
+"finished" (H-G1), and it is closed under ancestors. It carries the life of the topic it was taken in: another one
+refuses it (H-C4). A frontier is a checkpoint that moves: a segment is read only when every ancestor is DONE (H-G3), new
+segments start at their first message (H-G2), a segment that is gone before it was DONE is a loss, told and never passed
+over in silence (H-G4). Decides only; bytes are made of it in `wire`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from magnetar.base.errors import InvalidTransition, Misuse
+from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Epoch, SegmentId
+from magnetar.layout.layout import Layout
+from magnetar.layout.lineage import descendants, open_segments
+
+UNKNOWN_EPOCH = Epoch(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The last message that was read: `index` in its batch of `size`, or -1 for a whole entry."""
+
+    ledger: int
+    entry: int
+    index: int = -1
+    size: int = field(default=0, compare=False)
+
+    @property
+    def is_done(self) -> bool:
+        return self.ledger == AFTER_ALL.ledger
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """A whole entry comes after each of its messages."""
+        return self.ledger, self.entry, self.index if self.index >= 0 else AFTER_ALL.entry
+
+    def __lt__(self, other: Place) -> bool:
+        return self.order < other.order
+
+    def __le__(self, other: Place) -> bool:
+        return self.order <= other.order
+
+    def __str__(self) -> str:
+        if self.is_done:
+            return "DONE"
+        text = f"{self.ledger}:{self.entry}"
+        return text if self.index < 0 else f"{text}:{self.index}"
+
+
+START = Place(*BEFORE_ALL)  # nothing was read
+DONE = Place(*AFTER_ALL)  # sealed and read to its end; of an active segment, in checkpoints of others: its end at open
+
+
+class Kind(Enum):
+    PLACES = "places"
+    EARLIEST = "earliest"  # everything that is still there
+    LATEST = "latest"  # what comes from now on
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """`epoch` of its layout, UNKNOWN_EPOCH where another client took it; `incarnation` 0: the broker does not tell."""
+
+    places: Mapping[SegmentId, Place] = field(default_factory=dict, hash=False)
+    epoch: Epoch = UNKNOWN_EPOCH
+    topic: str = ""
+    incarnation: int = 0
+    kind: Kind = Kind.PLACES
+
+    def belongs(self, topic: str, incarnation: int) -> None:
+        """`Misuse` if it is of another topic, or of another life of this one (H-C4)."""
+        if self.topic and self.topic != topic:
+            raise Misuse("the checkpoint is of another topic", checkpoint=self.topic, topic=topic)
+        if self.incarnation and incarnation and self.incarnation != incarnation:
+            raise Misuse(
+                "the topic was deleted and made anew since the checkpoint was taken: start at the earliest message, or "
+                "at the latest",
+                topic=topic,
+                checkpoint=self.incarnation,
+                now=incarnation,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A segment went before it was DONE: what came after `place`, and maybe whole segments after it, is gone."""
+
+    segment: SegmentId
+    place: Place
+
+
+def restricted(checkpoint: Checkpoint, segments: Collection[SegmentId]) -> Checkpoint:
+    """What it says of these segments alone: one reader's part of a group's."""
+    kept = {id: place for id, place in checkpoint.places.items() if id in segments}
+    return Checkpoint(kept, checkpoint.epoch, checkpoint.topic, checkpoint.incarnation)
+
+
+def united(parts: Iterable[Checkpoint]) -> Checkpoint:
+    """One checkpoint of several parts; of a segment that two know, the further place. Nothing goes back."""
+    found: dict[SegmentId, Place] = {}
+    epoch, topic, incarnation = UNKNOWN_EPOCH, "", 0
+    for part in parts:
+        if part.kind is not Kind.PLACES:
+            raise Misuse("only checkpoints with places can be united", kind=part.kind.value)
+        part.belongs(topic or part.topic, incarnation)
+        epoch, topic = max(epoch, part.epoch), topic or part.topic
+        incarnation = incarnation or part.incarnation
+        for id, place in part.places.items():
+            if id not in found or found[id] < place:
+                found[id] = place
+    return Checkpoint({id: found[id] for id in sorted(found)}, epoch, topic, incarnation)
+
+
+class Frontier:
+    """A reader of a whole topic. `places` has an entry for every segment of the newest layout, by id; `unresolved` are
+    those whose place the caller must find out before anything is read: told by `resolved`."""
+
+    def __init__(self, start: Checkpoint, layout: Layout, *, topic: str, incarnation: int = 0) -> None:
+        start.belongs(topic, incarnation)
+        if start.epoch > layout.epoch:
+            raise Misuse("the checkpoint is of a later layout than this one", checkpoint=start.epoch, now=layout.epoch)
+        self.layout = layout
+        self.topic = topic
+        self.incarnation = incarnation or start.incarnation
+        self.places: dict[SegmentId, Place] = {}
+        self.losses: tuple[Loss, ...] = ()
+        self._ended: set[SegmentId] = set()
+        self._begin(start)
+        active = [one.id for one in layout.segments if one.is_active]
+        self.unresolved: set[SegmentId] = {id for id in active if self.places[id].is_done}
+
+    def _begin(self, start: Checkpoint) -> None:
+        ahead = _ahead(start.places, self.layout)
+        for one in self.layout.segments:
+            if start.kind is Kind.PLACES:
+                self.places[one.id] = start.places.get(one.id, DONE if one.id in ahead else START)
+            else:
+                self.places[one.id] = START if start.kind is Kind.EARLIEST else DONE
+        self.losses = _lost(start.places, self.layout)
+
+    def resolved(self, segment: SegmentId, place: Place) -> None:
+        self.unresolved.discard(segment)
+        if segment in self.places:
+            self.places[segment] = place
+
+    def readable(self) -> list[SegmentId]:
+        """Not DONE, and every ancestor is (H-G3); by id."""
+        done = {id for id, place in self.places.items() if place.is_done and id not in self.unresolved}
+        open_now = [one.id for one in open_segments(self.layout, done)]
+        return [id for id in open_now if id not in done and id not in self.unresolved]
+
+    def follow(self, layout: Layout) -> tuple[Loss, ...]:
+        """A newer layout. What is gone and was not DONE is lost: the caller fails, or goes on behind the gap."""
+        if layout.epoch <= self.layout.epoch:
+            return ()
+        losses = _lost(self.places, layout)
+        self.layout = layout
+        self.places = {one.id: self.places.get(one.id, START) for one in layout.segments}
+        self.unresolved = {id for id in self.unresolved if id in layout}
+        self._ended = {id for id in self._ended if id in layout}
+        self._finish()
+        return losses
+
+    def taken(self, segment: SegmentId, place: Place) -> None:
+        """The application has this message, and all before it in the segment."""
+        if segment in self.places:  # else it was pruned meanwhile, which was told
+            self.places[segment] = place
+
+    def ended(self, segment: SegmentId) -> bool:
+        """Everything of a sealed segment was taken. Is it DONE? Only once the layout says what comes after it."""
+        if segment not in self.places:
+            return False
+        if segment in self.unresolved:
+            raise InvalidTransition("the end of a segment that was not begun", segment=segment)
+        self._ended.add(segment)
+        self._finish()
+        return self.places[segment].is_done
+
+    def gone(self, segment: SegmentId) -> Loss | None:
+        """Its topic does not exist any more. A loss, unless it was DONE; what comes after it may be read."""
+        place = self.places.get(segment)
+        if place is None or place.is_done:
+            return None
+        self.places[segment] = DONE
+        return Loss(segment, place)
+
+    def checkpoint(self) -> Checkpoint:
+        if self.unresolved:
+            raise InvalidTransition("a checkpoint before it is known where reading starts")
+        return Checkpoint(dict(self.places), self.layout.epoch, self.topic, self.incarnation)
+
+    def _finish(self) -> None:
+        for segment in [id for id in self._ended if not self.layout.segment(id).is_active]:
+            self.places[segment] = DONE
+            self._ended.discard(segment)
+
+
+def _ahead(places: Collection[SegmentId], layout: Layout) -> set[SegmentId]:
+    """Segments that a checkpoint does not name and whose descendants it does: it is done with them. Only checkpoints of
+    other clients leave such out."""
+    missing = [one.id for one in layout.segments if one.id not in places]
+    return {id for id in missing if any(later in places for later in descendants(layout, id))}
+
+
+def _lost(places: Mapping[SegmentId, Place], layout: Layout) -> tuple[Loss, ...]:
+    """Ancestors are pruned before descendants: whatever is missing, one that was being read is among it."""
+    return tuple(Loss(id, places[id]) for id in sorted(places) if id not in layout and not places[id].is_done)

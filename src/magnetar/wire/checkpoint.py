@@ -1,0 +1,141 @@
+"""The byte form of checkpoints: what readers keep in their own stores and hand back years later.
+
+It begins as Pulsar's V5 clients write it: a type, and for a checkpoint with places the id of the last message read of
+each segment; the id "latest" of a sealed segment says that it is DONE, which those clients understand. They ignore what
+follows, and there we say the rest: topic, its life, the epoch, and a checksum over everything. A checkpoint of such a
+client has no such end and is read all the same. Whatever is neither is `Corrupt`.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import ClassVar
+
+from google_crc32c import value as crc32c
+
+from magnetar.base.errors import Corrupt, Misuse
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.layout import checkpoint as layout
+from magnetar.layout.checkpoint import DONE, START, Kind, Place
+from magnetar.wire import ids
+from magnetar.wire.ids import MessageId
+
+_PLACES, _EARLIEST, _LATEST = 0, 1, 2
+_LONG, _INT = Struct(">q"), Struct(">i")
+_MAGIC = b"MgCp"
+_VERSION = 1
+_TAIL = Struct(">4sBqqi")  # magic, version, incarnation, epoch, length of the topic's name
+_SUM = Struct(">I")
+
+
+class Checkpoint(layout.Checkpoint):
+    """How far a reader is: in all segments of a scalable topic, at one moment. Opaque to most; `places` says where."""
+
+    __slots__ = ()
+
+    EARLIEST: ClassVar[Checkpoint]
+    LATEST: ClassVar[Checkpoint]
+
+    @staticmethod
+    def of(value: layout.Checkpoint) -> Checkpoint:
+        return Checkpoint(value.places, value.epoch, value.topic, value.incarnation, value.kind)
+
+    def to_bytes(self) -> bytes:
+        return to_bytes(self)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Checkpoint:
+        return from_bytes(data)
+
+    def __str__(self) -> str:
+        if self.kind is not Kind.PLACES:
+            return str(self.kind.value)
+        return " ".join(f"{id}/{self.places[id]}" for id in sorted(self.places)) or "no segments"
+
+
+Checkpoint.EARLIEST = Checkpoint(kind=Kind.EARLIEST)
+Checkpoint.LATEST = Checkpoint(kind=Kind.LATEST)
+
+
+def to_bytes(checkpoint: layout.Checkpoint) -> bytes:
+    match checkpoint.kind:
+        case Kind.EARLIEST:
+            return bytes([_EARLIEST])
+        case Kind.LATEST:
+            return bytes([_LATEST])
+    parts = [bytes([_PLACES]), _INT.pack(len(checkpoint.places))]
+    for segment in sorted(checkpoint.places):
+        encoded = ids.to_bytes(message_id(checkpoint.places[segment]))
+        parts += [_LONG.pack(segment), _INT.pack(len(encoded)), encoded]
+    topic = checkpoint.topic.encode()
+    parts += [_TAIL.pack(_MAGIC, _VERSION, checkpoint.incarnation, checkpoint.epoch, len(topic)), topic]
+    body = b"".join(parts)
+    return body + _SUM.pack(crc32c(body))
+
+
+def from_bytes(data: bytes) -> Checkpoint:
+    if not data:
+        raise Corrupt("a checkpoint of no bytes")
+    if data[0] in (_EARLIEST, _LATEST):
+        return Checkpoint.EARLIEST if data[0] == _EARLIEST else Checkpoint.LATEST
+    if data[0] != _PLACES:
+        raise Corrupt("not a checkpoint: its first byte says no type that there is", type=data[0])
+    try:
+        return _places(data)
+    except IndexError:
+        raise Corrupt("a checkpoint ends early", bytes=len(data)) from None
+
+
+def message_id(place: Place) -> MessageId:
+    if place.is_done:
+        return MessageId.LATEST
+    return MessageId(place.ledger, place.entry, -1, place.index, place.size)
+
+
+def place_of(id: MessageId) -> Place:
+    if id == MessageId.EARLIEST:
+        return START
+    if id.ledger == MessageId.LATEST.ledger:
+        return DONE
+    return Place(id.ledger, id.entry, id.batch_index, id.batch_size)
+
+
+def _places(data: bytes) -> Checkpoint:
+    count, at = _number(data, 1, _INT), 5
+    places: dict[SegmentId, Place] = {}
+    for _ in range(count):  # a negative count is none, as Java reads it
+        segment, length = _number(data, at, _LONG), _number(data, at + 8, _INT)
+        at += 12
+        if length < 0 or at + length > len(data):
+            raise IndexError
+        if segment < 0:
+            raise Corrupt("a checkpoint names a segment that cannot be", segment=segment)
+        places[SegmentId(segment)] = place_of(ids.from_bytes(data[at : at + length]))
+        at += length
+    found = {id: places[id] for id in sorted(places)}
+    if data[at : at + len(_MAGIC)] != _MAGIC:
+        return Checkpoint(found)
+    return _ours(data, at, found)
+
+
+def _ours(data: bytes, at: int, places: dict[SegmentId, Place]) -> Checkpoint:
+    if len(data) < at + _TAIL.size + _SUM.size:
+        raise IndexError
+    _, version, incarnation, epoch, length = _TAIL.unpack_from(data, at)
+    if version > _VERSION:
+        raise Misuse("a newer version of magnetar wrote the checkpoint: use that one", checkpoint=version)
+    body = data[: -_SUM.size]
+    if _SUM.unpack_from(data, len(body))[0] != crc32c(body) or len(body) != at + _TAIL.size + length:
+        raise Corrupt("the checksum of a checkpoint is wrong: some of its bytes are not what was written")
+    try:
+        topic = body[at + _TAIL.size :].decode()
+    except UnicodeDecodeError:
+        raise Corrupt("the topic of a checkpoint is no text") from None
+    return Checkpoint(places, Epoch(epoch), topic, incarnation)
+
+
+def _number(data: bytes, at: int, form: Struct) -> int:
+    if at + form.size > len(data):
+        raise IndexError
+    value: int = form.unpack_from(data, at)[0]
+    return value
