@@ -92,7 +92,9 @@ CONNECTION_REQUESTS_MAX = 1_000  # requests being worked on: a pattern consumer 
 CONNECTION_WRITE_BYTES_HIGH = 1024 * 1024  # unread by the peer: then nothing more is pushed to it
 FRAME_JOIN_BYTES_MAX = 16 * 1024  # a larger frame cut by a read is put together alone, so that the rest is not copied
 CONNECTION_TURN_COMMANDS_MAX = 64  # beside sends, taken in one turn of the loop: part of a millisecond, then others
-CONNECTION_WATCHES_MAX = 10_000  # layouts of scalable topics that one connection watches
+CONNECTION_WATCHES_MAX = 10_000  # layouts of scalable topics that one connection watches; as many namespaces
+MEMBERS_GATHER_S = 0.05  # changes of a namespace's topics go out together, as Pulsar's brokers do
+MEMBERS_TOLD_BYTES_MAX = 1024 * 1024  # of names in one command: every client takes frames that large
 SEGMENTS_CREATE_MAX = 1_024  # of a new topic: each one is a topic to make before the caller is answered
 CONNECTION_CLOSED_IDS_MAX = 1_000  # producers closed lately whose late sends are ignored
 SUBSCRIBE_TRIES_MAX = 10  # topics unloaded under one SUBSCRIBE: more than that many in a row is no accident
@@ -295,4 +297,20 @@ SPARK_PARTITIONS_FRESH_S = 5.0  # a query asks for the number of partitions agai
 SPARK_ASKED_AT_ONCE_MAX = 32  # segments whose end is asked for together, of a server that does not plan
 SPARK_MARKS_MAX = 64  # places in one segment where a batch may end, on a server that does not plan
 SPARK_IDLE_S = 0.2  # a query that has nothing to read waits so long for news: Spark would ask every 11 ms
+SPARK_CLOCKS_DIFFER_S = 300.0  # filters by time look so much further: producers' clocks, and batches that waited
 SPARK_IDLE_ASK_S = 0.02  # between two looks meanwhile
+
+# Staged publishing
+SINK_LANES = 4  # stages of a batch that are published at once; each lane is one producer that topics remember
+SINK_STAGES_MAX = 4_096  # of one sink: its record stays below 500 KiB
+SINK_RUNS_MAX = 8  # runs of a query that a sink remembers, to tell two at once from one after another
+BATCHES_PUBLISHING_MAX = 8  # of one sink; then a commit waits: what is committed must not run away from what is readable
+
+# PLAN and HOLD
+PLAN_MARKS_MAX = 8_192  # in one answer, shared by its segments: some 200 KiB, and a planner looks at each
+PLAN_SEGMENT_MARKS_MAX = 128  # of one segment: a batch of a hundredth of the limit can still be cut
+PLAN_SEGMENT_MARKS_MIN = 4  # however many segments are asked about
+PLAN_FINE_RECORDS_MAX = 4  # where fewer records than this reach the limit, marks stand between their entries too
+PLAN_FINE_BYTES = 1024 * 1024  # read for that of one segment
+PLAN_FINE_ENTRIES_MAX = 4_096
+PLAN_STAMPS_MAX = 256  # publish times at marks that a topic remembers: reading them again would cost the disk

@@ -34,6 +34,7 @@ from magnetar.wire import commands, frames
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
+    from magnetar.broker.handlers.members import Watch
     from magnetar.broker.handlers.scalable import Registration
     from magnetar.broker.node import Node
     from magnetar.scalable.watch import Session
@@ -68,6 +69,7 @@ class Connection(asyncio.Protocol):
         self.making_consumers: dict[int, asyncio.Task[None]] = {}
         self.watchers: dict[int, Any] = {}
         self.layouts: dict[int, Session] = {}  # watches of scalable topics, by their numbers
+        self.memberships: dict[int, Watch] = {}  # watches of namespaces, by their numbers
         self.shares: dict[int, Registration] = {}  # stream consumers, by their ids
         self.closed_producers = Recent(CONNECTION_CLOSED_IDS_MAX)
         self.owner = Owner(f"connection {generation}", node.task_failed)

@@ -24,6 +24,7 @@ from magnetar.metadata.store import Event, Node, Session
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.scalable.leader import decode_leader
+from magnetar.scalable.members import Members
 from magnetar.scalable.record import Record
 from magnetar.scalable.records import Records
 
@@ -67,6 +68,7 @@ class Views:
         self._poke = poke
         self._owner = Owner("views")
         self._shown: dict[str, _Shown] = {}
+        self.members = Members(runtime, records.store)
 
     def watch(self, name: TopicName, heard: Heard) -> Callable[[], None]:
         """Told the present view as soon as it is known, and every later one, the newest first of several."""
@@ -109,6 +111,7 @@ class Views:
         for shown in self._shown.values():
             shown.close()
         self._shown.clear()
+        await self.members.close()
         await self._owner.close()
 
 

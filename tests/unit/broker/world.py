@@ -169,6 +169,9 @@ def command(kind: str, **fields: Any) -> pb.BaseCommand:
             getattr(body, name).SetInParent()
             for key, inner in value.items():
                 setattr(getattr(body, name), key, inner)
+        elif isinstance(value, list):
+            for item in value:
+                getattr(body, name).add(**item)
         else:
             setattr(body, name, value)
     return made

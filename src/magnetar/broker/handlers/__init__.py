@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from magnetar.broker.handlers import consume, listing, lookup, notbuilt, produce, scalable, schema, session
+from magnetar.broker.handlers import consume, listing, lookup, members, notbuilt, produce, scalable, schema, session
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ COMMANDS: dict[int, Handler] = {
     _T.SCALABLE_TOPIC_CLOSE: scalable.close,
     _T.SCALABLE_TOPIC_SUBSCRIBE: scalable.subscribe,
     _T.SCALABLE_TOPIC_UNSUBSCRIBE: scalable.unsubscribe,
-    _T.WATCH_SCALABLE_TOPICS: notbuilt.watch_scalable,
-    _T.WATCH_SCALABLE_TOPICS_CLOSE: notbuilt.nothing_open,
+    _T.WATCH_SCALABLE_TOPICS: members.watch,
+    _T.WATCH_SCALABLE_TOPICS_CLOSE: members.unwatch,
     _T.WATCH_TC_ASSIGNMENTS: notbuilt.watch_coordinators,
     _T.WATCH_TC_ASSIGNMENTS_CLOSE: notbuilt.nothing_open,
 }

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
 
 _TRANSACTIONS = "transactions are not built in this version of Magnetar: send and acknowledge without one"
-_NAMESPACES = "watching the scalable topics of a namespace is not built in this version of Magnetar: name the topics"
 
 _TRANSACTION_FIELDS = {
     pb.BaseCommand.NEW_TXN: "newTxn",
@@ -34,14 +33,6 @@ TRANSACTIONS = tuple(_TRANSACTION_FIELDS)
 def transaction(connection: Connection, command: pb.BaseCommand) -> None:
     asked = getattr(command, _TRANSACTION_FIELDS[command.type])
     connection.write(error_reply(asked.request_id)(NotBuilt.wire, _TRANSACTIONS))
-
-
-def watch_scalable(connection: Connection, command: pb.BaseCommand) -> None:
-    answer = pb.BaseCommand(type=pb.BaseCommand.WATCH_SCALABLE_TOPICS_UPDATE)
-    answer.watchScalableTopicsUpdate.watch_id = command.watchScalableTopics.watch_id
-    answer.watchScalableTopicsUpdate.error = pb.NotAllowedError
-    answer.watchScalableTopicsUpdate.message = _NAMESPACES
-    connection.write(encode_command(answer))
 
 
 def watch_coordinators(connection: Connection, command: pb.BaseCommand) -> None:

@@ -292,9 +292,12 @@ def lost(connection: Connection) -> None:
     """The connection is gone, with all that was open on it."""
     for session in connection.layouts.values():
         session.close()
+    for watch in connection.memberships.values():
+        watch.close()
     for made in connection.shares.values():
         made.lost()
     connection.layouts.clear()
+    connection.memberships.clear()
     connection.shares.clear()
 
 
@@ -302,6 +305,8 @@ def resume(connection: Connection) -> None:
     """The peer reads again."""
     for session in list(connection.layouts.values()):
         session.resume()
+    for watch in connection.memberships.values():
+        watch.resume()
     for made in list(connection.shares.values()):
         made.resume()
 

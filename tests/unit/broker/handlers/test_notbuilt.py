@@ -37,7 +37,6 @@ def test_transactions_are_not_allowed(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "fields", "reply"),
     [
-        ("WATCH_SCALABLE_TOPICS", {"watch_id": 5, "namespace": "public/default"}, "WATCH_SCALABLE_TOPICS_UPDATE"),
         ("WATCH_TC_ASSIGNMENTS", {"watch_id": 5}, "WATCH_TC_ASSIGNMENTS_UPDATE"),
     ],
 )
@@ -58,7 +57,6 @@ def test_sessions_and_watches_are_refused_in_their_own_words(kind: str, fields: 
     ("kind", "fields"),
     [
         ("SCALABLE_TOPIC_CLOSE", {"session_id": 5}),
-        ("WATCH_SCALABLE_TOPICS_CLOSE", {"watch_id": 5}),
         ("WATCH_TC_ASSIGNMENTS_CLOSE", {"watch_id": 5}),
     ],
 )

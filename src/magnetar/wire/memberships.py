@@ -1,0 +1,65 @@
+"""WATCH_SCALABLE_TOPICS_UPDATE (77): the scalable topics of a namespace that a watch is told of, whole or as a change.
+
+Long lists are told in several commands, each below the smallest frame that any client takes: the first part of a whole
+list as such, what is left as additions to it. Decides nothing; encodes what it is given, in the order it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from magnetar.base.limits import MEMBERS_TOLD_BYTES_MAX
+from magnetar.wire.frames import encode_command
+from magnetar.wire.proto import pb
+
+_KIND = pb.BaseCommand.WATCH_SCALABLE_TOPICS_UPDATE
+_UNKNOWN_ERROR = 0
+_KNOWN_ERRORS = frozenset(pb.ServerError.values())
+_NAME_EXTRA_BYTES = 8  # tag and length of a name
+
+
+def snapshot(watch_id: int, topics: Sequence[str]) -> bytes:
+    """Everything that there is."""
+    first, *rest = [*_parts(topics)] or [[]]
+    said = pb.CommandWatchScalableTopicsUpdate(watch_id=watch_id, snapshot=pb.ScalableTopicsSnapshot(topics=first))
+    return _command(said) + b"".join(_diff(watch_id, added=part) for part in rest)
+
+
+def difference(watch_id: int, added: Sequence[str], removed: Sequence[str]) -> bytes:
+    """What went comes first: a name that is in both is another topic now."""
+    gone, come = [*_parts(removed)], [*_parts(added)]
+    if len(gone) <= 1 and len(come) <= 1:
+        return _diff(watch_id, added=added, removed=removed)
+    frames = [_diff(watch_id, removed=part) for part in gone] + [_diff(watch_id, added=part) for part in come]
+    return b"".join(frames)
+
+
+def failed(watch_id: int, code: int, text: str) -> bytes:
+    """The watch is over on both sides."""
+    error: Any = code if code in _KNOWN_ERRORS else _UNKNOWN_ERROR
+    return _command(pb.CommandWatchScalableTopicsUpdate(watch_id=watch_id, error=error, message=text))
+
+
+def _diff(watch_id: int, added: Sequence[str] = (), removed: Sequence[str] = ()) -> bytes:
+    said = pb.CommandWatchScalableTopicsUpdate(
+        watch_id=watch_id, diff=pb.ScalableTopicsDiff(added=added, removed=removed)
+    )
+    return _command(said)
+
+
+def _command(said: pb.CommandWatchScalableTopicsUpdate) -> bytes:
+    return encode_command(pb.BaseCommand(type=_KIND, watchScalableTopicsUpdate=said))
+
+
+def _parts(names: Sequence[str]) -> Iterator[list[str]]:
+    part: list[str] = []
+    size = 0
+    for name in names:
+        size += len(name.encode()) + _NAME_EXTRA_BYTES
+        if part and size > MEMBERS_TOLD_BYTES_MAX:
+            yield part
+            part, size = [], len(name.encode()) + _NAME_EXTRA_BYTES
+        part.append(name)
+    if part:
+        yield part
