@@ -169,8 +169,7 @@ class Segments:
         expected = incarnation if incarnation is not None or record is None else record.incarnation
         admission.check_creation(record, _id(name), expected or 0)
         assert record is not None
-        assert name.segment is not None
-        if all(one.id != name.segment.id or one.range != name.segment.range for one in record.everything()):
+        if all(one.topic(name.parent) != name for one in record.everything()):
             raise TopicNotFound("the topic has a segment of this id and another range", segment=str(name))
         return record
 

@@ -15,7 +15,8 @@ from itertools import pairwise
 from magnetar.base.errors import Corrupt, InvalidRange, NotFound
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import SEGMENT_BUCKETS_MAX
-from magnetar.base.ranges import SLOT_MAX, HashRange
+from magnetar.base.names import TopicName, segment_name, topic_name
+from magnetar.base.ranges import FULL, SLOT_MAX, HashRange
 from magnetar.layout import cuts
 from magnetar.layout.routing import Routing, legacy_partition, segment_hash
 from magnetar.layout.segment import Ending, Segment, State, bucket_splits
@@ -23,10 +24,15 @@ from magnetar.layout.segment import Ending, Segment, State, bucket_splits
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A segment that is to be: id and range."""
+    """A segment that is to be, or one that is, as far as its owner is asked: id and range."""
 
     id: SegmentId
     range: HashRange
+    legacy_topic: str = ""  # of a segment that is there: its messages are in this plain topic
+
+    def topic(self, parent: TopicName) -> TopicName:
+        """The topic that holds its messages."""
+        return topic_name(self.legacy_topic) if self.legacy_topic else segment_name(parent, self.range, self.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +102,14 @@ class Layout:
         op: str = "",
         endings: Mapping[SegmentId, Ending] | None = None,
     ) -> Layout:
-        """The parents sealed, the children active, one epoch later."""
+        """The parents sealed, the children active, one epoch later. A plain topic has had keys of any hash."""
         epoch = Epoch(self.epoch + 1)
         before = [self._active(id) for id in parents]
         ids = tuple(child.id for child in children)
         changed = {
             one.id: replace(
                 one,
+                range=FULL if one.legacy_topic else one.range,
                 state=State.SEALED,
                 children=ids,
                 sealed_epoch=epoch,
@@ -201,40 +208,6 @@ def initial(count: int, *, now_ms: int, first_id: int = 0, epoch: int = 0, bucke
         for index, part in enumerate(cuts.initial(count))
     )
     return Layout(at, SegmentId(first_id + count), segments)
-
-
-def migrated(topics: Sequence[str], *, now_ms: int) -> Layout:
-    """A plain topic, or the partitions of one, as sealed parents of as many fresh segments (PIP-475)."""
-    count = len(topics)
-    children = tuple(SegmentId(count + index) for index in range(count))
-    old = tuple(
-        Segment(
-            SegmentId(index),
-            HashRange(0, SLOT_MAX),
-            state=State.SEALED,
-            children=children,
-            created_ms=now_ms,
-            sealed_epoch=Epoch(0),
-            sealed_ms=now_ms,
-            legacy_topic=topic,
-        )
-        for index, topic in enumerate(topics)
-    )
-    parents = tuple(one.id for one in old)
-    new = tuple(
-        Segment(id, part, parents=parents, created_ms=now_ms)
-        for id, part in zip(children, cuts.initial(count), strict=True)
-    )
-    return Layout(Epoch(0), SegmentId(2 * count), old + new)
-
-
-def synthetic(topics: Sequence[str]) -> Layout:
-    """A plain topic, or the partitions of one, as clients of scalable topics see it: active, at epoch 0."""
-    segments = tuple(
-        Segment(SegmentId(index), part, legacy_topic=topic)
-        for index, (topic, part) in enumerate(zip(topics, cuts.initial(len(topics)), strict=True))
-    )
-    return Layout(Epoch(0), SegmentId(len(topics)), segments)
 
 
 def _buckets(parents: Sequence[Segment], children: int) -> tuple[int, ...]:

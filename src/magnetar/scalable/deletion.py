@@ -110,7 +110,7 @@ def _marked(state: Deletion, event: RecordWritten) -> Step:
 
 def _clean(state: Deletion) -> Step:
     assert state.record is not None
-    calls = tuple(DeleteSegment(state.op, state.term, state.incarnation, one) for one in state.record.everything())
+    calls = tuple(DeleteSegment(state.op, state.term, state.incarnation, one) for one in state.record.own())
     state = replace(state, phase=Phase.CLEAN, deleted=frozenset())
     return (state, calls) if calls else _unsubscribe(state)
 
@@ -118,7 +118,7 @@ def _clean(state: Deletion) -> Step:
 def _segment_deleted(state: Deletion, event: SegmentDeleted) -> Step:
     """With the last one: the subscriptions"""
     assert state.record is not None
-    listed = {one.id for one in state.record.everything()}
+    listed = {one.id for one in state.record.own()}
     state = replace(state, deleted=state.deleted | {event.segment})
     if state.deleted < listed:
         return state, ()

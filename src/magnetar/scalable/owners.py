@@ -21,7 +21,7 @@ from magnetar.base.errors import (
     Unknown,
 )
 from magnetar.base.limits import CALLS_AT_ONCE_MAX
-from magnetar.base.names import TopicName, segment_name
+from magnetar.base.names import TopicName
 from magnetar.cluster import peers
 from magnetar.cluster.peers import Overtaken, Peers, SubscriptionLife
 from magnetar.layout.layout import Child
@@ -76,7 +76,7 @@ class Owners:
         request = peers.Ensure(op=f"create-{incarnation}", incarnation=incarnation)
         for start in range(0, len(segments), CALLS_AT_ONCE_MAX):
             batch = segments[start : start + CALLS_AT_ONCE_MAX]
-            await asyncio.gather(*(self._ensure(segment_name(topic, one.range, one.id), request) for one in batch))
+            await asyncio.gather(*(self._ensure(one.topic(topic), request) for one in batch))
 
     async def _ensure(self, segment: TopicName, request: peers.Ensure) -> None:
         for wait_s in ENSURE_WAITS_S:
@@ -109,7 +109,7 @@ class Owners:
         return CallOvertaken(call.op, call) if event is None else event
 
     async def _call(self, topic: TopicName, call: OwnerCall, segment: Child) -> Event | None:
-        owner = self._peers.owner(segment_name(topic, segment.range, segment.id))
+        owner = self._peers.owner(segment.topic(topic))
         match call:
             case SealParent():
                 sealed = await owner.seal(call.op, call.term)

@@ -18,6 +18,7 @@ from magnetar.base.limits import HISTORY_RESHAPES_MAX
 from magnetar.layout.layout import Child, Layout, initial
 from magnetar.layout.routing import Routing
 from magnetar.layout.segment import Ending
+from magnetar.layout.synthetic import grown, is_plain, synthetic
 
 NO_TERM = Term(0)
 
@@ -31,6 +32,7 @@ class Lifecycle(StrEnum):
 class Kind(StrEnum):
     SPLIT = "SPLIT"
     MERGE = "MERGE"
+    MIGRATE = "MIGRATE"  # the plain topics that it was made of are sealed, segments of its own follow them
 
 
 class Outcome(StrEnum):
@@ -96,13 +98,27 @@ class Record:
     def is_live(self) -> bool:
         return self.lifecycle is Lifecycle.LIVE
 
+    @property
+    def is_plain(self) -> bool:
+        """Stands for a plain topic that was not migrated: it keeps what stream consumers need, and is shown to nobody
+        as a scalable topic."""
+        return is_plain(self.layout)
+
+    @property
+    def is_migrating(self) -> bool:
+        return self.intent is not None and self.intent.kind is Kind.MIGRATE and not self.intent.abandoned
+
     def everything(self) -> Iterator[Child]:
-        """Every segment topic that may exist: of the layout, then of the intent."""
+        """Every topic that may hold its messages: of the layout, then of the intent."""
         for one in self.layout.segments:
-            if not one.legacy_topic:
-                yield Child(one.id, one.range)
+            yield Child(one.id, one.range, one.legacy_topic)
         if self.intent is not None:
             yield from self.intent.children
+
+    def own(self) -> Iterator[Child]:
+        """What goes with it when it is deleted: a plain topic that was not migrated is not its own."""
+        plain = self.is_plain
+        return (one for one in self.everything() if not (plain and one.legacy_topic))
 
     def sealed_by(self, op: str) -> bool:
         """Whether this operation was committed: how a lost answer is found out (H-A7)."""
@@ -134,6 +150,10 @@ class Record:
         """Without the abandoned intent; its ids stay burned (H-A10, H-C2)."""
         past = _past(self._intent(), Outcome.ABORTED, self.epoch, now_ms)
         return replace(self, intent=None, history=_with(self.history, past))
+
+    def grown(self, topics: Sequence[str]) -> Record:
+        """A partitioned topic that was not migrated has more partitions."""
+        return replace(self, layout=grown(self.layout, topics)) if self.is_plain else self
 
     def resubscribed(self) -> Record:
         return replace(self, subs_gen=self.subs_gen + 1)
@@ -193,6 +213,24 @@ def created(
         routing=routing,
         created_ms=now_ms,
         properties=tuple(sorted(properties)),
+    )
+
+
+def plain(before: Record | None, topics: Sequence[str], *, now_ms: int) -> Record:
+    """For a plain topic, or the partitions of one. Ids of its segments are the numbers of partitions, those of later
+    segments go on from the life before; its epoch is above that of what clients were shown without it."""
+    if before is not None and before.lifecycle is not Lifecycle.GONE:
+        raise AlreadyExists("the scalable topic already exists")
+    last = before.epoch if before else 0
+    layout = synthetic(topics, epoch=max(last, len(topics)) + 1)
+    if before is not None:
+        layout = replace(layout, next_segment_id=max(layout.next_segment_id, before.layout.next_segment_id))
+    return Record(
+        layout=layout,
+        incarnation=max(now_ms, before.incarnation + 1 if before else 1),
+        term=Term(before.term + 1) if before else NO_TERM,
+        subs_gen=before.subs_gen + 1 if before else 0,
+        created_ms=now_ms,
     )
 
 

@@ -1,5 +1,5 @@
 # long: one machine and its one table; taking a plan back shares every phase with carrying it out
-"""Split and merge one scalable topic.
+"""Split and merge one scalable topic, and make a plain one scalable.
 
 Plans, in order, the steps that turn parents into children and knows where it stands from the record alone: any leader
 can pick up an operation that another one left (`resume`). It does not talk to anybody: answers come in as events, calls
@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from magnetar.base.errors import Busy, Conflict, LimitExceeded, MagnetarError, TopicNotFound
+from magnetar.base.errors import AlreadyExists, Busy, Conflict, LimitExceeded, MagnetarError, TopicNotFound
 from magnetar.base.ids import SegmentId, Term
 from magnetar.base.limits import SEGMENTS_ACTIVE_MAX
+from magnetar.layout.synthetic import children_of
 from magnetar.scalable.calls import (
     Answer,
     Call,
@@ -188,18 +189,24 @@ def _preflight(state: Reshape, event: RecordRead) -> Step:
 def _planned(state: Reshape, record: Record) -> Record:
     request = state.request
     assert request is not None, "a resumed operation has its plan"
-    layout = record.layout
-    if request.kind is Kind.SPLIT:
+    layout, parents = record.layout, request.parents
+    if record.is_plain is not (request.kind is Kind.MIGRATE):
+        if record.is_plain:
+            raise Conflict("a plain topic has nothing to split or merge: migrate it first")
+        raise AlreadyExists("the topic is a scalable one already")
+    if request.kind is Kind.MIGRATE:
+        ranges, parents = children_of(layout), tuple(one.id for one in layout.active)
+    elif request.kind is Kind.SPLIT:
         ranges = layout.split_ranges(request.parents[0], at=request.at, into=request.into)
     else:
         ranges = (layout.merge_range(request.parents),)
-    if len(layout.active) - len(request.parents) + len(ranges) > max(request.active_max, len(layout.active)):
+    if len(layout.active) - len(parents) + len(ranges) > max(request.active_max, len(layout.active)):
         raise LimitExceeded("the topic would have too many active segments", segments_max=request.active_max)
     burned, children = layout.burned(ranges)
     intent = Intent(
         request.op,
         request.kind,
-        request.parents,
+        parents,
         children,
         state.term,
         request.now_ms,

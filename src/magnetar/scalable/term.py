@@ -265,6 +265,7 @@ def _segment(record: Record | None, call: OwnerCall) -> Child:
             return call.child
         case calls.SealParent() | calls.FenceParent():
             assert record is not None
-            return Child(call.segment, record.layout.segment(call.segment).range)
+            found = record.layout.segment(call.segment)
+            return Child(found.id, found.range, found.legacy_topic)
         case _:
             return call.segment

@@ -21,7 +21,7 @@ from magnetar.client.lanes import (
     WriteLane,
 )
 from magnetar.client.router import Route
-from magnetar.layout.layout import migrated, synthetic
+from magnetar.layout.synthetic import migrated, synthetic
 from tests.unit.client.laned import AGAIN, HIGH, LOW, MERGED, ONE, PARENT, SPLIT, add, fates, names, some_lanes, written
 from tests.unit.client.reshaping import Violation, World
 

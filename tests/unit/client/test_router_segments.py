@@ -13,8 +13,9 @@ from magnetar.base.limits import ROUTES_CACHED_MAX
 from magnetar.client.batch import Stamp, single_frame
 from magnetar.client.outgoing import Fields, fields_of
 from magnetar.client.router import Route, Router, SegmentRouter, learned, partitions_of
-from magnetar.layout.layout import initial, migrated, synthetic
+from magnetar.layout.layout import initial
 from magnetar.layout.routing import Routing, segment_hash
+from magnetar.layout.synthetic import migrated, synthetic
 from magnetar.wire import codec
 from magnetar.wire.entry import key_hash
 from tests.golden import load

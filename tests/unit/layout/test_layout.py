@@ -13,10 +13,11 @@ from magnetar.base.errors import Corrupt, InvalidRange, NotFound
 from magnetar.base.ids import Epoch, Position, SegmentId
 from magnetar.base.names import topic_name
 from magnetar.base.ranges import FULL, SLOT_MAX, HashRange
-from magnetar.layout.layout import Child, Diff, Layout, diff, initial, migrated, synthetic
+from magnetar.layout.layout import Child, Diff, Layout, diff, initial
 from magnetar.layout.lineage import lineage, merge_depth, open_segments
 from magnetar.layout.routing import Routing
 from magnetar.layout.segment import Ending, Segment, State
+from magnetar.layout.synthetic import migrated, synthetic
 from tests.golden import load
 
 VECTORS = load("layouts.json")

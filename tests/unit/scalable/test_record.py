@@ -12,7 +12,7 @@ from magnetar.base.limits import HISTORY_RESHAPES_MAX
 from magnetar.layout.layout import Child
 from magnetar.layout.routing import Routing
 from magnetar.layout.segment import Ending
-from magnetar.scalable.record import Intent, Kind, Lifecycle, Outcome, Record, created
+from magnetar.scalable.record import Intent, Kind, Lifecycle, Outcome, Record, created, plain
 
 ROOT = SegmentId(0)
 
@@ -117,3 +117,54 @@ def test_a_merge_intent_reserves_all_its_parents_h_a3():
     intent = Intent("m", Kind.MERGE, (SegmentId(0), SegmentId(1), SegmentId(2)), children, Term(0))
     after = record.intended(intent, layout).committed({}, fence=0, now_ms=1)
     assert [Child(one.id, one.range) for one in after.layout.active] == list(children)
+
+
+PARTS = ("persistent://public/default/x-partition-0", "persistent://public/default/x-partition-1")
+
+
+def migrating(record: Record) -> Record:
+    layout, children = record.layout.burned([one.range for one in record.layout.active])
+    parents = tuple(one.id for one in record.layout.active)
+    return record.intended(Intent("op-m", Kind.MIGRATE, parents, children, record.term), layout)
+
+
+def test_a_plain_topic_has_a_record_above_what_clients_were_shown_and_keeps_its_topics_when_that_goes():
+    record = plain(None, PARTS, now_ms=9)
+    assert record.is_plain
+    assert record.epoch > len(PARTS)
+    assert [one.legacy_topic for one in record.everything()] == list(PARTS)
+    assert list(record.own()) == []
+
+
+def test_a_migration_under_way_is_taken_back_with_its_children_and_without_the_plain_topics():
+    record = migrating(plain(None, PARTS, now_ms=9))
+    assert record.is_migrating
+    assert [one.id for one in record.own()] == [2, 3]
+    assert not record.abandoned("why").is_migrating
+
+
+def test_a_migrated_topic_takes_its_plain_topics_along_when_it_is_deleted():
+    after = migrating(plain(None, PARTS, now_ms=9)).committed({}, fence=0, now_ms=10)
+    assert not after.is_plain
+    assert [one.legacy_topic for one in after.own()] == [*PARTS, "", ""]
+
+
+def test_partitions_come_to_a_plain_topic_and_not_to_one_that_was_migrated():
+    record = plain(None, PARTS[:1], now_ms=9)
+    assert [one.legacy_topic for one in record.grown(PARTS).layout.active] == list(PARTS)
+    after = migrating(record).committed({}, fence=0, now_ms=10)
+    assert after.grown(PARTS) == after
+
+
+def test_segments_of_a_plain_topic_whose_name_had_a_scalable_life_never_meet_the_ids_of_that_h_c1():
+    first = split(created(None, 1, now_ms=9)).buried()
+    second = plain(first, PARTS, now_ms=8)
+    assert [one.id for one in second.layout.active] == [0, 1], "the numbers of partitions: clients go by them"
+    assert second.incarnation > first.incarnation
+    assert second.epoch > first.epoch
+    assert second.term > first.term
+    made = migrating(second).intent
+    assert made is not None
+    assert [child.id for child in made.children] == [3, 4]
+    with pytest.raises(AlreadyExists):
+        plain(second, PARTS, now_ms=10)

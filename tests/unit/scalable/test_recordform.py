@@ -9,8 +9,9 @@ import pytest
 
 from magnetar.base.errors import Corrupt, LimitExceeded
 from magnetar.base.ids import SegmentId
-from magnetar.layout.layout import initial, migrated
+from magnetar.layout.layout import initial
 from magnetar.layout.routing import Routing
+from magnetar.layout.synthetic import migrated
 from magnetar.scalable.record import Intent, Kind, Record, created
 from magnetar.scalable.recordform import decode, encode, rest
 from tests.golden import load

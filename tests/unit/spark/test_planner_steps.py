@@ -8,6 +8,7 @@ import pytest
 
 from magnetar.base.errors import Misuse, NotReady
 from magnetar.layout import layout as layouts
+from magnetar.layout import synthetic
 from magnetar.spark.frontier import DONE, START, Frontier, RowPosition, parse
 from magnetar.spark.planner import Balance, DataLost, KeyOrder, Limits, Rules, initial, plan
 from magnetar.spark.stretch import Mark, Stretch
@@ -72,7 +73,7 @@ def test_the_first_batch_says_where_it_started_even_if_it_is_empty():
         (MERGED, {0: DONE, 1: DONE, 2: at(9)}, {2: at(9)}),  # latest
         (MERGED, {0: DONE, 1: at(5), 2: START}, {0: DONE, 1: at(5)}),  # a time
         (SPLIT, {0: DONE, 1: at(1), 2: START}, {1: at(1), 2: START}),
-        (layouts.migrated(["a", "b"], now_ms=0), {0: at(3), 1: DONE}, {0: at(3), 1: DONE}),
+        (synthetic.migrated(["a", "b"], now_ms=0), {0: at(3), 1: DONE}, {0: at(3), 1: DONE}),
     ],
 )
 def test_a_start_opens_nothing_behind_what_is_not_done(layout, found, places):

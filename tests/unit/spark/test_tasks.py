@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from magnetar.base.errors import Misuse, NotReady
 from magnetar.base.ranges import FULL, HashRange
 from magnetar.layout import layout as layouts
+from magnetar.layout import synthetic
 from magnetar.spark.frontier import DONE, START, Frontier, RowPosition
 from magnetar.spark.planner import DataLost, KeyOrder, Rules
 from magnetar.spark.tasks import Piece, Task, tasks
@@ -130,7 +131,7 @@ def test_relaxed_is_a_task_for_each_segment():
 
 
 def test_partitions_of_a_plain_topic_are_read_whole_whatever_their_keys_hash_to():
-    plain = layouts.synthetic(["a", "b"])
+    plain = synthetic.synthetic(["a", "b"])
     planned = tasks(standing({0: at(0), 1: at(0)}), standing({0: at(4), 1: at(5)}), plain)
     assert [[piece.takes(hash) for hash in (None, 0, 0xFFFF)] for task in planned for piece in task.pieces] == [
         [True, True, True]
@@ -138,7 +139,7 @@ def test_partitions_of_a_plain_topic_are_read_whole_whatever_their_keys_hash_to(
 
 
 def test_partitions_that_became_segments_are_read_by_the_ranges_of_their_children():
-    moved = layouts.migrated(["a", "b"], now_ms=0)  # 0, 1 -> 2, 3
+    moved = synthetic.migrated(["a", "b"], now_ms=0)  # 0, 1 -> 2, 3
     planned = tasks(standing({0: at(0), 1: at(0)}), standing({2: at(4), 3: at(5)}), moved)
     assert [[(piece.segment, piece.keys) for piece in task.pieces] for task in planned] == [
         [(0, (LOW,)), (1, (LOW,)), (2, None)],
