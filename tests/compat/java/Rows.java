@@ -173,8 +173,8 @@ final class Rows {
         return values.toString();
     }
 
-    // How many of the sends a flush ended, and how many of them have an id. The client completes its flush and the last send
-    // from one event in no promised order, so a moment is granted; a batch that waits for its own delay takes far longer.
+    // How many of the sends were done when flush was, and how many of them have an id. This client's flush waits for what it
+    // keeps of each send; what it handed out is completed from that a moment later, so a moment is granted.
     private static String flushed(Producer<String> producer, int count) throws Exception {
         List<CompletableFuture<org.apache.pulsar.client.api.v5.MessageId>> sent = new ArrayList<>();
         for (int number = 0; number < count; number++) {

@@ -28,7 +28,7 @@ def client(scalable: Standalone, tmp_path_factory: pytest.TempPathFactory) -> It
 
 def test_p02_p03_after_a_flush_every_send_is_done_and_has_an_id(scalable: Standalone, client: V5, name: str) -> None:
     create(scalable, name, 4)
-    client.ask("batching", "p", full(name), 100_000, 10_000)
+    client.ask("producer", "p", full(name))
     assert client.ask("flushed", "p", 200) == "200 200"
     client.ask("stream", "s", full(name), "sub", "earliest")
     check(read(client, "s", 200), 5, 200)

@@ -36,7 +36,7 @@ def test_the_same_key_as_text_and_as_bytes_in_base64_says_which_it_is() -> None:
     "more", [{"properties": {"a": "b"}}, {"ordering_key": b"o"}, {"event_time_ms": 7}, {"null_value": True}]
 )
 def test_what_comes_with_a_key_is_not_forgotten(more: dict[str, Any]) -> None:
-    fields = fields_of(**({"key": "k", "null_value": False} | NOTHING | more))
+    fields = fields_of(**{"key": "k", "null_value": False, **NOTHING, **more})
     assert fields.extras() == single_extras(
         fields.properties, b"k", False, fields.ordering_key, fields.event_time, fields.null_value
     )
