@@ -40,9 +40,9 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 ONLY_AIO = {
     "Client": {"budget", "lookup", "operation_timeout_s", "pool", "runtime"},
     "Producer": {"admit", "admit_later", "grow", "hurry", "prepared", "send_nowait", "start", "submit", "work"},
-    "Consumer": {"start"},
+    "Consumer": {"source_of", "start"},
     "Reader": {"counters", "start"},
-    "QueueConsumer": {"start", "stream_id"},
+    "QueueConsumer": {"source_of", "start", "stream_id"},
     "StreamConsumer": {"hurry", "start", "stream_id"},
     "TableView": {"refresh", "start"},
 }
