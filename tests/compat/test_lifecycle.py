@@ -83,7 +83,7 @@ def test_a_reader_reads_a_terminated_topic_to_its_end(broker: Standalone, client
     reader = client.create_reader(topic, MessageId.earliest)
     seen = []
     while reader.has_message_available():
-        seen.append(reader.read_next(timeout_millis=5000).data().decode())
+        seen.append(reader.read_next(timeout_millis=30_000).data().decode())
     assert seen == numbered(10)
 
 
