@@ -389,5 +389,6 @@ _PUSHED: dict[int, Callable[[Connection, Any], None]] = {
     _K.REACHED_END_OF_TOPIC: Connection._reached_end,
     _K.WATCH_TOPIC_UPDATE: Connection._told,
     _K.SCALABLE_TOPIC_UPDATE: Connection._told,
+    _K.WATCH_SCALABLE_TOPICS_UPDATE: Connection._told,
     _K.SCALABLE_TOPIC_ASSIGNMENT_UPDATE: Connection._told,
 }

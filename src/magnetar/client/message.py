@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import Corrupt
+from magnetar.base.names import topic_name
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
 
@@ -139,8 +140,9 @@ class Message(Generic[T]):
 
     @property
     def topic(self) -> str:
-        """The full name of the topic, partition included."""
-        return self._delivery.topic
+        """The full name of the topic, partition included. Of a scalable topic its own, whatever the segment."""
+        topic = self._delivery.topic
+        return str(topic_name(topic).parent) if topic.startswith("segment://") else topic
 
     @property
     def key(self) -> str | None:

@@ -8,8 +8,9 @@ of it can still be acknowledged. Decides only; ids of one segment must be compar
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from magnetar.base.errors import InvalidTransition
@@ -26,22 +27,26 @@ Id = TypeVar("Id", bound=Comparable)
 
 
 class _Out(Generic[Id]):
-    __slots__ = ("acked", "again", "given")
+    __slots__ = ("acked", "again", "given", "shared")
 
-    def __init__(self) -> None:
+    def __init__(self, shared: bool) -> None:
+        self.shared = shared
         self.given: deque[tuple[int, Id]] = deque()  # by stamp
         self.acked: Id | None = None
         self.again = False  # ids went down once: the broker delivered again
 
 
 class Positions(Generic[Id]):
-    def __init__(self) -> None:
-        self._stamp = 0
+    """`stamps`: where messages get their turns; those of several topics share one."""
+
+    def __init__(self, stamps: Iterator[int] | None = None) -> None:
+        self._stamps = itertools.count(1) if stamps is None else stamps
         self._out: dict[SegmentId, _Out[Id]] = {}
 
-    def opened(self, segment: SegmentId) -> None:
-        """A consumer of the segment is attached, for the first time or again."""
-        self._out.setdefault(segment, _Out())
+    def opened(self, segment: SegmentId, *, shared: bool = False) -> None:
+        """A consumer of the segment is attached, for the first time or again. `shared`: others read it too, so each
+        message is acknowledged for itself."""
+        self._out.setdefault(segment, _Out(shared))
 
     def closed(self, segment: SegmentId) -> None:
         """Its consumer is gone: another one may have the segment, and gets what was not acknowledged (H-F12)."""
@@ -56,9 +61,9 @@ class Positions(Generic[Id]):
             out.again = True
         if out.acked is not None and id <= out.acked:
             out.acked = None  # its broker was lost before that acknowledgement was kept: it must be said again
-        self._stamp += 1
-        out.given.append((self._stamp, id))
-        return self._stamp
+        stamp = next(self._stamps)
+        out.given.append((stamp, id))
+        return stamp
 
     def returned(self, segment: SegmentId, stamp: int) -> None:
         """The message with this stamp, the newest, did not reach the application after all."""
@@ -79,13 +84,17 @@ class Positions(Generic[Id]):
 
     def acknowledged(self, stamp: int) -> list[tuple[SegmentId, Id]]:
         """Everything handed out up to this stamp is done: the cumulative acknowledgement of each segment it concerns,
-        by segment. Nothing for what is acknowledged already, or whose segment is closed.
+        by segment; of a shared one, each message that it is for. Nothing for what is acknowledged already, or whose segment is closed.
         """
         acks: list[tuple[SegmentId, Id]] = []
         for segment, id in self.vector(stamp).items():
             out = self._out[segment]
+            done: list[tuple[SegmentId, Id]] = []
             while out.given and out.given[0][0] <= stamp:
-                out.given.popleft()
+                done.append((segment, out.given.popleft()[1]))
+            if out.shared:
+                acks += done
+                continue
             if out.acked is not None and id <= out.acked:
                 continue
             out.acked = id
@@ -99,6 +108,9 @@ class Positions(Generic[Id]):
         acks: list[tuple[SegmentId, Id]] = []
         for segment in sorted(vector):
             out, id = self._out.get(segment), vector[segment]
+            if out is not None and out.shared:
+                acks += [(segment, one) for one in _up_to(out, id)]
+                continue
             if out is None or (out.acked is not None and id <= out.acked):
                 continue
             out.acked = id
@@ -114,3 +126,9 @@ class Positions(Generic[Id]):
     @property
     def segments(self) -> list[SegmentId]:
         return sorted(self._out)
+
+
+def _up_to(out: _Out[Id], id: Id) -> list[Id]:
+    """Of a shared segment: what was handed out up to this one; only this one itself if it was not handed out here."""
+    place = next((place for place, one in enumerate(out.given) if one[1] == id), -1)
+    return [out.given.popleft()[1] for _ in range(place + 1)] if place >= 0 else [id]

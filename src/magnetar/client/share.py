@@ -7,7 +7,7 @@ time of back-offs and warnings. `positions` knows what the application was hande
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,7 +43,7 @@ from magnetar.client.positions import Positions
 from magnetar.client.receive import Receiver
 from magnetar.client.schemas import Schema
 from magnetar.client.seeking import last_message
-from magnetar.client.subscribing import InitialPosition, Subscribing
+from magnetar.client.subscribing import InitialPosition, Subscribing, by_buckets
 from magnetar.layout.layout import Layout
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
@@ -70,10 +70,11 @@ class Share:
         counters: Counters,
         consumer: Any,
         schema: Schema[Any],
+        stamps: Iterator[int],
         ended: Callable[[MagnetarError], None],
     ) -> None:
         self.parts: dict[SegmentId, Part] = {}
-        self.positions: Positions[Place] = Positions()
+        self.positions: Positions[Place] = Positions(stamps)
         self.closed = False
         self.id = lookup.pool.next_id()
         self._lookup = lookup
@@ -149,10 +150,11 @@ class Share:
 
     def _open(self, grant: Grant) -> None:
         segment = grant.segment
+        asked = replace(self._asked, name=f"{self._asked.name}-seg-{segment}", initial_position=self._start_of(segment))
         part = Part(
             self._lookup,
             grant.topic,
-            replace(self._asked, name=f"{self._asked.name}-seg-{segment}", initial_position=self._start_of(segment)),
+            asked if not grant.buckets else by_buckets(asked, grant.buckets),
             inbox=self._inbox,
             receiver=self._receiver,
             counters=self._counters,
@@ -167,7 +169,7 @@ class Share:
             segment=segment,
         )
         self.parts[segment] = part
-        self.positions.opened(segment)
+        self.positions.opened(segment, shared=bool(grant.buckets))
         self._runtime.spawn(self._owner, self._attach(segment, part))
 
     def _start_of(self, segment: SegmentId) -> InitialPosition:

@@ -59,6 +59,7 @@ _K = pb.BaseCommand
 _PUSHES: dict[int, tuple[str, str]] = {
     _K.WATCH_TOPIC_UPDATE: ("watchTopicUpdate", "watcher_id"),
     _K.SCALABLE_TOPIC_UPDATE: ("scalableTopicUpdate", "session_id"),
+    _K.WATCH_SCALABLE_TOPICS_UPDATE: ("watchScalableTopicsUpdate", "watch_id"),
     _K.SCALABLE_TOPIC_ASSIGNMENT_UPDATE: ("scalableTopicAssignmentUpdate", "consumer_id"),
 }
 

@@ -9,7 +9,8 @@ than the next split, and is warned. Whatever is not acknowledged comes again. Ev
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -23,13 +24,12 @@ from magnetar.client.lookup import Lookup
 from magnetar.client.message import Message, MessageId
 from magnetar.client.places import Place, place_of_id, place_of_message
 from magnetar.client.receive import Receiver
-from magnetar.client.registration import Registration
 from magnetar.client.schemas import Schema
-from magnetar.client.share import Share
+from magnetar.client.strand import Strand
 from magnetar.client.subscribing import Subscribing
-from magnetar.client.watch import Seen, Watch
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
+from magnetar.wire.ids import Vector
 
 log = get("client.stream")
 
@@ -59,30 +59,12 @@ class StreamConsumer(Generic[T]):
         self._on_closed = closed
         self._inbox = Inbox(asked.queue_bytes)
         self.receiver = Receiver(self._inbox)
-        self._share = Share(
-            lookup,
-            topic,
-            asked,
-            inbox=self._inbox,
-            receiver=self.receiver,
-            counters=self.counters,
-            consumer=self,
-            schema=schema,
-            ended=self._end,
-        )
-        self._positions = self._share.positions
-        self._watch = Watch(lookup, topic, heard=self._shown, gone=self._end)
-        self._registration = Registration(
-            lookup,
-            topic,
-            asked.subscription,
-            asked.name,
-            position=asked.initial_position,
-            assigned=self._share.handle,
-            ended=self._end,
-        )
+        self._strands: dict[str, Strand] = {}
+        self._schema = schema
+        self._stamps = itertools.count(1)
         self._last = Owner(f"stream {asked.subscription}, closing", self._crashed)
         self._closing: asyncio.Task[None] | None = None
+        self._prepare()
 
     # Receiving
 
@@ -127,23 +109,21 @@ class StreamConsumer(Generic[T]):
         """
         self._check()
         if isinstance(message, Message):
-            if message._delivery.source.consumer is not self:
+            if message._delivery.source.consumer.whole is not self:
                 raise Misuse("the message was received by another consumer", topic=message.topic)
-            acks = self._positions.acknowledged(message._stamp)
+            acks = [(one, one.positions.acknowledged(message._stamp)) for one in self._strands.values()]
         else:
-            acks = self._positions.covered(_vector(message))
+            known = self._vectors(message)
+            acks = [(one, one.positions.covered(known.get(one.topic, {}))) for one in self._strands.values()]
         self.counters.acks += 1
-        parts = [self._share.parts[segment] for segment, _ in acks if segment in self._share.parts]
-        for segment, place in acks:
-            part = self._share.parts.get(segment)
-            if part is not None:
-                part.ack_until(place.ledger, place.entry, place.index, place.size, place.unacked)
+        parts = [part for one, found in acks for part in one.acknowledge(found)]
         if confirm:
             await asyncio.gather(*(part.confirm() for part in parts))
         else:
             for part in parts:
                 part.acker.added()
-        self._share.settle()
+        for one, _ in acks:
+            one.settle()
 
     # What it is
 
@@ -158,12 +138,12 @@ class StreamConsumer(Generic[T]):
     @property
     def segments(self) -> list[int]:
         """The segments it reads at this moment."""
-        return sorted(self._share.parts)
+        return sorted(segment for one in self._strands.values() for segment in one.parts)
 
     @property
     def connected(self) -> bool:
         """Is every segment attached to its broker at this moment?"""
-        return all(part.connection is not None for part in self._share.parts.values())
+        return all(part.connection is not None for one in self._strands.values() for part in one.parts.values())
 
     @property
     def queued(self) -> int:
@@ -173,23 +153,22 @@ class StreamConsumer(Generic[T]):
     @property
     def unacknowledged(self) -> int:
         """Messages taken and not acknowledged."""
-        return sum(self._positions.unacked(segment) for segment in self._positions.segments)
+        return sum(one.unacknowledged for one in self._strands.values())
 
     # Life
 
     async def start(self) -> None:
         """Learn who leads and register; called once, by whoever made it."""
-        timeout_s = self._lookup.timeout_s
         try:
-            await self._watch.start(timeout_s)
-            await self._registration.start(timeout_s)
+            await self._begin(self._lookup.timeout_s)
         except BaseException:
             await self.close()
             raise
 
     def hurry(self) -> None:
         """Before a close because of an error: do not wait for a controller that is away."""
-        self._registration.hurry()
+        for one in self._strands.values():
+            one.hurry()
 
     async def close(self) -> None:
         """Send the acknowledgements that wait, leave every segment, then the subscription's other consumers take over.
@@ -211,30 +190,59 @@ class StreamConsumer(Generic[T]):
 
     async def _close(self) -> None:
         try:
-            await self._share.close()
-            await self._registration.close()
+            await self._finish()
         finally:
-            await self._watch.close()
             if self._on_closed is not None:
                 self._on_closed(self)
+
+    # Its topic; a consumer of a namespace has others
+
+    def _prepare(self) -> None:
+        self._strands[self.topic] = self._strand(self.topic, self.asked, self._end)
+
+    async def _begin(self, timeout_s: float) -> None:
+        await self._strands[self.topic].start(timeout_s)
+
+    async def _finish(self) -> None:
+        await self._strands[self.topic].close()
+
+    def _vectors(self, id: MessageId) -> Mapping[str, Mapping[SegmentId, Place]]:
+        """By topic, what an id that was kept covers."""
+        return {self.topic: vector_of(id, self.topic)}
+
+    def _strand(
+        self, topic: str, asked: Subscribing, ended: Callable[[MagnetarError], None], *, create: bool = True
+    ) -> Strand:
+        return Strand(
+            self._lookup,
+            topic,
+            asked,
+            whole=self,
+            inbox=self._inbox,
+            receiver=self.receiver,
+            counters=self.counters,
+            schema=self._schema,
+            stamps=self._stamps,
+            ended=ended,
+            create=create,
+        )
 
     # What messages ask of it
 
     def stream_id(self, message: Message[Any], plain: MessageId) -> MessageId:
         """The id of a message that was handed out: where it is, and what else had been handed out by then."""
-        vector = self._positions.vector(getattr(message, "_stamp", 0))
-        return replace(plain, vector=tuple((segment, place.message_id) for segment, place in vector.items()))
+        return replace(plain, vector=self._vector(self._strands[self.topic], message))
 
     # Inside
 
+    def _vector(self, strand: Strand, message: Message[Any]) -> Vector:
+        found = strand.positions.vector(getattr(message, "_stamp", 0))
+        return tuple((segment, place.message_id) for segment, place in found.items())
+
     def _hand_out(self, message: Message[Any]) -> None:
         """In the very step in which it leaves the inbox: so no later message's positions can miss it (N8)."""
-        segment = SegmentId(message._delivery.source.segment)
-        message._stamp = self._positions.delivered(segment, place_of_message(message))
-
-    def _shown(self, seen: Seen) -> None:
-        self._share.shown(seen.layout)
-        self._registration.led_by(seen.controller)
+        part = message._delivery.source
+        message._stamp = part.consumer.positions.delivered(SegmentId(part.segment), place_of_message(message))
 
     def _end(self, error: MagnetarError) -> None:
         log.warning("stream consumer ended", topic=self.topic, subscription=self.asked.subscription, why=error)
@@ -249,9 +257,11 @@ class StreamConsumer(Generic[T]):
         log.crashed("stream consumer failed", error, name=name)
 
 
-def _vector(id: MessageId) -> dict[SegmentId, Place]:
-    found = {SegmentId(segment): place_of_id(position) for segment, position in id.vector}
-    if id.segment >= 0:
+def vector_of(id: MessageId, topic: str) -> dict[SegmentId, Place]:
+    """What an id says of a topic's segments."""
+    vector = dict(id.topics).get(topic, id.vector)
+    found = {SegmentId(segment): place_of_id(position) for segment, position in vector}
+    if id.segment >= 0 and (not id.topics or id.topic == topic):
         found.setdefault(SegmentId(id.segment), place_of_id(id))
     if not found:
         raise Misuse("the id does not say which segment it is of", id=str(id))

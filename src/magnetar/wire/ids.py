@@ -31,7 +31,8 @@ class MessageId:
 
     Ids are ordered by segment, ledger, entry, partition, batch index; nothing else matters there. Of a scalable topic
     `segment` says where the message is, and `vector`, of a stream consumer's, what else it had been handed by then: the
-    newest id of each segment. One acknowledgement covers all of it.
+    newest id of each segment. One acknowledgement covers all of it. A consumer of a namespace says that in `topics`, by
+    topic, its own included.
     """
 
     ledger: int
@@ -40,9 +41,12 @@ class MessageId:
     batch_index: int = -1
     batch_size: int = field(default=0, compare=False)
     first_chunk: MessageId | None = field(default=None, compare=False)
-    topic: str = field(default="", compare=False, repr=False)  # where it was received; never part of the bytes
+    topic: str = field(
+        default="", compare=False, repr=False
+    )  # where it was received; in the bytes only beside `topics`
     segment: int = -1
     vector: Vector = field(default=(), compare=False, repr=False)
+    topics: tuple[tuple[str, Vector], ...] = field(default=(), compare=False, repr=False)
 
     EARLIEST: ClassVar[MessageId]
     LATEST: ClassVar[MessageId]
@@ -112,16 +116,19 @@ def from_data(data: pb.MessageIdData) -> MessageId:
 
 
 def to_bytes(message_id: MessageId) -> bytes:
-    if message_id.segment < 0 and not message_id.vector:
+    if message_id.segment < 0 and not message_id.vector and not message_id.topics:
         return _classic_bytes(message_id)
-    parts = [_LONG.pack(message_id.segment), _sized(message_id), _INT.pack(len(message_id.vector))]
-    for segment, position in message_id.vector:
-        parts += [_LONG.pack(segment), _sized(position)]
-    return b"".join([*parts, _INT.pack(-1), _INT.pack(-1)])  # of one topic, which it does not name
+    parts = [_LONG.pack(message_id.segment), _sized(message_id), *_vector(message_id.vector)]
+    if not message_id.topics:
+        return b"".join([*parts, _INT.pack(-1), _INT.pack(-1)])  # of one topic, which it does not name
+    parts += [_text(message_id.topic), _INT.pack(len(message_id.topics))]
+    for topic, vector in message_id.topics:
+        parts += [_text(topic), *_vector(vector)]
+    return b"".join(parts)
 
 
 def from_bytes(data: bytes) -> MessageId:
-    """Either form. Of what consumers of several topics write, the positions in other topics are left out."""
+    """Either form."""
     if not data or data[0] == _CLASSIC or len(data) < 12:
         return _classic(data)
     try:
@@ -145,9 +152,10 @@ class _Reader:
         vector: Vector = () if self._over else self._vector()
         length = -1 if self._over else self._number(_INT)
         topic = self._bytes(length).decode() if length >= 0 else ""
+        topics = []
         for _ in range(0 if self._over else max(self._number(_INT), 0)):
-            self._bytes(self._number(_INT)).decode()
-            self._vector()
+            named = self._bytes(self._number(_INT)).decode()
+            topics.append((named, self._vector()))
         return MessageId(
             found.ledger,
             found.entry,
@@ -158,6 +166,7 @@ class _Reader:
             topic,
             segment,
             vector,
+            tuple(topics),
         )
 
     @property
@@ -181,6 +190,18 @@ class _Reader:
             raise IndexError
         found, self._at = self._data[self._at : end], end
         return found
+
+
+def _vector(vector: Vector) -> list[bytes]:
+    parts = [_INT.pack(len(vector))]
+    for segment, position in vector:
+        parts += [_LONG.pack(segment), _sized(position)]
+    return parts
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return _INT.pack(len(encoded)) + encoded
 
 
 def _sized(message_id: MessageId) -> bytes:

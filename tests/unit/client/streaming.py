@@ -22,6 +22,7 @@ class World:
         self.scaled = scaled
         self.broker = scaled.broker
         self.consumer = consumer
+        self.share = consumer._strands[str(TOPIC)]._share
 
     async def open(self, *segments: int) -> None:
         """Until exactly these are attached and have permits."""

@@ -46,7 +46,7 @@ def test_application_that_holds_its_children_back_is_warned_and_it_is_counted(ca
     async def body() -> None:
         async with a_world() as world:
             with caplog.at_level(logging.WARNING):
-                world.consumer._share._apply([WarnHeldBack(SegmentId(0), (SegmentId(1), SegmentId(2)), 7)])
+                world.share._apply([WarnHeldBack(SegmentId(0), (SegmentId(1), SegmentId(2)), 7)])
             assert world.consumer.counters.held_back == 1
 
     run(body)
@@ -59,13 +59,13 @@ def test_end_that_a_foreign_broker_does_not_tell_again_is_asked_for():
     async def body() -> None:
         async with a_world(ours=False) as world:
             world.scaled.show(world.scaled.layout.split(SegmentId(0), now_ms=1))
-            await turns(lambda: world.consumer._share._layout is not None and world.consumer._share._layout.epoch == 1)
+            await turns(lambda: world.share._layout is not None and world.share._layout.epoch == 1)
             world.scaled.assign(0, 1, 2)
             here = to_data(MessageId(5, 9))
             world.broker.handlers[K.GET_LAST_MESSAGE_ID] = lambda link, command: (
                 link.write(commands.last_message_id(command.getLastMessageId.request_id, here, here)) or True
             )
-            world.consumer._share._time_passed()
+            world.share._time_passed()
             await world.open(1, 2)
 
     run(body)
@@ -75,9 +75,9 @@ def test_end_is_awaited_from_a_broker_of_ours_which_takes_a_close_for_leaving():
     async def body() -> None:
         async with a_world() as world:
             world.scaled.show(world.scaled.layout.split(SegmentId(0), now_ms=1))
-            await turns(lambda: world.consumer._share._layout is not None and world.consumer._share._layout.epoch == 1)
-            world.consumer._share._time_passed()
-            assert world.consumer._share._sealed() == []
+            await turns(lambda: world.share._layout is not None and world.share._layout.epoch == 1)
+            world.share._time_passed()
+            assert world.share._sealed() == []
             assert not world.broker.kinds(K.GET_LAST_MESSAGE_ID)
 
     run(body)

@@ -135,7 +135,7 @@ def test_children_handed_out_too_early_wait_for_the_parent_here():
     async def body() -> None:
         async with a_world(ours=False) as world:
             world.scaled.show(world.scaled.layout.split(SegmentId(0), now_ms=1))
-            await turns(lambda: world.consumer._share._layout is not None and world.consumer._share._layout.epoch == 1)
+            await turns(lambda: world.share._layout is not None and world.share._layout.epoch == 1)
             world.scaled.assign(0, 1, 2)
             world.scaled.deliver(0, 0, single(b"parent"))
             await world.take(1)
