@@ -304,7 +304,14 @@ SPARK_IDLE_ASK_S = 0.02  # between two looks meanwhile
 SINK_LANES = 4  # stages of a batch that are published at once; each lane is one producer that topics remember
 SINK_STAGES_MAX = 4_096  # of one sink: its record stays below 500 KiB
 SINK_RUNS_MAX = 8  # runs of a query that a sink remembers, to tell two at once from one after another
-BATCHES_PUBLISHING_MAX = 8  # of one sink; then a commit waits: what is committed must not run away from what is readable
+BATCHES_PUBLISHING_MAX = 8  # of one sink; then a commit waits: commits must not run away from what is readable
+SINK_NAME_BYTES_MAX = 512  # of a sink: query ids are 36
+STAGE_LEASE_S = 3_600.0  # a stage whose task and driver are silent for so long is dropped; tasks renew it every quarter
+SINK_TRIES_MAX = 64  # of one change of a sink's record: tasks of a batch begin and seal all at once
+SINK_SWEEP_S = 30.0  # between looks at all sinks for what nobody publishes, and for leases that ended
+SINK_ONCE_S = 86_400.0  # the sink of a single job is forgotten so long after its rows are published: commits come late
+COMMIT_WAIT_S = 20.0  # a commit waits for room among the batches being published, then is told to ask again
+STAGE_SAVED_MESSAGES = 20_000  # published between two notes of how far a stage is: read again after a crash
 
 # PLAN and HOLD
 PLAN_MARKS_MAX = 8_192  # in one answer, shared by its segments: some 200 KiB, and a planner looks at each

@@ -22,6 +22,7 @@ from magnetar.base.ranges import HashRange, slot_from_hex
 PUBLIC_TENANT = "public"
 DEFAULT_NAMESPACE = "default"
 PARTITION_SUFFIX = "-partition-"
+STAGE_PREFIX = "__stage-"  # topics that hold what a sink has not published yet: made, read and deleted by brokers alone
 
 _ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
@@ -98,6 +99,10 @@ class TopicName:
     @property
     def is_segment(self) -> bool:
         return self.segment is not None
+
+    @property
+    def is_stage(self) -> bool:
+        return self.domain is Domain.PERSISTENT and self.local_name.startswith(STAGE_PREFIX)
 
     @property
     def encoded_local_name(self) -> str:

@@ -23,6 +23,8 @@ SCHEMAS = "/schemas"
 LEDGERS = "/ledgers"
 PRODUCER_NAMES = "/counters/producer-name"
 SCALABLE_TOPICS = "/topics"
+SINKS = "/sinks"
+SINK_LEADERS = "/sink-leaders"
 OWNERSHIP = "/namespace"
 BROKERS = "/loadbalance/brokers"
 LEADER = "/loadbalance/leader"
@@ -199,3 +201,13 @@ def ownership(namespace: NamespaceName, bundle: str) -> str:
 
 def broker(broker_id: str) -> str:
     return f"{BROKERS}/{broker_id}"
+
+
+def sink(digest: str) -> str:
+    """The record of a sink of staged publishing, by the digest of its topic and name."""
+    return f"{SINKS}/{digest}"
+
+
+def sink_leader(digest: str) -> str:
+    """Who publishes what it chose: an ephemeral record."""
+    return f"{SINK_LEADERS}/{digest}"
