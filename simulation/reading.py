@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Misuse, NoSuchEntry, NoSuchLedger
+from magnetar.ledger.cuts import Cut, Want, within
 from magnetar.ledger.run import Run
 from simulation.shelf import Stored
 
@@ -54,6 +55,12 @@ class MemoryReader:
         await self._check(first, last)
         stored = self._stored
         return sum(stored.counts[first : last + 1]), sum(map(len, stored.entries[first : last + 1]))
+
+    async def cuts(self, first: int, last: int, want: Want) -> list[Cut]:
+        await self._check(0, last)
+        stored, stop = self._stored, min(last, self.last_entry) + 1
+        before = sum(stored.counts[:first]), sum(map(len, stored.entries[:first]))
+        return within(stored.counts[first:stop], [*map(len, stored.entries[first:stop])], first, before, want)
 
     async def _check(self, first: int, last: int) -> None:
         if not 0 <= first <= last:

@@ -320,4 +320,5 @@ PLAN_SEGMENT_MARKS_MIN = 4  # however many segments are asked about
 PLAN_FINE_RECORDS_MAX = 4  # where fewer records than this reach the limit, marks stand between their entries too
 PLAN_FINE_BYTES = 1024 * 1024  # read for that of one segment
 PLAN_FINE_ENTRIES_MAX = 4_096
+CLIENT_LAYOUTS_KEPT_MAX = 64  # of the topics that a client plans reads of: a thousand segments take about 1 MiB
 PLAN_STAMPS_MAX = 256  # publish times at marks that a topic remembers: reading them again would cost the disk

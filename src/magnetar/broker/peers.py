@@ -16,6 +16,7 @@ from magnetar.base.errors import AlreadyExists, Conflict, Fenced, NotReady, Refu
 from magnetar.base.ids import Term
 from magnetar.base.names import Domain, TopicName
 from magnetar.broker.carrier import Remote
+from magnetar.broker.plans import Plans
 from magnetar.cluster.ownership import Broker, Candidate
 from magnetar.cluster.peers import (
     Answer,
@@ -29,6 +30,7 @@ from magnetar.cluster.peers import (
     Flush,
     Flushed,
     Leave,
+    Measure,
     Register,
     Request,
     Seal,
@@ -47,6 +49,7 @@ class Handlers:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self.plans = Plans(node, destination)
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}  # a lock, and how many are at it
 
     async def handle(self, name: TopicName, request: Request) -> Answer:
@@ -54,6 +57,8 @@ class Handlers:
         match request:
             case AwaitDrained() | AwaitReleased():
                 return await self._node.segments.wait(name, request)
+            case Measure():
+                return await self.plans.measured(request)
             case Register() | AwaitShare() | Leave():
                 return await self._node.scalable.asked(name, request)
         async with self._turn(name):

@@ -38,6 +38,8 @@ ENDS_ON: dict[int, int] = {
     _K.CONSUMER_STATS: _K.CONSUMER_STATS_RESPONSE,
     _K.SCALABLE_TOPIC_SUBSCRIBE: _K.SCALABLE_TOPIC_SUBSCRIBE_RESPONSE,
     _K.SCALABLE_TOPIC_UNSUBSCRIBE: _K.SUCCESS,
+    _K.PLAN: _K.PLAN_RESPONSE,
+    _K.HOLD: _K.HOLD_RESPONSE,
 }
 # Reply kind -> its submessage, and the names of its error fields ("" where it has none).
 REPLIES: dict[int, tuple[str, str, str]] = {
@@ -53,6 +55,8 @@ REPLIES: dict[int, tuple[str, str, str]] = {
     _K.GET_OR_CREATE_SCHEMA_RESPONSE: ("getOrCreateSchemaResponse", "error_code", "error_message"),
     _K.CONSUMER_STATS_RESPONSE: ("consumerStatsResponse", "error_code", "error_message"),
     _K.SCALABLE_TOPIC_SUBSCRIBE_RESPONSE: ("scalableTopicSubscribeResponse", "error", "message"),
+    _K.PLAN_RESPONSE: ("planResponse", "error", "message"),
+    _K.HOLD_RESPONSE: ("holdResponse", "error", "message"),
 }
 
 

@@ -14,6 +14,8 @@ import msgspec
 
 from magnetar.base.ids import Position, Term
 from magnetar.base.names import TopicName
+from magnetar.layout.stretch import Stretch
+from magnetar.topic.measure import Asked
 from magnetar.topic.seal import SealedTopic
 
 
@@ -186,6 +188,20 @@ class Awaited(msgspec.Struct, frozen=True, tag=True):
     happened: bool
 
 
+class Measure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """How far topics of one owner can be read, and how much that is: one answer to each question."""
+
+    op: str
+    topics: tuple[str, ...]
+    asked: tuple[Asked, ...]
+
+
+class MeasuredAll(msgspec.Struct, frozen=True, tag=True):
+    """None: there is no such topic."""
+
+    stretches: tuple[Stretch | None, ...]
+
+
 # Stream consumers whose connection is at another broker than the leader of their topic. The name is the scalable
 # topic's: such a call goes to whoever leads it. `connection` names the connection at that broker, `session` what the
 # leader made of it.
@@ -257,8 +273,8 @@ SegmentRequest = (
     Ensure | Provision | Seed | Fence | PlaceCursor | RemoveCursor | AwaitDrained | AwaitReleased | AskProducers
 )
 SegmentAnswer = Ensured | Provisioned | Seeded | TermFenced | CursorThere | CursorGone | Awaited | Attached | Overtaken
-Request = Create | Seal | Delete | Flush | SegmentRequest | LeaderRequest
-Answer = Created | SealedTopic | Deleted | Flushed | SegmentAnswer | LeaderAnswer
+Request = Create | Seal | Delete | Flush | Measure | SegmentRequest | LeaderRequest
+Answer = Created | SealedTopic | Deleted | Flushed | MeasuredAll | SegmentAnswer | LeaderAnswer
 
 A = TypeVar("A")
 
@@ -278,6 +294,10 @@ class Peers:
 
     def owner(self, name: TopicName) -> TopicOwner:
         return TopicOwner(self._carrier, name)
+
+    async def measure(self, name: TopicName, request: Measure) -> MeasuredAll:
+        """`name`: one of the topics, whose owner is asked about all of them."""
+        return _kind(MeasuredAll, await self._carrier.carry(name, request))
 
     async def register(self, name: TopicName, request: Register) -> Shared:
         return _kind(Shared, await self._carrier.carry(name, request))

@@ -21,7 +21,7 @@ from magnetar.ledger.orphans import erase
 from magnetar.ledger.readers import Readers
 from magnetar.ledger.retention import Retention, droppable
 from magnetar.ledger.run import Run
-from magnetar.ledger.store import LedgerStore
+from magnetar.ledger.store import LedgerStore, Reader
 from magnetar.ledger.tail import Tail
 from magnetar.metadata.store import MetadataStore
 from magnetar.observe.log import get
@@ -229,6 +229,10 @@ class ManagedLedger:
             messages += some[0]
             size += some[1]
         return messages, size
+
+    async def reader(self, link: Link, entry: int) -> Reader:
+        """Of one ledger, reaching this entry: for whoever measures."""
+        return await self._readers.at(link, entry)
 
     # Ending
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from magnetar.base.errors import MagnetarError
+from magnetar.ledger.cuts import Cut, Want
 from magnetar.ledger.run import Run
 
 Done = Callable[[int, MagnetarError | None], None]  # (entry id of the run's first entry, or -1 with the error)
@@ -74,6 +75,12 @@ class Reader(Protocol):
 
     async def count(self, first: int, last: int) -> tuple[int, int]:
         """(messages, bytes) of entries first..last inclusive, from the index where the engine has one."""
+        ...
+
+    async def cuts(self, first: int, last: int, want: Want) -> list[Cut]:
+        """Places where a reader of first..last may stop, growing, from the index where the engine has one: behind
+        `last`, or behind the first that reaches a limit of `want`, and about as many before it as are wanted. An engine
+        may know fewer places than there are entries. None at all: `first` is past the last entry."""
         ...
 
 

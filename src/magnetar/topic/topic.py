@@ -25,6 +25,7 @@ from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.topic.admission import OPEN, Admission
 from magnetar.topic.consumer import Consumer
 from magnetar.topic.dedup import Dedup
+from magnetar.topic.measure import Meter
 from magnetar.topic.outlet import Outlet
 from magnetar.topic.producer import Producer, base_name
 from magnetar.topic.producers import EPOCH_PROPERTY, Producers
@@ -84,6 +85,7 @@ class Topic:
         self._settled: list[asyncio.Future[None]] = []
         self._sealing = Sealing(self)
         self._configuring = asyncio.Lock()
+        self.meter = Meter(self)
 
     # Opening and closing
 

@@ -65,7 +65,7 @@ class Share:
 
 def update_body(topic: TopicName, shown: Shown, *, extended: bool) -> bytes:
     """What every session is told, without its number."""
-    said = pb.CommandScalableTopicUpdate(dag=_dag(shown, extended), resolved_topic_name=topic.canonical)
+    said = pb.CommandScalableTopicUpdate(dag=dag(shown, extended), resolved_topic_name=topic.canonical)
     body: bytes = said.SerializePartialToString()  # the number of the session is required, and comes with each
     return body
 
@@ -139,7 +139,8 @@ def _response(said: pb.CommandScalableTopicSubscribeResponse) -> bytes:
     return encode_command(pb.BaseCommand(type=kind, scalableTopicSubscribeResponse=said))
 
 
-def _dag(shown: Shown, extended: bool) -> pb.ScalableTopicDAG:
+def dag(shown: Shown, extended: bool) -> pb.ScalableTopicDAG:
+    """The graph, as every command carries it that tells of one."""
     layout = shown.layout
     dag = pb.ScalableTopicDAG(epoch=layout.epoch)
     for one in layout.segments:

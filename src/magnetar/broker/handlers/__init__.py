@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from magnetar.broker.handlers import consume, listing, lookup, members, notbuilt, produce, scalable, schema, session
+from magnetar.broker.handlers import (
+    consume,
+    listing,
+    lookup,
+    members,
+    notbuilt,
+    plan,
+    produce,
+    scalable,
+    schema,
+    session,
+)
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
@@ -41,6 +52,7 @@ COMMANDS: dict[int, Handler] = {
     _T.GET_SCHEMA: schema.get_schema,
     _T.GET_OR_CREATE_SCHEMA: schema.get_or_create_schema,
     **dict.fromkeys(notbuilt.TRANSACTIONS, notbuilt.transaction),
+    _T.PLAN: plan.plan,
     _T.SCALABLE_TOPIC_LOOKUP: scalable.lookup,
     _T.SCALABLE_TOPIC_CLOSE: scalable.close,
     _T.SCALABLE_TOPIC_SUBSCRIBE: scalable.subscribe,

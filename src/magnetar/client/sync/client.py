@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
+from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CLIENT_OPERATION_S, CLIENT_PENDING_BYTES_MAX, CLIENT_PENDING_MESSAGES_MAX
 from magnetar.client import client as aio
 from magnetar.client.address import addresses
 from magnetar.client.consumer import Consumer as AsyncConsumer
 from magnetar.client.message import Message, MessageId
 from magnetar.client.options import ConsumerOptions, ProducerOptions, QueueOptions, ReaderOptions, StreamOptions
+from magnetar.client.planning import From, Plan
 from magnetar.client.schemas import BYTES, Schema
 from magnetar.client.subscribing import Topics
 from magnetar.client.sync.consumer import Consumer, Reader, TableView
@@ -20,6 +22,7 @@ from magnetar.client.sync.face import _left
 from magnetar.client.sync.producer import Producer
 from magnetar.client.sync.queue import QueueConsumer
 from magnetar.client.sync.stream import StreamConsumer
+from magnetar.layout.stretch import Place
 from magnetar.runtime.portal import Portal, portal
 from magnetar.runtime.real import RealRuntime
 
@@ -178,6 +181,33 @@ class Client:
         """The names of a topic's partitions; the topic itself where it has none. Creates nothing."""
         where, client = self.core()
         return where.run(lambda: client.partitions(topic))
+
+    def plan(
+        self,
+        topic: str,
+        places: Mapping[SegmentId, Place] | None = None,
+        *,
+        start: From | int = "start",
+        messages_max: int = 0,
+        bytes_max: int = 0,
+        targets: Mapping[SegmentId, Place] | None = None,
+        publish_times: bool = False,
+        subscription: str = "",
+    ) -> Plan:
+        """How far a scalable topic can be read, by segment; see `magnetar.aio.Client.plan`."""
+        where, client = self.core()
+        return where.run(
+            lambda: client.plan(
+                topic,
+                places,
+                start=start,
+                messages_max=messages_max,
+                bytes_max=bytes_max,
+                targets=targets,
+                publish_times=publish_times,
+                subscription=subscription,
+            )
+        )
 
     def close(self) -> None:
         """Close everything made from this client. In a forked child that never used it there is nothing to close."""

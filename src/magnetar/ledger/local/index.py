@@ -8,7 +8,9 @@ lost to damage stand as a record in segment 0, which is no segment: reading ther
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+
+from magnetar.ledger.cuts import Cut
 
 LOST = 0  # the segment of entries whose record was destroyed
 
@@ -73,6 +75,21 @@ class LedgerIndex:
         messages = self.messages_total if last else self.messages_before[stop]
         size = self.bytes_total if last else self.bytes_before[stop]
         return messages - self.messages_before[start], size - self.bytes_before[start]
+
+    def reaching(self, start: int, stop: int, messages: int | None, size: int | None) -> int:
+        """The first item behind `start` that has at least so many messages or bytes before it; `stop` + 1: none has up
+        to there."""
+        found = stop + 1
+        if messages is not None:
+            found = min(found, bisect_left(self.messages_before, messages, start + 1, stop + 1))
+        if size is not None:
+            found = min(found, bisect_left(self.bytes_before, size, start + 1, stop + 1))
+        return found
+
+    def cuts(self, items: list[int]) -> list[Cut]:
+        """Between records: before each of these items."""
+        firsts, messages, sizes = self.firsts, self.messages_before, self.bytes_before
+        return [Cut(firsts[item], messages[item], sizes[item]) for item in items]
 
     def move(self, item: int, segment: int, offset: int) -> None:
         self.segments[item] = segment

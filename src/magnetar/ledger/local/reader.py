@@ -12,6 +12,7 @@ from functools import partial
 
 from magnetar.base.errors import Corrupt, Misuse, NoSuchEntry, NoSuchLedger
 from magnetar.base.limits import JOURNAL_READ_BYTES_MAX, JOURNAL_READ_GAP_BYTES
+from magnetar.ledger.cuts import Cut, Want, chosen
 from magnetar.ledger.local.index import LOST, LedgerIndex
 from magnetar.ledger.local.journal import LANE
 from magnetar.ledger.local.records import ENTRY_BYTES, HEADER_BYTES, decode, size_of, sound, tables
@@ -75,6 +76,23 @@ class LocalReader:
             messages -= run.messages
             size -= run.offsets[-1]
         return messages, size
+
+    async def cuts(self, first: int, last: int, want: Want) -> list[Cut]:
+        if first > self._state.last:
+            return []
+        self._check(first, last)
+        last = min(last, self._state.last)
+        index = self._state.index
+        start, stop = index.find(first), index.find(last)
+        end = index.reaching(start, stop, want.messages, want.bytes)
+        if end <= stop:  # a whole record reaches the limit
+            return index.cuts([start + place for place in chosen(end - start, want.cuts_max)])
+        cuts = index.cuts([start + place for place in chosen(stop - start, want.cuts_max)])
+        if last == index.firsts[stop] + index.entries(stop) - 1:
+            messages, size = index.whole(0, stop + 1)
+        else:
+            messages, size = await self.count(0, last)
+        return [*cuts, Cut(last + 1, messages, size)]
 
     def _check(self, first: int, last: int) -> None:
         if self._state.deleted:

@@ -1,0 +1,82 @@
+"""PLAN: how far a scalable topic can be read from somewhere, asked by readers in batches; our own command.
+
+Needs the right to consume and no more. A peer that did not announce our extensions is answered as with any command that
+this broker does not know. The layout is sent only where the client does not have it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import Misuse
+from magnetar.base.names import TopicName, topic_name
+from magnetar.broker.handlers.request import start
+from magnetar.broker.handlers.scalable import check_enabled
+from magnetar.broker.plans import Planned
+from magnetar.scalable.plan import Question
+from magnetar.topic.measure import FROM_EARLIEST, FROM_LATEST, FROM_START
+from magnetar.wire import layouts, plans
+from magnetar.wire.layouts import Shown
+from magnetar.wire.proto import pb
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection import Connection
+
+_WORDS = {pb.FROM_START: FROM_START, pb.FROM_EARLIEST: FROM_EARLIEST, pb.FROM_LATEST: FROM_LATEST}
+
+
+def plan(connection: Connection, command: pb.BaseCommand) -> None:
+    if not announced(connection):
+        connection.node.unknown_command(connection)
+        return
+    asked = command.plan
+    start(connection, _plan(connection, asked), partial(plans.plan_failed, asked.request_id))
+
+
+def announced(connection: Connection) -> bool:
+    return bool(connection.features is not None and connection.features.magnetar_extensions)
+
+
+async def _plan(connection: Connection, asked: pb.CommandPlan) -> bytes:
+    node = connection.node
+    check_enabled(node)
+    name = planned_name(asked.topic)
+    node.allow(connection.principal, "consume", str(name))
+    found = await node.handlers.plans.plan(name, _question(asked))
+    record = found.record
+    known = asked.HasField("known_epoch") and (asked.known_incarnation, asked.known_epoch) == (
+        record.incarnation,
+        record.epoch,
+    )
+    dag = None if known else _dag(found)
+    return plans.planned(asked.request_id, record.incarnation, record.epoch, found.stretches, dag)
+
+
+def planned_name(text: str) -> TopicName:
+    """InvalidName where there is no scalable topic of such a name."""
+    return topic_name(text).scalable
+
+
+def _question(asked: pb.CommandPlan) -> Question:
+    word: str | int
+    if asked.start == pb.FROM_TIME:
+        if not asked.HasField("publish_time"):
+            raise Misuse("a plan from a time says which")
+        word = asked.publish_time
+    else:
+        word = _WORDS[asked.start]
+    return Question(
+        plans.read_places(asked.places),
+        word,
+        asked.messages_max,
+        asked.bytes_max,
+        plans.read_places(asked.targets),
+        asked.publish_times,
+    )
+
+
+def _dag(found: Planned) -> pb.ScalableTopicDAG:
+    record = found.record
+    shown = Shown(record.layout, {}, None, record.routing, record.term, record.incarnation)
+    return layouts.dag(shown, extended=True)

@@ -1,0 +1,112 @@
+"""Answers PLAN: reads the layout, finds the owners of the segments a reader may get next, and has them measured.
+
+A segment that this broker serves is measured here; those of another broker are asked for in one call. Segments are
+loaded for it where they are not in memory. It decides nothing: `scalable/plan.py` says which are asked and when there
+is enough. Errors are the caller's: NotReady where ownership moves meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import TopicNotFound
+from magnetar.base.ids import SegmentId
+from magnetar.base.limits import CALLS_AT_ONCE_MAX
+from magnetar.base.names import TopicName, topic_name
+from magnetar.cluster.ownership import Broker
+from magnetar.cluster.peers import Measure, MeasuredAll
+from magnetar.layout.stretch import Stretch
+from magnetar.scalable.plan import Question, agreed, asked, enough, missing, rounds
+from magnetar.scalable.record import Record
+from magnetar.topic.measure import Asked
+from magnetar.topic.topic import Topic
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """`stretches` by segment, of those that were measured."""
+
+    record: Record
+    stretches: dict[SegmentId, Stretch]
+
+
+class Plans:
+    """`destination` tells who is asked about a topic."""
+
+    def __init__(self, node: Node, destination: Callable[[Node, TopicName], Awaitable[Broker]]) -> None:
+        self._node = node
+        self._destination = destination
+
+    async def plan(self, name: TopicName, question: Question) -> Planned:
+        """TopicNotFound: there is no such scalable topic."""
+        record = await self._node.scalable.read(name)
+        if record is None:
+            raise TopicNotFound(f"Scalable topic not found: {name}")
+        layout = record.layout
+        found: dict[SegmentId, Stretch] = {}
+        for ids in rounds(layout, question):
+            wanted = [(layout.segment(id).topic(name), asked(question, id, segments=len(ids))) for id in ids]
+            for id, said in zip(ids, await self._measure(wanted), strict=True):
+                segment = layout.segment(id)
+                found[id] = missing(segment, question) if said is None else agreed(segment, said)
+            if enough(question, found):
+                break
+        return Planned(record, found)
+
+    async def measured(self, request: Measure) -> MeasuredAll:
+        """For another broker."""
+        pairs = zip(request.topics, request.asked, strict=True)
+        return MeasuredAll(tuple(await self._here([(topic_name(topic), one) for topic, one in pairs])))
+
+    async def _measure(self, wanted: list[tuple[TopicName, Asked]]) -> list[Stretch | None]:
+        node = self._node
+        if not node.served.cluster:
+            return await self._here(wanted)
+        places: dict[str, list[int]] = {}
+        for index, (topic, _) in enumerate(wanted):
+            places.setdefault((await self._destination(node, topic)).id, []).append(index)
+        found: list[Stretch | None] = [None] * len(wanted)
+        parts = list(places.items())
+        answers = await asyncio.gather(*(self._at(broker, [wanted[index] for index in part]) for broker, part in parts))
+        for (_, part), answer in zip(parts, answers, strict=True):
+            for index, said in zip(part, answer, strict=True):
+                found[index] = said
+        return found
+
+    async def _at(self, broker: str, wanted: list[tuple[TopicName, Asked]]) -> list[Stretch | None]:
+        if broker == self._node.ownership.me.id:
+            return await self._here(wanted)
+        request = Measure(
+            op="plan", topics=tuple(str(topic) for topic, _ in wanted), asked=tuple(one for _, one in wanted)
+        )
+        return list((await self._node.peers.measure(wanted[0][0], request)).stretches)
+
+    async def _here(self, wanted: list[tuple[TopicName, Asked]]) -> list[Stretch | None]:
+        """Those in memory at once; the others are loaded, a bounded number at a time."""
+        found: list[Stretch | None] = [None] * len(wanted)
+        cold: list[int] = []
+        for index, (name, one) in enumerate(wanted):
+            topic = self._node.topics.loaded.get(name.canonical)
+            if isinstance(topic, Topic) and not topic.closing:
+                found[index] = await topic.meter.measure(one)
+            else:
+                cold.append(index)
+        for at in range(0, len(cold), CALLS_AT_ONCE_MAX):
+            part = cold[at : at + CALLS_AT_ONCE_MAX]
+            for index, said in zip(part, await asyncio.gather(*(self._load(*wanted[i]) for i in part)), strict=True):
+                found[index] = said
+        return found
+
+    async def _load(self, name: TopicName, one: Asked) -> Stretch | None:
+        try:
+            topic = await self._node.topics.get(name, create=False)
+        except TopicNotFound:
+            return None
+        assert isinstance(topic, Topic)
+        return await topic.meter.measure(one)

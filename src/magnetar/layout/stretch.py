@@ -1,0 +1,115 @@
+"""How far the segments of a topic can be read, and how much that is: what PLAN answers and a planner of batches takes.
+
+Positions are not dense, so only the owner of a segment can count: it measures from the place that was asked about and
+gives marks where a batch may end. Values only; a stretch whose marks do not grow is `Corrupt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from magnetar.base.errors import Corrupt
+from magnetar.base.ids import SegmentId
+from magnetar.layout.layout import Layout
+
+NUMBER_MAX = 2**63 - 1
+
+
+class Place(NamedTuple):
+    """Where a reader stands in a segment: ledger, entry, index in the batch. What is there is the next to be read."""
+
+    ledger: int
+    entry: int
+    row: int = 0
+
+    def __str__(self) -> str:
+        if self == DONE:
+            return "DONE"
+        return f"{self.ledger}:{self.entry}:{self.row}" if self.row else f"{self.ledger}:{self.entry}"
+
+
+START = Place(-1, -1)  # before everything, as Pulsar writes "earliest"
+DONE = Place(NUMBER_MAX, NUMBER_MAX, NUMBER_MAX)  # sealed, and read to its end
+
+Places = Mapping[SegmentId, Place]
+
+
+class Mark(NamedTuple):
+    """Where a batch may end, not included: what lies between the start of the stretch and here, and when the last of it
+    was published (0: not known).
+    """
+
+    place: Place
+    messages: int
+    bytes: int
+    publish_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What can be read of one segment. `start` is where reading begins, at or after the place that was asked about;
+    `lost` says that messages in between are gone. `sealed`: the last mark, or the start where there is none, is the end
+    for ever. `end`, `messages` and `bytes` are of all there is from the start on; the marks go as far as was asked.
+    """
+
+    start: Place
+    marks: tuple[Mark, ...] = ()
+    sealed: bool = False
+    lost: bool = False
+    end: Place = START
+    messages: int = 0
+    bytes: int = 0
+
+    def __post_init__(self) -> None:
+        before = Mark(self.start, 0, 0)
+        for mark in self.marks:
+            if mark.place <= before.place or mark.messages < before.messages or mark.bytes < before.bytes:
+                raise Corrupt("marks of a stretch grow", mark=str(mark.place), before=str(before.place))
+            before = mark
+
+
+def released(layout: Layout, places: Places) -> set[SegmentId]:
+    """What a reader at these places has behind it: all that came before them. Those that the layout does not list any
+    more are left out."""
+    found: set[SegmentId] = set()
+    waiting = [parent for id in places if id in layout for parent in layout.segment(id).parents]
+    while waiting:
+        id = waiting.pop()
+        if id not in found and id not in places:
+            found.add(id)
+            waiting.extend(layout.segment(id).parents)
+    return found
+
+
+def unread(layout: Layout, places: Places) -> list[SegmentId]:
+    """What a reader at these places has before it, beside them, by id."""
+    behind = released(layout, places)
+    return [one.id for one in layout.segments if one.id not in places and one.id not in behind]
+
+
+def stands(layout: Layout, places: Places) -> dict[SegmentId, Place]:
+    """Where such a reader stands in every segment that the layout lists: DONE in those behind it, START in those before
+    it."""
+    behind = released(layout, places)
+    return {one.id: places.get(one.id, DONE if one.id in behind else START) for one in layout.segments}
+
+
+def ahead(layout: Layout, first: Places, second: Places) -> dict[SegmentId, Place]:
+    """The later of two in every segment: places never move back."""
+    one, other = stands(layout, first), stands(layout, second)
+    return {id: max(place, other[id]) for id, place in one.items()}
+
+
+def shortened(layout: Layout, everywhere: Places) -> dict[SegmentId, Place]:
+    """The same in few words: without what `stands` says by itself."""
+    gone: set[SegmentId] = set()
+    for one in reversed(layout.segments):  # children first: they have higher ids
+        place = everywhere[one.id]
+        if place == DONE and one.children and all(child in everywhere for child in one.children):
+            gone.add(one.id)  # it is behind its children
+        elif place == START and any(everywhere[parent] != DONE for parent in one.parents):
+            gone.add(one.id)  # it waits for a parent
+    few = {id: everywhere[id] for id in sorted(everywhere) if id not in gone}
+    return few if stands(layout, few) == everywhere else dict(everywhere)

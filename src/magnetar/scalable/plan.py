@@ -1,0 +1,83 @@
+"""Which segments of a topic a reader's next batch can be of, in the order in which they are measured.
+
+Those where it stands come first, then what comes behind them, older ones first: as soon as there is enough for the
+limits of the reader nothing more is asked for, because a planner opens a segment only when it has read what came before
+it. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from magnetar.base.ids import SegmentId
+from magnetar.base.limits import CALLS_AT_ONCE_MAX, PLAN_MARKS_MAX, PLAN_SEGMENT_MARKS_MAX, PLAN_SEGMENT_MARKS_MIN
+from magnetar.layout.layout import Layout
+from magnetar.layout.segment import Segment
+from magnetar.layout.stretch import DONE, START, Place, Places, Stretch, unread
+from magnetar.topic.measure import FROM_START, Asked
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a reader asks. `start`: a word or a time as in `topic/measure.py`, for segments without a place. 0: no
+    limit."""
+
+    places: Places = field(default_factory=dict)
+    start: str | int = FROM_START
+    messages_max: int = 0
+    bytes_max: int = 0
+    targets: Places = field(default_factory=dict)
+    times: bool = False
+
+
+def rounds(layout: Layout, question: Question) -> Iterator[list[SegmentId]]:
+    """Segments to measure together. Whoever goes on is told in between whether there is enough."""
+    first = [id for id in sorted(question.places) if id in layout and question.places[id] != DONE]
+    rest = unread(layout, question.places)
+    if not question.places:  # a reader that begins wants to know all of them
+        first, rest = rest, []
+    if first:
+        yield first
+    for at in range(0, len(rest), CALLS_AT_ONCE_MAX):
+        yield rest[at : at + CALLS_AT_ONCE_MAX]
+
+
+def enough(question: Question, found: Mapping[SegmentId, Stretch]) -> bool:
+    messages = sum(one.messages for one in found.values())
+    size = sum(one.bytes for one in found.values())
+    return bool(
+        (question.messages_max and messages >= question.messages_max)
+        or (question.bytes_max and size >= question.bytes_max)
+    )
+
+
+def asked(question: Question, id: SegmentId, *, segments: int) -> Asked:
+    """What the owner of a segment is asked, as one of so many."""
+    place, target = question.places.get(id), question.targets.get(id)
+    marks = min(max(PLAN_MARKS_MAX // max(1, segments), PLAN_SEGMENT_MARKS_MIN), PLAN_SEGMENT_MARKS_MAX)
+    return Asked(
+        question.start if place is None else place,
+        target,
+        question.messages_max,
+        question.bytes_max,
+        marks,
+        question.times,
+    )
+
+
+def agreed(segment: Segment, said: Stretch) -> Stretch:
+    """A segment that was sealed since the layout was read is taken for active: its children are not in that layout."""
+    return replace(said, sealed=False) if said.sealed and segment.is_active else said
+
+
+def missing(segment: Segment, question: Question) -> Stretch:
+    """Nobody has such a topic. One that is active is made by its first use; all that a sealed one had is gone."""
+    if segment.is_active:
+        return Stretch(START)
+    ending = segment.ending
+    if ending is None or ending.end.entry < 0:
+        return Stretch(START, sealed=True)
+    end = Place(ending.end.ledger, ending.end.entry + 1)
+    place = question.places.get(segment.id, START)
+    return Stretch(max(place, end), sealed=True, lost=question.start == FROM_START and place < end, end=end)

@@ -1,0 +1,120 @@
+"""What a topic can give to a reader that stands somewhere: the owner's half of PLAN.
+
+Resolves where the reader begins (a place, the beginning, the end, a publish time), says what is gone before that, and
+measures from there. Publish times at marks are read from the entries and remembered, a bounded number of them: they are
+facts of the entries and can always be read again. Reads only; a place that is not of this topic is read as a place
+between its entries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from magnetar.base.errors import NoSuchLedger
+from magnetar.base.ids import BEFORE_ALL, Position
+from magnetar.base.limits import PLAN_SEGMENT_MARKS_MAX, PLAN_STAMPS_MAX
+from magnetar.layout.stretch import DONE, START, Mark, Place, Stretch
+from magnetar.ledger.measuring import Limits, measured
+
+if TYPE_CHECKING:
+    from magnetar.topic.topic import Topic
+
+FROM_START = "start"  # the first message that was ever there
+FROM_EARLIEST = "earliest"  # the first that is still there
+FROM_LATEST = "latest"  # behind the last
+
+
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`start`: where the reader stands, one of the words above, or milliseconds of a publish time. `target`: nothing at
+    or behind it is measured. 0: no limit."""
+
+    start: Place | str | int
+    target: Place | None = None
+    messages_max: int = 0
+    bytes_max: int = 0
+    marks_max: int = PLAN_SEGMENT_MARKS_MAX
+    times: bool = False  # of every mark, not only of the first
+
+
+class Meter:
+    """One for each topic."""
+
+    __slots__ = ("_stamps", "_topic")
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+        self._stamps: dict[Position, int] = {}  # in the order they came
+
+    async def measure(self, asked: Asked) -> Stretch:
+        while True:
+            try:
+                return await self._measure(asked)
+            except NoSuchLedger:
+                if self._topic.closed:
+                    raise
+                continue  # trimmed meanwhile: what is left begins later
+
+    async def _measure(self, asked: Asked) -> Stretch:
+        topic = self._topic
+        chain = topic.managed.chain
+        last, sealed = topic.readable, topic.managed.terminated is not None
+        end = Place(last.ledger, last.entry + 1) if last.entry >= 0 else START
+        start, lost = await self._start(asked.start, end)
+        if asked.target is not None and asked.target != DONE:
+            target = Position(*asked.target[:2])
+            if target <= last:
+                last, sealed = chain.before(target), False
+                end = Place(*target)
+        first = Position(*start[:2])
+        if start >= end or first > last:
+            at_end = sealed and start >= end
+            return Stretch(start, (), at_end, lost, max(start, end))
+        limits = Limits(asked.messages_max or None, asked.bytes_max or None, asked.marks_max)
+        found = await measured(topic.managed, first, last, limits)
+        row = start.row
+        times = await self._times(found.marks, len(found.marks) if asked.times else 1)
+        marks = tuple(
+            Mark(Place(*position), max(0, messages - row), size, times[index] if index < len(times) else 0)
+            for index, (position, messages, size) in enumerate(found.marks)
+        )
+        whole = bool(marks) and marks[-1].place[:2] == (last.ledger, last.entry + 1)
+        return Stretch(start, marks, sealed and whole, lost, end, max(0, found.messages - row), found.bytes)
+
+    async def _start(self, asked: Place | str | int, end: Place) -> tuple[Place, bool]:
+        """Where reading begins, and whether messages before that are gone which the reader has not had."""
+        managed = self._topic.managed
+        chain = managed.chain
+        if asked == FROM_LATEST:
+            return end, False
+        if isinstance(asked, int):
+            found = await managed.find(asked)
+            return (Place(*found) if found.entry >= 0 and found <= end[:2] else end), False
+        if asked in (FROM_START, FROM_EARLIEST) or asked == START:
+            first = chain.clamp(BEFORE_ALL)
+            place = Place(*first) if chain.has(first) else end
+            return place, asked != FROM_EARLIEST and chain.floor is not None
+        assert isinstance(asked, Place)
+        place = asked
+        position = Position(*place[:2])
+        if chain.has(position) or place >= end:
+            return place, False
+        return Place(*chain.clamp(position)), chain.floor is not None and position <= chain.floor
+
+    async def _times(self, marks: list[tuple[Position, int, int]], count: int) -> list[int]:
+        """When the last entry before each of the first marks was published."""
+        return [await self._time(Position(place.ledger, place.entry - 1)) for place, _, _ in marks[:count]]
+
+    async def _time(self, position: Position) -> int:
+        known = self._stamps.get(position)
+        if known is not None:
+            return known
+        managed = self._topic.managed
+        run = managed.cached(position, 1, 1) or await managed.read(position, 1, 1)
+        if run is None or run.position(0) != position:
+            return 0  # trimmed meanwhile
+        found = self._stamps[position] = managed.config.publish_time_of(run.entry(0))
+        if len(self._stamps) > PLAN_STAMPS_MAX:
+            del self._stamps[next(iter(self._stamps))]
+        return found

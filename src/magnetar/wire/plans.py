@@ -1,0 +1,120 @@
+"""PLAN, HOLD and their answers as commands, and back: our own, for peers that announced them.
+
+Places and marks travel in columns, so that a thousand segments cost a few calls each and not a message a mark. Reading
+checks that columns agree; what does not is `Corrupt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from magnetar.base.errors import Corrupt
+from magnetar.base.ids import SegmentId
+from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Mark, Place, Places, Stretch
+from magnetar.wire.frames import encode_command
+from magnetar.wire.proto import pb
+
+_Type = pb.BaseCommand
+_KNOWN_ERRORS = frozenset(pb.ServerError.values())
+
+
+def columns(places: Places) -> pb.SegmentPlaces:
+    made = pb.SegmentPlaces(
+        segment_id=list(places),
+        ledger_id=[place.ledger for place in places.values()],
+        entry_id=[place.entry for place in places.values()],
+    )
+    if any(place.row for place in places.values() if place != DONE):
+        made.row.extend([0 if place == DONE else place.row for place in places.values()])
+    return made
+
+
+def read_places(said: pb.SegmentPlaces) -> dict[SegmentId, Place]:
+    ids, rows = said.segment_id, said.row or [0] * len(said.segment_id)
+    if not len(ids) == len(said.ledger_id) == len(said.entry_id) == len(rows) or len(set(ids)) != len(ids):
+        raise Corrupt("places of segments do not agree with each other", segments=len(ids))
+    found: dict[SegmentId, Place] = {}
+    for id, ledger, entry, row in zip(ids, said.ledger_id, said.entry_id, rows, strict=True):
+        place = DONE if ledger == NUMBER_MAX else Place(ledger, entry, row)
+        if place != START and (ledger < 0 or entry < 0 or row >= NUMBER_MAX):
+            raise Corrupt("a place in a segment is an entry, its beginning or its end", segment=id, place=str(place))
+        found[SegmentId(id)] = place
+    return found
+
+
+def planned(
+    request_id: int,
+    incarnation: int,
+    epoch: int,
+    stretches: Mapping[SegmentId, Stretch],
+    dag: pb.ScalableTopicDAG | None,
+) -> bytes:
+    """PLAN_RESPONSE; without `dag` the layout is as the client knows it."""
+    said = pb.CommandPlanResponse(
+        request_id=request_id,
+        incarnation=incarnation,
+        epoch=epoch,
+        stretches=[_stretch(id, one) for id, one in stretches.items()],
+    )
+    if dag is not None:
+        said.dag.CopyFrom(dag)
+    return encode_command(pb.BaseCommand(type=_Type.PLAN_RESPONSE, planResponse=said))
+
+
+def plan_failed(request_id: int, code: int, text: str) -> bytes:
+    said = pb.CommandPlanResponse(request_id=request_id, error=_error(code), message=text)
+    return encode_command(pb.BaseCommand(type=_Type.PLAN_RESPONSE, planResponse=said))
+
+
+def read_stretches(said: Sequence[pb.PlanStretch]) -> dict[SegmentId, Stretch]:
+    return {SegmentId(one.segment_id): _read(one) for one in said}
+
+
+def _stretch(id: SegmentId, one: Stretch) -> pb.PlanStretch:
+    start, end, marks = one.start, one.end, one.marks
+    made = pb.PlanStretch(
+        segment_id=id,
+        start_ledger=start[0],
+        start_entry=start[1],
+        end_ledger=end[0],
+        end_entry=end[1],
+        messages_behind=one.messages,
+        bytes_behind=one.bytes,
+    )
+    if marks:
+        places, messages, sizes, times = zip(*marks, strict=True)
+        made.ledger_id.extend([place[0] for place in places])
+        made.entry_id.extend([place[1] for place in places])
+        made.messages.extend(messages)
+        made.bytes.extend(sizes)
+        made.publish_time.extend(times if any(times[1:]) else times[:1])
+    if start.row:
+        made.start_row = start.row
+    if one.sealed:
+        made.sealed = True
+    if one.lost:
+        made.lost = True
+    return made
+
+
+def _read(said: pb.PlanStretch) -> Stretch:
+    count = len(said.ledger_id)
+    times = list(said.publish_time) + [0] * (count - len(said.publish_time))
+    if not count == len(said.entry_id) == len(said.messages) == len(said.bytes) == len(times):
+        raise Corrupt("marks of a segment do not agree with each other", segment=said.segment_id)
+    places = map(Place, said.ledger_id, said.entry_id)
+    return Stretch(
+        Place(said.start_ledger, said.start_entry, said.start_row),
+        tuple(map(Mark, places, said.messages, said.bytes, times)),
+        said.sealed,
+        said.lost,
+        Place(said.end_ledger, said.end_entry),
+        said.messages_behind,
+        said.bytes_behind,
+    )
+
+
+def _error(code: int) -> Any:
+    """ServerError is a closed enum: a code the protocol does not know would be lost on the way."""
+    return code if code in _KNOWN_ERRORS else 0
