@@ -47,6 +47,7 @@ DEFERRED: dict[str, set[str]] = {
 FACES = {
     "src/magnetar/__init__.py": {"base", "wire", "client", "aio"},
     "src/magnetar/aio.py": {"client"},
+    "src/pyspark_magnetar/__init__.py": {"spark"},  # Spark finds the data source by this module's name
 }
 NOBODY = {"cli", "console"}
 

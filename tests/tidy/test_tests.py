@@ -24,6 +24,7 @@ SUITES = {
     "servers",
     "vectors",
     "testing",
+    "spark",
     "examples",
 }
 

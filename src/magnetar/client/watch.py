@@ -78,6 +78,11 @@ class Watch:
         self._over = False
         self._seeking: asyncio.TimerHandle | None = None
 
+    @property
+    def incarnation(self) -> int:
+        """Which life of the name this is; 0: the broker does not tell."""
+        return int(self._layouts.incarnation or 0)
+
     async def start(self, timeout_s: float) -> Seen:
         """Until the first layout was told."""
         await self._attached.start(timeout_s)

@@ -59,6 +59,7 @@ class SourceOptions:
     rules: Rules
     columns: tuple[str, ...]
     cursor_advance: CursorAdvance
+    filters: bool = False  # narrow the reading by those of the query
 
 
 _NAMES = {
@@ -78,6 +79,7 @@ _NAMES = {
         "balance",
         "columns",
         "cursorAdvance",
+        "filterPushdown",
     )
 }
 _STREAMING = {
@@ -88,7 +90,7 @@ _STREAMING = {
     "subscription",
     "cursorAdvance",
 }
-_BATCH = {"endingOffsets"}
+_BATCH = {"endingOffsets", "filterPushdown"}
 _SINK = {"delivery", "sinkid", "txnappid", "txnversion"}
 
 _DURATION = re.compile(r"(\d{1,12})\s*(ms|s|m|h|d|milliseconds?|seconds?|minutes?|hours?|days?)")
@@ -133,7 +135,13 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         ),
         asked.read("columns", _list, COLUMNS),
         asked.read("cursorAdvance", _one_of(CursorAdvance), CursorAdvance.EAGER),
+        asked.read("filterPushdown", _flag, False),
     )
+
+
+def columns_of(given: Mapping[str, str]) -> tuple[str, ...]:
+    """Before it is known whether a stream or a batch is asked for: the columns alone."""
+    return _Asked({name.lower(): text for name, text in given.items()}).read("columns", _list, COLUMNS)
 
 
 def _named(given: Mapping[str, str], *, streaming: bool) -> dict[str, str]:

@@ -1,0 +1,40 @@
+"""The batch reader: everything from the starting to the ending offsets, in one plan.
+
+`FilteringReader` also listens to the filters of the query, where the session allows that
+(`spark.sql.python.filterPushdown.enabled`); a reader that can is refused by Spark where it does not, so it is chosen by
+an option. Filters are promises that nobody looks at other rows: Spark still applies all of them itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from magnetar.spark.filters import Wanted, wanted
+from magnetar.spark.link import query, run
+from magnetar.spark.options import SourceOptions
+from magnetar.spark.query import Planned
+from magnetar.spark.reading import record_batches
+
+
+class BatchReader(DataSourceReader):
+    def __init__(self, asked: SourceOptions, columns: Sequence[str]) -> None:
+        self._asked = asked
+        self._columns = tuple(columns)
+        self._wanted = Wanted()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        made = query(self._wanted.narrowed(self._asked))
+        return [InputPartition(one) for one in run(self._asked.url, lambda _: made.whole())]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        planned: Planned = partition.value
+        return record_batches(planned, self._columns, self._wanted.keys)
+
+
+class FilteringReader(BatchReader):
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._wanted = wanted(filters)
+        return filters

@@ -1,0 +1,150 @@
+"""What a topic looks like to a query: its layout, the topics that hold its segments, how keys find them, which life it
+is in.
+
+A scalable topic is watched: the newest layout is there without asking. A plain topic is shown as one segment, a
+partitioned one as a segment for each partition; its number of partitions is its epoch, since it only ever grows. Makes
+no topic. Refuses topics that keep nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from magnetar.base.errors import MagnetarError, Misuse, NotReady
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.base.limits import SPARK_PARTITIONS_FRESH_S
+from magnetar.base.names import Domain, TopicName, topic_name
+from magnetar.base.ranges import FULL
+from magnetar.client.client import Client
+from magnetar.client.watch import Seen, Watch
+from magnetar.layout import cuts
+from magnetar.layout.layout import Layout
+from magnetar.layout.routing import DEFAULT, Routing
+from magnetar.layout.segment import FIRST, Segment
+from magnetar.spark.frontier import START, Frontier
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    topic: str
+    layout: Layout
+    topics: Mapping[SegmentId, str]  # that hold the segments
+    routing: Routing = DEFAULT
+    life: int = 0
+    plain: bool = False  # partitions may be added, which come from nowhere
+
+    def adopted(self, start: Frontier) -> Frontier:
+        """With the partitions that were added since: they are read from their beginning."""
+        if not self.plain:
+            return start
+        added = {one.id: START for one in self.layout.segments if one.id not in start.places}
+        return replace(start, places={**start.places, **added}) if added else start
+
+    def started(self, start: Frontier, end: Frontier) -> Frontier:
+        """The same for a batch that was planned: what its end names was adopted by then."""
+        if not self.plain or end.origin is not None:
+            return start
+        added = {id: START for id in end.places if id not in start.places}
+        return replace(start, places={**start.places, **added}) if added else start
+
+
+class Shapes(Protocol):
+    async def now(self, epoch: Epoch = FIRST) -> Shape:
+        """At this epoch or a later one."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def shapes(client: Client, topic: str) -> Shapes:
+    name = topic_name(topic)
+    if name.domain is Domain.NON_PERSISTENT:
+        raise Misuse("option topic: a non-persistent topic keeps nothing that a query could read again", topic=topic)
+    return _Watched(client, name) if name.is_scalable else _Plain(client, name)
+
+
+class _Watched:
+    def __init__(self, client: Client, name: TopicName) -> None:
+        self._name = name
+        self._timeout_s = client.operation_timeout_s
+        self._watch = Watch(client.lookup, name.canonical, heard=self._heard, gone=self._gone, create=False)
+        self._started = False
+        self._error: MagnetarError | None = None
+        self._news = asyncio.Event()
+
+    async def now(self, epoch: Epoch = FIRST) -> Shape:
+        if not self._started:
+            await self._watch.start(self._timeout_s)
+            self._started = True
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                while True:
+                    seen = self._watch.seen
+                    if self._error is not None:
+                        raise self._error
+                    if seen is not None and seen.layout.epoch >= epoch:
+                        return _shape(self._name, seen, self._watch.incarnation)
+                    self._watch.seek(Epoch(epoch - 1))
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            raise NotReady(
+                "the broker shows no layout as new as the offset is", topic=self._name, epoch=epoch
+            ) from None
+
+    async def close(self) -> None:
+        await self._watch.close()
+
+    def _heard(self, seen: Seen) -> None:
+        self._news.set()
+
+    def _gone(self, error: MagnetarError) -> None:
+        self._error = error
+        self._news.set()
+
+
+class _Plain:
+    def __init__(self, client: Client, name: TopicName) -> None:
+        self._client = client
+        self._name = name
+        self._shape: Shape | None = None
+        self._asked = 0.0
+
+    async def now(self, epoch: Epoch = FIRST) -> Shape:
+        now = self._client.runtime.monotonic()
+        known = self._shape
+        if known is None or now - self._asked > SPARK_PARTITIONS_FRESH_S or known.layout.epoch < epoch:
+            names = await self._client.partitions(str(self._name))
+            known = self._shape = plain(self._name.canonical, names)
+            self._asked = now
+        if known.layout.epoch < epoch:
+            raise Misuse(
+                "the topic has fewer partitions than the offset: was it deleted and made again? Start with a new "
+                "checkpointLocation",
+                topic=self._name,
+                partitions=len(known.layout),
+                offset=epoch,
+            )
+        return known
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def plain(topic: str, names: list[str]) -> Shape:
+    """A segment for each partition. Which keys are where is the producers' business: the ranges only fill the ring."""
+    ranges = cuts.cut_into(FULL, len(names)) if len(names) > 1 else (FULL,)
+    segments = tuple(
+        Segment(SegmentId(index), part, legacy_topic=name)
+        for index, (name, part) in enumerate(zip(names, ranges, strict=True))
+    )
+    layout = Layout(Epoch(len(names)), SegmentId(len(names)), segments)
+    return Shape(topic, layout, {one.id: one.legacy_topic for one in segments}, plain=True)
+
+
+def _shape(name: TopicName, seen: Seen, incarnation: int) -> Shape:
+    topics = {one.id: one.topic(name).canonical for one in seen.layout.segments}
+    return Shape(name.canonical, seen.layout, topics, seen.routing, incarnation)
