@@ -191,11 +191,20 @@ def ack_response(consumer_id: int, request_id: int, *, code: int | None = None, 
     return encode_command(pb.BaseCommand(type=_Type.ACK_RESPONSE, ackResponse=command))
 
 
-def last_message_id(request_id: int, last: pb.MessageIdData, mark_delete: pb.MessageIdData | None = None) -> bytes:
-    """With the consumer's mark-delete position: clients decide by it whether anything is left to read."""
+def last_message_id(
+    request_id: int,
+    last: pb.MessageIdData,
+    mark_delete: pb.MessageIdData | None = None,
+    *,
+    deleted_to: pb.MessageIdData | None = None,
+) -> bytes:
+    """With the consumer's mark-delete position: clients decide by it whether anything is left to read. `deleted_to`: of
+    what is gone the last, for peers that understand our own fields."""
     command = pb.CommandGetLastMessageIdResponse(request_id=request_id, last_message_id=last)
     if mark_delete is not None:
         command.consumer_mark_delete_position.CopyFrom(mark_delete)
+    if deleted_to is not None:
+        command.deleted_to.CopyFrom(deleted_to)
     return encode_command(pb.BaseCommand(type=_Type.GET_LAST_MESSAGE_ID_RESPONSE, getLastMessageIdResponse=command))
 
 
