@@ -257,7 +257,7 @@ class Stream:
         ({}, 14_908),
         ({"crashes": 1}, 37_724),
         ({"failovers": 1}, 52_224),
-        ({"crashes": 1, "failovers": 1}, 127_038),
+        pytest.param({"crashes": 1, "failovers": 1}, 127_038, marks=pytest.mark.slow, id="crashes and failovers"),
         ({"leaves": 1}, 39_023),
     ],
     ids=lambda one: " and ".join(one) if isinstance(one, dict) else "",
