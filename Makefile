@@ -11,6 +11,8 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+SPARK := $(VENV)/.spark
+OLDER := .venv-spark42
 PYTEST := $(PY) -m pytest
 
 # The first need processors and nothing else. The others start brokers of their own and mostly wait for them, so three at
@@ -31,6 +33,16 @@ $(STAMP): pyproject.toml
 	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[broker,dev]'
 	touch $(STAMP)
 
+# PySpark is 450 MB: only what needs it waits for it. The tests of Spark run on the newest one and once more on 4.2.
+$(SPARK): $(STAMP)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[spark]' 'pandas>=2.2,<4'
+	touch $(SPARK)
+
+$(OLDER)/.spark: pyproject.toml
+	[ -x $(OLDER)/bin/python ] || $(PYTHON) -m venv $(OLDER)
+	$(OLDER)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[broker,spark]' 'pyspark>=4.2,<4.3' 'pandas>=2.2,<4' 'pytest>=9,<10' 'pytest-timeout>=2.3,<3' 'hypothesis>=6.120,<7'
+	touch $(OLDER)/.spark
+
 demo: $(STAMP)  ## traffic, a kill -9 in the middle, and a verdict counted from the messages: DEMO="--seconds 5"
 	$(VENV)/bin/magnetar demo $(DEMO)
 
@@ -50,9 +62,10 @@ unit: $(STAMP)  ## tidy, unit and contract tests: under a minute
 test: unit  ## everything that needs PyPI only: unit, a minute of fuzzing, processes, other people's clients
 	MAGNETAR_FUZZ_S=60 $(PYTEST) -n 3 --dist loadfile -m "not slow" $(WITH_BROKERS)
 
-test-all: test  ## what takes minutes, or Java and Maven, on top of `make test`: our client on a real Apache Pulsar
+test-all: test $(SPARK) $(OLDER)/.spark  ## what takes minutes, or Java and Maven, on top of `make test`: our client on a real Apache Pulsar, Spark
 	$(PY) -m tests.servers.pulsar || true  # its jars, once; where Java or Maven is missing the tests say so
 	$(PYTEST) -m slow tests
+	$(OLDER)/bin/python -m pytest -m slow tests/spark
 
 fuzz: $(STAMP)  ## ten minutes of hostile bytes
 	MAGNETAR_FUZZ_S=600 $(PYTEST) --timeout 1200 $(FUZZ)
@@ -77,4 +90,4 @@ proto: $(STAMP)  ## the code protoc writes from src/magnetar/wire/pulsar.proto
 	$(PY) -m grpc_tools.protoc -Imagnetar/wire/generated=src/magnetar/wire --python_out=src --pyi_out=src magnetar/wire/generated/pulsar.proto
 
 clean:  ## forget what was built; data is left alone
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf $(VENV) $(OLDER) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

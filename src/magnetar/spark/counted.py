@@ -73,6 +73,10 @@ class CountedFacts:
 
         return shape, await _each([one.id for one in shape.layout.segments], one)
 
+    async def lost(self, places: Places) -> Places:
+        """Nobody tells."""
+        return {}
+
     async def hold(self, at: Frontier) -> None:
         """There is no subscription to move."""
 

@@ -40,6 +40,10 @@ class Facts(Protocol):
         """For every segment the place where reading starts; DONE where all of a sealed one lies before."""
         ...
 
+    async def lost(self, places: Places) -> Places:
+        """The segments in which messages at these places are gone, as far as the server tells, and what is left."""
+        ...
+
     async def hold(self, at: Frontier) -> None:
         """Keep what lies behind this place, let go of what lies before. Called again and again, only ever forward."""
         ...

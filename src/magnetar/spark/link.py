@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
+from magnetar.base.names import topic_name
+from magnetar.client.backoff import persist
 from magnetar.client.client import Client
 from magnetar.client.ranges import EARLIEST, RangeReader
 from magnetar.client.sync.client import Client as BlockingClient
 from magnetar.spark.counted import CountedFacts
 from magnetar.spark.facts import Facts
 from magnetar.spark.frontier import DONE, START, RowPosition
+from magnetar.spark.measured import MeasuredFacts
 from magnetar.spark.options import SourceOptions
 from magnetar.spark.query import Query
 
@@ -35,10 +38,17 @@ def run(url: str, call: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
 
 def query(asked: SourceOptions) -> Query:
     async def made(client: Client) -> Query:
-        facts: Facts = CountedFacts(client, asked.topic, subscription=asked.subscription)
-        return Query(asked, facts, client.runtime.monotonic)
+        return Query(asked, await facts(client, asked.topic, asked.subscription), client.runtime.monotonic)
 
     return run(asked.url, made)
+
+
+async def facts(client: Client, topic: str, subscription: str = "") -> Facts:
+    """As exact as the server can: one that announced our extensions plans, any other is asked what it can be asked."""
+    made = await persist(client.runtime, client.operation_timeout_s, client.lookup.service, what="connecting")
+    ours = made.features.magnetar_extensions > 0 and topic_name(topic).is_scalable
+    kind = MeasuredFacts if ours else CountedFacts
+    return kind(client, topic, subscription=subscription)
 
 
 def entries(url: str, topic: str, start: RowPosition, end: RowPosition) -> Iterator[tuple[int, int, bytes]]:

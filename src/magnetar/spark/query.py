@@ -16,7 +16,7 @@ from magnetar.base.limits import SPARK_IDLE_ASK_S, SPARK_IDLE_S
 from magnetar.spark.facts import Facts, Survey
 from magnetar.spark.frontier import Frontier
 from magnetar.spark.options import AtTime, CursorAdvance, Extreme, SourceOptions
-from magnetar.spark.planner import UNLIMITED, Limits, Snapshot, initial, plan, snapshot
+from magnetar.spark.planner import UNLIMITED, DataLost, Limits, Snapshot, initial, plan, snapshot
 from magnetar.spark.shape import Shape
 from magnetar.spark.tasks import Task, tasks
 
@@ -77,6 +77,8 @@ class Query:
         if self._survey is None:
             return None
         start, survey = self._survey
+        if self._asked.limits != UNLIMITED:
+            survey = await self._facts.survey(start, UNLIMITED, self._asked.rules)
         target = snapshot(start, survey.shape.layout, survey.stretches, rules=self._asked.rules).target
         return replace(target, gaps={}, origin=None, initial=False)
 
@@ -84,8 +86,10 @@ class Query:
         """The tasks of a batch that was planned, the same whenever it is asked."""
         shape = await self._facts.shape(end.epoch)
         end.belongs(topic=shape.topic, life=shape.life)
-        start = shape.started(start, end)
-        return _planned(self._asked.url, shape, tasks(start, end, shape.layout, rules=self._asked.rules))
+        found = tasks(shape.started(start, end), end, shape.layout, rules=self._asked.rules)
+        if self._asked.rules.fail_on_data_loss:
+            await self._check(found)
+        return _planned(self._asked.url, shape, found)
 
     async def committed(self, end: Frontier) -> None:
         await self._facts.hold(end)
@@ -115,6 +119,18 @@ class Query:
             return replace(where, initial=True, origin=None, gaps={}, life=shape.life, topic=shape.topic)
         shape, places = await self._facts.find(where)
         return initial(shape.layout, places, topic=shape.topic, life=shape.life)
+
+    async def _check(self, found: tuple[Task, ...]) -> None:
+        """Is all of a batch that was planned still there? It may have been planned long ago."""
+        starts = {piece.segment: piece.start for one in found for piece in one.pieces}
+        for id, left in (await self._facts.lost(starts)).items():
+            raise DataLost(
+                "messages of a batch that was planned are gone, so it cannot be read again: raise the topic's "
+                "retention or give the query a subscription; to go on without them set failOnDataLoss to false",
+                segment=id,
+                position=str(starts[id]),
+                next=str(left),
+            )
 
     async def _end(self, given: Frontier, limits: Limits) -> Frontier:
         rules = self._asked.rules

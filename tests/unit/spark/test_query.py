@@ -15,7 +15,7 @@ from magnetar.layout.segment import FIRST
 from magnetar.spark.facts import Survey
 from magnetar.spark.frontier import DONE, START, Frontier, Places, parse
 from magnetar.spark.options import AtTime, Extreme, source_options
-from magnetar.spark.planner import Limits, Rules
+from magnetar.spark.planner import DataLost, Limits, Rules
 from magnetar.spark.query import Planned, Query
 from magnetar.spark.shape import Shape
 from tests.unit.spark.world import Topic, a_topic
@@ -50,6 +50,10 @@ class Known:
             end = DONE if log.sealed else log.next
             found[one.id] = START if where is Extreme.EARLIEST else min(later, default=end)
         return shape, found
+
+    async def lost(self, places: Places) -> Places:
+        found = {id: self.topic.stretch(id, place) for id, place in places.items()}
+        return {id: one.start for id, one in found.items() if one.lost}
 
     async def hold(self, at: Frontier) -> None:
         self.held.append(at.text)
@@ -217,6 +221,30 @@ def test_an_offset_of_another_topic_or_another_life_is_refused():
     facts.life = 2
     with pytest.raises(Misuse, match="made again"):
         run(query.latest(start))
+
+
+def test_a_batch_of_which_something_is_gone_says_so_before_it_is_read_again():
+    topic = a_topic()
+    publish(topic, 10)
+    query, _ = a_query(topic, startingOffsets="earliest")
+    start = run(query.start())
+    end = run(query.latest(start))
+    topic.logs[topic.layout.active[0].id].kept = 1
+    with pytest.raises(DataLost, match="failOnDataLoss"):
+        run(query.tasks(start, end))
+
+
+def test_a_gap_that_was_skipped_is_in_the_offset_and_not_asked_for_again():
+    topic = a_topic()
+    publish(topic, 10)
+    query, _ = a_query(topic, startingOffsets="earliest", failOnDataLoss="false")
+    start = run(query.start())
+    first = topic.layout.active[0].id
+    topic.logs[first].kept = 1
+    end = run(query.latest(start))
+    assert list(end.gaps) == [first]
+    again, _ = a_query(topic, startingOffsets="earliest")
+    assert len(read(topic, run(again.tasks(start, end)))) == len(topic.published) - 1
 
 
 def test_a_checkpoint_can_be_where_a_query_starts():

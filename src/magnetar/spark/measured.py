@@ -1,0 +1,97 @@
+"""The facts of a scalable topic on our own brokers: one question says how far every segment can be read, how many
+messages and bytes that is, when they were published and what is gone.
+
+A hold named by the query's subscription keeps what it has not read, and what it may have to read again, from being
+trimmed; without a subscription nothing is kept. Trusts the broker's counts.
+"""
+
+from __future__ import annotations
+
+from magnetar.base.errors import NotReady
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.base.names import topic_name
+from magnetar.client.backoff import persist
+from magnetar.client.client import Client
+from magnetar.client.planning import Plan
+from magnetar.layout.routing import DEFAULT
+from magnetar.layout.segment import FIRST
+from magnetar.layout.stretch import Place
+from magnetar.layout.stretch import Stretch as Told
+from magnetar.spark.facts import Survey
+from magnetar.spark.frontier import DONE, Frontier, Places, RowPosition
+from magnetar.spark.options import AtTime, Extreme
+from magnetar.spark.planner import Balance, Limits, Rules
+from magnetar.spark.shape import Shape, shapes
+from magnetar.spark.stretch import Mark, Stretch
+
+
+class MeasuredFacts:
+    def __init__(self, client: Client, topic: str, *, subscription: str = "") -> None:
+        self._client = client
+        self._name = topic_name(topic)
+        self._subscription = subscription
+        self._shapes = shapes(client, topic)
+
+    async def shape(self, epoch: Epoch = FIRST) -> Shape:
+        return await self._shapes.now(epoch)
+
+    async def survey(self, start: Frontier, limits: Limits, rules: Rules) -> Survey:
+        async def ask() -> Plan:
+            found = await self._client.plan(
+                self._name.canonical,
+                _asked(start.places),
+                messages_max=limits.messages or 0,
+                bytes_max=limits.bytes or 0,
+                publish_times=rules.balance is Balance.TIME,
+                subscription=self._subscription,
+            )
+            if found.epoch < start.epoch:
+                raise NotReady("the layout is older than the offset", layout=found.epoch, offset=start.epoch)
+            return found
+
+        found = await persist(self._client.runtime, self._client.operation_timeout_s, ask, what="plan")
+        return Survey(self._shape(found), {id: _stretch(one) for id, one in found.stretches.items()})
+
+    async def find(self, where: Extreme | AtTime) -> tuple[Shape, Places]:
+        begin: int | str = where.ms if isinstance(where, AtTime) else where.name.lower()
+        found = await self._client.plan(
+            self._name.canonical,
+            start=begin,  # type: ignore[arg-type]
+            messages_max=1,
+            subscription=self._subscription,
+        )
+        places: dict[SegmentId, RowPosition] = {}
+        for one in found.layout.segments:
+            told = found.stretches.get(one.id)
+            if told is not None:
+                over = told.sealed and not told.marks and not one.is_active
+                places[one.id] = DONE if over else RowPosition(*told.start)
+        return self._shape(found), places
+
+    async def lost(self, places: Places) -> dict[SegmentId, RowPosition]:
+        if not places:
+            return {}
+        found = await self._client.plan(
+            self._name.canonical, _asked(places), messages_max=1, subscription=self._subscription
+        )
+        told = {id: found.stretches.get(id) for id in places}
+        return {id: RowPosition(*one.start) for id, one in told.items() if one is not None and one.lost}
+
+    async def hold(self, at: Frontier) -> None:
+        """There is no subscription to move."""
+
+    async def close(self) -> None:
+        await self._shapes.close()
+
+    def _shape(self, found: Plan) -> Shape:
+        topics = {one.id: one.topic(self._name).canonical for one in found.layout.segments}
+        return Shape(self._name.canonical, found.layout, topics, found.routing or DEFAULT, found.incarnation)
+
+
+def _asked(places: Places) -> dict[SegmentId, Place]:
+    return {id: Place(*place) for id, place in places.items()}
+
+
+def _stretch(told: Told) -> Stretch:
+    marks = tuple(Mark(RowPosition(*mark.place), mark.messages, mark.bytes, mark.publish_ms) for mark in told.marks)
+    return Stretch(RowPosition(*told.start), marks, told.sealed, told.lost)

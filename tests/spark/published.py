@@ -1,0 +1,142 @@
+"""A topic with numbered rows in it, published and reshaped by a test, and the judge of what a query made of them.
+
+A row's value is its number and its place among the rows of its key: `17 3` is the fourth row of its key. So loss,
+repetition and order can be told from what arrived alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from magnetar import Admin, Batching, Client
+from tests.servers.standalone import Standalone
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+END_S = 120.0
+
+
+class Topic:
+    def __init__(self, server: Standalone, admin: Admin, name: str) -> None:
+        self.server = server
+        self.admin = admin
+        self.name = name
+        self.counts: Counter[str] = Counter()
+        self.sent = 0
+        self._client = Client(server.url)
+        self._producer: Any = None
+        self._reshapes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def publish(self, count: int, *, keys: int = 20, batch: int = 7) -> None:
+        """So many rows more, round the keys, in batches of about so many."""
+        if self._producer is None:
+            self._producer = self._client.create_producer(self.name, batching=Batching(messages_max=batch))
+        for _ in range(count):
+            key = f"k{self.sent % keys}"
+            self._producer.post(b"%d %d" % (self.sent, self.counts[key]), key=key)
+            self.counts[key] += 1
+            self.sent += 1
+        self._producer.flush()
+
+    def active(self) -> list[int]:
+        found = self.admin.scalable.metadata(self.name).segments.values()
+        alive = [one for one in found if one.state == "ACTIVE"]
+        return [one.segmentId for one in sorted(alive, key=lambda one: one.hashRange.start)]
+
+    def reshape(self) -> None:
+        """A split or a merge in turn, so that every segment has its share."""
+        active = self.active()
+        self._reshapes += 1
+        if len(active) < 5 and self._reshapes % 3:
+            self.admin.scalable.split(self.name, active[self._reshapes % len(active)])
+        else:
+            lower = self._reshapes % (len(active) - 1)
+            self.admin.scalable.merge(self.name, active[lower : lower + 2])
+
+    def live(self, rounds: int, rows: int) -> Live:
+        """Rows and reshapes in turn, in a thread of their own, until `rounds` are over."""
+        return Live(self, rounds, rows)
+
+    # In Spark
+
+    def stream(self, spark: SparkSession, **options: object) -> DataFrame:
+        return self._asked(spark.readStream, {"startingOffsets": "earliest", **options}).load()
+
+    def batch(self, spark: SparkSession, **options: object) -> DataFrame:
+        return self._asked(spark.read, options).load()
+
+    def _asked(self, reader: Any, options: dict[str, Any]) -> Any:
+        reader = reader.format("magnetar").option("url", self.server.url).option("topic", self.name)
+        for key, value in options.items():
+            reader = reader.option(key, value)
+        return reader
+
+    def judge(self, rows: Iterable[tuple[str, str]]) -> None:
+        """All rows that were published, each once, and each key's in order."""
+        arrived: dict[str, list[int]] = defaultdict(list)
+        numbers: list[int] = []
+        for key, value in rows:
+            number, place = value.split(" ")
+            numbers.append(int(number))
+            arrived[key].append(int(place))
+        assert len(numbers) == len(set(numbers)), f"{len(numbers) - len(set(numbers))} rows came twice"
+        assert sorted(numbers) == list(range(self.sent)), f"{self.sent - len(numbers)} rows of {self.sent} are missing"
+        for key, places in arrived.items():
+            assert places == sorted(places), f"the rows of {key} are out of order"
+
+
+class Live:
+    def __init__(self, topic: Topic, rounds: int, rows: int) -> None:
+        self._topic = topic
+        self._rounds = rounds
+        self._rows = rows
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.wait()
+
+    def wait(self) -> None:
+        """Until all is published."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _work(self) -> None:
+        try:
+            for _ in range(self._rounds):
+                self._topic.publish(self._rows)
+                self._topic.reshape()
+        except BaseException as error:
+            self._error = error
+
+
+def drained(query: StreamingQuery) -> None:
+    """Everything that was published before this call is processed; then the query is over."""
+    query.processAllAvailable()
+    query.stop()
+
+
+def texts(rows: Iterable[Any]) -> list[tuple[str, str]]:
+    """Key and value of collected rows."""
+    return [(bytes(row.key).decode(), bytes(row.value).decode()) for row in rows]

@@ -1,0 +1,148 @@
+"""The source in a real Spark: batch and stream, every key in order while the topic is split and merged."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from magnetar import Client
+from tests.spark.published import Topic, drained, texts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'magnetar[spark]'")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+EVERY = (
+    "key,value,topic,publish_time,event_time,properties,sequence_id,producer_name,__segment,__position,__order,"
+    "__key_hash"
+)
+
+
+class Collected:
+    """A foreachBatch that keeps what it was given, in the order of tasks and batches."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[tuple[str, str]]] = {}
+
+    def __call__(self, frame: Any, batch: int) -> None:
+        self.batches[batch] = texts(frame.collect())
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        return [row for batch in sorted(self.batches) for row in self.batches[batch]]
+
+
+def test_a_batch_read_has_every_row_once_over_splits_and_merges(spark: SparkSession, topic: Topic):
+    for _ in range(4):
+        topic.publish(50)
+        topic.reshape()
+    topic.publish(50)
+    topic.judge(texts(topic.batch(spark).collect()))
+
+
+def test_every_column_arrives_with_its_own_type(spark: SparkSession, topic: Topic):
+    with Client(topic.server.url) as client, client.create_producer(topic.name, name="me") as producer:
+        producer.send(b"v", key="k", properties={"a": "b"}, event_time_ms=1_700_000_000_000)
+    frame = topic.batch(spark, columns=EVERY)
+    assert ",".join(frame.columns) == EVERY
+    row = frame.collect()[0].asDict()
+    assert (bytes(row["key"]), bytes(row["value"]), row["topic"]) == (b"k", b"v", topic.name)
+    assert row["properties"] == {"a": "b"}
+    assert row["event_time"] == datetime.fromtimestamp(1_700_000_000, UTC).replace(tzinfo=None)
+    assert row["producer_name"].startswith("me")
+    assert row["__segment"] in topic.active()
+    assert len(row["__order"]) == 28
+
+
+def test_only_the_columns_of_a_schema_of_ones_own_are_read(spark: SparkSession, topic: Topic):
+    topic.publish(5)
+    reader = spark.read.format("magnetar").option("url", topic.server.url).option("topic", topic.name)
+    frame = reader.schema("value binary, `__segment` long").load()
+    assert frame.columns == ["value", "__segment"]
+    assert frame.count() == 5
+
+
+@pytest.mark.parametrize("order", ["chain", "barrier"])
+def test_keys_stay_in_order_for_foreach_batch_while_the_topic_is_reshaped(
+    spark: SparkSession, topic: Topic, tmp_path: Path, order: str
+):
+    collected = Collected()
+    frame = topic.stream(spark, keyOrder=order, maxMessagesPerTrigger=120)
+    query = frame.writeStream.foreachBatch(collected).option("checkpointLocation", str(tmp_path)).start()
+    with topic.live(rounds=8, rows=60):
+        pass
+    drained(query)
+    topic.judge(collected.rows)
+
+
+def test_relaxed_order_loses_nothing(spark: SparkSession, topic: Topic, tmp_path: Path):
+    collected = Collected()
+    frame = topic.stream(spark, keyOrder="relaxed")
+    query = frame.writeStream.foreachBatch(collected).option("checkpointLocation", str(tmp_path)).start()
+    with topic.live(rounds=4, rows=60):
+        pass
+    drained(query)
+    assert sorted(int(value.split(" ")[0]) for _, value in collected.rows) == list(range(topic.sent))
+
+
+def test_available_now_ends_with_what_there_was_and_the_next_run_goes_on_there(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+):
+    collected: list[tuple[str, str]] = []
+    for _ in range(3):
+        topic.publish(60)
+        topic.reshape()
+        topic.publish(10)
+        kept = Collected()
+        frame = topic.stream(spark, maxMessagesPerTrigger=25)
+        writer = frame.writeStream.foreachBatch(kept).option("checkpointLocation", str(tmp_path))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        collected += kept.rows
+        assert len(kept.batches) > 1
+    topic.judge(collected)
+
+
+def test_a_limit_is_kept_and_the_lag_is_in_the_progress(spark: SparkSession, topic: Topic, tmp_path: Path):
+    topic.publish(100, batch=1)
+    sizes: list[int] = []
+    frame = topic.stream(spark, maxMessagesPerTrigger=30)
+    writer = frame.writeStream.foreachBatch(lambda frame, _: sizes.append(frame.count()))
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert sum(sizes) == 100
+    assert max(sizes) <= 30
+    source = json.loads(query.recentProgress[0].json)["sources"][0]
+    first, last = source["endOffset"], source["latestOffset"]
+    assert first["seg"] != last["seg"]
+    assert set(first["seg"]) == set(last["seg"])
+
+
+def test_once_takes_everything_and_goes_on_behind_it(spark: SparkSession, topic: Topic, tmp_path: Path):
+    rows: list[tuple[str, str]] = []
+    for _ in range(2):
+        topic.publish(40)
+        kept = Collected()
+        writer = topic.stream(spark, maxMessagesPerTrigger=5).writeStream.foreachBatch(kept)
+        query = writer.option("checkpointLocation", str(tmp_path)).trigger(once=True).start()
+        query.awaitTermination()
+        rows += kept.rows
+    topic.judge(rows)
+
+
+def test_a_stream_starts_at_the_end_unless_told_otherwise(spark: SparkSession, topic: Topic, tmp_path: Path):
+    topic.publish(10)
+    kept = Collected()
+    frame = topic.stream(spark, startingOffsets="latest")
+    query = frame.writeStream.foreachBatch(kept).option("checkpointLocation", str(tmp_path)).start()
+    query.processAllAvailable()
+    assert kept.rows == []
+    topic.publish(10)
+    drained(query)
+    assert sorted(int(value.split(" ")[0]) for _, value in kept.rows) == list(range(10, 20))
