@@ -23,11 +23,12 @@ from magnetar.cli.contextfile import change as changed
 from magnetar.cli.contextfile import load, place
 from magnetar.cli.contexts import Context, Contexts
 from magnetar.cli.exits import Exit, Explained, tell
-from magnetar.cli.layers import KNOBS, Layer, Said, without_password
+from magnetar.cli.layers import KNOBS, Layer, Said
 from magnetar.cli.nearby import alike
 from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, flag
 from magnetar.cli.output import Facts, Sheet
 from magnetar.cli.sources import CURRENT, gather, helped, revealed
+from magnetar.client.address import without_password
 
 TokenFile = Annotated[
     Path | None, Parameter(help="A file that holds the token: the context remembers its path, not the token.")

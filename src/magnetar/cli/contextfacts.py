@@ -8,8 +8,8 @@ from typing import Any
 from magnetar.base.errors import Misuse
 from magnetar.cli.cells import Cell
 from magnetar.cli.contexts import Context
-from magnetar.cli.layers import redacted, without_password
-from magnetar.client.address import SCHEME, addresses, rest_url
+from magnetar.cli.layers import redacted
+from magnetar.client.address import SCHEME, addresses, rest_url, without_password
 
 _NAMES = {"url": "url", "adminUrl": "admin_url", "token": "token", "tokenFile": "token_file"}
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
+from magnetar.client.address import without_password
+
 
 class Layer(IntEnum):
     """The lower, the more it has to say."""
@@ -121,16 +123,6 @@ def shown(name: str, said: Said) -> str:
 
 def redacted(secret: str) -> str:
     return f"(redacted, length {len(secret)})" if secret else "(none)"
-
-
-def without_password(url: str) -> str:
-    """http://ada:secret@host becomes http://ada:***@host."""
-    scheme, mark, rest = url.partition("://")
-    place, slash, path = rest.partition("/")
-    user, at, host = place.rpartition("@")
-    if not mark or not at or ":" not in user:
-        return url
-    return f"{scheme}://{user.partition(':')[0]}:***@{host}{slash}{path}"
 
 
 def doubts(settings: Mapping[str, Setting]) -> list[str]:

@@ -30,9 +30,9 @@ class Address:
 def addresses(url: str) -> list[Address]:
     """All hosts of a service URL, in the order given."""
     if url.startswith(("pulsar+ssl://", "https://", "http://")):
-        raise NotBuilt("this version of the client speaks pulsar:// only", url=url)
+        raise NotBuilt("this version of the client speaks pulsar:// only", url=without_password(url))
     if not url.startswith(SCHEME):
-        raise Misuse("a service URL is pulsar://host:port", url=url)
+        raise Misuse("a service URL is pulsar://host:port", url=without_password(url))
     return [_address(part, url) for part in url[len(SCHEME) :].rstrip("/").split(",")]
 
 
@@ -54,8 +54,18 @@ def rest_url(url: str) -> str:
     except ValueError:  # a port or a host that is none
         is_good = False
     if not is_good or not found.isprintable() or " " in found:
-        raise Misuse("an admin URL is http://host:port or https://host:port", url=url)
+        raise Misuse("an admin URL is http://host:port or https://host:port", url=without_password(url))
     return found
+
+
+def without_password(url: str) -> str:
+    """As errors and tables may say it: http://ada:secret@host becomes http://ada:***@host."""
+    scheme, mark, rest = url.partition("://")
+    place, slash, path = rest.partition("/")
+    user, at, host = place.rpartition("@")
+    if not mark or not at or ":" not in user:
+        return url
+    return f"{scheme}://{user.partition(':')[0]}:***@{host}{slash}{path}"
 
 
 def _address(text: str, url: str) -> Address:
@@ -63,6 +73,6 @@ def _address(text: str, url: str) -> Address:
     if not colon or host.endswith(":") or (host.startswith("[") and not host.endswith("]")):
         host, port = text, str(PORT)
     host = host.strip("[]")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise Misuse("a service URL is pulsar://host:port", url=url)
+    if not host or "@" in host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise Misuse("a service URL is pulsar://host:port", url=without_password(url))
     return Address(host, int(port))

@@ -17,8 +17,8 @@ from magnetar.cli.layers import (
     doubts,
     resolve,
     shown,
-    without_password,
 )
+from magnetar.client.address import without_password
 
 ALL = [Said(layer, f"in {layer.title}", f"value of {layer.title}") for layer in Layer]
 SUBSETS = [subset for count in range(len(ALL) + 1) for subset in combinations(ALL, count)]

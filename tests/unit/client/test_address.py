@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.base.errors import Misuse
+from magnetar.base.errors import MagnetarError, Misuse
 from magnetar.client.address import addresses, rest_url
 
 
@@ -55,3 +55,11 @@ def test_what_is_no_address_of_rest_is_refused_with_what_one_looks_like(url: str
 def test_what_is_no_service_url_is_refused_with_what_one_looks_like(url: str) -> None:
     with pytest.raises(Misuse, match="pulsar://host:port"):
         addresses(url)
+
+
+@pytest.mark.parametrize("url", ["http://me:sec@ret@host:port", "pulsar+ssl://me:secret@host", "pulsar://me:secret@host:1"])
+def test_what_is_refused_does_not_tell_the_password_that_was_in_it(url: str) -> None:
+    with pytest.raises(MagnetarError) as caught:
+        (rest_url if url.startswith("http") else addresses)(url)
+    assert "***" in str(caught.value)
+    assert "ret@" not in str(caught.value)
