@@ -102,7 +102,10 @@ class Handlers:
     async def _delete(self, name: TopicName, request: Delete) -> Deleted:
         try:
             if name.is_persistent:
-                check_term(await self._topic(name), request.term)
+                topic = await self._topic(name)
+                check_term(topic, request.term)
+                if name.is_partition and topic.part_of is not None:
+                    await self._node.segments.plains.forget_partitions(name.partitioned)
             await self._node.topics.delete(name, force=request.force)
         except TopicNotFound:
             return Deleted(existed=False)

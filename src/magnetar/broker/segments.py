@@ -31,6 +31,7 @@ from magnetar.broker.awaited import awaited
 from magnetar.broker.cursors import life, place, start
 from magnetar.broker.exclusive import Exclusive
 from magnetar.broker.peers import check_term, term_of
+from magnetar.broker.plain import Plains
 from magnetar.broker.queues import admit_consumer
 from magnetar.cluster.peers import (
     AskProducers,
@@ -42,6 +43,7 @@ from magnetar.cluster.peers import (
     Ensure,
     Ensured,
     Fence,
+    LookPlain,
     Overtaken,
     PlaceCursor,
     Provision,
@@ -84,6 +86,7 @@ class Segments:
     def __init__(self, node: Node) -> None:
         self._node = node
         self.exclusive = Exclusive(node)
+        self.plains = Plains(node)
 
     # Loading
 
@@ -211,8 +214,10 @@ class Segments:
                 topic = await self._topic(name, create=True)
                 await self._remember(topic, request)
                 return TermFenced(topic.managed.terminated is not None)
+            case LookPlain():
+                return await self.plains.handle(name, request)
             case PlaceCursor():
-                return await self._place(name, request)
+                return await (self._place if name.is_segment else self.plains.handle)(name, request)
             case RemoveCursor():
                 return await self._remove(name, request)
             case AwaitDrained() | AwaitReleased():
@@ -253,7 +258,8 @@ class Segments:
             parents = []
             for data in request.dedups:
                 parents.append(Dedup())
-                parents[-1].load(data, self._node.runtime.wall())
+                if data:  # else that parent remembers nobody
+                    parents[-1].load(data, self._node.runtime.wall())
             assert name.segment is not None
             await topic.recall.seed(parents[0].unite(parents[1:]).restrict(name.segment.range))
         return Seeded()

@@ -67,6 +67,11 @@ class Served:
             raise TopicNotFound(f"Namespace {name.namespace} does not exist: create it, or check the topic's name")
         return name.namespace, await self._node.bundles.find(name, policies)
 
+    async def partitions(self, name: TopicName) -> int:
+        """0: none, or no such topic."""
+        found = await self._node.catalogue.partitioned(name)
+        return 0 if found is None else found.partitions
+
     async def check(self, name: TopicName, place: Place) -> None:
         """Before a load. NotReady: stock clients look the topic up again."""
         if not await self.ownership.owns(*place):

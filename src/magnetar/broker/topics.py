@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from magnetar.base.errors import Fenced, MagnetarError, NotReady, Refused, TopicNotFound
 from magnetar.base.limits import OPEN_TRIES_MAX, TOPIC_IDLE_S, UNLOADS_AT_ONCE_MAX
 from magnetar.base.names import Domain, NamespaceName, TopicName
+from magnetar.broker.cursors import REGULAR
+from magnetar.broker.plain import is_guarded
 from magnetar.broker.rules import topic_settings
 from magnetar.ledger.managed import ManagedLedger
 from magnetar.metadata import paths
@@ -89,7 +91,7 @@ class Topics:
                 f"{name} is a scalable topic: use a client that knows scalable topics, which asks for its segments",
                 topic=str(name),
             )
-        admit = node.segments.admit if name.is_segment else node.catalogue.admit
+        admit = node.segments.admit if name.is_segment else node.segments.plains.admit
         policies = await node.namespaces.policies(name.namespace)
         if policies is None:
             raise TopicNotFound(f"namespace {name.namespace} does not exist: create it, or check the topic's name")
@@ -127,7 +129,10 @@ class Topics:
             flusher=node.flusher,
             settings=settings,
             failed=self._failed,
+            admission=REGULAR,
         )
+        if is_guarded(managed.properties):
+            node.segments.plains.guarded(topic)
         try:
             return await (node.segments.recover(topic) if name.is_segment else topic.recover())
         except BaseException as error:

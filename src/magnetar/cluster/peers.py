@@ -188,6 +188,38 @@ class Awaited(msgspec.Struct, frozen=True, tag=True):
     happened: bool
 
 
+class LookPlain(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """What a plain topic has. `guard`: it is being migrated, so from here on no subscription comes to it or goes but
+    through the record of its scalable topic."""
+
+    op: str
+    guard: bool = False
+
+
+class PlainSubscription(msgspec.Struct, frozen=True):
+    """A durable one. `kind`: of whoever is attached, the wire's SubType; -1: nobody is."""
+
+    name: str
+    kind: int = -1
+
+
+class PlainClient(msgspec.Struct, frozen=True):
+    """Attached to a plain topic. `subscription` "": a producer. `follows`: it goes on when the topic is migrated."""
+
+    name: str
+    address: str
+    version: str
+    subscription: str = ""
+    follows: bool = False
+
+
+class PlainFacts(msgspec.Struct, frozen=True, tag=True):
+    subscriptions: tuple[PlainSubscription, ...] = ()
+    clients: tuple[PlainClient, ...] = ()
+    messages: int = 0
+    size_bytes: int = 0
+
+
 class Measure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """How far topics of one owner can be read, and how much that is: one answer to each question."""
 
@@ -270,9 +302,20 @@ class Left(msgspec.Struct, frozen=True, tag=True):
 LeaderRequest = Register | AwaitShare | Leave
 LeaderAnswer = Shared | NoNews | Left
 SegmentRequest = (
-    Ensure | Provision | Seed | Fence | PlaceCursor | RemoveCursor | AwaitDrained | AwaitReleased | AskProducers
+    Ensure
+    | Provision
+    | Seed
+    | Fence
+    | PlaceCursor
+    | RemoveCursor
+    | AwaitDrained
+    | AwaitReleased
+    | AskProducers
+    | LookPlain
 )
-SegmentAnswer = Ensured | Provisioned | Seeded | TermFenced | CursorThere | CursorGone | Awaited | Attached | Overtaken
+SegmentAnswer = (
+    Ensured | Provisioned | Seeded | TermFenced | CursorThere | CursorGone | Awaited | Attached | PlainFacts | Overtaken
+)
 Request = Create | Seal | Delete | Flush | Measure | SegmentRequest | LeaderRequest
 Answer = Created | SealedTopic | Deleted | Flushed | MeasuredAll | SegmentAnswer | LeaderAnswer
 

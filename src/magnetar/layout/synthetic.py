@@ -18,6 +18,8 @@ from magnetar.layout import cuts
 from magnetar.layout.layout import Layout
 from magnetar.layout.segment import FIRST, Segment, State
 
+FOLLOWS = ("__pulsar.v5.managed", "true")  # property of a producer or consumer that goes on when its topic is migrated
+
 
 def topics_of(name: TopicName, partitions: int) -> tuple[str, ...]:
     """The topics that hold the messages of a plain topic (no partitions) or of a partitioned one."""

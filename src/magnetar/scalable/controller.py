@@ -142,11 +142,17 @@ class Controller:
         self._state, effects = takeover.step(before, event)
         if isinstance(event, RecordRead) and before.phase is self._state.phase is Phase.LEADING:
             self._proven_at = self._around.runtime.monotonic()
+            self._seen(event.record)
         for effect in effects:
             self._do(effect)
         if self._state.phase is not before.phase:
             self._retry_s = CALL_RETRY_S_MIN
             self._changed.set()
+
+    def _seen(self, record: Record | None) -> None:
+        """Others change it too: partitions come to a plain topic."""
+        if self.term is not None and record is not None and record.epoch > self.term.record.epoch:
+            self.term.spawn(self.term.look())
 
     def _do(self, effect: takeover.Effect) -> None:
         match effect:

@@ -98,6 +98,12 @@ class Owners:
         request = peers.AwaitReleased(op="released", subscription=subscription, wait_s=wait_s, evict=evict)
         return _happened(await self._peers.owner(segment).ask(request))
 
+    async def look(self, plain: TopicName, op: str, *, guard: bool = False) -> peers.PlainFacts:
+        """What a plain topic has; with `guard`, and keeps until its migration is over."""
+        answer = await self._peers.owner(plain).ask(peers.LookPlain(op=op, guard=guard))
+        assert isinstance(answer, peers.PlainFacts)
+        return answer
+
     async def call(self, topic: TopicName, call: OwnerCall, segment: Child) -> Event:
         """`segment`: whose owner is asked."""
         try:
@@ -144,7 +150,7 @@ def _request(call: ProvisionChild | SeedChild | FenceParent | PlaceCursor | Remo
                 op=call.op, term=call.term, incarnation=call.incarnation, subs_gen=call.subs_gen, cursors=cursors
             )
         case SeedChild():
-            dedups = tuple(seal.dedup for _, seal in call.seals if seal.dedup)
+            dedups = tuple(seal.dedup for _, seal in call.seals)
             fence = max(seal.fence for _, seal in call.seals)
             return peers.Seed(op=call.op, term=call.term, incarnation=call.incarnation, dedups=dedups, fence=fence)
         case FenceParent():

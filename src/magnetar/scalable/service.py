@@ -133,11 +133,11 @@ class Scalable:
         return found if found is not None and found.is_live else None
 
     async def names(self, namespace: str) -> list[TopicName]:
-        """The scalable topics of `tenant/namespace`, by name; tombstones are none."""
+        """The scalable topics of `tenant/namespace`, by name; tombstones and plain topics are none."""
         found = []
         async for part, node in self.records.store.scan(f"{paths.SCALABLE_TOPICS}/{namespace}"):
             name = paths.scalable_of(f"{paths.SCALABLE_TOPICS}/{namespace}/{part}")
-            if name is not None and recordform.decode(node.value).is_live:
+            if name is not None and (one := recordform.decode(node.value)).is_live and not one.is_plain:
                 found.append(name)
         return found
 
@@ -206,6 +206,10 @@ class Scalable:
     ) -> Operation:
         """Neighbours, in whatever order they are named."""
         return await self._reshape(name, Kind.MERGE, segments, wait, reason=reason)
+
+    async def migrate(self, name: TopicName, *, reason: str = "", wait: bool = True) -> Operation:
+        """A plain topic that has a record becomes a scalable one: see `broker/migration.py`."""
+        return await self._reshape(name, Kind.MIGRATE, (), wait, reason=reason)
 
     def operation(self, name: TopicName, op: str) -> Operation | None:
         """As far as this broker carried it out."""

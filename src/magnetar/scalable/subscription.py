@@ -83,6 +83,7 @@ class Subscription:
     latched: tuple[SegmentId, ...] = ()  # durably drained, by id
     members: tuple[Member, ...] = ()  # by name
     plan: Plan = Plan()
+    undecided: bool = False  # carried over from a plain topic: the first consumer says of which type it is
     unknown: str = field(default="", repr=False)
 
     @property
@@ -107,6 +108,7 @@ class _Form(msgspec.Struct, omit_defaults=True):
     generation: int = 0
     holds: dict[str, tuple[str, str]] = {}
     left: dict[str, tuple[str, int]] = {}
+    undecided: bool = False
 
 
 def encode(subscription: Subscription) -> bytes:
@@ -126,6 +128,7 @@ def encode(subscription: Subscription) -> bytes:
             generation=plan.generation,
             holds={str(hold.segment): (hold.holder, hold.target) for hold in plan.holds},
             left={str(left.segment): (left.name, left.until_ms) for left in plan.left},
+            undecided=subscription.undecided,
         )
     )
     unknown = msgspec.json.decode(subscription.unknown) if subscription.unknown else {}
@@ -161,5 +164,6 @@ def decode(name: str, data: bytes) -> Subscription:
             tuple(sorted(holds, key=lambda hold: hold.segment)),
             tuple(sorted(left, key=lambda one: one.segment)),
         ),
+        undecided=form.undecided,
         unknown=msgspec.json.encode(rest, order="deterministic").decode() if rest else "",
     )

@@ -75,6 +75,7 @@ class Work:
     name: str
     type: Type = Type.STREAM
     start: Start = Start.EARLIEST
+    undecided: bool = False
     phase: Phase = Phase.LOOK
     record: Record | None = None
     subscription: Subscription | None = None
@@ -88,8 +89,11 @@ class Row:
     then: tuple[Phase, ...]
 
 
-def create(op: str, name: str, *, type: Type = Type.STREAM, start: Start = Start.EARLIEST) -> Step:
-    return Work(op, Verb.CREATE, name, type, start), (ReadRecord(op),)
+def create(
+    op: str, name: str, *, type: Type = Type.STREAM, start: Start = Start.EARLIEST, undecided: bool = False
+) -> Step:
+    """`undecided`: of one that a plain topic has; who consumes it first says of which type it is."""
+    return Work(op, Verb.CREATE, name, type, start, undecided), (ReadRecord(op),)
 
 
 def delete(op: str, name: str) -> Step:
@@ -125,11 +129,20 @@ def _subscription_read(state: Work, event: SubscriptionRead) -> Step:
     if found is None:
         return _write(
             state,
-            Subscription(state.name, state.type, record.subs_gen, record.incarnation, start=state.start),
+            Subscription(
+                state.name,
+                state.type,
+                record.subs_gen,
+                record.incarnation,
+                start=state.start,
+                undecided=state.undecided,
+            ),
         )
     if found.standing is Standing.DELETING:
         return _refuse(state, Busy, "the subscription is being removed: ask again")
-    if found.type is not state.type:
+    if found.undecided and not state.undecided:
+        return _write(state, replace(found, type=state.type, undecided=False))
+    if found.type is not state.type and not state.undecided:
         return _refuse(state, AlreadyExists, f"the subscription is of type {found.type}")
     state = replace(state, subscription=found)
     if found.ready:
@@ -226,7 +239,8 @@ def _finished(state: Work, _: SubscriptionWritten | SubscriptionRemoved) -> Step
 
 def _look_again(state: Work, _: Event) -> Step:
     """Somebody else wrote, or nobody knows: from the start; every step may be repeated"""
-    return Work(state.op, state.verb, state.name, state.type, state.start), (ReadRecord(state.op),)
+    again = Work(state.op, state.verb, state.name, state.type, state.start, state.undecided)
+    return again, (ReadRecord(state.op),)
 
 
 def _raise_again(state: Work, _: Event) -> Step:

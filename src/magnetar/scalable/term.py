@@ -24,10 +24,13 @@ from magnetar.scalable.calls import Answer, Call, OwnerCall, StepDown
 from magnetar.scalable.coordinator import Coordinator
 from magnetar.scalable.deletion import Deletion
 from magnetar.scalable.drive import Drive
+from magnetar.scalable.migrate import carry
 from magnetar.scalable.operation import Operation
-from magnetar.scalable.record import Record
+from magnetar.scalable.record import Kind, Record
 from magnetar.scalable.reshape import Phase, Request, Reshape
 from magnetar.scalable.subscription import Standing, Type
+from magnetar.scalable.subscriptions import Work
+from magnetar.scalable.working import work
 
 if TYPE_CHECKING:
     from magnetar.scalable.controller import Surroundings
@@ -182,7 +185,28 @@ class Term:
     async def _perform(self, state: Reshape | Deletion, call: Call) -> calls.Event:
         if isinstance(call, OwnerCall):
             return await self.around.owners.call(self.name, call, _segment(state.record, call))
+        if isinstance(call, calls.ListSubscriptions) and isinstance(state, Reshape) and not await self._carried(state):
+            return calls.CallLost(call.op, call)
         return await self.around.records.call(self.name, call)
+
+    async def _carried(self, state: Reshape) -> bool:
+        """Subscriptions that plain topics had on their own are among those that are listed. False: not all yet."""
+        if state.record is None or state.intent.kind is not Kind.MIGRATE:
+            return True
+        around = self.around
+
+        async def begin(begun: tuple[Work, tuple[calls.Effect, ...]]) -> None:
+            await work(around.runtime, self.owner, around.records, around.owners, self.name, begun)
+
+        try:
+            made = await carry(
+                self.name, state.record, state.op, records=around.records, owners=around.owners, begin=begin
+            )
+        except MagnetarError as error:
+            log.warning("subscriptions not carried", topic=str(self.name), term=self.number, error=str(error))
+            return False
+        self._mark("migration.carried", op=state.op, subscriptions=made)
+        return True
 
     def _ended(self, operation: Operation, phase: str, outcome: Answer | StepDown) -> None:
         if isinstance(outcome, StepDown):

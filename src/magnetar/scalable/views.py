@@ -1,8 +1,8 @@
 """What clients are shown of a scalable topic: its record, who serves each segment and who leads, told when it changes.
 
 A view is derived from the stores by whoever serves watches, never sent by the one who made a change (H-A4); one is made
-for all who watch a topic. Epochs only advance (H-E6). A topic that is being deleted or is gone is None. Whoever shows a
-reshape that nobody leads pokes the controllers (H-B5).
+for all who watch a topic. Epochs only advance (H-E6). A topic that is being deleted or is gone is None; a plain one is
+shown as one too, and what it becomes after it. Whoever shows a reshape that nobody leads pokes the controllers (H-B5).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from magnetar.base.limits import CALL_RETRY_S_MAX, POKE_S
 from magnetar.base.names import NamespaceName, TopicName
 from magnetar.cluster.ownership import Broker, Ownership
 from magnetar.layout.segment import Segment
+from magnetar.layout.synthetic import synthetic, topics_of
 from magnetar.metadata import paths
 from magnetar.metadata.store import Event, Node, Session
 from magnetar.observe.log import get
@@ -41,6 +42,8 @@ class Brokers(Protocol):
     def cluster(self) -> bool: ...
 
     async def place(self, name: TopicName) -> tuple[NamespaceName, Bundle]: ...
+
+    async def partitions(self, name: TopicName) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,12 @@ class Views:
                 owners[segment.id] = found
         return View(name, record, owners, None if controller is None else decode_leader(controller.value))
 
+    async def plain(self, name: TopicName) -> View:
+        """Of a plain topic that has no record, whether or not it is there: as what it is written to."""
+        partitions = await self._brokers.partitions(name)
+        layout = synthetic(topics_of(name, partitions), epoch=partitions)
+        return await self.of(name, Record(layout, incarnation=0), None, layout.active)
+
     async def close(self) -> None:
         for shown in self._shown.values():
             shown.close()
@@ -128,11 +137,14 @@ class _Shown:
         self._running = False
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
+        self._record_of = name.scalable
         store = views._records.store
         self._stops = [
-            store.subscribe(paths.scalable(name), self._heard),
+            store.subscribe(paths.scalable(self._record_of), self._heard),
             store.on_session(self._heard_session),
         ]
+        if not name.is_scalable:
+            self._stops.append(store.subscribe(paths.partitioned(name), self._heard))
         if views._brokers.cluster:
             self._stops.append(store.subscribe(f"{paths.OWNERSHIP}/{name.namespace}", self._heard))
         self.look()
@@ -151,7 +163,7 @@ class _Shown:
             self._views._runtime.spawn(self._views._owner, self._look())
 
     def _heard(self, event: Event) -> None:
-        if not event.path.startswith(paths.scalable_subscriptions(self._name)):
+        if not event.path.startswith(paths.scalable_subscriptions(self._record_of)):
             self.look()
 
     def _heard_session(self, session: Session) -> None:
@@ -176,11 +188,13 @@ class _Shown:
         """Both at once: clients wait for what a reshape has made of the topic."""
         records = self._views._records
         (record, _), controller = await asyncio.gather(
-            records.fresh(self._name), records.store.get(paths.controller(self._name))
+            records.fresh(self._record_of), records.store.get(paths.controller(self._record_of))
         )
-        if record is None or not record.is_live:
-            return None
-        return await self._views.of(self._name, record, controller, record.layout.active)
+        if record is not None and record.is_live:
+            return await self._views.of(self._record_of, record, controller, record.layout.active)
+        if self._name.is_scalable or (self.view is not None and self.view.record.incarnation):
+            return None  # of a plain topic that had a record: it was deleted
+        return await self._views.plain(self._name)
 
     def _show(self, view: View | None) -> None:
         if view is not None and view.record.intent is not None and view.leader is None:
@@ -200,7 +214,7 @@ class _Shown:
         def again() -> None:
             self._timer = None
             if self.view is not None and self.view.leader is None and self.view.record.intent is not None:
-                self._views._poke(self._name)
+                self._views._poke(self._record_of)
             self.look()
 
         self._timer = asyncio.get_running_loop().call_later(wait_s, again)

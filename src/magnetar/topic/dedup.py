@@ -201,8 +201,9 @@ class Dedup:
         return child
 
     def unite(self, others: Iterable[Dedup]) -> Dedup:
-        """What a child of this and of `others` starts with: each range keeps its own mark. A producer is idle if it is
-        so in all.
+        """What a child of this and of `others` starts with: each range keeps its own mark. Where several have had the
+        same keys (partitions that are migrated) nobody knows which of them has which: what all have stored is known, a
+        higher mark would drop what one of them has not. A producer is idle if it is so in all.
         """
         parents = [self, *others]
         hull = HashRange(min(p.range.start for p in parents), max(p.range.end for p in parents))
@@ -210,7 +211,7 @@ class Dedup:
         names = dict.fromkeys(name for parent in parents for name in parent._producers)
         for name in names:
             known = [parent for parent in parents if name in parent._producers]
-            child._put(name, overlay([m for parent in known for m in parent._producers[name].marks()], hull))
+            child._put(name, overlay(_lowest([_tiled(parent, name) for parent in parents]), hull))
             if name in child._producers and all(name in parent._idle for parent in known):
                 child._idle[name] = max(parent._idle[name] for parent in known)
         child._idle = dict(sorted(child._idle.items(), key=lambda item: item[1]))
@@ -296,6 +297,23 @@ def overlay(marks: Sequence[Mark], hash_range: HashRange) -> list[Mark]:
         else:
             tiled.append((start, after - 1, mark))
     return tiled
+
+
+def _tiled(parent: Dedup, producer: str) -> list[Mark]:
+    """The whole range of a parent, -1 where the producer has stored nothing."""
+    marks = parent._producers.get(producer)
+    return overlay([] if marks is None else marks.marks(), parent.range)
+
+
+def _lowest(tiled: Sequence[Sequence[Mark]]) -> list[Mark]:
+    """What all have that cover the same."""
+    edges = sorted({edge for marks in tiled for start, end, _ in marks for edge in (start, end + 1)})
+    found: list[Mark] = []
+    for start, after in pairwise(edges):
+        covering = [m for marks in tiled for s, e, m in marks if s <= start <= e]
+        if covering:
+            found.append((start, after - 1, min(covering)))
+    return found
 
 
 def _verdict(first: int, highest: int, pushed: int, persisted: int) -> Verdict:

@@ -39,7 +39,10 @@ class SealedTopic(msgspec.Struct, frozen=True, tag=True):
     last_publish_ms: int
 
 
-def sealed(end: Position) -> Sealed:
+def sealed(topic: Topic, end: Position) -> Sealed:
+    if topic.part_of is not None and not topic.name.is_segment:
+        words = "the topic was migrated: use a client that knows scalable topics"
+        return Sealed(f"{words} (magnetar, or Pulsar's V5 client) with {topic.part_of}", end=str(end))
     return Sealed("the topic is terminated: nothing can be published to it any more", end=str(end))
 
 
@@ -64,7 +67,7 @@ class Sealing:
             topic.runtime.mark("topic.sealed", topic=str(topic.name), end=end, term=term, op=op)
         elif term > known:
             await topic.managed.set_properties({TERM_PROPERTY: str(term)})
-        topic.refusal = sealed(end)
+        topic.refusal = sealed(topic, end)
         topic.producers.close_all()
         for subscription in topic.subscriptions:
             subscription.dispatcher.pump()

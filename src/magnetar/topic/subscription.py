@@ -65,7 +65,7 @@ class Subscription:
         self.messages_acked = 0
         self.messages_out = 0  # to consumers that have left; those attached count for themselves
         self.bytes_out = 0
-        if topic.name.is_segment:
+        if topic.part_of is not None:
             cursor.on_durable(self.caught_up)
 
     @property
@@ -223,7 +223,7 @@ class Subscription:
         terminated = self.topic.managed.terminated
         if terminated is None or self.cursor.mark < terminated:
             return
-        if self.topic.name.is_segment and not self.cursor.drained(terminated):
+        if self.topic.part_of is not None and not self.cursor.drained(terminated):
             return  # told when it is flushed
         for consumer in self.consumers:
             # The stock C++ client drops its connection at this command (stock-clients A3).

@@ -54,11 +54,15 @@ class Subscriptions:
         """What was acknowledged is durable when this returns. What is being made or deleted is waited for: a record
         written behind a deletion of the topic would stay.
         """
-        while pending := [*self._opening.values(), *self._deleting.values()]:
-            await asyncio.wait(pending)
+        await self.settled()
         for subscription in self:
             self._flusher.discard(subscription.cursor)
             await subscription.cursor.close()
+
+    async def settled(self) -> None:
+        """Until nothing is being made or deleted."""
+        while pending := [*self._opening.values(), *self._deleting.values()]:
+            await asyncio.wait(pending)
 
     def abandon(self) -> None:
         """The topic is somebody else's: no cursor is written any more."""

@@ -62,6 +62,7 @@ class Topic:
         self.settings = settings
         self.admission = admission
         self.partition = name.partition_index
+        self.part_of = name.parent if name.is_segment else None  # the scalable topic whose messages it holds
         self.owner = Owner(f"topic {name}")
         self.subscriptions = Subscriptions(self, flusher)
         self.producers = Producers(self, int(managed.properties.get(EPOCH_PROPERTY, "-1")))
@@ -95,7 +96,7 @@ class Topic:
         if self.settings.deduplication:
             await self._start_recall()
         if self.managed.terminated is not None:
-            self.refusal = sealed(self.managed.terminated)
+            self.refusal = sealed(self, self.managed.terminated)
         return self
 
     async def _start_recall(self) -> None:

@@ -65,7 +65,7 @@ class Share:
 
 def update_body(topic: TopicName, shown: Shown, *, extended: bool) -> bytes:
     """What every session is told, without its number."""
-    said = pb.CommandScalableTopicUpdate(dag=dag(shown, extended), resolved_topic_name=topic.canonical)
+    said = pb.CommandScalableTopicUpdate(dag=dag(shown, extended), resolved_topic_name=topic.scalable.canonical)
     body: bytes = said.SerializePartialToString()  # the number of the session is required, and comes with each
     return body
 
@@ -158,7 +158,8 @@ def dag(shown: Shown, extended: bool) -> pb.ScalableTopicDAG:
             dag.controller_broker_url_tls = shown.controller.url_tls
     if extended:
         dag.term = shown.term
-        dag.incarnation = shown.incarnation
+        if shown.incarnation:  # else it is a plain topic's, which has none of its own
+            dag.incarnation = shown.incarnation
         if shown.routing is not None:
             dag.routing = shown.routing
     return dag

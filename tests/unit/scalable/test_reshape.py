@@ -37,7 +37,7 @@ from magnetar.scalable.calls import (
     TermEnded,
     WriteRecord,
 )
-from magnetar.scalable.record import Kind, Outcome, Record, created, plain
+from magnetar.scalable.record import Kind, Outcome, Record, created
 from magnetar.scalable.reshape import Phase, Request, Reshape, step
 
 ROOT, LEFT, RIGHT = SegmentId(0), SegmentId(1), SegmentId(2)
@@ -383,41 +383,3 @@ def test_answers_to_another_operation_mean_nothing():
 def test_every_phase_that_waits_survives_a_lost_call():
     waiting = [phase for phase in Phase if phase not in reshape.FINAL]
     assert all((phase, CallLost) in reshape.TABLE for phase in waiting)
-
-
-# Migration: the same machine, whose parents are plain topics
-
-PARTS = ("persistent://public/default/x-partition-0", "persistent://public/default/x-partition-1")
-
-
-def test_a_migration_seals_every_plain_topic_and_gives_all_their_children_the_whole_ring():
-    record = plain(None, PARTS, now_ms=1).claimed()
-    state, effects = asked(record, a_request(kind=Kind.MIGRATE, parents=()))
-    intended = written(effects)
-    assert intended.intent is not None
-    assert intended.intent.parents == (0, 1)
-    state, _ = step(state, RecordWritten(OP, 5))
-    state, effects = step(state, SubscriptionsListed(OP, ()))
-    assert [call.child.id for call in effects] == [2, 3]
-    for child in (SegmentId(2), SegmentId(3)):
-        state, _ = step(state, ChildProvisioned(OP, child, 0))
-    state, effects = step(state, RecordRead(OP, intended, 5))
-    assert [call.segment for call in effects] == [0, 1]
-    state, effects = step(state, ParentSealed(OP, ROOT, SEAL))
-    assert effects == (), "one of two is sealed"
-    state, effects = step(state, ParentSealed(OP, LEFT, SEAL))
-    after = written(effects)
-    assert [one.legacy_topic for one in after.layout.segments] == [*PARTS, "", ""]
-    assert [one.parents for one in after.layout.active] == [(0, 1), (0, 1)]
-    assert after.history[-1].kind is Kind.MIGRATE
-
-
-@pytest.mark.parametrize(
-    ("record", "kind"),
-    [(plain(None, PARTS, now_ms=1), Kind.SPLIT), (created(None, 1, now_ms=1), Kind.MIGRATE)],
-)
-def test_a_plain_topic_is_not_split_and_a_scalable_one_is_not_migrated(record: Record, kind: Kind):
-    state, effects = asked(record.claimed(), a_request(kind=kind))
-    assert state.phase is Phase.REFUSED
-    (answer,) = effects
-    assert answer.refusal.error().http_status == 409

@@ -226,6 +226,17 @@ def test_after_a_merge_each_half_keeps_its_own_mark() -> None:
     assert heir.marks() == merged.marks()
 
 
+def test_of_partitions_that_had_the_same_keys_only_what_all_have_stored_is_known() -> None:
+    first, second, third = Dedup(), Dedup(), Dedup()
+    first.persisted("everywhere", 9)
+    second.persisted("everywhere", 4)
+    third.persisted("everywhere", 7)
+    first.persisted("in one only", 9)
+    child = first.unite([second, third]).restrict(HashRange(0, 99))
+    assert child.highest("everywhere") == 4, "5 may be on its way to the second one: a higher mark would drop it"
+    assert child.highest("in one only") == -1
+
+
 def test_over_several_ranges_a_foreign_hash_is_the_callers_bug() -> None:
     merged = stored(1, dedup=Dedup(HashRange(0, 9))).unite([stored(2, dedup=Dedup(HashRange(10, 19)))])
     with pytest.raises(Misuse):

@@ -19,6 +19,7 @@ from magnetar.base.errors import (
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.limits import SUBSCRIBE_TRIES_MAX
 from magnetar.base.names import TopicName, check_given, topic_name
+from magnetar.broker.cursors import life
 from magnetar.broker.handlers.request import error_reply, honestly, start, success
 from magnetar.broker.handlers.scalable import check_plain, segment_closed
 from magnetar.topic.consumer import Consumer, KeyShared
@@ -199,8 +200,9 @@ async def _unsubscribe(connection: Connection, asked: pb.CommandUnsubscribe) -> 
     consumer = _consumer(connection, asked.consumer_id)
     assert consumer.subscription is not None
     topic = consumer.subscription.topic
-    if topic.name.is_segment and consumer.subscription.durable:
-        raise Refused(f"a subscription is of all segments: delete it on {topic.name.parent}, over REST")
+    if consumer.subscription.durable and (topic.name.is_segment or life(consumer.subscription) >= 0):
+        whole = topic.part_of or topic.name.scalable
+        raise Refused(f"a subscription is of all segments: delete it on {whole}, over REST")
     await topic.unsubscribe(consumer, force=asked.force)
     connection.consumers.pop(asked.consumer_id, None)
     return success(asked.request_id)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import AlreadyExists, LimitExceeded, MagnetarError, NotBuilt, Refused, TopicNotFound
+from magnetar.base.errors import AlreadyExists, LimitExceeded, MagnetarError, Refused, TopicNotFound
 from magnetar.base.limits import CONNECTION_WATCHES_MAX
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.handlers.request import error_reply, start, success
@@ -84,8 +84,6 @@ def _watched_name(text: str) -> TopicName:
     name = topic_name(text)
     if name.domain is Domain.NON_PERSISTENT:
         raise Refused(f"{name} is not kept: it has no layout; use it as a plain topic")
-    if name.domain is Domain.PERSISTENT:
-        raise NotBuilt(f"{name} is a plain topic: layouts of plain topics are not built; use it as a plain topic")
     if name.domain is Domain.SEGMENT or name.is_partition:
         raise TopicNotFound(f"{name} is a part of a topic: ask for the layout of the topic")
     return name
@@ -93,11 +91,13 @@ def _watched_name(text: str) -> TopicName:
 
 async def _find(node: Node, name: TopicName, *, create: bool) -> None:
     """The topic exists, or is made because a client uses it, where the policies allow that."""
-    if await node.scalable.read(name) is not None:
+    if await node.scalable.read(name.scalable) is not None:
         return
     policies = await node.namespaces.policies(name.namespace)
     if policies is None:
         raise TopicNotFound(f"Namespace {name.namespace} does not exist: create it, or check the topic's name")
+    if name.domain is Domain.PERSISTENT:
+        return  # shown as what it is, or would be: it is made, or not, when somebody attaches to it
     if not create or not node.settings.flag("allowAutoTopicCreation", policies):
         raise TopicNotFound(f"Scalable topic not found: {name}")
     try:
@@ -192,10 +192,9 @@ class Registration:
 
     def reads(self, segment: TopicName, subscription: str, consumer_name: str) -> bool:
         """Whether the consumer of a segment is this one's, and the segment is among what it was told to read."""
-        assert segment.segment is not None
-        told = self._told is not None and any(one.id == segment.segment.id for one in self._told.segments)
-        ours = (self.topic, self.subscription) == (segment.parent, subscription)
-        return told and ours and consumer_name == f"{self.name}-seg-{segment.segment.id}"
+        told = () if self._told is None or self.subscription != subscription else self._told.segments
+        found = next((one for one in told if one.topic(self.topic) == segment), None)
+        return found is not None and consumer_name == f"{self.name}-seg-{found.id}"
 
     async def leave(self) -> None:
         assert self.session is not None
@@ -215,8 +214,11 @@ def subscribe(connection: Connection, command: pb.BaseCommand) -> None:
 async def _subscribe(connection: Connection, asked: pb.CommandScalableTopicSubscribe) -> None:
     node = connection.node
     check_enabled(node)
-    name = topic_name(asked.topic).scalable
-    node.allow(connection.principal, "consume", str(name))
+    given = topic_name(asked.topic)
+    name = given.scalable
+    node.allow(connection.principal, "consume", str(given))
+    if given.domain is not Domain.TOPIC:
+        await node.segments.plains.stand_in(_watched_name(asked.topic))
     if not asked.subscription or not asked.consumer_name:
         raise Refused("a stream consumer has a subscription and a name: neither may be empty")
     made = Registration(connection, asked, name)
@@ -271,7 +273,9 @@ def segment_closed(connection: Connection, consumer: Consumer) -> None:
     subscription = consumer.subscription
     assert subscription is not None
     name = subscription.topic.name
-    if name.segment is None or (subscription.topic.managed.terminated is not None and not subscription.backlog):
+    if not connection.shares or not name.is_persistent:
+        return
+    if subscription.topic.managed.terminated is not None and not subscription.backlog:
         return
     for id, made in list(connection.shares.items()):
         if made.reads(name, subscription.name, consumer.name):

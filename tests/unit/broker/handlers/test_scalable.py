@@ -80,7 +80,6 @@ def test_a_missing_topic_is_told_as_the_real_broker_does_where_creation_is_off()
     ("topic", "code"),
     [
         ("non-persistent://public/default/x", pb.NotAllowedError),
-        ("persistent://public/default/x", pb.NotAllowedError),
         ("topic://public/default/x-partition-1", pb.TopicNotFound),
         ("segment://public/default/x/0000-ffff-0", pb.TopicNotFound),
         ("topic://public/nowhere/x", pb.TopicNotFound),

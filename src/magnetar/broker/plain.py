@@ -1,0 +1,206 @@
+"""Plain topics that clients of scalable topics use, and that are migrated: the owner's half.
+
+A plain topic belongs to everybody until its migration begins. Then it is guarded, which its own record remembers: no
+durable subscription comes to it or goes but through the record of its scalable topic, so that none can be missed when
+the segments that follow it get their cursors (H-D1). Producers go on until it is sealed. A migration that was taken
+back leaves the guard, which then lets everybody pass: the record as it is now decides, each time anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import BadVersion, NotFound, NotReady, Refused, SubscriptionNotFound
+from magnetar.base.names import Domain, TopicName, topic_name
+from magnetar.broker.cursors import place, start
+from magnetar.cluster.peers import (
+    CursorThere,
+    LookPlain,
+    PlaceCursor,
+    PlainClient,
+    PlainFacts,
+    PlainSubscription,
+)
+from magnetar.layout.synthetic import FOLLOWS, topics_of
+from magnetar.observe.log import get
+from magnetar.scalable import admission, carried, record
+from magnetar.scalable.record import Lifecycle, Record
+from magnetar.scalable.subscription import Start
+from magnetar.topic.admission import Admission
+from magnetar.topic.subscribe import Subscribe
+from magnetar.topic.topic import Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from magnetar.broker.node import Node
+
+log = get("plain")
+
+GUARD_PROPERTY = "magnetar.guarded"  # of the managed ledger: the operation that began to migrate the topic
+
+
+class Plains:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    # Records that stand for plain topics
+
+    async def stand_in(self, name: TopicName) -> Record:
+        """The record of a plain topic, made if it has none; the topic too, where its use by a client may make it. Of
+        one that was migrated, that of its scalable topic."""
+        records, scalable = self._node.scalable.records, name.scalable
+        while True:
+            before, version = await records.fresh(scalable)
+            if before is not None and before.lifecycle is Lifecycle.DELETING:
+                raise NotReady(f"{scalable} is being deleted: ask again")
+            if before is not None and before.is_live and not before.is_plain:
+                return before
+            topics = await self.topics(name, create=True)
+            if before is not None and before.is_live:
+                wanted = before.grown(topics)
+            else:
+                wanted = record.plain(before, topics, now_ms=self._node.runtime.wall())
+            if wanted == before:
+                return wanted
+            try:
+                await records.put(scalable, wanted, version)
+            except BadVersion:
+                continue  # somebody was faster: look what stands there now
+            return wanted
+
+    async def topics(self, name: TopicName, *, create: bool) -> tuple[str, ...]:
+        """The topics that hold the messages of a plain or partitioned one. TopicNotFound."""
+        count = await self._node.catalogue.partitions(name, create=create)
+        found = topics_of(name, count)
+        for one in found:
+            await self.admit(topic_name(one), create=create or count > 0)
+        return found
+
+    async def admit(self, name: TopicName, *, create: bool) -> None:
+        """A client uses a plain topic: it exists, or is made where policies allow. The name of one that was migrated
+        is not given to another topic."""
+        catalogue = self._node.catalogue
+        if create and name.domain is Domain.PERSISTENT and not await catalogue.exists(name):
+            await self.check_free(name)
+        await catalogue.admit(name, create=create)
+
+    async def check_free(self, name: TopicName) -> None:
+        """Refused: the name is that of a topic that was migrated, or of a partition of one."""
+        found = await self._node.scalable.read(name.scalable)
+        if found is not None and not found.is_plain and any(one.legacy_topic for one in found.layout.segments):
+            raise Refused(f"{name.partitioned_name} was migrated: it is {name.scalable} now", http_status=409)
+
+    async def forget(self, name: TopicName) -> None:
+        """The plain topic is deleted: so is the record that stood for it, with its subscriptions."""
+        found = await self._node.scalable.read(name.scalable)
+        if found is not None and found.is_plain:
+            await self._node.scalable.delete(name.scalable, force=True)
+
+    async def forget_partitions(self, name: TopicName) -> None:
+        """A partition of a topic that was migrated is deleted, and with it that there were any."""
+        found = await self._node.scalable.records.fresh(name.scalable)
+        if found[0] is not None and not found[0].is_live:
+            try:
+                await self._node.catalogue.forget_partitioned(name)
+            except NotFound:
+                pass  # with the partition before
+
+    async def grown(self, name: TopicName) -> None:
+        """Its partitions became more: so does the record, if there is one."""
+        found = await self._node.scalable.read(name.scalable)
+        if found is not None and found.is_plain:
+            await self.stand_in(name)
+
+    # What leaders ask
+
+    async def handle(self, name: TopicName, request: PlaceCursor | LookPlain) -> CursorThere | PlainFacts:
+        topic = await self._node.topics.get(name, create=isinstance(request, LookPlain) and request.guard)
+        assert isinstance(topic, Topic)
+        if isinstance(request, LookPlain):
+            if request.guard:
+                await self._guard(topic, request.op)
+                await topic.subscriptions.settled()  # what was let in before the guard stood
+            return _facts(topic)
+        one = request.subscription
+        found, _ = await self._node.scalable.records.subscription(name.scalable, one.name)
+        admission.check_cursor(found, one.life)
+        assert found is not None
+        await place(topic, one, at_end=request.at_end, asked=found.start is Start.ASKED)
+        return CursorThere()
+
+    # The guard
+
+    async def _guard(self, topic: Topic, op: str) -> None:
+        """Durable first: whoever serves the topic next guards it too."""
+        if GUARD_PROPERTY not in topic.managed.properties:
+            await topic.managed.set_properties({GUARD_PROPERTY: op})
+        if topic.part_of is None:
+            self.guarded(topic)
+            for one in topic.subscriptions:
+                one.cursor.on_durable(one.caught_up)
+            self._node.runtime.mark("plain.guarded", topic=str(topic.name), op=op)
+            log.info("guarded", topic=str(topic.name), op=op)
+
+    def guarded(self, topic: Topic) -> None:
+        """The guard of a topic that is loaded, from its record on."""
+        topic.part_of = topic.name.scalable
+        passes = False  # what the record said when it was read last
+
+        async def consume(asked: Subscribe) -> None:
+            nonlocal passes
+            passes = await self._consume(topic, asked)
+
+        def durable_cursor(name: str) -> None:
+            if not passes:
+                raise SubscriptionNotFound(
+                    f"{topic.part_of} has no subscription {name}: create it there, {topic.name} is a part of it"
+                )
+
+        topic.admission = Admission(durable_cursor=durable_cursor, attach=start, consume=consume)
+
+    async def _consume(self, topic: Topic, asked: Subscribe) -> bool:
+        """Whether the topic is plain after all, and everybody may. Else the subscription is there, of the right type,
+        when this returns."""
+        scalable, name = self._node.scalable, topic.name.scalable
+        found = await scalable.read(name)
+        if found is None or (found.is_plain and not found.is_migrating):
+            return True
+        one, _ = await scalable.records.subscription(name, asked.subscription)
+        if one is not None and one.incarnation != found.incarnation:
+            one = None
+        if carried.check_consumer(one, asked.kind):
+            return False
+        if one is None and not (asked.creates and topic.settings.auto_subscription):
+            raise SubscriptionNotFound(f"{name} has no subscription {asked.subscription}, and none is made here")
+        await scalable.subscribe(name, asked.subscription, carried.type_of(asked.kind), earliest=asked.earliest)
+        return False
+
+
+def is_guarded(properties: Mapping[str, str]) -> bool:
+    return GUARD_PROPERTY in properties
+
+
+def _facts(topic: Topic) -> PlainFacts:
+    durable = [one for one in topic.subscriptions if one.durable]
+    kinds = [one.type if one.consumers and one.type is not None else -1 for one in durable]
+    clients = [
+        PlainClient(one.name, one.address, one.outlet.client_version, follows=_follows(one.metadata))
+        for one in topic.producers
+    ]
+    clients += [
+        PlainClient(each.name, each.address, each.outlet.client_version, one.name, _follows(each.metadata))
+        for one in topic.subscriptions
+        for each in one.consumers
+    ]
+    return PlainFacts(
+        tuple(PlainSubscription(one.name, kind) for one, kind in zip(durable, kinds, strict=True)),
+        tuple(clients),
+        topic.managed.messages,
+        topic.managed.bytes,
+    )
+
+
+def _follows(metadata: Mapping[str, str]) -> bool:
+    key, text = FOLLOWS
+    return metadata.get(key) == text

@@ -1,0 +1,220 @@
+"""Plain topics as clients of scalable ones meet them: shown, watched, consumed in order; and what stays everybody's."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import AlreadyExists, Refused, SubscriptionNotFound
+from magnetar.base.names import topic_name
+from magnetar.broker.migration import migrate
+from magnetar.topic.topic import Topic
+from magnetar.wire.proto import pb
+from tests.traces import as_fields, trace
+from tests.unit.broker.handlers.streaming import M1, NAME, OURS, consume, ids, pushes, updates, watch
+from tests.unit.broker.world import Client, World, command, pass_s, run, settle
+
+PLAIN = topic_name("persistent://public/default/x")
+EXCLUSIVE = pb.CommandSubscribe.Exclusive
+
+
+async def attach(client: Client, told: pb.ScalableConsumerAssignment, name: str, consumer_id: int = 10) -> None:
+    for one in told.segments:
+        answer = await client.subscribe(
+            consumer_id + one.segment_id,
+            topic=one.segment_topic,
+            subType=EXCLUSIVE,
+            consumer_name=f"{name}-seg-{one.segment_id}",
+            permits=100,
+        )
+        assert answer.HasField("success"), answer
+
+
+def payloads(client: Client) -> list[bytes]:
+    return [rest[-1:] for said, rest in client.heard.heard if said.type == pb.BaseCommand.MESSAGE]
+
+
+def test_a_plain_topic_is_shown_as_the_real_broker_shows_it_to_the_real_client() -> None:
+    async def story(world: World) -> None:
+        said = trace("regular")
+        [asked, *_] = [one.fields for one in said if one.command == "SCALABLE_TOPIC_LOOKUP"]
+        [told, *_] = [one.fields for one in said if one.command == "SCALABLE_TOPIC_UPDATE"]
+        ours = as_fields(await watch(world.client(client_version=M1), **asked))
+        assert len(ours["dag"].pop("segment_brokers")) == 1, "told beyond what Pulsar tells: who has it"
+        assert ours == told
+        assert not await world.node.catalogue.exists(topic_name(asked["topic"])), "looking makes nothing"
+
+    run(story)
+
+
+def test_partitions_are_segments_and_those_that_come_are_told() -> None:
+    async def story(world: World) -> None:
+        await world.node.catalogue.create_partitioned(PLAIN, 2)
+        client = world.client(**OURS)
+        first = await watch(client, str(PLAIN))
+        assert [one.legacy_topic_name for one in first.dag.segments] == [str(PLAIN.partition(k)) for k in range(2)]
+        assert not first.dag.HasField("incarnation")
+        await world.node.catalogue.grow(PLAIN, 3)
+        await settle()
+        newest = updates(client)[-1].dag
+        assert len(newest.segments) == 3
+        assert newest.epoch > first.dag.epoch, "clients follow what is newer only"
+
+    run(story)
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_a_stream_consumer_of_a_plain_topic_is_given_the_plain_topics_and_goes_on_when_it_is_migrated(
+    partitions: int,
+) -> None:
+    async def story(world: World) -> None:
+        if partitions:
+            await world.node.catalogue.create_partitioned(PLAIN, partitions)
+        client = world.client(client_version=M1)
+        told = (await consume(client, topic=str(PLAIN))).assignment
+        parts = [str(PLAIN.partition(k)) for k in range(partitions)] or [str(PLAIN)]
+        assert [one.segment_topic for one in told.segments] == parts
+        await attach(client, told, "a")
+        await client.produce(1, topic=parts[0])
+        client.send(0, "1")
+        await settle()
+        assert payloads(client) == [b"1"]
+        await migrate(world.node, PLAIN, force=True)
+        await settle()
+        assert all(max(ids(one.assignment)) < len(parts) for one in pushes(client)), "one is not drained yet"
+        topic = await world.topic(parts[0])
+        client.ack(10, topic.managed.last)
+        for _ in range(20):
+            await pass_s(0.5)
+        newest = pushes(client)[-1].assignment
+        count = len(parts)
+        assert [id for id in ids(newest) if id >= count] == list(range(count, 2 * count))
+        assert all(one.segment_topic.startswith("segment://") for one in newest.segments if one.segment_id >= count)
+
+    run(story)
+
+
+@pytest.mark.parametrize(("where", "backlog"), [(pb.CommandSubscribe.Latest, 0), (pb.CommandSubscribe.Earliest, 1)])
+def test_who_does_not_say_where_it_starts_when_it_registers_says_so_when_it_attaches(where: int, backlog: int) -> None:
+    async def story(world: World) -> None:
+        client = world.client(client_version=M1)
+        await client.produce(1, topic=str(PLAIN))
+        client.send(0, "1")
+        await settle()
+        told = (await consume(client, topic=str(PLAIN))).assignment
+        segment = told.segments[0]
+        await client.subscribe(
+            1, topic=segment.segment_topic, subType=EXCLUSIVE, consumer_name="a-seg-0", initialPosition=where
+        )
+        found = (await world.topic(str(PLAIN))).subscriptions.get("s")
+        assert found is not None
+        assert found.backlog == backlog
+
+    run(story)
+
+
+def test_a_released_client_that_closes_its_consumer_of_a_plain_topic_leaves_it_to_the_others() -> None:
+    async def story(world: World) -> None:
+        await world.node.catalogue.create_partitioned(PLAIN, 2)
+        first, second = world.client(client_version=M1), world.client(client_version=M1)
+        await attach(first, (await consume(first, "a", str(PLAIN))).assignment, "a")
+        waiting = world.spawn(consume(second, "b", str(PLAIN)))
+        for _ in range(5):
+            await settle()
+        for id in (10, 11):
+            assert (await first.ask("CLOSE_CONSUMER", consumer_id=id)).HasField("success")
+        await waiting
+        for _ in range(5):
+            await settle()
+        assert ids(pushes(second)[-1].assignment) == [0, 1]
+
+    run(story)
+
+
+def test_a_subscription_of_stream_consumers_is_not_removed_on_the_plain_topic() -> None:
+    async def story(world: World) -> None:
+        client = world.client(client_version=M1)
+        await attach(client, (await consume(client, topic=str(PLAIN))).assignment, "a")
+        said = await client.ask("UNSUBSCRIBE", consumer_id=10)
+        assert "topic://public/default/x" in said.error.message
+        await client.subscribe(3, topic=str(PLAIN), subscription="plain")
+        assert (await client.ask("UNSUBSCRIBE", consumer_id=3)).HasField("success"), "one of its own is"
+
+    run(story)
+
+
+def test_the_record_of_a_plain_topic_is_no_scalable_topic_and_goes_with_it() -> None:
+    async def story(world: World) -> None:
+        node = world.node
+        client = world.client(client_version=M1)
+        await consume(client, topic=str(PLAIN))
+        record = await node.scalable.read(NAME)
+        assert record is not None
+        assert record.is_plain
+        assert await node.scalable.names("public/default") == []
+        with pytest.raises(AlreadyExists):
+            await node.scalable.create(NAME)
+        watched = await watch(client, str(PLAIN), 7)
+        assert watched.dag.controller_broker_url
+        client.lose()
+        await node.topics.delete(PLAIN, force=True)
+        await node.segments.plains.forget(PLAIN)
+        assert await node.scalable.read(NAME) is None
+        await node.scalable.create(NAME)
+
+    run(story)
+
+
+def test_partitions_that_come_are_given_out_to_stream_consumers() -> None:
+    async def story(world: World) -> None:
+        node = world.node
+        await node.catalogue.create_partitioned(PLAIN, 1)
+        client = world.client(client_version=M1)
+        await attach(client, (await consume(client, topic=str(PLAIN))).assignment, "a")
+        await node.catalogue.grow(PLAIN, 2)
+        await node.segments.plains.grown(PLAIN)
+        for _ in range(20):
+            await pass_s(1)
+        assert ids(pushes(client)[-1].assignment) == [0, 1]
+
+    run(story)
+
+
+def test_the_name_of_a_migrated_topic_is_given_to_no_other_and_its_guard_outlives_its_owner() -> None:
+    async def story(world: World) -> None:
+        node = world.node
+        await node.catalogue.create(PLAIN)
+        await migrate(node, PLAIN, force=False)
+        await node.topics.unload(PLAIN)
+        topic = await node.topics.get(PLAIN, create=False)
+        assert isinstance(topic, Topic)
+        assert topic.part_of == NAME
+        with pytest.raises(SubscriptionNotFound):
+            await topic.subscriptions.create("by an administrator", topic.managed.last)
+        await node.topics.delete(PLAIN, force=True)  # as when its retention is over
+        client = world.client()
+        said = await client.produce(1, topic=str(PLAIN))
+        assert said.HasField("error"), "it would hide what is written to it"
+        with pytest.raises(Refused):
+            await node.segments.plains.check_free(PLAIN)
+
+    run(story)
+
+
+def test_a_watch_of_a_plain_topic_is_told_what_it_became_and_that_it_is_gone() -> None:
+    async def story(world: World) -> None:
+        node = world.node
+        await node.catalogue.create(PLAIN)
+        client = world.client(**OURS)
+        first = await watch(client, str(PLAIN))
+        await migrate(node, PLAIN, force=False)
+        await settle()
+        newest = updates(client)[-1]
+        assert newest.dag.epoch > first.dag.epoch
+        assert [one.legacy_topic_name for one in newest.dag.segments] == [str(PLAIN), ""]
+        assert newest.resolved_topic_name == str(NAME)
+        await node.scalable.delete(NAME, force=True)
+        await settle()
+        assert updates(client)[-1].error == pb.TopicNotFound
+        client.say(command("SCALABLE_TOPIC_CLOSE", session_id=1))
+
+    run(story)
