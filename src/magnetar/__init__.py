@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from magnetar.base.errors import MagnetarError as MagnetarError
     from magnetar.client.admin import Admin as Admin
     from magnetar.client.batch import Batching as Batching
+    from magnetar.client.following import Namespace as Namespace
     from magnetar.client.message import Message as Message
     from magnetar.client.nacks import NackBackoff as NackBackoff
     from magnetar.client.producer import AccessMode as AccessMode
@@ -54,6 +55,7 @@ _HOMES = {
     "Message": "client.message",
     "MessageId": "wire.ids",
     "NackBackoff": "client.nacks",
+    "Namespace": "client.following",
     "NoMessage": "client.receive",
     "Producer": "client.sync",
     "QueueConsumer": "client.sync",

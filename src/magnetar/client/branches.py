@@ -46,7 +46,9 @@ log = get("client.queue")
 
 
 class Branches:
-    """`parts` are the segments that are open or being opened. `ended` is told when none of it can go on."""
+    """`parts` are the segments that are open or being opened. `ended` is told when none of it can go on.
+    `open_elsewhere`: how many more segments its consumer has, which share its queue.
+    """
 
     def __init__(
         self,
@@ -61,6 +63,8 @@ class Branches:
         schema: Schema[Any],
         graveyard: Graveyard | None,
         ended: Callable[[MagnetarError], None],
+        open_elsewhere: Callable[[], int] = lambda: 0,
+        create: bool = True,
     ) -> None:
         self.topic = topic
         self.parts: dict[SegmentId, Part] = {}
@@ -75,10 +79,11 @@ class Branches:
         self._schema = schema
         self._graveyard = graveyard
         self._ended = ended
+        self._open_elsewhere = open_elsewhere
         self._paused = asked.paused
         self._spread = Spread()
         self._layout: Layout | None = None
-        self._watch = Watch(lookup, topic, heard=self._shown, gone=self._end)
+        self._watch = Watch(lookup, topic, heard=self._shown, gone=self._end, create=create)
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._timer: asyncio.TimerHandle | None = None
         self._owner = Owner(f"queue {asked.subscription} of {topic}", self._crashed)
@@ -95,6 +100,8 @@ class Branches:
     async def close(self) -> None:
         """Send the acknowledgements that wait and leave every segment."""
         self.closed = True
+        if not self._begun.done():
+            self._end(Closed("closed before it was attached to every segment", topic=self.topic))
         if self._timer is not None:
             self._timer.cancel()
         await self._owner.close()
@@ -162,7 +169,7 @@ class Branches:
             consumer=self._consumer,
             schema=self._schema,
             schema_info=self._schema.info(),
-            queue_messages=asked.queue_of(len(self._spread.segments)),
+            queue_messages=asked.queue_of(len(self._spread.segments) + self._open_elsewhere()),
             on_active=lambda part, is_active: None,
             on_end=lambda part: self._handle(SegmentEnded(segment)),
             on_failed=lambda part, error: self._refused(segment, part, error),

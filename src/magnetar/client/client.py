@@ -19,8 +19,10 @@ from magnetar.client.address import addresses
 from magnetar.client.backoff import persist
 from magnetar.client.budget import Budget
 from magnetar.client.consumer import Consumer, Listener, OnActive
+from magnetar.client.following import Namespace
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import MessageId
+from magnetar.client.namespace import queue_of, stream_of
 from magnetar.client.options import (
     ConsumerOptions,
     ProducerOptions,
@@ -160,46 +162,50 @@ class Client:
 
     @overload
     async def stream_consumer(
-        self, topic: str, subscription: str, **options: Unpack[StreamOptions]
+        self, topic: str | Namespace, subscription: str, **options: Unpack[StreamOptions]
     ) -> StreamConsumer[bytes]: ...
 
     @overload
     async def stream_consumer(
-        self, topic: str, subscription: str, *, schema: Schema[T], **options: Unpack[StreamOptions]
+        self, topic: str | Namespace, subscription: str, *, schema: Schema[T], **options: Unpack[StreamOptions]
     ) -> StreamConsumer[T]: ...
 
     async def stream_consumer(
-        self, topic: str, subscription: str, *, schema: Schema[Any] = BYTES, **options: Unpack[StreamOptions]
+        self,
+        topic: str | Namespace,
+        subscription: str,
+        *,
+        schema: Schema[Any] = BYTES,
+        **options: Unpack[StreamOptions],
     ) -> StreamConsumer[Any]:
         """A consumer of a scalable topic, every key in order however it is split and merged. Several of one
-        subscription share its segments.
+        subscription share its segments. Of a `Namespace`: of all its scalable topics, now and later.
         """
         self._check()
         asked = streaming_of(topic, subscription, options)
-        name = str(topic_name(topic))
-        return await self._started(StreamConsumer(self.lookup, name, asked, schema=schema, closed=self._forget))
+        return await self._started(stream_of(self.lookup, topic, asked, schema=schema, closed=self._forget))
 
     @overload
     async def queue_consumer(
-        self, topic: str, subscription: str, **options: Unpack[QueueOptions]
+        self, topic: str | Namespace, subscription: str, **options: Unpack[QueueOptions]
     ) -> QueueConsumer[bytes]: ...
 
     @overload
     async def queue_consumer(
-        self, topic: str, subscription: str, *, schema: Schema[T], **options: Unpack[QueueOptions]
+        self, topic: str | Namespace, subscription: str, *, schema: Schema[T], **options: Unpack[QueueOptions]
     ) -> QueueConsumer[T]: ...
 
     async def queue_consumer(
-        self, topic: str, subscription: str, *, schema: Schema[Any] = BYTES, **options: Unpack[QueueOptions]
+        self, topic: str | Namespace, subscription: str, *, schema: Schema[Any] = BYTES, **options: Unpack[QueueOptions]
     ) -> QueueConsumer[Any]:
         """A consumer of a scalable topic that shares all messages with the others of its subscription, in no order, and
-        acknowledges them one by one, however the topic is split and merged.
+        acknowledges them one by one, however the topic is split and merged. Of a `Namespace`: of all its scalable
+        topics, now and later.
         """
         self._check()
         asked = queueing_of(topic, subscription, options)
-        name = str(topic_name(topic))
         return await self._started(
-            QueueConsumer(self.lookup, name, asked, schema=schema, make_outbox=self._outbox, closed=self._forget)
+            queue_of(self.lookup, topic, asked, schema=schema, make_outbox=self._outbox, closed=self._forget)
         )
 
     @overload

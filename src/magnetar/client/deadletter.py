@@ -31,6 +31,20 @@ def retry_topic(asked: Subscribing, topic: str) -> str:
     return f"{topic_name(topic).partitioned_name}-{asked.subscription}-RETRY"
 
 
+def left_out(asked: Subscribing, topic: str) -> bool:
+    """Is a topic of the same namespace one of the subscription's own, which hold what it has put away? A consumer of
+    the namespace that took them for topics like any other would bury its dead again.
+    """
+    letters = asked.dead_letters
+    if letters is not None and (topic == _full(letters.topic) if letters.topic else topic.endswith("-DLQ")):
+        return True
+    return asked.retry and topic.endswith(f"-{asked.subscription}-RETRY")
+
+
+def _full(topic: str) -> str:
+    return str(topic_name(topic))
+
+
 def origin(message: Message[Any]) -> str:
     """The topic a message was first published to: a retried one remembers it."""
     return message.properties.get(REAL_TOPIC, _topic(message))

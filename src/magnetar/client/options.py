@@ -14,6 +14,7 @@ from magnetar.base.errors import Misuse
 from magnetar.base.limits import CLIENT_SEND_S
 from magnetar.base.names import topic_name
 from magnetar.client.batch import Batching
+from magnetar.client.following import Namespace
 from magnetar.client.message import MessageId
 from magnetar.client.nacks import NackBackoff
 from magnetar.client.producer import AccessMode, Compression
@@ -169,18 +170,18 @@ def subscribing_of(subscription: str, options: ConsumerOptions) -> Subscribing:
     return Subscribing(subscription, **options)
 
 
-def streaming_of(topic: str, subscription: str, options: StreamOptions) -> Subscribing:
+def streaming_of(topic: str | Namespace, subscription: str, options: StreamOptions) -> Subscribing:
     check_options(options, StreamOptions, "a stream consumer")
-    if not topic_name(topic).is_scalable:
+    if isinstance(topic, str) and not topic_name(topic).is_scalable:
         raise Misuse("a stream consumer reads a scalable topic (topic://): plain topics have subscribe", topic=topic)
     if options.get("queue_messages") == 0:
         raise Misuse("a stream consumer has a queue: queue_messages of 1 or more")
     return Subscribing(subscription, **options)
 
 
-def queueing_of(topic: str, subscription: str, options: QueueOptions) -> Subscribing:
+def queueing_of(topic: str | Namespace, subscription: str, options: QueueOptions) -> Subscribing:
     check_options(options, QueueOptions, "a queue consumer")
-    if not topic_name(topic).is_scalable:
+    if isinstance(topic, str) and not topic_name(topic).is_scalable:
         raise Misuse(
             "a queue consumer reads a scalable topic (topic://): plain topics have subscribe with type SHARED",
             topic=topic,
@@ -190,6 +191,8 @@ def queueing_of(topic: str, subscription: str, options: QueueOptions) -> Subscri
     letters = options.get("dead_letters")
     if letters is not None and letters.retry_topic and not topic_name(letters.retry_topic).is_scalable:
         raise Misuse("the retry topic of a scalable topic is one too (topic://)", topic=letters.retry_topic)
+    if letters is not None and letters.retry_topic and isinstance(topic, Namespace):
+        raise Misuse("each topic of a namespace has its own retry topic: leave retry_topic out")
     asked: dict[str, Any] = {"ack_batch_index": True, **options}
     return Subscribing(subscription, type=SubscriptionType.SHARED, **asked)
 

@@ -16,19 +16,17 @@ from typing import Any, Generic, Self, TypeVar
 
 from magnetar.base.errors import Closed, MagnetarError, Misuse, NotReady
 from magnetar.base.ids import SegmentId
-from magnetar.base.names import topic_name
-from magnetar.client.branches import Branches
 from magnetar.client.consumer import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BATCH_WAIT_S
 from magnetar.client.counters import Counters
-from magnetar.client.deadletter import retry_topic
 from magnetar.client.graveyard import MakeOutbox, Undertaker
 from magnetar.client.inbox import Inbox
+from magnetar.client.limb import Limb
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import Message, MessageId
 from magnetar.client.part import Part
 from magnetar.client.receive import Receiver
 from magnetar.client.schemas import Schema
-from magnetar.client.subscribing import InitialPosition, Subscribing
+from magnetar.client.subscribing import Subscribing
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
 
@@ -65,26 +63,12 @@ class QueueConsumer(Generic[T]):
         self._undertaker: Undertaker | None = None
         if asked.dead_letters is not None or asked.retry:
             self._undertaker = Undertaker(asked, self._runtime, make_outbox, self.counters)
-        topics = [topic]
-        if asked.retry:  # what was put off is all for this subscription, from its first message
-            topics.append(str(topic_name(retry_topic(asked, topic))))
-        self._branches = [
-            Branches(
-                lookup,
-                name,
-                asked if name == topic else replace(asked, initial_position=InitialPosition.EARLIEST),
-                inbox=self._inbox,
-                receiver=self.receiver,
-                counters=self.counters,
-                consumer=self,
-                schema=schema,
-                graveyard=self._undertaker,
-                ended=self._end,
-            )
-            for name in topics
-        ]
+        self._schema = schema
+        self._paused = asked.paused
+        self._limbs: dict[str, Limb] = {}
         self._last = Owner(f"queue {asked.subscription}, closing", self._crashed)
         self._closing: asyncio.Task[None] | None = None
+        self._prepare()
 
     # Receiving
 
@@ -171,12 +155,10 @@ class QueueConsumer(Generic[T]):
 
     def pause(self) -> None:
         """Ask brokers for nothing more until `resume`; what was asked for still comes."""
-        for one in self._branches:
-            one.pause(True)
+        self._pause(True)
 
     def resume(self) -> None:
-        for one in self._branches:
-            one.pause(False)
+        self._pause(False)
 
     # What it is
 
@@ -191,7 +173,17 @@ class QueueConsumer(Generic[T]):
     @property
     def segments(self) -> list[int]:
         """The segments it is attached to, or about to be: all in which the subscription has something left to do."""
-        return sorted(self._branches[0].parts)
+        return [segment for one in self._limbs.values() for segment in one.segments]
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics it reads, or is about to: of a consumer of a namespace, those that are there now."""
+        return sorted(self._limbs)
+
+    @property
+    def failing(self) -> Mapping[str, MagnetarError]:
+        """Topics of its namespace that are not attached, and why: they are tried again."""
+        return {}
 
     @property
     def connected(self) -> bool:
@@ -208,8 +200,7 @@ class QueueConsumer(Generic[T]):
     async def start(self) -> None:
         """Attach to every segment; called once, by whoever made it."""
         try:
-            for one in self._branches:
-                await one.start(self._lookup.timeout_s)
+            await self._begin(self._lookup.timeout_s)
         except BaseException:
             await self.close()
             raise
@@ -237,9 +228,44 @@ class QueueConsumer(Generic[T]):
             if self._undertaker is not None:
                 await self._undertaker.close()
         finally:
-            await asyncio.gather(*(one.close() for one in self._branches))
+            await self._finish()
             if self._on_closed is not None:
                 self._on_closed(self)
+
+    # Its topic; a consumer of a namespace has others
+
+    def _prepare(self) -> None:
+        self._limbs[self.topic] = self._limb(self.topic, self.asked, self._end)
+
+    async def _begin(self, timeout_s: float) -> None:
+        await self._limbs[self.topic].start(timeout_s)
+
+    async def _finish(self) -> None:
+        await self._limbs[self.topic].close()
+
+    def _limb(
+        self,
+        topic: str,
+        asked: Subscribing,
+        ended: Callable[[MagnetarError], None],
+        *,
+        open_elsewhere: Callable[[], int] = lambda: 0,
+        create: bool = True,
+    ) -> Limb:
+        return Limb(
+            self._lookup,
+            topic,
+            replace(asked, paused=self._paused),
+            inbox=self._inbox,
+            receiver=self.receiver,
+            counters=self.counters,
+            consumer=self,
+            schema=self._schema,
+            graveyard=self._undertaker,
+            ended=ended,
+            open_elsewhere=open_elsewhere,
+            create=create,
+        )
 
     # What messages ask of it
 
@@ -262,21 +288,26 @@ class QueueConsumer(Generic[T]):
             segment, topic = message.segment, message.topic
             if segment < 0:
                 raise Misuse("the id does not say which segment it is of", id=str(message))
-        for one in self._branches:
-            found = one.parts.get(SegmentId(segment))
-            if found is not None and (found.topic == topic or not topic):
+        for one in self._limbs.values():
+            found = one.part(SegmentId(segment), topic)
+            if found is not None:
                 return found
         return None
 
     # Inside
 
     def _parts(self) -> list[Part]:
-        return [part for one in self._branches for part in one.parts.values()]
+        return [part for one in self._limbs.values() for part in one.parts]
+
+    def _pause(self, paused: bool) -> None:
+        self._paused = paused
+        for one in self._limbs.values():
+            one.pause(paused)
 
     def _comes_again(self, message: Message[Any] | MessageId) -> bool:
         """Its segment is not drained: it was refused, and is attached again soon."""
         segment = message._delivery.source.segment if isinstance(message, Message) else message.segment
-        return any(one.waits_for(SegmentId(segment)) for one in self._branches)
+        return any(one.waits_for(SegmentId(segment)) for one in self._limbs.values())
 
     def _end(self, error: MagnetarError) -> None:
         log.warning("queue consumer ended", topic=self.topic, subscription=self.asked.subscription, why=error)

@@ -141,6 +141,16 @@ class StreamConsumer(Generic[T]):
         return sorted(segment for one in self._strands.values() for segment in one.parts)
 
     @property
+    def topics(self) -> list[str]:
+        """The topics it reads, or is about to: of a consumer of a namespace, those that are there now."""
+        return sorted(self._strands)
+
+    @property
+    def failing(self) -> Mapping[str, MagnetarError]:
+        """Topics of its namespace that are not attached, and why: they are tried again."""
+        return {}
+
+    @property
     def connected(self) -> bool:
         """Is every segment attached to its broker at this moment?"""
         return all(part.connection is not None for one in self._strands.values() for part in one.parts.values())

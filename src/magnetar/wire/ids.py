@@ -20,6 +20,7 @@ from magnetar.wire.proto import pb
 _UINT64 = 1 << 64
 _INT64_MAX = (1 << 63) - 1
 _CLASSIC = 0x08  # the first tag of MessageIdData
+_SCALABLE = "topic://"
 _LONG, _INT = Struct(">q"), Struct(">i")
 
 Vector = tuple[tuple[int, "MessageId"], ...]
@@ -41,9 +42,7 @@ class MessageId:
     batch_index: int = -1
     batch_size: int = field(default=0, compare=False)
     first_chunk: MessageId | None = field(default=None, compare=False)
-    topic: str = field(
-        default="", compare=False, repr=False
-    )  # where it was received; in the bytes only beside `topics`
+    topic: str = field(default="", compare=False, repr=False)  # where it was received; in the bytes if it is scalable
     segment: int = -1
     vector: Vector = field(default=(), compare=False, repr=False)
     topics: tuple[tuple[str, Vector], ...] = field(default=(), compare=False, repr=False)
@@ -119,9 +118,9 @@ def to_bytes(message_id: MessageId) -> bytes:
     if message_id.segment < 0 and not message_id.vector and not message_id.topics:
         return _classic_bytes(message_id)
     parts = [_LONG.pack(message_id.segment), _sized(message_id), *_vector(message_id.vector)]
-    if not message_id.topics:
-        return b"".join([*parts, _INT.pack(-1), _INT.pack(-1)])  # of one topic, which it does not name
-    parts += [_text(message_id.topic), _INT.pack(len(message_id.topics))]
+    # A consumer of one topic does not name it: its messages are known by their segments' topics.
+    named = message_id.topics or message_id.topic.startswith(_SCALABLE)
+    parts += [_text(message_id.topic) if named else _INT.pack(-1), _INT.pack(len(message_id.topics) or -1)]
     for topic, vector in message_id.topics:
         parts += [_text(topic), *_vector(vector)]
     return b"".join(parts)

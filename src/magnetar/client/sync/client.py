@@ -12,6 +12,7 @@ from magnetar.base.limits import CLIENT_OPERATION_S, CLIENT_PENDING_BYTES_MAX, C
 from magnetar.client import client as aio
 from magnetar.client.address import addresses
 from magnetar.client.consumer import Consumer as AsyncConsumer
+from magnetar.client.following import Namespace
 from magnetar.client.message import Message, MessageId
 from magnetar.client.options import ConsumerOptions, ProducerOptions, QueueOptions, ReaderOptions, StreamOptions
 from magnetar.client.planning import From, Plan
@@ -112,19 +113,24 @@ class Client:
 
     @overload
     def stream_consumer(
-        self, topic: str, subscription: str, **options: Unpack[StreamOptions]
+        self, topic: str | Namespace, subscription: str, **options: Unpack[StreamOptions]
     ) -> StreamConsumer[bytes]: ...
 
     @overload
     def stream_consumer(
-        self, topic: str, subscription: str, *, schema: Schema[T], **options: Unpack[StreamOptions]
+        self, topic: str | Namespace, subscription: str, *, schema: Schema[T], **options: Unpack[StreamOptions]
     ) -> StreamConsumer[T]: ...
 
     def stream_consumer(
-        self, topic: str, subscription: str, *, schema: Schema[Any] = BYTES, **options: Unpack[StreamOptions]
+        self,
+        topic: str | Namespace,
+        subscription: str,
+        *,
+        schema: Schema[Any] = BYTES,
+        **options: Unpack[StreamOptions],
     ) -> StreamConsumer[Any]:
         """A consumer of a scalable topic, every key in order however it is split and merged. Several of one
-        subscription share its segments.
+        subscription share its segments. Of a `Namespace`: of all its scalable topics, now and later.
         """
         return StreamConsumer(
             self, lambda client: client.stream_consumer(topic, subscription, schema=schema, **options)
@@ -132,19 +138,20 @@ class Client:
 
     @overload
     def queue_consumer(
-        self, topic: str, subscription: str, **options: Unpack[QueueOptions]
+        self, topic: str | Namespace, subscription: str, **options: Unpack[QueueOptions]
     ) -> QueueConsumer[bytes]: ...
 
     @overload
     def queue_consumer(
-        self, topic: str, subscription: str, *, schema: Schema[T], **options: Unpack[QueueOptions]
+        self, topic: str | Namespace, subscription: str, *, schema: Schema[T], **options: Unpack[QueueOptions]
     ) -> QueueConsumer[T]: ...
 
     def queue_consumer(
-        self, topic: str, subscription: str, *, schema: Schema[Any] = BYTES, **options: Unpack[QueueOptions]
+        self, topic: str | Namespace, subscription: str, *, schema: Schema[Any] = BYTES, **options: Unpack[QueueOptions]
     ) -> QueueConsumer[Any]:
         """A consumer of a scalable topic that shares all messages with the others of its subscription, in no order, and
-        acknowledges them one by one, however the topic is split and merged.
+        acknowledges them one by one, however the topic is split and merged. Of a `Namespace`: of all its scalable
+        topics, now and later.
         """
         return QueueConsumer(self, lambda client: client.queue_consumer(topic, subscription, schema=schema, **options))
 

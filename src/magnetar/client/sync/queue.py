@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
+from magnetar.base.errors import MagnetarError
 from magnetar.client.counters import Counters
 from magnetar.client.queue import QueueConsumer as AsyncQueueConsumer
 from magnetar.client.sync.acking import Acking
@@ -28,6 +30,16 @@ class QueueConsumer(Acking[AsyncQueueConsumer[Any], T], Generic[T]):
     def segments(self) -> list[int]:
         """The segments it is attached to, or about to be."""
         return self.core()[1].segments
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics it reads, or is about to: of a consumer of a namespace, those that are there now."""
+        return self.core()[1].topics
+
+    @property
+    def failing(self) -> Mapping[str, MagnetarError]:
+        """Topics of its namespace that are not attached, and why: they are tried again."""
+        return self.core()[1].failing
 
     @property
     def counters(self) -> Counters:

@@ -6,8 +6,10 @@ consumer that acknowledge must agree on what is done.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
+from magnetar.base.errors import MagnetarError
 from magnetar.client.counters import Counters
 from magnetar.client.message import Message, MessageId
 from magnetar.client.stream import StreamConsumer as AsyncStreamConsumer
@@ -49,6 +51,16 @@ class StreamConsumer(Taking[AsyncStreamConsumer[Any], T], Generic[T]):
     @property
     def unacknowledged(self) -> int:
         return self.core()[1].unacknowledged
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics it reads, or is about to: of a consumer of a namespace, those that are there now."""
+        return self.core()[1].topics
+
+    @property
+    def failing(self) -> Mapping[str, MagnetarError]:
+        """Topics of its namespace that are not attached, and why: they are tried again."""
+        return self.core()[1].failing
 
     @property
     def counters(self) -> Counters:

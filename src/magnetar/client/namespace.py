@@ -1,0 +1,170 @@
+"""Consumers of all scalable topics of a namespace, as streams or as queues: what users hold.
+
+Topics that come are attached, ones that are deleted are closed, none is ever made by this (`following`). All of them
+feed one inbox. A topic that came after the consumer is read from its first message, whatever the initial position: all
+of it is newer. A topic that cannot be attached is tried again, and does not keep the others; `failing` names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from magnetar.base.errors import MagnetarError, Misuse
+from magnetar.base.ids import SegmentId
+from magnetar.base.names import topic_name
+from magnetar.client.deadletter import left_out
+from magnetar.client.following import Failed, Following, Namespace
+from magnetar.client.graveyard import MakeOutbox
+from magnetar.client.limb import Limb
+from magnetar.client.lookup import Lookup
+from magnetar.client.message import Message, MessageId
+from magnetar.client.part import Part
+from magnetar.client.places import Place
+from magnetar.client.queue import QueueConsumer
+from magnetar.client.schemas import Schema
+from magnetar.client.strand import Strand
+from magnetar.client.stream import StreamConsumer, vector_of
+from magnetar.client.subscribing import InitialPosition, Subscribing
+
+T = TypeVar("T")
+
+
+class NamespaceStreamConsumer(StreamConsumer[T], Generic[T]):
+    """Made by `Client.stream_consumer` of a `Namespace`. Each key of each topic is in order, and one cumulative
+    acknowledgement covers everything that was received before it, of whatever topic.
+    """
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        namespace: Namespace,
+        asked: Subscribing,
+        *,
+        schema: Schema[T],
+        closed: Callable[[Any], None] | None = None,
+    ) -> None:
+        self.namespace = namespace
+        super().__init__(lookup, namespace.name, asked, schema=schema, closed=closed)
+
+    @property
+    def failing(self) -> Mapping[str, MagnetarError]:
+        """Topics of the namespace that are not attached, and why."""
+        return self._following.failing
+
+    def stream_id(self, message: Message[Any], plain: MessageId) -> MessageId:
+        """Where it is, and what else had been handed out by then, of every topic."""
+        topics = [(one.topic, self._vector(one, message)) for _, one in sorted(self._strands.items())]
+        return replace(plain, topic=message.topic, topics=tuple(found for found in topics if found[1]))
+
+    def _prepare(self) -> None:
+        self._following: Following[Strand] = Following(
+            self._lookup, self.namespace, make=self._make, topics=self._strands
+        )
+
+    async def _begin(self, timeout_s: float) -> None:
+        await self._following.start(timeout_s)
+
+    async def _finish(self) -> None:
+        await self._following.close()
+
+    def _vectors(self, id: MessageId) -> Mapping[str, Mapping[SegmentId, Place]]:
+        if not id.topic:
+            raise Misuse("the id does not say which topic it is of", id=str(id))
+        own = str(topic_name(id.topic).parent) if id.topic.startswith("segment://") else id.topic
+        return {topic: vector_of(id, topic) for topic in [own, *(one for one, _ in id.topics if one != own)]}
+
+    def _make(self, topic: str, newer: bool, failed: Failed) -> Strand:
+        def ended(error: MagnetarError) -> None:
+            made.hurry()  # of a topic that is gone there is nobody to tell
+            failed(error)
+
+        made = self._strand(topic, _asked(self.asked, topic, newer), ended, create=False)
+        return made
+
+
+class NamespaceQueueConsumer(QueueConsumer[T], Generic[T]):
+    """Made by `Client.queue_consumer` of a `Namespace`. With dead letters or a retry topic each topic has its own, and
+    those that belong to the subscription are not consumed as topics of the namespace.
+    """
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        namespace: Namespace,
+        asked: Subscribing,
+        *,
+        schema: Schema[T],
+        make_outbox: MakeOutbox,
+        closed: Callable[[Any], None] | None = None,
+    ) -> None:
+        self.namespace = namespace
+        super().__init__(lookup, namespace.name, asked, schema=schema, make_outbox=make_outbox, closed=closed)
+
+    @property
+    def failing(self) -> Mapping[str, MagnetarError]:
+        """Topics of the namespace that are not attached, and why."""
+        return self._following.failing
+
+    def stream_id(self, message: Message[Any], plain: MessageId) -> MessageId:
+        return replace(plain, topic=message.topic)
+
+    def source_of(self, message: Message[Any] | MessageId) -> Part | None:
+        if isinstance(message, MessageId) and not message.topic:
+            raise Misuse("the id does not say which topic it is of", id=str(message))
+        return super().source_of(message)
+
+    def _prepare(self) -> None:
+        asked = self.asked
+        self._following: Following[Limb] = Following(
+            self._lookup,
+            self.namespace,
+            make=self._make,
+            topics=self._limbs,
+            left_out=lambda topic: left_out(asked, topic),
+        )
+
+    async def _begin(self, timeout_s: float) -> None:
+        await self._following.start(timeout_s)
+
+    async def _finish(self) -> None:
+        await self._following.close()
+
+    def _make(self, topic: str, newer: bool, failed: Failed) -> Limb:
+        return self._limb(
+            topic,
+            _asked(self.asked, topic, newer),
+            failed,
+            open_elsewhere=lambda: sum(1 for one in self._limbs.values() if one.topic != topic for _ in one.parts),
+            create=False,
+        )
+
+
+def stream_of(
+    lookup: Lookup, topic: str | Namespace, asked: Subscribing, *, schema: Schema[T], closed: Callable[[Any], None]
+) -> StreamConsumer[T]:
+    """Of one topic, or of all of a namespace."""
+    if isinstance(topic, Namespace):
+        return NamespaceStreamConsumer(lookup, topic, asked, schema=schema, closed=closed)
+    return StreamConsumer(lookup, str(topic_name(topic)), asked, schema=schema, closed=closed)
+
+
+def queue_of(
+    lookup: Lookup,
+    topic: str | Namespace,
+    asked: Subscribing,
+    *,
+    schema: Schema[T],
+    make_outbox: MakeOutbox,
+    closed: Callable[[Any], None],
+) -> QueueConsumer[T]:
+    if isinstance(topic, Namespace):
+        return NamespaceQueueConsumer(lookup, topic, asked, schema=schema, make_outbox=make_outbox, closed=closed)
+    return QueueConsumer(lookup, str(topic_name(topic)), asked, schema=schema, make_outbox=make_outbox, closed=closed)
+
+
+def _asked(asked: Subscribing, topic: str, newer: bool) -> Subscribing:
+    """Of one topic; named as Pulsar's V5 client names it."""
+    position = InitialPosition.EARLIEST if newer else asked.initial_position
+    return replace(asked, name=f"{asked.name}-{topic_name(topic).local_name}", initial_position=position)
