@@ -16,6 +16,7 @@ from magnetar.base.errors import AlreadyExists, Conflict, Fenced, NotReady, Refu
 from magnetar.base.ids import Term
 from magnetar.base.names import Domain, TopicName
 from magnetar.broker.carrier import Remote
+from magnetar.broker.holds import Holds
 from magnetar.broker.plans import Plans
 from magnetar.cluster.ownership import Broker, Candidate
 from magnetar.cluster.peers import (
@@ -50,6 +51,7 @@ class Handlers:
     def __init__(self, node: Node) -> None:
         self._node = node
         self.plans = Plans(node, destination)
+        self.holds = Holds(node, self.plans)
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}  # a lock, and how many are at it
 
     async def handle(self, name: TopicName, request: Request) -> Answer:

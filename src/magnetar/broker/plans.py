@@ -45,14 +45,12 @@ class Plans:
 
     async def plan(self, name: TopicName, question: Question) -> Planned:
         """TopicNotFound: there is no such scalable topic."""
-        record = await self._node.scalable.read(name)
-        if record is None:
-            raise TopicNotFound(f"Scalable topic not found: {name}")
+        record = await self.record(name)
         layout = record.layout
         found: dict[SegmentId, Stretch] = {}
         for ids in rounds(layout, question):
             wanted = [(layout.segment(id).topic(name), asked(question, id, segments=len(ids))) for id in ids]
-            for id, said in zip(ids, await self._measure(wanted), strict=True):
+            for id, said in zip(ids, await self.measure(wanted), strict=True):
                 segment = layout.segment(id)
                 found[id] = missing(segment, question) if said is None else agreed(segment, said)
             if enough(question, found):
@@ -64,7 +62,19 @@ class Plans:
         pairs = zip(request.topics, request.asked, strict=True)
         return MeasuredAll(tuple(await self._here([(topic_name(topic), one) for topic, one in pairs])))
 
-    async def _measure(self, wanted: list[tuple[TopicName, Asked]]) -> list[Stretch | None]:
+    async def record(self, name: TopicName) -> Record:
+        found = await self._node.scalable.read(name)
+        if found is None:
+            raise TopicNotFound(f"Scalable topic not found: {name}")
+        return found
+
+    async def serves(self, name: TopicName) -> bool:
+        """Whether this broker is the one that is asked about a topic."""
+        node = self._node
+        return not node.served.cluster or (await self._destination(node, name)).id == node.ownership.me.id
+
+    async def measure(self, wanted: list[tuple[TopicName, Asked]]) -> list[Stretch | None]:
+        """By their owners, each in its own words. None: there is no such topic."""
         node = self._node
         if not node.served.cluster:
             return await self._here(wanted)

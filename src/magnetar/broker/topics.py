@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from magnetar.base.errors import Fenced, MagnetarError, NotReady, Refused, TopicNotFound
@@ -133,6 +134,7 @@ class Topics:
         )
         if is_guarded(managed.properties):
             node.segments.plains.guarded(topic)
+        topic.kept = partial(node.handlers.holds.floor, topic)
         try:
             return await (node.segments.recover(topic) if name.is_segment else topic.recover())
         except BaseException as error:

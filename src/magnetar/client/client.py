@@ -7,12 +7,10 @@ anything in another loop than the one it was first used in. Nothing happens befo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from magnetar.base.errors import Closed, MagnetarError
-from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CLIENT_OPERATION_S, CLIENT_PENDING_BYTES_MAX, CLIENT_PENDING_MESSAGES_MAX
 from magnetar.base.names import full_name, topic_name
 from magnetar.client.address import addresses
@@ -35,17 +33,17 @@ from magnetar.client.options import (
     streaming_of,
     subscribing_of,
 )
-from magnetar.client.planning import Asking, From, Plan, Planning
+from magnetar.client.planning import Planning
 from magnetar.client.pool import Pool
 from magnetar.client.producer import Producer
 from magnetar.client.queue import QueueConsumer
 from magnetar.client.reader import Reader
+from magnetar.client.reads import Reads
 from magnetar.client.router import Router
 from magnetar.client.schemas import BYTES, Schema
 from magnetar.client.stream import StreamConsumer
 from magnetar.client.subscribing import Topics
 from magnetar.client.tableview import TableView
-from magnetar.layout.stretch import Place
 from magnetar.observe.log import get
 from magnetar.runtime.real import RealRuntime
 from magnetar.runtime.runtime import Runtime
@@ -56,7 +54,7 @@ T = TypeVar("T")
 Made = TypeVar("Made", bound="Consumer[Any] | StreamConsumer[Any] | QueueConsumer[Any] | Reader[Any] | TableView[Any]")
 
 
-class Client:
+class Client(Reads):
     """`async with Client("pulsar://localhost:6650") as client: ...`. Safe to share within one loop."""
 
     def __init__(
@@ -259,38 +257,6 @@ class Client:
             what=f"partitions of {topic}",
         )
         return [str(named.partition(index)) for index in range(count)] or [str(named)]
-
-    async def plan(
-        self,
-        topic: str,
-        places: Mapping[SegmentId, Place] | None = None,
-        *,
-        start: From | int = "start",
-        messages_max: int = 0,
-        bytes_max: int = 0,
-        targets: Mapping[SegmentId, Place] | None = None,
-        publish_times: bool = False,
-        subscription: str = "",
-    ) -> Plan:
-        """How far a scalable topic can be read from `places`, by segment, with its layout; needs no admin rights.
-
-        A segment that comes after those places is measured from its own beginning (`start`: "start"); without places
-        all are, from "start", "earliest", "latest" or a publish time in milliseconds. About `messages_max` messages or
-        `bytes_max` bytes are marked (0: all), and no segments beyond those that have so much; nothing at or behind
-        `targets`. `publish_times`: at every mark, not only at each segment's first.
-        """
-        self._check()
-        asking = Asking(
-            str(topic_name(topic)),
-            places or {},
-            start,
-            messages_max,
-            bytes_max,
-            targets,
-            publish_times,
-            subscription,
-        )
-        return await self._planning.plan(asking, self.operation_timeout_s)
 
     async def close(self) -> None:
         """Close everything made from this client: producers store what they were given. Raises the first error, after

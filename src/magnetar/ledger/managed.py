@@ -236,6 +236,11 @@ class ManagedLedger:
 
     # Ending
 
+    def passed(self, upto: Position) -> bool:
+        """Whether a whole ledger lies at or before this."""
+        links = [link for link in self.chain.links if link.entries]
+        return bool(links) and Position(links[0].ledger, links[0].entries - 1) <= upto
+
     async def trim(self, upto: Position, retention: Retention, now_ms: int) -> int:
         """Drop ledgers that lie wholly at or before `upto` (the lowest mark of all cursors) and that retention lets go.
         The record first, then the ledgers: what a crash leaves between is swept. Returns how many were dropped."""

@@ -16,6 +16,7 @@ import msgspec
 
 from magnetar.base.errors import Corrupt
 from magnetar.base.ids import SegmentId
+from magnetar.scalable import hold
 
 VERSION = 1
 
@@ -84,6 +85,7 @@ class Subscription:
     members: tuple[Member, ...] = ()  # by name
     plan: Plan = Plan()
     undecided: bool = False  # carried over from a plain topic: the first consumer says of which type it is
+    hold: hold.Held | None = None  # what is kept for a reader that has no cursors
     unknown: str = field(default="", repr=False)
 
     @property
@@ -107,6 +109,7 @@ class _Form(msgspec.Struct, omit_defaults=True):
     members: dict[str, int] = {}
     generation: int = 0
     holds: dict[str, tuple[str, str]] = {}
+    hold: hold.Form | None = None
     left: dict[str, tuple[str, int]] = {}
     undecided: bool = False
 
@@ -128,6 +131,7 @@ def encode(subscription: Subscription) -> bytes:
             generation=plan.generation,
             holds={str(hold.segment): (hold.holder, hold.target) for hold in plan.holds},
             left={str(left.segment): (left.name, left.until_ms) for left in plan.left},
+            hold=None if subscription.hold is None else hold.encode(subscription.hold),
             undecided=subscription.undecided,
         )
     )
@@ -145,6 +149,7 @@ def decode(name: str, data: bytes) -> Subscription:
         form = msgspec.json.decode(data, type=_Form)
         holds = [Hold(SegmentId(int(id)), *who) for id, who in form.holds.items()]
         left = [Left(SegmentId(int(id)), *who) for id, who in form.left.items()]
+        held = None if form.hold is None else hold.decode(form.hold)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise Corrupt("not the record of a subscription", subscription=name, why=str(error)) from error
     rest = {key: value for key, value in raw.items() if key not in _Form.__struct_fields__}
@@ -165,5 +170,6 @@ def decode(name: str, data: bytes) -> Subscription:
             tuple(sorted(left, key=lambda one: one.segment)),
         ),
         undecided=form.undecided,
+        hold=held,
         unknown=msgspec.json.encode(rest, order="deterministic").decode() if rest else "",
     )

@@ -36,7 +36,7 @@ async def sweep(store: MetadataStore, poke: Callable[[TopicName], None], wall: C
 
 
 async def unfinished(store: MetadataStore) -> AsyncIterator[TopicName]:
-    async for name, found, _ in _records(store):
+    async for name, found, _ in topics(store):
         if found.intent is not None or found.lifecycle is Lifecycle.DELETING:
             yield name
 
@@ -45,7 +45,7 @@ async def reap(store: MetadataStore, now_ms: int) -> None:
     """Tombstones whose time is over. Nobody writes to one: it is as old as its last change."""
     over = [
         (name, stat)
-        async for name, found, stat in _records(store)
+        async for name, found, stat in topics(store)
         if found.lifecycle is Lifecycle.GONE and now_ms - stat.mtime_ms > TOMBSTONE_S * 1000
     ]
     for name, stat in over:
@@ -56,7 +56,8 @@ async def reap(store: MetadataStore, now_ms: int) -> None:
             pass  # made again, or another broker was faster
 
 
-async def _records(store: MetadataStore) -> AsyncIterator[tuple[TopicName, Record, Stat]]:
+async def topics(store: MetadataStore) -> AsyncIterator[tuple[TopicName, Record, Stat]]:
+    """All of them, tombstones too."""
     for tenant in await store.children(paths.SCALABLE_TOPICS):
         for namespace in await store.children(f"{paths.SCALABLE_TOPICS}/{tenant}"):
             parent = f"{paths.SCALABLE_TOPICS}/{tenant}/{namespace}"

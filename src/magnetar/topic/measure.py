@@ -36,6 +36,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes_max: int = 0
     marks_max: int = PLAN_SEGMENT_MARKS_MAX
     times: bool = False  # of every mark, not only of the first
+    settled: bool = False  # after a trim that is under way: what it takes is told as gone
 
 
 class Meter:
@@ -48,6 +49,9 @@ class Meter:
         self._stamps: dict[Position, int] = {}  # in the order they came
 
     async def measure(self, asked: Asked) -> Stretch:
+        if asked.settled:
+            async with self._topic.trimming:
+                pass
         while True:
             try:
                 return await self._measure(asked)

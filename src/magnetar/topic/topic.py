@@ -9,7 +9,7 @@ recovers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from magnetar.base.errors import Closed, Conflict, Corrupt, MagnetarError, NotReady, Sealed
@@ -87,6 +87,8 @@ class Topic:
         self._sealing = Sealing(self)
         self._configuring = asyncio.Lock()
         self.meter = Meter(self)
+        self.trimming = asyncio.Lock()  # from the look at who still needs what until it is gone
+        self.kept: Callable[[], Awaitable[Position]] | None = None  # up to where nobody without a cursor needs it
 
     # Opening and closing
 
@@ -284,12 +286,15 @@ class Topic:
         """Drop ledgers that every subscription, readers too, and deduplication are past, as retention allows."""
         self.trim_wanted = False
         self._trimmed_at = self.runtime.monotonic()
-        floor = self.managed.last
-        for subscription in self.subscriptions:
-            floor = min(floor, subscription.cursor.mark)
-        if self.recall is not None:
-            floor = min(floor, self.recall.position)
-        return await self.managed.trim(floor, self.settings.retention, self.runtime.wall())
+        async with self.trimming:
+            floor = self.managed.last
+            for subscription in self.subscriptions:
+                floor = min(floor, subscription.cursor.mark)
+            if self.recall is not None:
+                floor = min(floor, self.recall.position)
+            if self.kept is not None and self.managed.passed(floor):
+                floor = min(floor, await self.kept())
+            return await self.managed.trim(floor, self.settings.retention, self.runtime.wall())
 
     def later(self, delay_s: float, call: Callable[..., None], *args: Any) -> Callable[[], None]:
         """A timer that dies with the topic; what it answers with cancels it."""

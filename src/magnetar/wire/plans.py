@@ -67,6 +67,40 @@ def plan_failed(request_id: int, code: int, text: str) -> bytes:
     return encode_command(pb.BaseCommand(type=_Type.PLAN_RESPONSE, planResponse=said))
 
 
+def held(
+    request_id: int,
+    places: Places,
+    *,
+    incarnation: int,
+    until_ms: int,
+    moved: bool,
+    expired: bool,
+    lost: Sequence[SegmentId],
+) -> bytes:
+    """HOLD_RESPONSE."""
+    said = pb.CommandHoldResponse(
+        request_id=request_id,
+        places=columns(places),
+        incarnation=incarnation,
+        until_ms=until_ms,
+        moved=moved,
+        expired=expired,
+        lost_segment_id=lost,
+    )
+    return encode_command(pb.BaseCommand(type=_Type.HOLD_RESPONSE, holdResponse=said))
+
+
+def released(request_id: int) -> bytes:
+    """HOLD_RESPONSE to one that ends a hold."""
+    said = pb.CommandHoldResponse(request_id=request_id)
+    return encode_command(pb.BaseCommand(type=_Type.HOLD_RESPONSE, holdResponse=said))
+
+
+def hold_failed(request_id: int, code: int, text: str) -> bytes:
+    said = pb.CommandHoldResponse(request_id=request_id, error=_error(code), message=text)
+    return encode_command(pb.BaseCommand(type=_Type.HOLD_RESPONSE, holdResponse=said))
+
+
 def read_stretches(said: Sequence[pb.PlanStretch]) -> dict[SegmentId, Stretch]:
     return {SegmentId(one.segment_id): _read(one) for one in said}
 

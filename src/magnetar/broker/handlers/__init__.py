@@ -53,6 +53,7 @@ COMMANDS: dict[int, Handler] = {
     _T.GET_OR_CREATE_SCHEMA: schema.get_or_create_schema,
     **dict.fromkeys(notbuilt.TRANSACTIONS, notbuilt.transaction),
     _T.PLAN: plan.plan,
+    _T.HOLD: plan.hold,
     _T.SCALABLE_TOPIC_LOOKUP: scalable.lookup,
     _T.SCALABLE_TOPIC_CLOSE: scalable.close,
     _T.SCALABLE_TOPIC_SUBSCRIBE: scalable.subscribe,

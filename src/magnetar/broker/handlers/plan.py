@@ -1,7 +1,8 @@
-"""PLAN: how far a scalable topic can be read from somewhere, asked by readers in batches; our own command.
+"""PLAN and HOLD: how far a scalable topic can be read from somewhere, and what is to be kept for whoever reads it in
+batches; our own commands.
 
-Needs the right to consume and no more. A peer that did not announce our extensions is answered as with any command that
-this broker does not know. The layout is sent only where the client does not have it.
+Both need the right to consume and no more. For a peer that did not announce our extensions they are commands that this
+broker does not know. The layout is sent only where the client does not have it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Misuse
 from magnetar.base.names import TopicName, topic_name
-from magnetar.broker.handlers.request import start
+from magnetar.broker.handlers.request import honestly, start
 from magnetar.broker.handlers.scalable import check_enabled
+from magnetar.broker.holds import Asking
 from magnetar.broker.plans import Planned
 from magnetar.scalable.plan import Question
 from magnetar.topic.measure import FROM_EARLIEST, FROM_LATEST, FROM_START
@@ -34,6 +36,14 @@ def plan(connection: Connection, command: pb.BaseCommand) -> None:
     start(connection, _plan(connection, asked), partial(plans.plan_failed, asked.request_id))
 
 
+def hold(connection: Connection, command: pb.BaseCommand) -> None:
+    if not announced(connection):
+        connection.node.unknown_command(connection)
+        return
+    asked = command.hold
+    start(connection, honestly(_hold(connection, asked)), partial(plans.hold_failed, asked.request_id))
+
+
 def announced(connection: Connection) -> bool:
     return bool(connection.features is not None and connection.features.magnetar_extensions)
 
@@ -51,6 +61,28 @@ async def _plan(connection: Connection, asked: pb.CommandPlan) -> bytes:
     )
     dag = None if known else _dag(found)
     return plans.planned(asked.request_id, record.incarnation, record.epoch, found.stretches, dag)
+
+
+async def _hold(connection: Connection, asked: pb.CommandHold) -> bytes:
+    node = connection.node
+    check_enabled(node)
+    name = planned_name(asked.topic)
+    node.allow(connection.principal, "consume", str(name))
+    if asked.release:
+        await node.handlers.holds.release(name, asked.name)
+        return plans.released(asked.request_id)
+    places = plans.read_places(asked.places) if asked.HasField("places") else None
+    wanted = Asking(asked.name, places, asked.incarnation, asked.expires_s, asked.owner)
+    found = await node.handlers.holds.hold(name, wanted)
+    return plans.held(
+        asked.request_id,
+        dict(found.held.places),
+        incarnation=found.record.incarnation,
+        until_ms=found.held.until_ms,
+        moved=found.moved,
+        expired=found.expired,
+        lost=found.lost,
+    )
 
 
 def planned_name(text: str) -> TopicName:

@@ -13,6 +13,7 @@ from magnetar.client import client as aio
 from magnetar.client.address import addresses
 from magnetar.client.consumer import Consumer as AsyncConsumer
 from magnetar.client.following import Namespace
+from magnetar.client.holding import Hold
 from magnetar.client.message import Message, MessageId
 from magnetar.client.options import ConsumerOptions, ProducerOptions, QueueOptions, ReaderOptions, StreamOptions
 from magnetar.client.planning import From, Plan
@@ -215,6 +216,26 @@ class Client:
                 subscription=subscription,
             )
         )
+
+    def hold(
+        self,
+        topic: str,
+        name: str,
+        places: Mapping[SegmentId, Place] | None = None,
+        *,
+        expires_s: int = 0,
+        owner: str = "",
+        incarnation: int = 0,
+    ) -> Hold:
+        """Keep what lies behind some places; see `magnetar.aio.Client.hold`."""
+        where, client = self.core()
+        said = {"expires_s": expires_s, "incarnation": incarnation}
+        return where.run(lambda: client.hold(topic, name, places, owner=owner, **said))
+
+    def release(self, topic: str, name: str) -> None:
+        """End a hold."""
+        where, client = self.core()
+        where.run(lambda: client.release(topic, name))
 
     def close(self) -> None:
         """Close everything made from this client. In a forked child that never used it there is nothing to close."""

@@ -1,0 +1,290 @@
+"""Holds of scalable topics as this broker acts on them: moved by HOLD, asked by owners before they trim, watched to
+their end.
+
+The owner of a segment reads the holds of its topic from the store each time before it lets anything go, so there is
+nothing to tell it and nothing to lose. Whoever makes a hold, or brings one back, asks afterwards what is gone already:
+a trim that had not seen it is waited for, one that comes later sees it. Every broker looks at all holds now and then
+and writes what is due (`scalable/hold.py` decides): by compare-and-set, so each thing once. A hold's end is in the log
+and in the metrics before it comes and when it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import AlreadyExists, BadVersion, Busy, MagnetarError, Misuse, Refused, SubscriptionNotFound
+from magnetar.base.ids import AFTER_ALL, Position, SegmentId
+from magnetar.base.limits import HOLD_EXPIRES_S, HOLD_LOOK_S, HOLD_NAME_CHARS_MAX, HOLD_TRIES_MAX
+from magnetar.base.names import TopicName
+from magnetar.broker.plans import Plans
+from magnetar.layout.stretch import DONE, START, Place, Places, stands
+from magnetar.observe.log import get
+from magnetar.observe.metrics import Sample
+from magnetar.scalable import hold
+from magnetar.scalable.hold import Due, Held
+from magnetar.scalable.record import Record
+from magnetar.scalable.subscription import Standing, Subscription, Type
+from magnetar.scalable.sweep import topics
+from magnetar.topic.measure import FROM_EARLIEST, Asked
+from magnetar.topic.topic import Topic
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+log = get("holds")
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """`places` None: nothing is said about them. `incarnation`: of the topic that they are of, 0: not told."""
+
+    name: str
+    places: Places | None = None
+    incarnation: int = 0
+    expires_s: int = 0
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`expired`: it was over when the reader came. `lost`: segments of which messages behind the places are gone."""
+
+    record: Record
+    held: Held
+    moved: bool
+    expired: bool
+    lost: tuple[SegmentId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What a reader has before it."""
+
+    messages: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    name: str
+    held: Held
+    lag: Lag
+
+
+class Holds:
+    def __init__(self, node: Node, plans: Plans) -> None:
+        self._node = node
+        self._plans = plans
+        self._next_at = 0.0
+        self._announced: dict[tuple[str, str, int], float] = {}  # since when this broker has seen it so
+        self._shown: dict[tuple[str, str], Listed] = {}
+        self._warnings = node.registry.counter("magnetar_hold_warnings")
+        self._expirations = node.registry.counter("magnetar_hold_expirations")
+        node.registry.provide(self._samples)
+
+    # What readers ask
+
+    async def hold(self, topic: TopicName, asking: Asking) -> Answer:
+        """Durable when it returns. Refused: the places are of another life of the topic (H-C4), or there is a
+        subscription of this name that is no checkpoint's. Busy: two change it all the time."""
+        _check(asking)
+        scalable = self._node.scalable
+        for _ in range(HOLD_TRIES_MAX):
+            record = await self._plans.record(topic)
+            if asking.incarnation and asking.incarnation != record.incarnation:
+                raise Refused(
+                    "the topic was deleted and made again since these places were read: begin anew", topic=str(topic)
+                )
+            one, version = await scalable.records.subscription(topic, asking.name)
+            if one is None or one.incarnation != record.incarnation or not one.ready:
+                await scalable.subscribe(topic, asking.name, Type.CHECKPOINT, earliest=True)
+                continue
+            try:
+                return await self._move(topic, record, one, version, asking)
+            except BadVersion:
+                continue  # somebody else wrote: look what stands there now
+        raise Busy(f"hold {asking.name} of {topic} is changed by others all the time: ask again")
+
+    async def _move(self, topic: TopicName, record: Record, one: Subscription, version: int, asking: Asking) -> Answer:
+        if one.type is not Type.CHECKPOINT:
+            raise AlreadyExists(f"subscription {one.name} of {topic} is of type {one.type}: choose another name")
+        if one.standing is not Standing.LIVE:
+            raise Busy("the hold is being released: ask again")
+        before = one.hold
+        held, moved = hold.moved(
+            before,
+            record.layout,
+            asking.places or {},
+            now_ms=self._node.runtime.wall(),
+            expires_s=asking.expires_s or (before.expires_s if before is not None else HOLD_EXPIRES_S),
+            owner=asking.owner,
+        )
+        await self._node.scalable.records.write_subscription(topic, replace(one, hold=held), version)
+        expired = before is not None and not before.keeps
+        if expired:
+            self._node.runtime.mark("hold.revived", topic=str(topic), hold=one.name)
+        asks = asking.places is not None and (expired or before is None)
+        lost = await self._lost(topic, record, held) if asks else ()
+        return Answer(record, held, moved, expired, lost)
+
+    async def release(self, topic: TopicName, name: str) -> None:
+        """SubscriptionNotFound: there is none."""
+        await self.find(topic, name)
+        await self._node.scalable.unsubscribe(topic, name)
+
+    async def _lost(self, topic: TopicName, record: Record, held: Held) -> tuple[SegmentId, ...]:
+        """Nothing more goes from here on. What is gone already?"""
+        asked = [
+            (id, Asked(place, marks_max=1, settled=True))
+            for id, place in stands(record.layout, dict(held.places)).items()
+            if place != DONE
+        ]
+        found = await self._plans.measure([(record.layout.segment(id).topic(topic), one) for id, one in asked])
+        gone = [
+            id
+            for (id, one), said in zip(asked, found, strict=True)
+            if (said.lost if said is not None else not record.layout.segment(id).is_active)
+        ]
+        return tuple(gone)
+
+    # What owners ask
+
+    async def floor(self, topic: Topic) -> Position:
+        """The last entry of a topic that no hold needs. Unavailable: nobody can say, so nothing may go."""
+        if not topic.name.is_segment:
+            return AFTER_ALL
+        parent = topic.name.parent
+        records = self._node.scalable.records
+        record, _ = await records.fresh(parent)
+        if record is None or not record.is_live:
+            return AFTER_ALL
+        found = AFTER_ALL
+        for one, _ in await records.subscriptions(parent, record.incarnation):
+            if one.hold is not None:
+                assert topic.name.segment is not None
+                found = min(found, hold.floor(one.hold, record.layout, SegmentId(topic.name.segment.id)))
+        return found
+
+    # What people ask
+
+    async def find(self, topic: TopicName, name: str) -> Listed:
+        for one in await self.list(topic):
+            if one.name == name:
+                return one
+        raise SubscriptionNotFound(f"Hold {name} not found on topic {topic}")
+
+    async def list(self, topic: TopicName) -> list[Listed]:
+        record = await self._plans.record(topic)
+        found = await self._node.scalable.records.subscriptions(topic, record.incarnation)
+        return [
+            Listed(one.name, one.hold, await self._lag(topic, record, one.hold))
+            for one, _ in found
+            if one.hold is not None and one.standing is Standing.LIVE
+        ]
+
+    async def _lag(self, topic: TopicName, record: Record, held: Held) -> Lag:
+        """A sealed segment of which nothing was read has its counts in the record: it need not be loaded."""
+        messages = size = 0
+        asked: list[tuple[TopicName, Asked]] = []
+        for id, place in stands(record.layout, dict(held.places)).items():
+            segment = record.layout.segment(id)
+            if place == START and segment.ending is not None:
+                messages += segment.ending.messages
+                size += segment.ending.bytes
+            elif place != DONE:
+                asked.append((segment.topic(topic), Asked(_from(place), marks_max=1)))
+        for said in await self._plans.measure(asked):
+            messages += 0 if said is None else said.messages
+            size += 0 if said is None else said.bytes
+        return Lag(messages, size)
+
+    # Their end
+
+    async def round(self) -> None:
+        """A look at all holds, now and then. A store that is away ends this one."""
+        node = self._node
+        now = node.runtime.monotonic()
+        if now < self._next_at or not node.ownership.steady or not node.scalable.enabled:
+            return
+        self._next_at = now + HOLD_LOOK_S
+        try:
+            await self.look()
+        except MagnetarError as error:
+            log.warning("holds not looked at", error=str(error))
+
+    async def look(self) -> None:
+        records = self._node.scalable.records
+        announced: dict[tuple[str, str, int], float] = {}
+        shown: dict[tuple[str, str], Listed] = {}
+        async for topic, record, _ in topics(records.store):
+            if not record.is_live:
+                continue
+            for one, version in await records.subscriptions(topic, record.incarnation):
+                if one.hold is None or one.standing is not Standing.LIVE:
+                    continue
+                key = (topic.canonical, one.name, one.hold.warned_ms)
+                if one.hold.warned_ms:
+                    announced[key] = self._announced.get(key, self._node.runtime.monotonic())
+                since_s = self._node.runtime.monotonic() - announced.get(key, self._node.runtime.monotonic())
+                try:
+                    held = await self._settle(topic, one, version, since_s)
+                    if held is not None and await self._shows(topic, record):
+                        lag = await self._lag(topic, record, held)
+                        shown[(topic.canonical, one.name)] = Listed(one.name, held, lag)
+                except BadVersion:
+                    pass  # its reader came, or another broker was faster
+                except MagnetarError as error:
+                    log.warning("hold not looked at", topic=str(topic), hold=one.name, error=str(error))
+        self._announced, self._shown = announced, shown
+
+    async def _settle(self, topic: TopicName, one: Subscription, version: int, since_s: float) -> Held | None:
+        """Write what is due; the hold as it is then."""
+        assert one.hold is not None
+        node, held = self._node, one.hold
+        now_ms = node.runtime.wall()
+        facts = {"topic": str(topic), "hold": one.name, "owner": held.owner, "until_ms": held.until_ms}
+        match hold.due(held, now_ms, since_s):
+            case Due.WARN:
+                held = hold.warned(held, now_ms)
+                await node.scalable.records.write_subscription(topic, replace(one, hold=held), version)
+                log.warning("hold expires soon", **facts, do="start its reader, or what it has not read may be trimmed")
+                node.runtime.mark("hold.warned", topic=str(topic), hold=one.name)
+                self._warnings.value += 1
+            case Due.EXPIRE:
+                held = hold.expired(held, now_ms)
+                await node.scalable.records.write_subscription(topic, replace(one, hold=held), version)
+                log.error("hold expired", **facts, do="what its reader has not read is kept no longer")
+                node.runtime.mark("hold.expired", topic=str(topic), hold=one.name)
+                self._expirations.value += 1
+            case Due.REMOVE:
+                await node.scalable.unsubscribe(topic, one.name)
+                log.warning("hold forgotten", **facts)
+                return None
+            case Due.NOTHING:
+                pass
+        return held
+
+    async def _shows(self, topic: TopicName, record: Record) -> bool:
+        """One broker of a cluster counts what lies before a hold: who has the first active segment."""
+        return await self._plans.serves(record.layout.active[0].topic(topic))
+
+    def _samples(self) -> Iterator[Sample]:
+        now_ms = self._node.runtime.wall()
+        for (topic, name), one in self._shown.items():
+            labels = (("topic", topic), ("hold", name), ("owner", one.held.owner))
+            yield "magnetar_hold_lag_messages", labels, one.lag.messages
+            yield "magnetar_hold_lag_bytes", labels, one.lag.bytes
+            yield "magnetar_hold_expires_seconds", labels, max(0, one.held.until_ms - now_ms) // 1000
+            yield "magnetar_hold_warned", labels, int(bool(one.held.warned_ms))
+            yield "magnetar_hold_expired", labels, int(bool(one.held.expired_ms))
+
+
+def _check(asking: Asking) -> None:
+    if not asking.name or max(len(asking.name), len(asking.owner)) > HOLD_NAME_CHARS_MAX:
+        raise Misuse(f"a hold has a name, and neither it nor its owner is longer than {HOLD_NAME_CHARS_MAX} characters")
+
+
+def _from(place: Place) -> Place | str:
+    return FROM_EARLIEST if place == START else place

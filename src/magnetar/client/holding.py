@@ -1,0 +1,97 @@
+"""A hold on a scalable topic: what lies behind some places is kept for a reader that commits rarely.
+
+Made, moved and ended by one command each; it moves forward only, and lives on with every call until it expires. Safe to
+repeat: a place behind the present one changes nothing. Our own command: brokers of Apache Pulsar do not have it, which
+is `Refused`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from magnetar.base.errors import Misuse
+from magnetar.base.ids import SegmentId
+from magnetar.client.backoff import persist
+from magnetar.client.lookup import Lookup
+from magnetar.client.planning import check_ours
+from magnetar.layout.stretch import Place
+from magnetar.wire.plans import columns, read_places
+from magnetar.wire.proto import pb
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What is asked for. `places` None: only that it lives on. `release`: it ends."""
+
+    topic: str
+    name: str
+    places: Mapping[SegmentId, Place] | None = None
+    expires_s: int = 0
+    owner: str = ""
+    incarnation: int = 0
+    release: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise Misuse("a hold has a name", topic=self.topic)
+        if self.expires_s < 0:
+            raise Misuse("a hold expires after a number of seconds; 0 is the broker's default", topic=self.topic)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """As it is now. `places`: from where on messages are kept; segments before them are not, segments behind them are
+    kept whole. `expired`: it was over when this was asked; `lost`: segments of which messages behind the places are
+    gone. `moved`: the places are ahead of those of before, or it is new.
+    """
+
+    topic: str
+    name: str
+    places: Mapping[SegmentId, Place]
+    until_ms: int
+    moved: bool
+    expired: bool
+    lost: tuple[SegmentId, ...]
+    incarnation: int
+
+
+async def hold(lookup: Lookup, asked: Holding, timeout_s: float) -> Hold:
+    return await persist(lookup.pool.runtime, timeout_s, lambda: _hold(lookup, asked), what=f"hold {asked.name}")
+
+
+async def _hold(lookup: Lookup, asked: Holding) -> Hold:
+    connection = await lookup.service()
+    check_ours(connection, "holds")
+    command = _command(asked, connection.next_request_id())
+    reply = await connection.request(command, command.hold.request_id, timeout_s=lookup.timeout_s)
+    said = reply.holdResponse
+    return Hold(
+        asked.topic,
+        asked.name,
+        read_places(said.places),
+        said.until_ms,
+        said.moved,
+        said.expired,
+        tuple(SegmentId(id) for id in said.lost_segment_id),
+        said.incarnation,
+    )
+
+
+def _command(asked: Holding, request_id: int) -> pb.BaseCommand:
+    command = pb.BaseCommand(type=pb.BaseCommand.HOLD)
+    said = command.hold
+    said.request_id = request_id
+    said.topic = asked.topic
+    said.name = asked.name
+    if asked.places is not None:
+        said.places.CopyFrom(columns(asked.places))
+    if asked.expires_s:
+        said.expires_s = asked.expires_s
+    if asked.owner:
+        said.owner = asked.owner
+    if asked.incarnation:
+        said.incarnation = asked.incarnation
+    if asked.release:
+        said.release = True
+    return command
