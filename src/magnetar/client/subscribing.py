@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from magnetar.base.errors import InvalidRange, Misuse
@@ -63,6 +63,7 @@ class KeyShared:
 
     ranges: tuple[tuple[int, int], ...] = ()
     out_of_order: bool = False
+    buckets: bool = False  # the ranges are those of all entry buckets of a segment, whoever gets which
 
     def __post_init__(self) -> None:
         for start, end in self.ranges:
@@ -151,6 +152,18 @@ class Subscribing:
         return max(1, min(self.queue_messages, self.queue_messages_total // topics))
 
 
+def by_buckets(asked: Subscribing, ranges: tuple[tuple[int, int], ...]) -> Subscribing:
+    """The same for a segment that is read together with others (PIP-486). What one acknowledged of a batch does not
+    come to another, and nothing is compacted: consumers that share cannot ask for that."""
+    return replace(
+        asked,
+        type=SubscriptionType.KEY_SHARED,
+        key_shared=KeyShared(ranges, buckets=True),
+        ack_batch_index=True,
+        read_compacted=False,
+    )
+
+
 def subscribe_command(
     asked: Subscribing,
     topic: str,
@@ -191,6 +204,8 @@ def subscribe_command(
         meta.allowOutOfOrderDelivery = wanted.out_of_order
         for first, last in wanted.ranges:
             meta.hashRanges.add(start=first, end=last)
+        if wanted.buckets:
+            meta.entryBucketDispatch = True
     if start is not None:
         subscribe.start_message_id.ledgerId = start.ledger % (1 << 64)
         subscribe.start_message_id.entryId = start.entry % (1 << 64)
