@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from magnetar.client.admin import AsyncAdmin as Admin
+    from magnetar.client.checkpoint import CheckpointConsumer
     from magnetar.client.client import Client
     from magnetar.client.consumer import Consumer
     from magnetar.client.producer import Producer
@@ -19,10 +20,21 @@ if TYPE_CHECKING:
     from magnetar.client.stream import StreamConsumer
     from magnetar.client.tableview import TableView
 
-__all__ = ["Admin", "Client", "Consumer", "Producer", "QueueConsumer", "Reader", "StreamConsumer", "TableView"]
+__all__ = [
+    "Admin",
+    "CheckpointConsumer",
+    "Client",
+    "Consumer",
+    "Producer",
+    "QueueConsumer",
+    "Reader",
+    "StreamConsumer",
+    "TableView",
+]
 
 _HOMES = {
     "Admin": ("magnetar.client.admin", "AsyncAdmin"),
+    "CheckpointConsumer": ("magnetar.client.checkpoint", "CheckpointConsumer"),
     "Client": ("magnetar.client.client", "Client"),
     "Consumer": ("magnetar.client.consumer", "Consumer"),
     "Producer": ("magnetar.client.producer", "Producer"),

@@ -16,17 +16,21 @@ from magnetar.base.names import full_name, topic_name
 from magnetar.client.address import addresses
 from magnetar.client.backoff import persist
 from magnetar.client.budget import Budget
+from magnetar.client.checkpoint import CheckpointConsumer, OnGap
+from magnetar.client.checkpoint_start import StartAt
 from magnetar.client.consumer import Consumer, Listener, OnActive
 from magnetar.client.following import Namespace
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import MessageId
 from magnetar.client.namespace import queue_of, stream_of
 from magnetar.client.options import (
+    CheckpointOptions,
     ConsumerOptions,
     ProducerOptions,
     QueueOptions,
     ReaderOptions,
     StreamOptions,
+    checkpointing_of,
     opening_of,
     queueing_of,
     reading_of,
@@ -42,7 +46,7 @@ from magnetar.client.reads import Reads
 from magnetar.client.router import Router
 from magnetar.client.schemas import BYTES, Schema
 from magnetar.client.stream import StreamConsumer
-from magnetar.client.subscribing import Topics
+from magnetar.client.subscribing import InitialPosition, Topics
 from magnetar.client.tableview import TableView
 from magnetar.observe.log import get
 from magnetar.runtime.real import RealRuntime
@@ -51,7 +55,8 @@ from magnetar.runtime.runtime import Runtime
 log = get("client")
 
 T = TypeVar("T")
-Made = TypeVar("Made", bound="Consumer[Any] | StreamConsumer[Any] | QueueConsumer[Any] | Reader[Any] | TableView[Any]")
+Taker = Consumer[Any] | StreamConsumer[Any] | QueueConsumer[Any] | CheckpointConsumer[Any] | Reader[Any]
+Made = TypeVar("Made", bound=Taker | TableView[Any])
 
 
 class Client(Reads):
@@ -204,6 +209,41 @@ class Client(Reads):
         asked = queueing_of(topic, subscription, options)
         return await self._started(
             queue_of(self.lookup, topic, asked, schema=schema, make_outbox=self._outbox, closed=self._forget)
+        )
+
+    @overload
+    async def checkpoint_consumer(
+        self, topic: str, start: StartAt = ..., *, on_gap: OnGap | None = ..., **options: Unpack[CheckpointOptions]
+    ) -> CheckpointConsumer[bytes]: ...
+
+    @overload
+    async def checkpoint_consumer(
+        self,
+        topic: str,
+        start: StartAt = ...,
+        *,
+        schema: Schema[T],
+        on_gap: OnGap | None = ...,
+        **options: Unpack[CheckpointOptions],
+    ) -> CheckpointConsumer[T]: ...
+
+    async def checkpoint_consumer(
+        self,
+        topic: str,
+        start: StartAt = InitialPosition.EARLIEST,
+        *,
+        schema: Schema[Any] = BYTES,
+        on_gap: OnGap | None = None,
+        **options: Unpack[CheckpointOptions],
+    ) -> CheckpointConsumer[Any]:
+        """A reader of a whole scalable topic, every key in order however it is split and merged, that starts at a
+        checkpoint of its user's, at the earliest or latest message, or at a publish time. Messages that are gone before
+        they were read end it, unless `on_gap` is there to be told.
+        """
+        self._check()
+        asked, name = checkpointing_of(topic, options, self._unique()), str(topic_name(topic))
+        return await self._started(
+            CheckpointConsumer(self.lookup, name, asked, start=start, schema=schema, on_gap=on_gap, closed=self._forget)
         )
 
     @overload

@@ -14,6 +14,7 @@ class Counters:
         "dead_letters",
         "discarded",
         "duplicates",
+        "gaps",
         "held_back",
         "messages",
         "nacks",
@@ -34,3 +35,4 @@ class Counters:
         self.dead_letters = 0
         self.attaches = 0
         self.held_back = 0  # warnings that unacknowledged messages keep the next segments waiting
+        self.gaps = 0  # messages that were gone before a checkpoint consumer came to them

@@ -51,6 +51,8 @@ class Intake:
         self._schema = schema
         self._graveyard = graveyard
         self._compacted = part.asked.read_compacted
+        # A reader of a segment: what it does not show is behind it all the same, or the segment would never end.
+        self._passes = part.segment >= 0 and not part.asked.durable
         self._chunks = Chunks(pending_max=part.asked.chunked_pending_max, expire_s=part.asked.chunked_expire_s)
 
     def forget(self) -> None:
@@ -140,6 +142,9 @@ class Intake:
             raise
         self._give_up(self._chunks.take_given_up())
         if whole is None:
+            if self._passes:  # at once: said later, on another connection, the chunk would not come there
+                part.acks.whole(position)
+                part.acker.flush()
             part.lane.arrived([], 0, 1)
             self._receiver.notify(1)
             return
@@ -182,7 +187,7 @@ class Intake:
         """Acknowledged before, or hidden by the start, which for a durable subscription is to be done with."""
         part = self._part
         part.counters.duplicates += 1
-        if part.asked.durable:
+        if part.asked.durable or self._passes:
             part.acks.whole(position)
             part.acker.added()
         part.lane.arrived([], 0, counted)

@@ -122,6 +122,17 @@ class QueueOptions(TypedDict, total=False):
     paused: bool
 
 
+class CheckpointOptions(TypedDict, total=False):
+    name: str
+    properties: Mapping[str, str]
+    read_compacted: bool
+    queue_messages: int  # of each segment
+    queue_messages_total: int  # of all segments together
+    queue_bytes: int
+    chunked_pending_max: int
+    chunked_expire_s: float
+
+
 _MEMBERS: dict[str, type[Enum]] = {
     "access_mode": AccessMode,
     "compression": Compression,
@@ -205,3 +216,14 @@ def reading_of(start: MessageId, options: ReaderOptions, unique: str) -> Subscri
     asked: dict[str, Any] = dict(options)
     asked.setdefault("subscription", f"reader-{unique}")
     return Subscribing(durable=False, start=start, **asked)
+
+
+def checkpointing_of(topic: str, options: CheckpointOptions, unique: str) -> Subscribing:
+    """Readers of segments under one name. What cannot be read is behind them all the same: a segment has an end."""
+    check_options(options, CheckpointOptions, "a checkpoint consumer")
+    if not topic_name(topic).is_scalable:
+        raise Misuse("a checkpoint consumer reads a scalable topic (topic://): plain topics have readers", topic=topic)
+    if options.get("queue_messages") == 0:
+        raise Misuse("a checkpoint consumer has a queue: queue_messages of 1 or more")
+    asked: dict[str, Any] = {"discard_encrypted": True, **options}
+    return Subscribing(f"reader-{unique}", durable=False, **asked)

@@ -8,7 +8,7 @@ unacknowledged is then delivered again, so what is queued is put away. Readers g
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from magnetar.base.errors import Closed, MagnetarError, Misuse, NotReady
@@ -75,6 +75,7 @@ class Part:
         self.acker = Acker(self.acks, self.id, group_s=asked.ack_group_s, group_max=asked.ack_group_max)
         self.start = None if asked.start is None else Start(asked.start, asked.start_inclusive)
         self.connection: Connection | None = None  # while attached and answered
+        self.checked: Callable[[Connection], Awaitable[None]] | None = None  # before anything comes, at every attach
         self.epoch = 0
         self.closed = False
         self.failed: MagnetarError | None = None  # it will not come back
@@ -276,6 +277,8 @@ class Part:
         connection.attach_consumer(self.id, self)
         try:
             await connection.request(command, request_id, timeout_s=self.timeout_s)
+            if self.checked is not None:
+                await self.checked(connection)
         except BaseException:
             connection.detach_consumer(self.id)
             self._tell_gone(connection)  # it may be attached there all the same

@@ -32,3 +32,9 @@ def place_of_message(message: Message[Any]) -> Place:
 def place_of_id(id: MessageId) -> Place:
     size = max(id.batch_size, id.batch_index + 1)
     return Place(id.ledger, id.entry, id.batch_index, size, all_bits(size))
+
+
+def completes(message: Message[Any]) -> bool:
+    """Is it the last of its entry? Only then a reader says that the entry is behind it: what it says may reach the
+    broker of its next connection, which would not give the rest of the batch."""
+    return message.batch_index + 1 >= message._delivery.unacked.bit_length()

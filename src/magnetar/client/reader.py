@@ -16,7 +16,8 @@ from magnetar.base.errors import Closed, Sealed
 from magnetar.client.consumer import Consumer
 from magnetar.client.counters import Counters
 from magnetar.client.lookup import Lookup
-from magnetar.client.message import Delivery, Message, MessageId
+from magnetar.client.message import Message, MessageId
+from magnetar.client.places import completes
 from magnetar.client.schemas import Schema
 from magnetar.client.subscribing import Subscribing
 
@@ -38,7 +39,6 @@ class Reader(Generic[T]):
         self._consumer: Consumer[T] = Consumer(lookup, topic, asked, schema=schema)
         self._asked = asked
         self._forget = closed
-        self._delivery: Delivery | None = None  # the entry that was told to the broker last
 
     async def receive(self, timeout_s: float | None = None) -> Message[T]:
         """The next message; `NoMessage` if none came in time."""
@@ -66,7 +66,6 @@ class Reader(Generic[T]):
         return await self._consumer.has_message_available()
 
     async def seek(self, to: MessageId | int | datetime, *, inclusive: bool = False) -> None:
-        self._delivery = None
         await self._consumer.seek(to, inclusive=inclusive)
 
     async def last_message_ids(self) -> list[MessageId]:
@@ -116,7 +115,6 @@ class Reader(Generic[T]):
     def _tell(self, message: Message[T]) -> None:
         """How far it is, once for each entry: the broker counts its backlog by it."""
         delivery = message._delivery
-        if delivery is not self._delivery:
-            self._delivery = delivery
+        if completes(message):
             delivery.source.ack_until(delivery.ledger, delivery.entry, -1, 0, 0)
             delivery.source.acker.added()

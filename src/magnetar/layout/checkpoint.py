@@ -3,8 +3,8 @@
 A checkpoint is complete: it has an entry for each segment that its layout lists, so absence means "made later", never
 "finished" (H-G1), and it is closed under ancestors. It carries the life of the topic it was taken in: another one
 refuses it (H-C4). A frontier is a checkpoint that moves: a segment is read only when every ancestor is DONE (H-G3), new
-segments start at their first message (H-G2), a segment that is gone before it was DONE is a loss, told and never passed
-over in silence (H-G4). Decides only; bytes are made of it in `wire`.
+segments start at their first message (H-G2), what is gone before it was read is a loss, told and never passed over in
+silence (H-G4). Decides only; bytes are made of it in `wire`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNKNOWN_EPOCH = Epoch(-1)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Reached:
     """The last message that was read: `index` in its batch of `size`, or -1 for a whole entry."""
 
     ledger: int
@@ -39,10 +39,10 @@ class Place:
         """A whole entry comes after each of its messages."""
         return self.ledger, self.entry, self.index if self.index >= 0 else AFTER_ALL.entry
 
-    def __lt__(self, other: Place) -> bool:
+    def __lt__(self, other: Reached) -> bool:
         return self.order < other.order
 
-    def __le__(self, other: Place) -> bool:
+    def __le__(self, other: Reached) -> bool:
         return self.order <= other.order
 
     def __str__(self) -> str:
@@ -52,8 +52,10 @@ class Place:
         return text if self.index < 0 else f"{text}:{self.index}"
 
 
-START = Place(*BEFORE_ALL)  # nothing was read
-DONE = Place(*AFTER_ALL)  # sealed and read to its end; of an active segment, in checkpoints of others: its end at open
+START = Reached(*BEFORE_ALL)  # nothing was read
+DONE = Reached(
+    *AFTER_ALL
+)  # sealed and read to its end; of an active segment, in checkpoints of others: its end at open
 
 
 class Kind(Enum):
@@ -66,7 +68,7 @@ class Kind(Enum):
 class Checkpoint:
     """`epoch` of its layout, UNKNOWN_EPOCH where another client took it; `incarnation` 0: the broker does not tell."""
 
-    places: Mapping[SegmentId, Place] = field(default_factory=dict, hash=False)
+    places: Mapping[SegmentId, Reached] = field(default_factory=dict, hash=False)
     epoch: Epoch = UNKNOWN_EPOCH
     topic: str = ""
     incarnation: int = 0
@@ -88,10 +90,11 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A segment went before it was DONE: what came after `place`, and maybe whole segments after it, is gone."""
+    """Messages were deleted before they were read: of this segment after `place`, and if it is gone as a whole, maybe
+    segments after it."""
 
     segment: SegmentId
-    place: Place
+    place: Reached
 
 
 def restricted(checkpoint: Checkpoint, segments: Collection[SegmentId]) -> Checkpoint:
@@ -102,7 +105,7 @@ def restricted(checkpoint: Checkpoint, segments: Collection[SegmentId]) -> Check
 
 def united(parts: Iterable[Checkpoint]) -> Checkpoint:
     """One checkpoint of several parts; of a segment that two know, the further place. Nothing goes back."""
-    found: dict[SegmentId, Place] = {}
+    found: dict[SegmentId, Reached] = {}
     epoch, topic, incarnation = UNKNOWN_EPOCH, "", 0
     for part in parts:
         if part.kind is not Kind.PLACES:
@@ -127,9 +130,10 @@ class Frontier:
         self.layout = layout
         self.topic = topic
         self.incarnation = incarnation or start.incarnation
-        self.places: dict[SegmentId, Place] = {}
+        self.places: dict[SegmentId, Reached] = {}
         self.losses: tuple[Loss, ...] = ()
         self._ended: set[SegmentId] = set()
+        self._earliest = {one.id for one in layout.segments} if start.kind is Kind.EARLIEST else set()
         self._begin(start)
         active = [one.id for one in layout.segments if one.is_active]
         self.unresolved: set[SegmentId] = {id for id in active if self.places[id].is_done}
@@ -143,7 +147,11 @@ class Frontier:
                 self.places[one.id] = START if start.kind is Kind.EARLIEST else DONE
         self.losses = _lost(start.places, self.layout)
 
-    def resolved(self, segment: SegmentId, place: Place) -> None:
+    def unknown(self) -> None:
+        """Every place is to be found out: reading starts at a time."""
+        self.unresolved = set(self.places)
+
+    def resolved(self, segment: SegmentId, place: Reached) -> None:
         self.unresolved.discard(segment)
         if segment in self.places:
             self.places[segment] = place
@@ -166,7 +174,7 @@ class Frontier:
         self._finish()
         return losses
 
-    def taken(self, segment: SegmentId, place: Place) -> None:
+    def taken(self, segment: SegmentId, place: Reached) -> None:
         """The application has this message, and all before it in the segment."""
         if segment in self.places:  # else it was pruned meanwhile, which was told
             self.places[segment] = place
@@ -180,6 +188,15 @@ class Frontier:
         self._ended.add(segment)
         self._finish()
         return self.places[segment].is_done
+
+    def trimmed(self, segment: SegmentId, start: Reached, floor: Reached) -> Loss | None:
+        """Everything up to `floor` is deleted, and reading goes on behind `start`. Who came to read what is left, and
+        has not begun, lost nothing."""
+        whole = (start.ledger, start.entry) >= (floor.ledger, floor.entry) and start.index < 0
+        if segment not in self.places or whole or (start.ledger, start.entry) > (floor.ledger, floor.entry):
+            return None
+        self.places[segment] = max(self.places[segment], floor)
+        return None if start == START and segment in self._earliest else Loss(segment, start)
 
     def gone(self, segment: SegmentId) -> Loss | None:
         """Its topic does not exist any more. A loss, unless it was DONE; what comes after it may be read."""
@@ -207,6 +224,6 @@ def _ahead(places: Collection[SegmentId], layout: Layout) -> set[SegmentId]:
     return {id for id in missing if any(later in places for later in descendants(layout, id))}
 
 
-def _lost(places: Mapping[SegmentId, Place], layout: Layout) -> tuple[Loss, ...]:
+def _lost(places: Mapping[SegmentId, Reached], layout: Layout) -> tuple[Loss, ...]:
     """Ancestors are pruned before descendants: whatever is missing, one that was being read is among it."""
     return tuple(Loss(id, places[id]) for id in sorted(places) if id not in layout and not places[id].is_done)

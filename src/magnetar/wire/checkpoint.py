@@ -16,7 +16,7 @@ from google_crc32c import value as crc32c
 from magnetar.base.errors import Corrupt, Misuse
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.layout import checkpoint as layout
-from magnetar.layout.checkpoint import DONE, START, Kind, Place
+from magnetar.layout.checkpoint import DONE, START, Kind, Reached
 from magnetar.wire import ids
 from magnetar.wire.ids import MessageId
 
@@ -86,23 +86,23 @@ def from_bytes(data: bytes) -> Checkpoint:
         raise Corrupt("a checkpoint ends early", bytes=len(data)) from None
 
 
-def message_id(place: Place) -> MessageId:
+def message_id(place: Reached) -> MessageId:
     if place.is_done:
         return MessageId.LATEST
     return MessageId(place.ledger, place.entry, -1, place.index, place.size)
 
 
-def place_of(id: MessageId) -> Place:
+def place_of(id: MessageId) -> Reached:
     if id == MessageId.EARLIEST:
         return START
     if id.ledger == MessageId.LATEST.ledger:
         return DONE
-    return Place(id.ledger, id.entry, id.batch_index, id.batch_size)
+    return Reached(id.ledger, id.entry, id.batch_index, id.batch_size)
 
 
 def _places(data: bytes) -> Checkpoint:
     count, at = _number(data, 1, _INT), 5
-    places: dict[SegmentId, Place] = {}
+    places: dict[SegmentId, Reached] = {}
     for _ in range(count):  # a negative count is none, as Java reads it
         segment, length = _number(data, at, _LONG), _number(data, at + 8, _INT)
         at += 12
@@ -118,7 +118,7 @@ def _places(data: bytes) -> Checkpoint:
     return _ours(data, at, found)
 
 
-def _ours(data: bytes, at: int, places: dict[SegmentId, Place]) -> Checkpoint:
+def _ours(data: bytes, at: int, places: dict[SegmentId, Reached]) -> Checkpoint:
     if len(data) < at + _TAIL.size + _SUM.size:
         raise IndexError
     _, version, incarnation, epoch, length = _TAIL.unpack_from(data, at)

@@ -66,6 +66,24 @@ def test_after_a_loss_it_goes_on_behind_what_was_read_last():
     run(body)
 
 
+def test_an_entry_is_told_as_read_when_all_of_it_is_not_with_its_first_message():
+    """What is told late may reach the broker of the next connection: that one would not give the rest of the batch."""
+
+    async def body(world: World):
+        reader = await a_reader(world)
+        world.broker.push(0, batch(b"a", b"b"))
+        assert (await reader.receive(5)).data == b"a"
+        world.broker.drop()
+        await attached_again(world, 2)
+        assert world.broker.said(K.ACK) == []
+        world.broker.push(0, batch(b"a", b"b"))
+        assert (await reader.receive(5)).data == b"b"
+        ack = await world.broker.until_said(K.ACK)
+        assert ack.message_id[0].entryId == 0
+
+    run(body)
+
+
 def test_at_the_end_of_the_topic_it_remembers_where_that_was():
     async def body(world: World):
         world.broker.mark = MessageId(7, 41)

@@ -17,7 +17,7 @@ from magnetar.layout.checkpoint import (
     Frontier,
     Kind,
     Loss,
-    Place,
+    Reached,
     restricted,
     united,
 )
@@ -40,7 +40,7 @@ def frontier(start: Checkpoint = EARLIEST, layout: Layout | None = None, **optio
 def test_children_are_read_when_all_of_the_parent_was_taken_and_not_before_h_g3():
     reader = frontier()
     assert reader.readable() == [ROOT]
-    reader.taken(ROOT, Place(7, 0))
+    reader.taken(ROOT, Reached(7, 0))
     assert reader.readable() == [ROOT]
     assert reader.ended(ROOT)
     assert reader.readable() == [LEFT, RIGHT]
@@ -64,15 +64,15 @@ def test_latest_is_the_end_at_open_for_active_segments_and_done_for_sealed_ones_
     assert reader.readable() == []
     with pytest.raises(InvalidTransition):
         reader.checkpoint()
-    reader.resolved(LEFT, Place(3, 4))
+    reader.resolved(LEFT, Reached(3, 4))
     reader.resolved(RIGHT, START)
-    assert reader.checkpoint().places == {ROOT: DONE, LEFT: Place(3, 4), RIGHT: START}
+    assert reader.checkpoint().places == {ROOT: DONE, LEFT: Reached(3, 4), RIGHT: START}
 
 
 def test_a_segment_made_after_an_open_at_latest_is_read_from_its_first_message_h_g2():
     reader = frontier(LATEST)
-    reader.resolved(LEFT, Place(3, 4))
-    reader.resolved(RIGHT, Place(3, 4))
+    reader.resolved(LEFT, Reached(3, 4))
+    reader.resolved(RIGHT, Reached(3, 4))
     layout = split_once().split(LEFT, now_ms=2)
     reader.follow(layout)
     assert {reader.places[id] for id in (SegmentId(3), SegmentId(4))} == {START}
@@ -102,12 +102,12 @@ def test_a_layout_older_than_the_checkpoint_is_refused_rather_than_taken_for_a_l
 
 def test_a_pruned_segment_that_was_not_done_is_a_loss_h_g4():
     reader = frontier()
-    reader.taken(ROOT, Place(7, 3))
+    reader.taken(ROOT, Reached(7, 3))
     kept = reader.checkpoint()
     pruned = split_once().removed(ROOT)
-    assert reader.follow(pruned) == (Loss(ROOT, Place(7, 3)),)
+    assert reader.follow(pruned) == (Loss(ROOT, Reached(7, 3)),)
     again = frontier(kept, pruned)
-    assert again.losses == (Loss(ROOT, Place(7, 3)),)
+    assert again.losses == (Loss(ROOT, Reached(7, 3)),)
     assert again.readable() == [LEFT, RIGHT]
 
 
@@ -127,9 +127,27 @@ def test_a_topic_that_is_not_there_any_more_is_a_loss_once():
     assert reader.readable() == [LEFT, RIGHT]
 
 
+def test_messages_deleted_behind_the_last_one_read_are_a_loss_and_those_before_it_are_not_h_g4():
+    reader = frontier()
+    reader.taken(ROOT, Reached(7, 3))
+    assert reader.trimmed(ROOT, Reached(7, 3), Reached(7, 3)) is None
+    assert reader.trimmed(ROOT, Reached(7, 3), Reached(5, 9)) is None
+    assert reader.trimmed(ROOT, Reached(7, 3, 1, 4), Reached(7, 3)) == Loss(ROOT, Reached(7, 3, 1, 4))
+    assert reader.trimmed(ROOT, Reached(7, 3), Reached(7, 4)) == Loss(ROOT, Reached(7, 3))
+    assert reader.places[ROOT] == Reached(7, 4)
+
+
+def test_who_asks_for_the_earliest_message_loses_nothing_that_was_deleted_before():
+    reader = frontier()
+    assert reader.trimmed(ROOT, START, Reached(7, 4)) is None
+    assert reader.places[ROOT] == Reached(7, 4)
+    later = frontier(reader.checkpoint(), split_once().split(LEFT, now_ms=2))
+    assert later.trimmed(SegmentId(3), START, Reached(8, 0)) == Loss(SegmentId(3), START)
+
+
 def test_a_checkpoint_of_another_client_that_names_only_what_was_read():
     layout = split_once().split(LEFT, now_ms=2)
-    reader = frontier(Checkpoint({LEFT: Place(5, 1)}), layout)
+    reader = frontier(Checkpoint({LEFT: Reached(5, 1)}), layout)
     assert reader.places[ROOT] == DONE  # its child was read
     assert reader.places[RIGHT] == START
     assert reader.places[SegmentId(3)] == START
@@ -137,23 +155,23 @@ def test_a_checkpoint_of_another_client_that_names_only_what_was_read():
 
 
 def test_latest_of_an_active_segment_in_another_clients_checkpoint_is_its_end_at_open():
-    reader = frontier(Checkpoint({ROOT: DONE, LEFT: DONE, RIGHT: Place(5, 1)}))
+    reader = frontier(Checkpoint({ROOT: DONE, LEFT: DONE, RIGHT: Reached(5, 1)}))
     assert reader.unresolved == {LEFT}
 
 
 def test_places_have_an_order_in_which_a_whole_entry_comes_after_its_messages():
-    ordered = [START, Place(0, 0, 0), Place(0, 0, 3), Place(0, 0), Place(0, 1, 0), Place(2, 0), DONE]
+    ordered = [START, Reached(0, 0, 0), Reached(0, 0, 3), Reached(0, 0), Reached(0, 1, 0), Reached(2, 0), DONE]
     assert sorted(set(ordered)) == ordered
     assert [str(place) for place in ordered[1:4]] == ["0:0:0", "0:0:3", "0:0"]
     assert str(DONE) == "DONE"
 
 
 def test_parts_of_a_group_are_united_to_the_further_place_of_each_segment():
-    whole = Checkpoint({ROOT: DONE, LEFT: Place(1, 1), RIGHT: START}, Epoch(3), TOPIC, 9)
-    mine = restricted(Checkpoint({ROOT: DONE, LEFT: Place(1, 5), RIGHT: START}, Epoch(4), TOPIC, 9), {LEFT})
-    assert mine.places == {LEFT: Place(1, 5)}
+    whole = Checkpoint({ROOT: DONE, LEFT: Reached(1, 1), RIGHT: START}, Epoch(3), TOPIC, 9)
+    mine = restricted(Checkpoint({ROOT: DONE, LEFT: Reached(1, 5), RIGHT: START}, Epoch(4), TOPIC, 9), {LEFT})
+    assert mine.places == {LEFT: Reached(1, 5)}
     both = united([whole, mine])
-    assert both == Checkpoint({ROOT: DONE, LEFT: Place(1, 5), RIGHT: START}, Epoch(4), TOPIC, 9)
+    assert both == Checkpoint({ROOT: DONE, LEFT: Reached(1, 5), RIGHT: START}, Epoch(4), TOPIC, 9)
     assert united([both, whole]) == both
 
 
@@ -205,7 +223,7 @@ class Reader:
             kept = self.world.kept[segment]
             if at < len(kept):
                 self.got.append(kept[at])
-                self.frontier.taken(segment, Place(segment, at))
+                self.frontier.taken(segment, Reached(segment, at))
                 return True
             if not self.world.layout.segment(segment).is_active:
                 if not self.frontier.ended(segment):

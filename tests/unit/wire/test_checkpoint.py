@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import Corrupt, MagnetarError, Misuse
 from magnetar.base.ids import Epoch, SegmentId
-from magnetar.layout.checkpoint import DONE, START, Kind, Place
+from magnetar.layout.checkpoint import DONE, START, Kind, Reached
 from magnetar.wire import ids
 from magnetar.wire.checkpoint import Checkpoint, message_id, place_of
 from tests.golden import load
 
 VECTORS = load("message-ids.json")
 OURS = Checkpoint(
-    {SegmentId(0): DONE, SegmentId(1): START, SegmentId(2): Place(12, 34), SegmentId(7): Place(12, 34, 3, 5)},
+    {SegmentId(0): DONE, SegmentId(1): START, SegmentId(2): Reached(12, 34), SegmentId(7): Reached(12, 34, 3, 5)},
     Epoch(6),
     "topic://public/default/größe",
     11,

@@ -258,7 +258,11 @@ async def _last_message_id(connection: Connection, asked: pb.CommandGetLastMessa
     last, batch_index = await topic.last_message()
     found = _id_data(last, topic.partition)
     found.batch_index = batch_index
-    return commands.last_message_id(asked.request_id, found, _id_data(subscription.mark, topic.partition))
+    mark = _id_data(subscription.mark, topic.partition)
+    extended = connection.features is not None and connection.features.magnetar_extensions
+    floor = topic.managed.chain.floor if extended and topic.name.is_persistent else None
+    gone = None if floor is None else _id_data(floor, topic.partition)
+    return commands.last_message_id(asked.request_id, found, mark, deleted_to=gone)
 
 
 def _id_data(position: Position, partition: int) -> pb.MessageIdData:

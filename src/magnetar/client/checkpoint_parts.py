@@ -1,0 +1,336 @@
+"""The readers that a checkpoint consumer has on segments: opened where it is told, read to the end, left.
+
+The actor around `follow`, as `share` is for stream consumers: readers instead of subscriptions, so nothing is kept by
+brokers; a reader that loses its connection goes on behind the message taken last. A segment has ended when its broker
+says so and everything of it was handed out. Which segments are read, and from where, is its user's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol
+
+from magnetar.base.errors import MagnetarError, NotReady, TopicNotFound
+from magnetar.base.ids import SegmentId
+from magnetar.base.limits import END_ASK_S
+from magnetar.client.connection import Connection
+from magnetar.client.counters import Counters
+from magnetar.client.follow import (
+    CloseSegment,
+    Effect,
+    EndConsumer,
+    Event,
+    Follow,
+    Grant,
+    LayoutAdvanced,
+    OpenSegment,
+    RevokeSegment,
+    SegmentClosed,
+    SegmentEnded,
+    SegmentOpened,
+    SegmentRefused,
+    State,
+    TimePassed,
+    WarnHeldBack,
+)
+from magnetar.client.inbox import Inbox
+from magnetar.client.lookup import Lookup
+from magnetar.client.message import Message, MessageId
+from magnetar.client.part import Part
+from magnetar.client.places import completes
+from magnetar.client.receive import Receiver
+from magnetar.client.schemas import Schema
+from magnetar.client.seeking import last_message
+from magnetar.client.share import segment_fatal
+from magnetar.client.start import Start
+from magnetar.client.subscribing import Subscribing
+from magnetar.layout.checkpoint import START, Reached
+from magnetar.layout.layout import Layout
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+from magnetar.wire.checkpoint import message_id, place_of
+from magnetar.wire.ids import from_data
+from magnetar.wire.proto import pb
+
+log = get("client.checkpoint")
+
+
+class Reading(Protocol):
+    """Who decides what is read."""
+
+    def place(self, segment: SegmentId) -> Reached:
+        """Behind which message a segment is opened."""
+        ...
+
+    def finished(self, segment: SegmentId) -> None:
+        """Everything of a sealed segment was handed out."""
+        ...
+
+    def missing(self, segment: SegmentId) -> None:
+        """A sealed segment has no topic any more."""
+        ...
+
+    def trimmed(self, segment: SegmentId, start: Reached, floor: Reached) -> None:
+        """What is up to `floor` is deleted, and reading would go on behind `start`. Raises where that may not be."""
+        ...
+
+    def revoked(self, segment: SegmentId) -> None:
+        """It is another's from now on: `handle` SegmentSettled when it may be closed."""
+        ...
+
+    def failed(self, error: MagnetarError) -> None: ...
+
+
+class Parts:
+    """`parts` are the segments that are open or being opened."""
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        asked: Subscribing,
+        reading: Reading,
+        *,
+        inbox: Inbox,
+        receiver: Receiver,
+        counters: Counters,
+        consumer: Any,
+        schema: Schema[Any],
+    ) -> None:
+        self.parts: dict[SegmentId, Part] = {}
+        self.closed = False
+        self._lookup = lookup
+        self._runtime = lookup.pool.runtime
+        self._topic = topic
+        self._asked = asked
+        self._reading = reading
+        self._inbox = inbox
+        self._receiver = receiver
+        self._counters = counters
+        self._consumer = consumer
+        self._schema = schema
+        self._follow = Follow()
+        self._layout: Layout | None = None
+        self._handed: dict[SegmentId, Message[Any]] = {}  # the last one of each
+        self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._timer: asyncio.TimerHandle | None = None
+        self._owner = Owner(f"checkpoint reader of {topic}", self._crashed)
+
+    async def begun(self) -> None:
+        """Until everything that was to be opened first is open."""
+        await self._begun
+
+    async def close(self) -> None:
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._begun.cancel()
+        await self._owner.close()
+        parts, self.parts = self.parts, {}
+        await asyncio.gather(*(part.close() for part in parts.values()))
+
+    def shown(self, layout: Layout) -> None:
+        self._layout = layout
+        self.handle(LayoutAdvanced(layout))
+
+    def handle(self, event: Event) -> None:
+        if self.closed:
+            return
+        self._apply(self._follow.handle(event, self._runtime.monotonic()))
+        coming = (State.WAITING, State.OPENING)
+        told = self._follow.epoch is not None  # what to read
+        if told and not self._begun.done() and all(one.state not in coming for one in self._follow.segments.values()):
+            self._begun.set_result(None)
+        self._rearm()
+
+    def handed(self, message: Message[Any]) -> None:
+        """It left for the application. The broker is told at the end of each entry, and so knows the segment's end."""
+        delivery = message._delivery
+        segment = SegmentId(delivery.source.segment)
+        part = self.parts.get(segment)
+        if part is not delivery.source or part is None:
+            return
+        self._handed[segment] = message
+        if completes(message):
+            part.ack_until(delivery.ledger, delivery.entry, -1, 0, 0)
+            part.acker.added()
+        if part.at_end:
+            self._end(segment, part)
+
+    def _apply(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case OpenSegment(grant=grant):
+                    self._open(grant)
+                case RevokeSegment(segment=segment):
+                    self._revoke(segment)
+                case CloseSegment(segment=segment):
+                    self._runtime.spawn(self._owner, self._leave(segment))
+                case EndConsumer(error=error):
+                    self._fail(error)
+                case WarnHeldBack():  # nobody acknowledges here
+                    pass
+
+    def _open(self, grant: Grant) -> None:
+        segment = grant.segment
+        place = self._reading.place(segment)
+        part = Part(
+            self._lookup,
+            grant.topic,
+            replace(self._asked, name=f"{self._asked.name}-seg-{segment}", start=_start(place)),
+            inbox=self._inbox,
+            receiver=self._receiver,
+            counters=self._counters,
+            consumer=self._consumer,
+            schema=self._schema,
+            schema_info=self._schema.info(),
+            queue_messages=self._asked.queue_of(len(self._follow.segments)),
+            on_active=lambda part, is_active: None,
+            on_end=lambda part: self._end(segment, part),
+            on_failed=lambda part, error: self._refused(segment, part, error),
+            fatal=segment_fatal,
+            segment=segment,
+            creates=False,
+        )
+        part.checked = partial(self._check, segment, part)
+        self.parts[segment] = part
+        self._runtime.spawn(self._owner, self._attach(segment, part))
+
+    async def _attach(self, segment: SegmentId, part: Part) -> None:
+        try:
+            await part.open(self._lookup.timeout_s)
+        except MagnetarError as error:
+            self._refused(segment, part, error)
+            return
+        if self.parts.get(segment) is part:
+            self.handle(SegmentOpened(segment))
+
+    async def _check(self, segment: SegmentId, part: Part, connection: Connection) -> None:
+        """At every attach, before the first message: brokers begin with what is left, and say nothing of the rest."""
+        if not connection.features.magnetar_extensions:
+            return
+        command = pb.BaseCommand(type=pb.BaseCommand.GET_LAST_MESSAGE_ID)
+        command.getLastMessageId.consumer_id = part.id
+        command.getLastMessageId.request_id = connection.next_request_id()
+        reply = await connection.request(command, command.getLastMessageId.request_id, timeout_s=self._lookup.timeout_s)
+        told = reply.getLastMessageIdResponse
+        if told.HasField("deleted_to") and part.start is not None:
+            floor = place_of(from_data(told.deleted_to))
+            self._reading.trimmed(segment, place_of(part.start.id), floor)
+            if part.start.id == MessageId.EARLIEST:
+                part.start = Start(message_id(floor))
+
+    def _refused(self, segment: SegmentId, part: Part, error: MagnetarError) -> None:
+        if self.parts.get(segment) is not part or self.closed:
+            return
+        log.info("segment refused", topic=part.topic, why=error)
+        self._runtime.spawn(self._owner, part.close())
+        self._forget(segment)
+        if isinstance(error, TopicNotFound):
+            if self._sealed(segment):
+                self.handle(SegmentRefused(segment, error))
+                self._reading.missing(segment)
+                return
+            error = NotReady(str(error))  # listed, and not there yet
+        self.handle(SegmentRefused(segment, error))
+
+    def _end(self, segment: SegmentId, part: Part) -> None:
+        """The broker has told it all, and the application has it all: what was taken for it may still wait for it."""
+        if self.parts.get(segment) is not part or part.lane.queue or part.skipping:
+            return
+        if part.lane.last is self._handed.get(segment):
+            self._reading.finished(segment)
+
+    def ended(self, segment: SegmentId) -> None:
+        """Nothing is left to read there, for good."""
+        self.handle(SegmentEnded(segment))
+
+    def _revoke(self, segment: SegmentId) -> None:
+        part = self.parts.get(segment)
+        if part is not None:
+            part.skip(True)
+            part.lane.clear()
+        self._reading.revoked(segment)
+
+    async def _leave(self, segment: SegmentId) -> None:
+        part = self.parts.get(segment)
+        if part is not None:
+            await part.close()
+            if self.parts.get(segment) is part:
+                self._forget(segment)
+        self.handle(SegmentClosed(segment))
+
+    def _forget(self, segment: SegmentId) -> None:
+        self.parts.pop(segment, None)
+        self._handed.pop(segment, None)
+
+    def _fail(self, error: MagnetarError) -> None:
+        """Before it has begun this is for whoever waits for that."""
+        if self._begun.done():
+            self._reading.failed(error)
+        else:
+            self._begun.set_exception(error)
+            self._begun.exception()  # nobody may wait for it any more
+
+    # Time
+
+    def _rearm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._follow.due
+        waits = [] if due is None else [max(due - self._runtime.monotonic(), 0.0)]
+        if self._silent():
+            waits.append(END_ASK_S)
+        if waits and not self.closed:
+            self._timer = asyncio.get_running_loop().call_later(min(waits), self._time_passed)
+
+    def _time_passed(self) -> None:
+        for segment in self._silent():
+            part = self.parts[segment]
+            if not part.lane.queue:
+                self._runtime.spawn(self._owner, self._ask_for_end(segment, part))
+        self.handle(TimePassed({}))
+
+    def _sealed(self, segment: SegmentId) -> bool:
+        layout = self._layout
+        return layout is not None and (segment not in layout or not layout.segment(segment).is_active)
+
+    def _silent(self) -> list[SegmentId]:
+        """Sealed ones at brokers that may not tell the end to whoever comes late. Ours do."""
+        found = [id for id in sorted(self.parts) if self._sealed(id)]
+        return [id for id in found if (at := self.parts[id].connection) and not at.features.magnetar_extensions]
+
+    async def _ask_for_end(self, segment: SegmentId, part: Part) -> None:
+        try:
+            last, _ = await last_message(part, self._runtime, self._lookup.timeout_s)
+        except MagnetarError as error:
+            log.info("end not known", topic=part.topic, why=error)
+            return
+        place = self._reading.place(segment)
+        if (last.entry < 0 or (place.ledger, place.entry) >= (last.ledger, last.entry)) and not _inside(place):
+            self._end(segment, part)
+
+    def _crashed(self, name: str, error: BaseException) -> None:
+        log.crashed("checkpoint reader failed", error, name=name)
+        self._fail(MagnetarError(f"the reader failed: {error!r}", topic=self._topic))
+
+
+def place_of_message(message: Message[Any]) -> Reached:
+    """The last of a batch stands for its whole entry."""
+    delivery = message._delivery
+    if completes(message):
+        return Reached(delivery.ledger, delivery.entry)
+    return Reached(delivery.ledger, delivery.entry, message.batch_index, delivery.size)
+
+
+def _start(place: Reached) -> MessageId:
+    return MessageId.EARLIEST if place == START else message_id(place)
+
+
+def _inside(place: Reached) -> bool:
+    """Of its batch there is more to read."""
+    return 0 <= place.index < place.size - 1

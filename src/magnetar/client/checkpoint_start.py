@@ -1,0 +1,108 @@
+"""Where a checkpoint consumer starts: what its user says, and the places that brokers must be asked for.
+
+"Latest" and a time are resolved once, when the consumer opens, into a place of every segment (H-G2): what is written
+from then on is read, whichever segment it goes to. A segment is asked through a reader that asks for no messages and
+lives no longer than the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from magnetar.base.errors import Misuse
+from magnetar.base.ids import SegmentId
+from magnetar.base.limits import SUBSCRIBES_AT_ONCE_MAX
+from magnetar.client.counters import Counters
+from magnetar.client.inbox import Inbox
+from magnetar.client.lookup import Lookup
+from magnetar.client.message import MessageId
+from magnetar.client.part import Part
+from magnetar.client.receive import Receiver
+from magnetar.client.schemas import BYTES
+from magnetar.client.seeking import last_message, seek
+from magnetar.client.subscribing import InitialPosition, Subscribing
+from magnetar.layout.checkpoint import START, Reached
+from magnetar.wire.checkpoint import Checkpoint, place_of
+
+# A checkpoint or its bytes; the earliest or latest message; a publish time, in milliseconds or as a date.
+StartAt = Checkpoint | bytes | InitialPosition | datetime | int
+
+
+def said(start: StartAt) -> tuple[Checkpoint, int | None]:
+    """The checkpoint to begin with, and the time where it is one: then the checkpoint is EARLIEST."""
+    match start:
+        case Checkpoint():
+            return start, None
+        case bytes():
+            return Checkpoint.from_bytes(start), None
+        case InitialPosition.EARLIEST:
+            return Checkpoint.EARLIEST, None
+        case InitialPosition.LATEST:
+            return Checkpoint.LATEST, None
+        case datetime():
+            return Checkpoint.EARLIEST, int(start.timestamp() * 1000)
+        case int() if start >= 0:
+            return Checkpoint.EARLIEST, start
+    raise Misuse(
+        "a checkpoint consumer starts at a Checkpoint or its bytes, at InitialPosition.EARLIEST or LATEST, or at a "
+        "publish time (a datetime, or milliseconds)",
+        start=repr(start)[:80],
+    )
+
+
+async def places(
+    lookup: Lookup, asked: Subscribing, topics: Mapping[SegmentId, str], since_ms: int | None
+) -> dict[SegmentId, Reached]:
+    """Of each segment the last message of now, or the last one before a time."""
+    room = asyncio.Semaphore(SUBSCRIBES_AT_ONCE_MAX)
+
+    async def one(segment: SegmentId, topic: str) -> tuple[SegmentId, Reached]:
+        async with room:
+            return segment, await _place(lookup, asked, segment, topic, since_ms)
+
+    found = await asyncio.gather(*(one(id, topic) for id, topic in topics.items()), return_exceptions=True)
+    for answer in found:
+        if isinstance(answer, BaseException):  # after all of them are done: none is left behind
+            raise answer
+    return dict(answer for answer in found if not isinstance(answer, BaseException))
+
+
+async def _place(lookup: Lookup, asked: Subscribing, segment: SegmentId, topic: str, since_ms: int | None) -> Reached:
+    inbox = Inbox(asked.queue_bytes)
+    runtime = lookup.pool.runtime
+    part = Part(
+        lookup,
+        topic,
+        replace(
+            asked,
+            subscription=f"{asked.subscription}-asks",
+            name=f"{asked.name}-seg-{segment}",
+            start=MessageId.LATEST if since_ms is None else MessageId.EARLIEST,
+            paused=True,
+        ),
+        inbox=inbox,
+        receiver=Receiver(inbox),
+        counters=Counters(),
+        consumer=None,
+        schema=BYTES,
+        schema_info=None,
+        queue_messages=1,
+        on_active=lambda part, is_active: None,
+        on_end=lambda part: None,
+        on_failed=lambda part, error: None,
+        segment=segment,
+        creates=False,
+    )
+    await part.open(lookup.timeout_s)
+    try:
+        if since_ms is not None:
+            await seek(part, runtime, since_ms, lookup.timeout_s)
+        last, mark = await last_message(part, runtime, lookup.timeout_s)
+    finally:
+        await part.close()
+    if mark is not None:  # where this reader would go on; `last` may be younger
+        return START if mark.ledger < 0 else Reached(mark.ledger, mark.entry)
+    return START if last.entry < 0 else place_of(last)

@@ -1,0 +1,271 @@
+"""Checkpoint consumers of scalable topics, on a broker of its own process: a checkpoint replays the same sequence of
+every key, however the topic was reshaped since."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from magnetar import Batching, InitialPosition, Message, NoMessage, aio, errors
+from magnetar.layout.checkpoint import DONE, Reached
+from magnetar.wire.checkpoint import Checkpoint
+from tests.servers.standalone import Standalone
+
+WAIT_S = 30  # for what must come
+QUIET_S = 0.3  # for what must not
+KEYS = 16
+
+
+# Nobody but the reader's own user knows of a reader: what it has not read yet is kept by policy.
+KEPT = {"defaultRetentionTimeInMinutes": -1, "defaultRetentionSizeInMB": -1}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("checkpoint"), KEPT) as running:
+        yield running
+
+
+class Cluster:
+    def __init__(self, client: aio.Client, admin: aio.Admin, topic: str) -> None:
+        self.client = client
+        self.admin = admin
+        self.topic = topic
+        self.sent = 0
+        self._chance = random.Random(topic)
+
+    async def active(self) -> list[int]:
+        metadata = await self.admin.scalable.metadata(self.topic)
+        found = [one for one in metadata.segments.values() if one.state == "ACTIVE"]
+        return [one.segmentId for one in sorted(found, key=lambda one: one.hashRange.start)]
+
+    async def reshape(self) -> None:
+        active = await self.active()
+        if len(active) < 3 or (len(active) < 6 and self._chance.random() < 0.5):
+            await self.admin.scalable.split(self.topic, self._chance.choice(active))
+        else:
+            lower = self._chance.randrange(len(active) - 1)
+            await self.admin.scalable.merge(self.topic, active[lower : lower + 2])
+
+    async def send(self, count: int, **producer: object) -> None:
+        async with await self.client.create_producer(self.topic, **producer) as made:  # type: ignore[arg-type]
+            for _ in range(count):
+                await made.post(b"%d" % self.sent, key=f"k{self.sent % KEYS}")
+                self.sent += 1
+            await made.flush()
+
+    async def reader(
+        self, start: object = InitialPosition.EARLIEST, **options: object
+    ) -> aio.CheckpointConsumer[bytes]:
+        return await self.client.checkpoint_consumer(self.topic, start, **options)  # type: ignore[arg-type]
+
+
+def run(server: Standalone, name: str, body: Callable[[Cluster], Awaitable[None]], segments: int = 1) -> None:
+    async def whole() -> None:
+        topic = f"topic://public/default/checkpoint-{name}"
+        async with asyncio.timeout(120), aio.Client(server.url) as client, aio.Admin(server.http) as admin:
+            await admin.scalable.create(topic, segments=segments)
+            await body(Cluster(client, admin, topic))
+
+    asyncio.run(whole())
+
+
+async def take(consumer: aio.CheckpointConsumer[bytes], count: int) -> list[int]:
+    return [number(await consumer.receive(WAIT_S)) for _ in range(count)]
+
+
+def number(message: Message[bytes]) -> int:
+    return int(message.data)
+
+
+def in_order(numbers: list[int]) -> bool:
+    """Of every key."""
+    last: dict[int, int] = defaultdict(lambda: -1)
+    for one in numbers:
+        if one <= last[one % KEYS]:
+            return False
+        last[one % KEYS] = one
+    return True
+
+
+async def quiet(consumer: aio.CheckpointConsumer[bytes]) -> None:
+    with pytest.raises(NoMessage):
+        await consumer.receive(QUIET_S)
+
+
+@pytest.mark.parametrize("batching", [None, Batching()], ids=["single", "batched"])
+def test_a_checkpoint_taken_at_any_moment_replays_the_rest_in_order_after_reshapes(server, batching):
+    async def body(cluster: Cluster) -> None:
+        taken: list[tuple[int, bytes]] = []
+        got: list[int] = []
+        async with await cluster.reader() as reader:
+            for turn in range(6):
+                await cluster.send(60, batching=batching)
+                if turn:
+                    await cluster.reshape()
+                for _ in range(37):
+                    got += await take(reader, 1)
+                    if got[-1] % 11 == 0:
+                        taken.append((len(got), (await reader.checkpoint()).to_bytes()))
+            got += await take(reader, cluster.sent - len(got))
+            end = await reader.checkpoint()
+            await quiet(reader)
+        assert sorted(got) == list(range(cluster.sent))
+        assert in_order(got)
+        for count, kept in taken[:: max(1, len(taken) // 5)]:
+            async with await cluster.reader(kept) as again:
+                rest = await take(again, cluster.sent - count)
+                assert sorted(got[:count] + rest) == list(range(cluster.sent))
+                assert in_order(got[:count] + rest)
+        await cluster.send(5)
+        async with await cluster.reader(end) as late:
+            assert sorted(await take(late, 5)) == list(range(cluster.sent - 5, cluster.sent))
+
+    run(server, f"replay-{batching is None}", body)
+
+
+def test_children_are_not_opened_before_the_parent_was_received_and_are_done_at_once_where_nothing_was_sent(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(10)
+        await cluster.admin.scalable.split(cluster.topic, 0)
+        await cluster.admin.scalable.split(cluster.topic, 1)  # of which nothing was sent
+        await cluster.send(20)
+        async with await cluster.reader() as reader:
+            first = await take(reader, 9)
+            assert reader.segments == [0]
+            assert first == list(range(9))
+            assert in_order(first + await take(reader, 21))
+            assert reader.positions[0] == DONE
+            assert reader.positions[1] == DONE
+
+    run(server, "children", body)
+
+
+def test_latest_is_resolved_once_what_comes_after_the_open_is_received_whatever_segment_it_goes_to(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(20)
+        await cluster.admin.scalable.split(cluster.topic, 0)
+        await cluster.send(20)
+        async with await cluster.reader(InitialPosition.LATEST) as reader:
+            kept = await reader.checkpoint()
+            await cluster.send(16)
+            await cluster.admin.scalable.split(cluster.topic, 1)
+            await cluster.send(16)
+            got = await take(reader, 32)
+            assert sorted(got) == list(range(40, 72))
+            assert in_order(got)
+        async with await cluster.reader(kept) as again:  # of segments it never received from, too
+            assert sorted(await take(again, 32)) == list(range(40, 72))
+
+    run(server, "latest", body)
+
+
+def test_a_time_is_a_place_in_every_segment(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(20)
+        await cluster.admin.scalable.split(cluster.topic, 0)
+        await cluster.send(20)
+        async with await cluster.reader() as reader:
+            messages = [await reader.receive(WAIT_S) for _ in range(40)]
+        since = messages[10].publish_time_ms
+        expected = sorted(number(one) for one in messages if one.publish_time_ms >= since)
+        assert expected
+        async with await cluster.reader(since) as later:
+            assert sorted(await take(later, len(expected))) == expected
+            await quiet(later)
+
+    run(server, "time", body)
+
+
+def test_seek_goes_back_and_forth_and_drops_what_was_not_taken(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(30)
+        async with await cluster.reader() as reader:
+            await take(reader, 10)
+            kept = await reader.checkpoint()
+            await take(reader, 10)
+            await reader.seek(kept)
+            assert await take(reader, 20) == list(range(10, 30))
+            await reader.seek(InitialPosition.EARLIEST)
+            assert (await take(reader, 1)) == [0]
+            await reader.seek(InitialPosition.LATEST)
+            await cluster.send(1)
+            assert await take(reader, 1) == [30]
+            with pytest.raises(errors.Misuse):
+                await reader.seek("yesterday")  # type: ignore[arg-type]
+            await cluster.send(1)
+            assert await take(reader, 1) == [31]
+
+    run(server, "seek", body)
+
+
+def test_a_checkpoint_of_an_earlier_life_of_the_topic_is_refused(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(5)
+        async with await cluster.reader() as reader:
+            await take(reader, 3)
+            kept = (await reader.checkpoint()).to_bytes()
+        await cluster.admin.scalable.delete(cluster.topic)
+        await cluster.admin.scalable.create(cluster.topic)
+        with pytest.raises(errors.Misuse, match="made anew"):
+            await cluster.reader(kept)
+
+    run(server, "life", body)
+
+
+def test_a_segment_that_went_unread_is_an_error_or_an_explicit_gap(server):
+    """As if it had been pruned: the checkpoint has a place in a segment that the topic does not list."""
+
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(5)
+        async with await cluster.reader() as reader:
+            kept = await reader.checkpoint()
+        lost = Checkpoint(
+            {**kept.places, 99: Reached(1, 2)},  # type: ignore[dict-item]
+            kept.epoch,
+            kept.topic,
+            kept.incarnation,
+        )
+        with pytest.raises(errors.Refused, match="deleted before they were read"):
+            await cluster.reader(lost)
+        gaps = []
+        async with await cluster.reader(lost, on_gap=gaps.append) as reader:
+            assert await take(reader, 5) == list(range(5))
+            assert [(gap.segment, gap.place) for gap in gaps] == [(99, Reached(1, 2))]
+            assert 99 not in reader.positions
+
+    run(server, "gap", body)
+
+
+@pytest.mark.slow
+def test_a_reader_goes_on_behind_what_was_taken_last_when_its_broker_is_killed(tmp_path):
+    with Standalone(tmp_path / "broker", KEPT) as server:
+
+        async def body(cluster: Cluster) -> None:
+            await cluster.send(200, batching=Batching(messages_max=7))
+            async with await cluster.reader() as reader:
+                got = await take(reader, 90)
+                await asyncio.to_thread(server.kill)
+                await asyncio.to_thread(server.start)
+                await cluster.admin.scalable.split(cluster.topic, 0)
+                await cluster.send(50)
+                got += await take(reader, 160)
+                assert sorted(got) == list(range(250))
+                assert in_order(got)
+
+        run(server, "killed", body)
+
+
+def test_two_readers_each_see_all_of_it_and_nothing_is_left_when_they_close(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(40)
+        async with await cluster.reader() as one, await cluster.reader() as other:
+            assert sorted(await take(one, 40)) == sorted(await take(other, 40)) == list(range(40))
+        stats = await cluster.admin.scalable.stats(cluster.topic)
+        assert not stats.subscriptions
+
+    run(server, "two", body, segments=3)

@@ -1,0 +1,234 @@
+"""A checkpoint consumer beside a scripted broker: parents before children, complete checkpoints, losses told."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from magnetar.base.errors import Closed, Misuse, NotReady, TopicNotFound
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.client.checkpoint import DataLost
+from magnetar.client.subscribing import InitialPosition
+from magnetar.layout.checkpoint import DONE, START, Reached
+from magnetar.wire.checkpoint import Checkpoint
+from magnetar.wire.ids import MessageId
+from magnetar.wire.proto import pb
+from tests.unit.client.checkpointed import K, a_world
+from tests.unit.client.scaled import TOPIC
+from tests.unit.client.scripted import batch, single
+from tests.unit.client.world import run, turns
+
+ROOT, LEFT, RIGHT = (SegmentId(id) for id in range(3))
+
+
+def test_it_reads_through_readers_that_brokers_forget():
+    async def body() -> None:
+        async with a_world(2) as (world, begin):
+            await begin()
+            for command in world.broker.kinds(K.SUBSCRIBE):
+                asked = command.subscribe
+                assert (asked.durable, asked.subType) == (False, pb.CommandSubscribe.Exclusive)
+                assert not asked.force_topic_creation
+                assert asked.consumer_name.startswith("c-seg-")
+
+    run(body)
+
+
+def test_children_wait_until_everything_of_the_parent_was_taken_by_the_application_h_g3():
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            consumer = await begin()
+            world.scaled.deliver(0, 0, batch(b"a", b"b"))
+            world.split(0)
+            world.scaled.end(0)
+            await turns(lambda: len(consumer.positions) == 3)
+            assert (await consumer.receive(5)).data == b"a"
+            assert consumer.positions == {0: Reached(100, 0, 0, 2), 1: START, 2: START}
+            assert consumer.segments == [0]
+            assert (await consumer.receive(5)).data == b"b"
+            await world.on(1, 2)
+            assert consumer.positions[0] == DONE
+
+    run(body)
+
+
+def test_an_end_that_overtakes_the_layout_waits_for_it():
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            consumer = await begin()
+            world.scaled.deliver(0, 0, single(b"a"))
+            world.scaled.end(0)
+            await consumer.receive(5)
+            await turns(lambda: consumer._parts is not None and consumer._parts.parts[ROOT].at_end)
+            assert (await consumer.checkpoint()).places == {ROOT: Reached(100, 0)}
+            world.split(0)
+            await world.on(1, 2)
+            assert (await consumer.checkpoint()).places == {ROOT: DONE, LEFT: START, RIGHT: START}
+
+    run(body)
+
+
+def test_a_consumer_goes_on_where_a_checkpoint_says_as_value_and_as_bytes():
+    async def body() -> None:
+        async with a_world(2) as (world, begin):
+            kept = Checkpoint({ROOT: Reached(100, 7), LEFT: START}, Epoch(0), str(TOPIC), 1)
+            for start in (kept, kept.to_bytes()):
+                consumer = await begin(start)
+                assert world.start_of(0) == (100, 7)
+                assert world.start_of(1) == (-1, -1)
+                assert await consumer.checkpoint() == kept
+                await consumer.close()
+
+    run(body)
+
+
+def test_latest_is_asked_once_and_what_is_split_off_later_is_read_from_its_first_message_h_g2():
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            world.mark[0] = MessageId(100, 41)
+            consumer = await begin(InitialPosition.LATEST)
+            assert consumer.positions == {0: Reached(100, 41)}
+            assert world.start_of(0) == (100, 41)
+            world.split(0)
+            world.scaled.end(0)
+            await world.on(1, 2)
+            assert world.start_of(1) == (-1, -1)
+
+    run(body)
+
+
+def test_a_checkpoint_of_another_life_is_refused_and_nothing_is_left_behind_h_c4():
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            world.scaled.incarnation = 2
+            with pytest.raises(Misuse, match="made anew"):
+                await begin(Checkpoint({ROOT: START}, Epoch(0), str(TOPIC), 1))
+            await world.broker.until(lambda: not world.scaled.watching)
+            assert world.scaled.consumers == {}
+
+    run(body)
+
+
+def test_an_older_layout_than_the_checkpoints_is_waited_out_not_taken_for_a_loss():
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            later = world.scaled.layout.split(ROOT, now_ms=1)
+            kept = Checkpoint({ROOT: DONE, LEFT: Reached(101, 3), RIGHT: START}, later.epoch, str(TOPIC), 1)
+            opening = asyncio.ensure_future(begin(kept))
+            await world.broker.until(lambda: bool(world.scaled.watching))
+            world.scaled.show(later)
+            consumer = await opening
+            assert consumer.segments == [1, 2]
+
+    run(body)
+
+
+def test_messages_deleted_before_they_were_read_end_it_or_are_a_gap_that_is_told_h_g4():
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            world.deleted[0] = MessageId(100, 9)
+            kept = Checkpoint({ROOT: Reached(100, 7)}, Epoch(0), str(TOPIC), 1)
+            with pytest.raises(DataLost):
+                await begin(kept)
+            gaps = []
+            consumer = await begin(kept, on_gap=gaps.append)
+            assert [(gap.segment, gap.place) for gap in gaps] == [(0, Reached(100, 7))]
+            assert consumer.positions == {0: Reached(100, 9)}
+            assert consumer.counters.gaps == 1
+
+    run(body)
+
+
+def test_what_was_deleted_while_a_reader_was_away_is_noticed_when_it_comes_back_h_g4():
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            consumer = await begin()
+            world.scaled.deliver(0, 0, single(b"a"))
+            await consumer.receive(5)
+            world.deleted[0] = MessageId(100, 3)
+            world.broker.cut()
+            with pytest.raises(DataLost):
+                await consumer.receive(10)
+
+    run(body)
+
+
+def test_a_sealed_segment_whose_topic_is_gone_is_a_loss_and_its_children_are_read_where_gaps_are_taken():
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            world.split(0)
+            world.scaled.refusals[world.scaled.name(0)] = [pb.TopicNotFound, pb.TopicNotFound]
+            await begin()
+            with pytest.raises(DataLost):
+                await world.consumer.receive(5)
+            gaps = []
+            await begin(on_gap=gaps.append)
+            await world.on(1, 2)
+            assert [gap.segment for gap in gaps] == [0]
+
+    run(body)
+
+
+def test_a_seek_starts_anew_and_one_that_fails_changes_nothing():
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            consumer = await begin()
+            world.scaled.deliver(0, 0, single(b"a"))
+            world.scaled.deliver(0, 1, single(b"b"))
+            await turns(lambda: consumer.queued == 2)
+            await consumer.receive(5)
+            with pytest.raises(Misuse):
+                await consumer.seek(Checkpoint({ROOT: START}, Epoch(0), str(TOPIC), 5))
+            assert consumer.positions == {0: Reached(100, 0)}
+            assert consumer.queued == 1
+            await consumer.seek(Checkpoint({ROOT: Reached(100, 30)}, Epoch(0), str(TOPIC), 1))
+            assert (consumer.queued, consumer.positions) == (0, {0: Reached(100, 30)})
+            assert world.start_of(0) == (100, 30)
+
+    run(body)
+
+
+def test_after_a_lost_connection_the_rest_of_a_batch_comes_although_its_first_message_was_taken():
+    """An entry is behind the reader when all of it is: said earlier, the broker of the next connection would not give
+    the rest."""
+
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            consumer = await begin()
+            world.scaled.deliver(0, 0, batch(b"a", b"b"))
+            await consumer.receive(5)
+            world.broker.cut()
+            await world.broker.until(lambda: len(world.broker.kinds(K.SUBSCRIBE)) == 2)
+            await world.on(0)
+            world.scaled.deliver(0, 0, batch(b"a", b"b"))
+            assert (await consumer.receive(5)).data == b"b"
+            await world.broker.until(lambda: world.acks() == [(100, 0)])
+
+    run(body)
+
+
+def test_a_topic_that_is_deleted_ends_it_and_a_closed_consumer_says_so():
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            consumer = await begin()
+            world.scaled.gone()
+            with pytest.raises(TopicNotFound):
+                await consumer.receive(5)
+            await consumer.close()
+            with pytest.raises(Closed):
+                await consumer.seek(InitialPosition.EARLIEST)
+
+    run(body)
+
+
+def test_before_it_has_begun_there_is_no_checkpoint():
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            world.scaled.refusals[world.scaled.name(0)] = [pb.AuthorizationError]
+            with pytest.raises(Exception, match="no"):
+                await begin(InitialPosition.LATEST)
+            with pytest.raises(NotReady):
+                await world.consumer.checkpoint()
+
+    run(body)

@@ -1,0 +1,76 @@
+"""Readers of segments: opened, ended, tried again; what they never show does not keep a segment from ending."""
+
+from __future__ import annotations
+
+from magnetar.base.ids import SegmentId
+from magnetar.client.subscribing import InitialPosition
+from magnetar.layout.checkpoint import DONE, Reached
+from magnetar.wire.checkpoint import Checkpoint
+from magnetar.wire.ids import MessageId
+from magnetar.wire.proto import pb
+from tests.unit.client.checkpointed import K, a_world
+from tests.unit.client.scripted import single
+from tests.unit.client.world import run, turns
+
+ROOT = SegmentId(0)
+
+
+def test_the_message_a_reader_starts_behind_is_told_to_the_broker_so_that_it_can_say_the_end():
+    """The broker gives it again, and counts it as unread until then."""
+
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            await begin(Checkpoint({ROOT: Reached(100, 4)}))
+            world.scaled.deliver(0, 4, single(b"seen"))
+            await world.broker.until(lambda: world.acks() == [(100, 4)])
+            assert world.consumer.queued == 0
+
+    run(body)
+
+
+def test_a_segment_that_is_listed_and_not_there_yet_is_tried_again():
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            world.scaled.refusals[world.scaled.name(0)] = [pb.TopicNotFound]
+            await begin()
+            await world.on(0)
+            assert len(world.broker.kinds(K.SUBSCRIBE)) == 2
+
+    run(body)
+
+
+def test_a_broker_that_does_not_say_the_end_to_who_comes_late_is_asked_for_it():
+    async def body() -> None:
+        async with a_world(ours=False) as (world, begin):
+            world.last[0] = MessageId(100, 0)
+            consumer = await begin()
+            world.scaled.deliver(0, 0, single(b"a"))
+            await consumer.receive(5)
+            world.split(0)
+            await turns(lambda: consumer._parts is not None and consumer._parts._timer is not None)
+            assert consumer._parts is not None
+            consumer._parts._time_passed()  # as the timer does
+            await world.on(1, 2)
+            assert consumer.positions[0] == DONE
+
+    run(body)
+
+
+def test_a_sealed_segment_that_is_read_to_the_middle_has_not_ended_however_often_it_is_asked():
+    async def body() -> None:
+        async with a_world(ours=False) as (world, begin):
+            world.last[0] = MessageId(100, 1)
+            consumer = await begin(InitialPosition.EARLIEST)
+            world.scaled.deliver(0, 0, single(b"a"))
+            await consumer.receive(5)
+            world.split(0)
+            await turns(lambda: len(consumer.positions) == 3)
+            assert consumer._parts is not None
+            consumer._parts._time_passed()
+            await world.broker.until(lambda: bool(world.broker.kinds(K.GET_LAST_MESSAGE_ID)))
+            await turns(
+                lambda: not consumer._parts._owner._tasks if hasattr(consumer._parts._owner, "_tasks") else True
+            )
+            assert consumer.segments == [0]
+
+    run(body)
