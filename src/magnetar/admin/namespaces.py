@@ -63,7 +63,8 @@ async def remove_namespace(node: Node, namespace: NamespaceName, *, force: bool)
             raise NotFound(f"Namespace {namespace} does not exist.")
         for name in await node.scalable.names(str(namespace)):
             await node.scalable.delete(name, force=True)
-        async for text in node.catalogue.topics(namespace):
+        await node.sinks.forget_all(namespace)
+        async for text in node.catalogue.topics(namespace, stages=True):
             await _remove_topic(node, topic_name(text))
         for topic in list(node.topics.loaded.values()):
             if topic.name.namespace == namespace:

@@ -128,7 +128,7 @@ async def topic_stats(node: Node, topic: AnyTopic, *, publishers: bool, consumer
         stats.storageSize = topic.managed.bytes
         stats.lastPublishTimeStamp = await _last_publish_ms(topic)
         stats.backlogSize = max((one.backlogSize for one in each.values()), default=0)
-        stats.deduplicationStatus = "Enabled" if topic.dedup is not None else "Disabled"
+        stats.deduplicationStatus = "Enabled" if topic.settings.deduplication else "Disabled"
         stats.nonContiguousDeletedMessagesRanges = sum(one.nonContiguousDeletedMessagesRanges for one in each.values())
     else:
         stats.msgDropRate = 0.0

@@ -107,6 +107,12 @@ class ConsumerNotFound(NotFound):
     wire = 13
 
 
+class StageNotFound(NotFound):
+    """A stage, or the sink it belongs to: dropped, or its lease ended. As Pulsar says of a transaction."""
+
+    wire = 24
+
+
 class NoSuchLedger(NotFound):
     pass
 

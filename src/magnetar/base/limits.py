@@ -312,6 +312,10 @@ SINK_SWEEP_S = 30.0  # between looks at all sinks for what nobody publishes, and
 SINK_ONCE_S = 86_400.0  # the sink of a single job is forgotten so long after its rows are published: commits come late
 COMMIT_WAIT_S = 20.0  # a commit waits for room among the batches being published, then is told to ask again
 STAGE_SAVED_MESSAGES = 20_000  # published between two notes of how far a stage is: read again after a crash
+STAGE_READ_MESSAGES = 500  # of a stage taken in one turn of the loop: some milliseconds, while others wait
+STAGE_READ_S = 20.0  # for the next message of a stage, which is there: then its reader begins anew
+CLIENT_STAGE_S = 600.0  # a call about a stage is repeated for so long: a Spark job had better wait than fail
+CLIENT_STAGE_RENEWALS = 4  # of a lease while its stage is written
 
 # PLAN and HOLD
 PLAN_MARKS_MAX = 8_192  # in one answer, shared by its segments: some 200 KiB, and a planner looks at each

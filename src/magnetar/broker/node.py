@@ -15,7 +15,6 @@ from typing import Any
 
 from magnetar.base.errors import (
     Conflict,
-    Corrupt,
     MagnetarError,
     NotAuthorized,
     StorageFull,
@@ -29,10 +28,12 @@ from magnetar.broker.connection import Connection
 from magnetar.broker.counters import Counters
 from magnetar.broker.pattern import Pattern, compiled
 from magnetar.broker.peers import Handlers, Local
+from magnetar.broker.rules import publish_time
 from magnetar.broker.schemas import Schemas
 from magnetar.broker.segments import Segments
 from magnetar.broker.served import Served
 from magnetar.broker.sockets import Sockets, refusal
+from magnetar.broker.staging import sinks_of
 from magnetar.broker.topics import Topics
 from magnetar.broker.turn import Turn
 from magnetar.broker.visits import Visits
@@ -61,7 +62,6 @@ from magnetar.scalable.service import Scalable
 from magnetar.scalable.watch import Watches, following
 from magnetar.schema.registry import Registry
 from magnetar.security.access import Access, Open
-from magnetar.wire import entry
 
 log = get("node")
 
@@ -124,10 +124,11 @@ class Node:
         )
         self.watches = Watches(following(self.scalable.watch))
         self.visits = Visits(self)
+        self.sinks, self.staging = sinks_of(self)
         self.message_bytes_max = settings.number("maxMessageSize")
         self.frame_bytes_max = self.message_bytes_max + FRAME_PADDING_BYTES
         self.managed_config = ManagedConfig(
-            publish_time_of=_publish_time,
+            publish_time_of=publish_time,
             tail=TailCache(),
             entries_max=settings.number("managedLedgerMaxEntriesPerLedger"),
             bytes_max=settings.number("managedLedgerMaxSizePerLedgerMbytes") * 1024 * 1024,
@@ -182,6 +183,7 @@ class Node:
         self.ownership.me = self._broker()
         self.served.watch()
         self.scalable.start()
+        self.sinks.start()
 
     async def serve(self, http_port: int) -> None:
         """The REST skin listens, so it is known how the cluster is reached: put in place what is missing, and let
@@ -219,6 +221,8 @@ class Node:
         if self._server is not None:
             self._server.close()
         await self.ownership.leave()
+        await self.sinks.close()
+        await self.staging.close()
         await self.scalable.close()
         await self.topics.close()
         await self.served.close()  # nothing of ours is loaded any more: others may have it
@@ -390,11 +394,3 @@ class Node:
     async def _follow(self, namespace: NamespaceName) -> None:
         await self.topics.configure(namespace)
         await self.served.follow(namespace)
-
-
-def _publish_time(data: bytes) -> int:
-    """0 where a client's metadata cannot be read: such an entry is older than any time asked for."""
-    try:
-        return entry.publish_time(data)
-    except Corrupt:
-        return 0

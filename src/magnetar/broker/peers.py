@@ -77,10 +77,15 @@ class Handlers:
                     return await self._node.segments.handle(name, request)
 
     async def _create(self, name: TopicName, request: Create) -> Created:
+        if name.is_stage and not await self._node.sinks.listed(name):
+            raise TopicNotFound(f"{name} is a stage that was dropped")
         try:
             await self._node.catalogue.create(name, {OP_PROPERTY: request.op})
         except AlreadyExists:
             pass  # by an earlier try, or by somebody else: its record says
+        if name.is_stage and not await self._node.sinks.listed(name):  # dropped meanwhile: nobody else would delete it
+            await self._node.topics.delete(name, force=True)
+            raise TopicNotFound(f"{name} is a stage that was dropped")
         topic = await self._topic(name)
         check_term(topic, request.term)
         by = topic.managed.properties.get(OP_PROPERTY)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from magnetar.base.errors import Corrupt
 from magnetar.ledger.retention import Retention
 from magnetar.policy.policies import Policies
 from magnetar.policy.settings import Settings
 from magnetar.topic.settings import TopicSettings
+from magnetar.wire import entry
 
 
 def topic_settings(settings: Settings, policies: Policies) -> TopicSettings:
@@ -33,3 +35,11 @@ def topic_settings(settings: Settings, policies: Policies) -> TopicSettings:
             settings.number("defaultRetentionSizeInMB", policies),
         ),
     )
+
+
+def publish_time(data: bytes) -> int:
+    """0 where a client's metadata cannot be read: such an entry is older than any time asked for."""
+    try:
+        return entry.publish_time(data)
+    except Corrupt:
+        return 0

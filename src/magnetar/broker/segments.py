@@ -254,6 +254,8 @@ class Segments:
         if request.fence > topic.producers.access.epoch:
             await topic.managed.set_properties({EPOCH_PROPERTY: str(request.fence)})
             topic.producers.access.inherit(request.fence)
+        if topic.recall is None and request.dedups:
+            await topic.remember_sinks()  # the parents did, although deduplication is off
         if topic.recall is not None and request.dedups:
             parents = []
             for data in request.dedups:

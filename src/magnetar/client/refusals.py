@@ -35,7 +35,7 @@ BY_CODE: dict[int, type[e.MagnetarError]] = {
     21: e.Conflict,
     22: e.Refused,
     23: e.Conflict,
-    24: e.NotFound,
+    24: e.StageNotFound,
     25: e.Fenced,
 }
 

@@ -38,6 +38,11 @@ ENDS_ON: dict[int, int] = {
     _K.CONSUMER_STATS: _K.CONSUMER_STATS_RESPONSE,
     _K.SCALABLE_TOPIC_SUBSCRIBE: _K.SCALABLE_TOPIC_SUBSCRIBE_RESPONSE,
     _K.SCALABLE_TOPIC_UNSUBSCRIBE: _K.SUCCESS,
+    _K.BEGIN_STAGE: _K.BEGIN_STAGE_RESPONSE,
+    _K.SEAL_STAGE: _K.SEAL_STAGE_RESPONSE,
+    _K.COMMIT_STAGES: _K.COMMIT_STAGES_RESPONSE,
+    _K.DROP_STAGES: _K.SUCCESS,
+    _K.RENEW_STAGE: _K.SUCCESS,
     _K.PLAN: _K.PLAN_RESPONSE,
     _K.HOLD: _K.HOLD_RESPONSE,
 }
@@ -55,6 +60,9 @@ REPLIES: dict[int, tuple[str, str, str]] = {
     _K.GET_OR_CREATE_SCHEMA_RESPONSE: ("getOrCreateSchemaResponse", "error_code", "error_message"),
     _K.CONSUMER_STATS_RESPONSE: ("consumerStatsResponse", "error_code", "error_message"),
     _K.SCALABLE_TOPIC_SUBSCRIBE_RESPONSE: ("scalableTopicSubscribeResponse", "error", "message"),
+    _K.BEGIN_STAGE_RESPONSE: ("beginStageResponse", "", ""),
+    _K.SEAL_STAGE_RESPONSE: ("sealStageResponse", "", ""),
+    _K.COMMIT_STAGES_RESPONSE: ("commitStagesResponse", "", ""),
     _K.PLAN_RESPONSE: ("planResponse", "error", "message"),
     _K.HOLD_RESPONSE: ("holdResponse", "error", "message"),
 }

@@ -36,6 +36,8 @@ def decide(
     refused = _domain_refused(name, settings)
     if refused is not None:
         return Refuse(refused)
+    if name.is_stage:  # one that was deleted must not come back because a task that nobody waits for writes on
+        return Refuse(TopicNotFound(f"{name} is a stage: the broker makes it when one is begun, and deletes it"))
     if base_partitions:
         if name.partition_index < base_partitions:
             return Create(0)

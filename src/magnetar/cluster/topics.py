@@ -28,7 +28,7 @@ from magnetar.base.errors import (
     TopicNotFound,
 )
 from magnetar.base.limits import CREATIONS_AT_ONCE_MAX
-from magnetar.base.names import Domain, NamespaceName, TopicName, decode, topic_name
+from magnetar.base.names import STAGE_PREFIX, Domain, NamespaceName, TopicName, decode, topic_name
 from magnetar.cluster.creation import Create, Refuse, decide
 from magnetar.cluster.namespaces import Namespaces
 from magnetar.cluster.partitions import PartitionedTopic, Partitions
@@ -182,8 +182,10 @@ class Catalogue:
         *,
         after: str | None = None,
         limit: int | None = None,
+        stages: bool = False,
     ) -> AsyncIterator[str]:
-        """Full names, by bucket, then by encoded name. NotFound: no such namespace."""
+        """Full names, by bucket, then by encoded name. NotFound: no such namespace. `stages`: those of sinks too,
+        which nobody but brokers may know of."""
         policies = await self._policies(namespace, words="Namespace does not exist")
         start, last = 0, None
         if after is not None:
@@ -192,7 +194,11 @@ class Catalogue:
         left = limit
         for number in range(start, policies.buckets):
             parent = paths.bucket_parent(namespace, domain, number, policies.buckets)
-            async for child, _ in self._store.scan(parent, after=last, limit=left):
+            async for child, _ in self._store.scan(parent, after=last, limit=left if stages else None):
+                if not stages and child.startswith(STAGE_PREFIX):
+                    continue
+                if left == 0:
+                    return
                 yield f"{domain}://{namespace}/{decode(child)}"
                 left = None if left is None else left - 1
             if left == 0:
@@ -343,8 +349,9 @@ def _in(namespace: NamespaceName, domain: Domain, text: str) -> TopicName:
 
 
 def _topic_at(path: str) -> str | None:
-    """None: a cursor, or a parent."""
+    """None: a cursor, a parent, or a stage of a sink."""
     try:
-        return str(paths.topic_of(path))
+        name = paths.topic_of(path)
     except InvalidName:
         return None
+    return None if name.is_stage else str(name)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from magnetar.topic.topic import Topic
 
 
+SINK_PREFIX = "__sink-"  # whoever publishes stages: what it stored is remembered whatever the settings say
+
+
 class Producer:
     __slots__ = (
         "access_mode",
@@ -38,6 +41,7 @@ class Producer:
         "on_idle",
         "outlet",
         "schema_version",
+        "sink",
         "topic",
         "topic_epoch",
         "user_named",
@@ -57,6 +61,7 @@ class Producer:
         self.id = producer_id
         self.name = name
         self.base = base_name(topic.name, name)
+        self.sink = self.base.startswith(SINK_PREFIX)
         self.outlet = outlet
         self.topic = topic
         self.epoch = epoch

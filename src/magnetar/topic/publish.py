@@ -86,7 +86,7 @@ def publish(topic: Topic, producer: Producer, sends: Sends) -> None:
         refuse(producer, sends.sequence_ids, refusal)
         return
     run = Run(sends.body, sends.offsets, sends.counts, sends.messages)
-    if topic.dedup is None:
+    if topic.dedup is None or not (topic.settings.deduplication or producer.sink):
         # Remembered all the same: deduplication may be switched on before this is confirmed.
         _append(topic, producer, run, sends.sequence_ids, sends.highest_ids, sends.highest_ids[-1])
         return

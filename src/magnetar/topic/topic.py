@@ -27,7 +27,7 @@ from magnetar.topic.consumer import Consumer
 from magnetar.topic.dedup import Dedup
 from magnetar.topic.measure import Meter
 from magnetar.topic.outlet import Outlet
-from magnetar.topic.producer import Producer, base_name
+from magnetar.topic.producer import SINK_PREFIX, Producer, base_name
 from magnetar.topic.producers import EPOCH_PROPERTY, Producers
 from magnetar.topic.publish import publish
 from magnetar.topic.recall import Recall
@@ -40,6 +40,8 @@ from magnetar.wire import entry
 from magnetar.wire.sends import Sends
 
 log = get("topic")
+
+SINKS_PROPERTY = "magnetar.sinks"  # of the managed ledger: stages are published here
 
 
 class Topic:
@@ -95,7 +97,7 @@ class Topic:
     async def recover(self) -> Topic:
         """Load what the topic remembers: durable subscriptions, and the deduplication map where it is on."""
         await self.subscriptions.recover()
-        if self.settings.deduplication:
+        if self.settings.deduplication or SINKS_PROPERTY in self.managed.properties:
             await self._start_recall()
         if self.managed.terminated is not None:
             self.refusal = sealed(self, self.managed.terminated)
@@ -106,6 +108,14 @@ class Topic:
         dedup = await recall.load()
         self.recall, self.dedup = recall, dedup
 
+    async def remember_sinks(self) -> None:
+        """From now on, and after every load: what stages published here is stored once, whatever the settings."""
+        async with self._configuring:
+            if SINKS_PROPERTY not in self.managed.properties:
+                await self.managed.set_properties({SINKS_PROPERTY: "1"})
+            if self.recall is None:
+                await self._start_recall()
+
     async def configure(self, settings: TopicSettings) -> None:
         """Settings or policies changed: take them over without a break where that is possible."""
         async with self._configuring:
@@ -115,7 +125,7 @@ class Topic:
         before, self.settings = self.settings, settings
         if settings.deduplication and self.recall is None:
             await self._start_recall()
-        elif not settings.deduplication and self.recall is not None:
+        elif not settings.deduplication and self.recall is not None and SINKS_PROPERTY not in self.managed.properties:
             recall, self.recall, self.dedup = self.recall, None, None
             await recall.delete()
         for subscription in self.subscriptions:
@@ -186,7 +196,9 @@ class Topic:
 
     def highest_sequence(self, producer: str) -> int:
         """What a producer continues from; -1 where nothing is remembered."""
-        return -1 if self.dedup is None else self.dedup.highest(base_name(self.name, producer))
+        base = base_name(self.name, producer)
+        asked = self.settings.deduplication or base.startswith(SINK_PREFIX)
+        return self.dedup.highest(base) if self.dedup is not None and asked else -1
 
     @property
     def readable(self) -> Position:

@@ -16,10 +16,10 @@ import msgspec
 from magnetar.base.errors import Corrupt, InvalidName, LimitExceeded
 from magnetar.base.limits import RECORD_BYTES_MAX, SINK_NAME_BYTES_MAX
 from magnetar.base.names import STAGE_PREFIX, Domain, TopicName, topic_name
+from magnetar.topic.producer import SINK_PREFIX
 from magnetar.txn.staged import Sink
 
 VERSION = 1
-PRODUCER_PREFIX = "__sink-"  # whoever publishes stages: topics remember what it stored whatever their settings
 
 _ID = re.compile(r"([0-9a-f]{20})-([0-9a-f]{8})-(\d{1,18})")
 _FIELDS = frozenset(Sink.__struct_fields__) - {"extra"}
@@ -61,7 +61,7 @@ def stage_of(name: TopicName) -> StageId | None:
 
 
 def producer(sink: Sink, lane: int) -> str:
-    return f"{PRODUCER_PREFIX}{digest(sink.topic, sink.name)}-{sink.life}-{lane}"
+    return f"{SINK_PREFIX}{digest(sink.topic, sink.name)}-{sink.life}-{lane}"
 
 
 def encode(sink: Sink) -> bytes:

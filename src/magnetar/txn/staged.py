@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from magnetar.base.errors import Busy, LimitExceeded, Misuse, NotFound, Refused
+from magnetar.base.errors import Busy, LimitExceeded, Misuse, Refused, StageNotFound
 from magnetar.base.limits import BATCHES_PUBLISHING_MAX, SINK_LANES, SINK_RUNS_MAX, SINK_STAGES_MAX
 
 NO_BATCH = -1
@@ -96,7 +96,7 @@ def begin(sink: Sink, batch: int, *, run: str, now_ms: int, lease_ms: int) -> tu
 
 
 def seal(sink: Sink, number: int, messages: int, *, now_ms: int) -> Sink:
-    """Its topic takes nothing more and holds so many messages. NotFound: it was dropped meanwhile."""
+    """Its topic takes nothing more and holds so many messages. StageNotFound: it was dropped meanwhile."""
     if any(one.number == number for one in sink.chosen):
         return sink  # said again, late
     found = _stage(sink, number)
@@ -121,8 +121,8 @@ def renew(sink: Sink, number: int, *, now_ms: int, lease_ms: int) -> Sink:
 def commit(
     sink: Sink, batch: int, numbers: tuple[int, ...], *, partitions: int, now_ms: int
 ) -> tuple[Sink, Committed | Already]:
-    """The one step that counts. Busy: too much is being published, ask again. NotFound, Refused: a stage is gone, not
-    sealed or of another batch; nothing was chosen, the batch is to be written anew."""
+    """The one step that counts. Busy: too much is being published, ask again. StageNotFound, Refused: a stage is gone,
+    not sealed or of another batch; nothing was chosen, the batch is to be written anew."""
     _check(batch)
     named = tuple(sorted(set(numbers)))
     if batch <= sink.last:
@@ -215,7 +215,7 @@ def _stage(sink: Sink, number: int) -> Stage:
     for one in sink.stages:
         if one.number == number:
             return one
-    raise NotFound(
+    raise StageNotFound(
         f"stage {number} is gone: its lease ended, it was dropped, or its batch was committed without it",
         sink=sink.name,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from magnetar.topic.settings import TopicSettings
 from magnetar.topic.topic import Topic
 from tests.unit.topic.world import Out, World, an_entry, gathered, pass_s, run, send_frame, settle, the_chunks
 
@@ -107,5 +108,40 @@ def test_switching_off_and_on_again_starts_from_the_entries() -> None:
         await topic.close()
         topic = await world.topic(deduplication=True)
         assert topic.highest_sequence("a") == 9
+
+    run(body)
+
+
+def test_what_a_sink_stored_is_known_after_a_crash_although_deduplication_is_off() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        await topic.remember_sinks()
+        await publish(world, topic, "__sink-a", 0, 1)
+        again = await world.crash().topic()
+        assert (again.highest_sequence("__sink-a"), again.highest_sequence("someone")) == (1, -1)
+        answers = await publish(world, again, "__sink-a", 1, 2)
+        assert [ledger == -1 for _, ledger in answers] == [True, False]
+
+    run(body)
+
+
+def test_beside_a_sink_others_may_repeat_themselves_as_before() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        await topic.remember_sinks()
+        await publish(world, topic, "a", 0, 1)
+        assert [ledger == -1 for _, ledger in await publish(world, topic, "a", 0, 1)] == [False, False]
+        assert topic.highest_sequence("a") == -1
+
+    run(body)
+
+
+def test_switching_deduplication_off_leaves_what_a_sink_needs() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic(deduplication=True)
+        await topic.remember_sinks()
+        await publish(world, topic, "__sink-a", 0)
+        await topic.configure(TopicSettings())
+        assert await publish(world, topic, "__sink-a", 0) == [(0, -1)]
 
     run(body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from magnetar.base.errors import Busy, LimitExceeded, Misuse, NotFound, Refused
+from magnetar.base.errors import Busy, LimitExceeded, Misuse, Refused, StageNotFound
 from magnetar.base.limits import BATCHES_PUBLISHING_MAX, SINK_STAGES_MAX
 from magnetar.txn import staged
 from magnetar.txn.staged import Already, Begun, Committed, Sink
@@ -95,7 +95,7 @@ def test_what_is_not_sealed_or_of_another_batch_is_not_chosen() -> None:
     sink = staged.seal(sink, number, 1, now_ms=10)
     with pytest.raises(Refused, match="belongs to batch 1"):
         staged.commit(sink, 2, (number,), partitions=0, now_ms=10)
-    with pytest.raises(NotFound):
+    with pytest.raises(StageNotFound):
         staged.commit(sink, 1, (number, 99), partitions=0, now_ms=10)
     with pytest.raises(Misuse):
         staged.commit(sink, -1, (), partitions=0, now_ms=10)
@@ -114,7 +114,7 @@ def test_a_lease_ends_what_nobody_chose_and_a_renewal_keeps_the_whole_batch() ->
     sink = staged.renew(sink, writing, now_ms=100, lease_ms=100)
     assert staged.expire(sink, now_ms=110).dropped == (other,)
     assert staged.expire(sink, now_ms=200).dropped == (waiting, writing, other)
-    with pytest.raises(NotFound):
+    with pytest.raises(StageNotFound):
         staged.seal(staged.expire(sink, now_ms=200), writing, 1, now_ms=200)
 
 

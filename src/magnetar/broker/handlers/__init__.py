@@ -21,6 +21,7 @@ from magnetar.broker.handlers import (
     scalable,
     schema,
     session,
+    stages,
 )
 from magnetar.wire.proto import pb
 
@@ -60,6 +61,11 @@ COMMANDS: dict[int, Handler] = {
     _T.SCALABLE_TOPIC_UNSUBSCRIBE: scalable.unsubscribe,
     _T.WATCH_SCALABLE_TOPICS: members.watch,
     _T.WATCH_SCALABLE_TOPICS_CLOSE: members.unwatch,
+    _T.BEGIN_STAGE: stages.begin,
+    _T.SEAL_STAGE: stages.seal,
+    _T.COMMIT_STAGES: stages.commit,
+    _T.DROP_STAGES: stages.drop,
+    _T.RENEW_STAGE: stages.renew,
     _T.WATCH_TC_ASSIGNMENTS: notbuilt.watch_coordinators,
     _T.WATCH_TC_ASSIGNMENTS_CLOSE: notbuilt.nothing_open,
 }

@@ -11,6 +11,7 @@ from magnetar.broker.handlers.request import error_reply, start, success
 from magnetar.broker.handlers.scalable import check_plain
 from magnetar.topic.access import Mode
 from magnetar.topic.producer import Producer
+from magnetar.topic.topic import Topic
 from magnetar.wire import commands
 from magnetar.wire.frames import Frame, read_send
 from magnetar.wire.proto import pb
@@ -75,6 +76,8 @@ async def _producer(connection: Connection, asked: pb.CommandProducer) -> bytes 
         if asked.initial_subscription_name:
             await topic.ensure_subscription(asked.initial_subscription_name)
         epoch = asked.topic_epoch if asked.HasField("topic_epoch") else None
+        if made.sink and isinstance(topic, Topic):
+            await topic.remember_sinks()
         await topic.producers.join(made, epoch, queued)
         try:
             await topic.admission.produced(made.base, mode)

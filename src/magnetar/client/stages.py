@@ -1,0 +1,172 @@
+"""Exactly-once publishing in batches: rows are written to stages, a commit chooses them, the broker publishes them.
+
+One `StagedSink` stands for the batches that are counted together: its topic and its own name say which, in whatever
+process. A task begins a stage, writes, seals; whoever drives the batch commits the ids of the stages that count, once.
+A batch that was committed before is not written again: `begin` answers None. Everything may be repeated after an
+unknown outcome. Only Magnetar's brokers have stages: others are refused with what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from magnetar.base.errors import Closed, MagnetarError, NotBuilt, StageNotFound
+from magnetar.base.limits import CLIENT_STAGE_RENEWALS, CLIENT_STAGE_S
+from magnetar.base.names import full_name, topic_name
+from magnetar.client.backoff import persist
+from magnetar.client.client import Client
+from magnetar.client.options import ProducerOptions
+from magnetar.client.producer import Producer
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+from magnetar.wire.proto import pb
+
+log = get("client.stages")
+
+_K = pb.BaseCommand
+_FOREIGN = (
+    "the server at {url} is {server}: it has no stages, which exactly-once publishing needs. Use a Magnetar broker, or "
+    "another delivery: at-least-once, or idempotent where a repeated batch gives the same rows to the same tasks"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """`chosen`: by this call; else the batch was committed before. `published`: nothing of the sink is on its way."""
+
+    chosen: bool
+    published: bool
+    warning: str = ""
+
+
+class Stage:
+    """A stage that is being written. `producer` takes its rows, in order; then `seal`, or `drop`."""
+
+    def __init__(self, sink: StagedSink, id: str, producer: Producer[bytes], lease_s: float) -> None:
+        self.id = id
+        self.producer = producer
+        self._sink = sink
+        self._owner = Owner(f"stage {id}", self._failed)
+        self._every_s = lease_s / CLIENT_STAGE_RENEWALS
+        sink.client.runtime.spawn(self._owner, self._renew())
+
+    async def seal(self) -> int:
+        """Everything is stored and nothing more can be; how many messages it holds. StageNotFound: it was dropped."""
+        try:
+            await self.producer.close()
+        finally:
+            await self._owner.close()
+        return await self._sink.seal(self.id)
+
+    async def drop(self) -> None:
+        """Forget it; what cannot be said now is said by the end of its lease."""
+        await self._owner.close()
+        try:
+            await self.producer.close(flush=False)
+            await self._sink.abort([self.id])
+        except MagnetarError as error:
+            log.info("stage left", stage=self.id, why=error)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._every_s)
+            try:
+                await self._sink.renew(self.id)
+            except StageNotFound as error:
+                log.warning("stage gone", stage=self.id, why=error)
+                return
+            except MagnetarError as error:
+                log.info("stage not renewed", stage=self.id, why=error)
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        log.crashed("renewing failed", error, stage=self.id)
+
+
+class StagedSink:
+    """`run` names this run of a query: two that take turns are told so. `once`: the sink of a single job, which is
+    forgotten a day after it is published."""
+
+    def __init__(self, client: Client, topic: str, name: str, *, run: str = "", once: bool = False) -> None:
+        self.client = client
+        self.topic = str(topic_name(full_name(topic)))
+        self.name = name
+        self._run = run
+        self._once = once
+
+    async def begin(self, batch: int, **options: Any) -> Stage | None:
+        """A stage for rows of this batch; None: it is committed, there is nothing to write. `options` are a
+        producer's."""
+        reply = await self._ask(_K.BEGIN_STAGE, "beginStage", self._begin(batch), f"begin batch {batch}")
+        told = reply.beginStageResponse
+        if told.warning:
+            log.warning("sink", sink=self.name, topic=self.topic, why=told.warning)
+        if not told.stage:
+            return None
+        chosen: ProducerOptions = {"name": f"stage-{told.stage}", **options}  # type: ignore[typeddict-item]
+        try:
+            producer = await self.client.create_producer(told.stage_topic, **chosen)
+        except BaseException:
+            await self._left(told.stage)
+            raise
+        return Stage(self, told.stage, producer, told.lease_ms / 1000)
+
+    async def seal(self, stage: str) -> int:
+        reply = await self._ask(_K.SEAL_STAGE, "sealStage", pb.CommandSealStage(request_id=0, stage=stage), "seal")
+        return reply.sealStageResponse.messages
+
+    async def commit(self, batch: int, stages: Sequence[str], *, timeout_s: float = CLIENT_STAGE_S) -> Commit:
+        """Exactly these stages make up the batch. StageNotFound, Refused: nothing was committed, write it anew.
+        TimedOut: nobody knows, ask again; it may be that too many batches are still being published."""
+        asked = pb.CommandCommitStages(request_id=0, topic=self.topic, sink=self.name, batch=batch, stages=stages)
+        reply = await self._ask(_K.COMMIT_STAGES, "commitStages", asked, f"commit batch {batch}", timeout_s)
+        told = reply.commitStagesResponse
+        if told.warning:
+            log.warning("sink", sink=self.name, topic=self.topic, why=told.warning)
+        return Commit(told.committed, told.published, told.warning)
+
+    async def published(self, batch: int, *, timeout_s: float = CLIENT_STAGE_S) -> None:
+        """Until everything up to this batch, which is committed, can be read. TimedOut: it goes on."""
+        delay_s = 0.02
+        async with asyncio.timeout(timeout_s):
+            while not (await self.commit(batch, ())).published:
+                await asyncio.sleep(delay_s)
+                delay_s = min(delay_s * 1.5, 1.0)
+
+    async def abort(self, stages: Sequence[str]) -> None:
+        """Forget those that were not chosen."""
+        asked = pb.CommandDropStages(request_id=0, stages=stages)
+        await self._ask(_K.DROP_STAGES, "dropStages", asked, "abort")
+
+    async def renew(self, stage: str) -> None:
+        await self._ask(_K.RENEW_STAGE, "renewStage", pb.CommandRenewStage(request_id=0, stage=stage), "renew")
+
+    def _begin(self, batch: int) -> pb.CommandBeginStage:
+        asked = pb.CommandBeginStage(request_id=0, topic=self.topic, sink=self.name, batch=batch)
+        if self._run:
+            asked.run = self._run
+        if self._once:
+            asked.once = True
+        return asked
+
+    async def _left(self, stage: str) -> None:
+        try:
+            await self.abort([stage])
+        except (MagnetarError, Closed) as error:
+            log.info("stage left", stage=stage, why=error)
+
+    async def _ask(
+        self, kind: pb.BaseCommand.Type, field: str, asked: Any, what: str, timeout_s: float = CLIENT_STAGE_S
+    ) -> pb.BaseCommand:
+        async def once() -> pb.BaseCommand:
+            connection = await self.client.lookup.service()
+            if not connection.features.magnetar_extensions:
+                raise NotBuilt(_FOREIGN.format(url=connection.url, server=connection.server_version or "not Magnetar"))
+            asked.request_id = connection.next_request_id()
+            command = pb.BaseCommand(type=kind)
+            getattr(command, field).CopyFrom(asked)
+            return await connection.request(command, asked.request_id, timeout_s=self.client.operation_timeout_s)
+
+        return await persist(self.client.runtime, timeout_s, once, what=f"{what} of sink {self.name}")

@@ -1,0 +1,107 @@
+"""Records under several writers and a store that loses answers: each knows its own write."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import NotReady, StageNotFound
+from magnetar.metadata import paths
+from magnetar.txn import sinkform, staged
+from magnetar.txn.records import Records
+from magnetar.txn.sinkform import StageId
+from magnetar.txn.staged import Sink
+from simulation.inline import InlineRuntime
+from simulation.store import MemoryStore
+from tests.unit.clock import run_on_clock
+from tests.unit.topic.world import NoFiles
+
+KEY = "a" * 20
+NEW = Sink(topic="persistent://t/n/x", name="s", life="00000001")
+
+
+def begun(sink: Sink | None) -> tuple[Sink, int]:
+    after, outcome = staged.begin(sink or NEW, 0, run="", now_ms=5, lease_ms=5)
+    assert isinstance(outcome, staged.Begun)
+    return after, outcome.number
+
+
+def test_two_that_decide_the_same_from_the_same_write_different_bytes() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        written = []
+        for seed in range(2):
+            records = Records(store, InlineRuntime(NoFiles(), seed))
+            await records.change(KEY, begun)
+            node = await store.get(paths.sink(KEY))
+            assert node is not None
+            written.append(node.value)
+            await store.delete(paths.sink(KEY))
+        assert written[0] != written[1]
+
+    run_on_clock(body)
+
+
+def test_a_step_that_changes_nothing_is_not_written() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        records = Records(store, InlineRuntime(NoFiles()))
+        await records.change(KEY, begun)
+        before = store.puts
+        await records.update(KEY, lambda sink: sink)
+        assert store.puts == before
+
+    run_on_clock(body)
+
+
+def test_a_race_that_never_ends_is_given_up() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        records = Records(store, InlineRuntime(NoFiles()))
+        rival = Records(MemoryStore(content=store.content), InlineRuntime(NoFiles(), 1))
+        await records.change(KEY, begun)
+        raced = 0
+
+        class Raced(Records):
+            async def read(self, key: str) -> tuple[Sink | None, int]:
+                nonlocal raced
+                found = await super().read(key)
+                raced += 1
+                await rival.update(key, lambda sink: staged.drop(begun(sink)[0], (), now_ms=1))
+                return found
+
+        with pytest.raises(NotReady):
+            await Raced(store, InlineRuntime(NoFiles(), 2)).update(KEY, lambda sink: begun(sink)[0])
+        assert raced > 10
+
+    run_on_clock(body)
+
+
+def test_a_sink_that_is_gone_or_another_life_is_told_apart() -> None:
+    async def body() -> None:
+        records = Records(MemoryStore(), InlineRuntime(NoFiles()))
+        with pytest.raises(StageNotFound):
+            await records.update(KEY, lambda sink: sink)
+        await records.change(KEY, begun)
+        assert (await records.of(StageId(KEY, NEW.life, 0))).issued == 1
+        with pytest.raises(StageNotFound):
+            await records.of(StageId(KEY, "00000002", 0))
+        with pytest.raises(StageNotFound):
+            await records.issued(StageId(KEY, "00000002", 0), lambda sink: sink)
+        _, version = await records.read(KEY)
+        assert not await records.delete(KEY, version + 1)
+        assert await records.delete(KEY, version)
+        assert not await records.delete(KEY, version)
+
+    run_on_clock(body)
+
+
+def test_a_record_that_cannot_be_read_keeps_no_other_from_being_found() -> None:
+    async def body() -> None:
+        store = MemoryStore()
+        records = Records(store, InlineRuntime(NoFiles()))
+        await store.put(paths.sink("b" * 20), b"nonsense")
+        await records.change(KEY, begun)
+        assert [key async for key, _ in records.all()] == [KEY]
+        assert sinkform.decode(sinkform.encode(NEW)) == NEW
+
+    run_on_clock(body)

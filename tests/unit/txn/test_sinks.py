@@ -1,0 +1,137 @@
+"""Calls of clients, answered by any broker: each may be repeated, and none of them is believed beyond the record."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from magnetar.base.errors import Busy, InvalidName, NotReady, StageNotFound
+from magnetar.base.limits import BATCHES_PUBLISHING_MAX, STAGE_LEASE_S
+from magnetar.base.names import namespace_name, topic_name
+from magnetar.txn import sinkform
+from magnetar.txn.sinkform import StageId
+from magnetar.txn.staged import Already, Committed
+from tests.unit.clock import pass_s, settle
+from tests.unit.txn.world import TARGET, World, run
+
+
+def test_a_stage_begun_at_one_broker_is_sealed_and_committed_at_others() -> None:
+    async def story(world: World) -> None:
+        one, two = world.broker(), world.broker()
+        begun = await one.begin(TARGET, "s", 0)
+        assert not isinstance(begun, Already)
+        world.topics.stages[begun[1]] += ["a", "b"]
+        assert await two.seal(begun[0]) == 2
+        assert (await one.commit(TARGET, "s", 0, [begun[0]]))[0] == Committed()
+        await settle()
+        assert (world.topics.target, world.topics.stages) == (["a", "b"], {})
+
+    run(story)
+
+
+def test_tasks_that_begin_at_once_get_a_stage_each() -> None:
+    async def story(world: World) -> None:
+        brokers = [world.broker(), world.broker()]
+        begun = await asyncio.gather(*(brokers[task % 2].begin(TARGET, "s", 0) for task in range(12)))
+        assert len({one[0] for one in begun if not isinstance(one, Already)}) == 12
+
+    run(story)
+
+
+def test_a_commit_repeated_after_a_lost_answer_is_a_success_that_changes_nothing() -> None:
+    async def story(world: World) -> None:
+        sinks = world.broker()
+        stage = await world.stage(sinks, 0, "a")
+        await sinks.commit(TARGET, "s", 0, [stage])
+        await sinks.drop(stage)
+        assert (await sinks.commit(TARGET, "s", 0, [stage]))[0] == Already()
+        await settle()
+        assert await sinks.commit(TARGET, "s", 0, []) == (Already(), True)
+        assert world.topics.target == ["a"]
+
+    run(story)
+
+
+def test_stages_of_another_sink_or_of_an_earlier_life_are_not_taken() -> None:
+    async def story(world: World) -> None:
+        sinks = world.broker()
+        other = await world.stage(sinks, 0, "x", name="other")
+        with pytest.raises(StageNotFound):
+            await sinks.commit(TARGET, "s", 0, [other])
+        stage = await world.stage(sinks, 0, "a")
+        await sinks.forget(TARGET, "s")
+        again = await world.stage(sinks, 0, "b")
+        assert (again.number, again.life == stage.life) == (stage.number, False)
+        for call in (sinks.seal(stage), sinks.renew(stage), sinks.commit(TARGET, "s", 0, [stage])):
+            with pytest.raises(StageNotFound):
+                await call
+        await sinks.drop(stage)  # forgotten already
+        assert (await sinks.commit(TARGET, "s", 0, [again]))[0] == Committed()
+
+    run(story)
+
+
+def test_a_stage_whose_topic_cannot_be_made_is_an_error_and_goes_with_its_lease() -> None:
+    async def story(world: World) -> None:
+        sinks = world.broker()
+        world.topics.refuse.append("create")
+        with pytest.raises(NotReady):
+            await sinks.begin(TARGET, "s", 0)
+        assert len((await sinks.find(TARGET, "s")).stages) == 1
+        await pass_s(STAGE_LEASE_S + 60)
+        assert (await sinks.find(TARGET, "s")).stages == ()
+
+    run(story)
+
+
+def test_a_commit_waits_for_room_and_is_told_at_last() -> None:
+    async def story(world: World) -> None:
+        sinks = world.broker(started=False)
+        world.topics.refuse += ["publish"] * 1000
+        for batch in range(BATCHES_PUBLISHING_MAX):
+            await sinks.commit(TARGET, "s", batch, [await world.stage(sinks, batch, str(batch))])
+        stage = await world.stage(sinks, 99, "last")
+        with pytest.raises(Busy):
+            await sinks.commit(TARGET, "s", 99, [stage])
+        waiting = asyncio.ensure_future(sinks.commit(TARGET, "s", 99, [stage]))
+        await pass_s(1)
+        world.topics.refuse.clear()
+        assert (await waiting)[0] == Committed()
+        await pass_s(5)
+        assert world.topics.target == [*map(str, range(BATCHES_PUBLISHING_MAX)), "last"]
+
+    run(story)
+
+
+def test_the_topic_of_a_stage_may_exist_while_the_record_lists_it() -> None:
+    async def story(world: World) -> None:
+        sinks = world.broker(started=False)
+        world.topics.refuse += ["delete"] * 1000
+        begun = await sinks.begin(TARGET, "s", 0)
+        assert not isinstance(begun, Already)
+        id, topic, _ = begun
+        assert await sinks.listed(topic)
+        assert not await sinks.listed(sinkform.stage_topic(TARGET, StageId(id.sink, "00000000", id.number)))
+        assert not await sinks.listed(topic_name("persistent://t/n/__stage-other"))
+        await sinks.drop(id)
+        assert not await sinks.listed(topic)
+
+    run(story)
+
+
+def test_a_sink_needs_a_name_and_is_forgotten_with_its_namespace() -> None:
+    async def story(world: World) -> None:
+        sinks = world.broker()
+        with pytest.raises(InvalidName):
+            await sinks.begin(TARGET, "", 0)
+        await world.stage(sinks, 0, "a")
+        elsewhere = topic_name("persistent://t/other/rows")
+        await sinks.begin(elsewhere, "s", 0)
+        await sinks.forget_all(namespace_name("t/n"))
+        with pytest.raises(StageNotFound):
+            await sinks.find(TARGET, "s")
+        assert (await sinks.find(elsewhere, "s")).issued == 1
+        assert [topic.namespace.text for topic in world.topics.stages] == ["t/other"]
+
+    run(story)

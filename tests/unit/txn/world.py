@@ -1,0 +1,115 @@
+"""Brokers that share one store of sinks, and stages that are lists: a fault can be put in front of every call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from magnetar.base.errors import MagnetarError, NotReady, TopicNotFound
+from magnetar.base.names import TopicName, topic_name
+from magnetar.txn import sinkform
+from magnetar.txn.leader import Saved
+from magnetar.txn.sinkform import StageId
+from magnetar.txn.sinks import Sinks
+from magnetar.txn.staged import Already, Chosen, Sink
+from simulation.inline import InlineRuntime
+from simulation.store import MemoryStore
+from tests.unit.clock import run_on_clock
+from tests.unit.topic.world import NoFiles
+
+TARGET = topic_name("persistent://t/n/rows")
+
+
+@dataclass
+class Topics:
+    """Keeps `Stages`; of all brokers."""
+
+    stages: dict[TopicName, list[str]] = field(default_factory=dict)
+    sealed: set[TopicName] = field(default_factory=set)
+    target: list[str] = field(default_factory=list)
+    marks: dict[str, int] = field(default_factory=dict)
+    refuse: list[str] = field(default_factory=list)  # the next calls of these names fail
+    interrupt: Callable[[str], None] = lambda row: None  # before a row is published
+
+    async def create(self, topic: TopicName) -> None:
+        self._try("create")
+        self.stages.setdefault(topic, [])
+
+    async def seal(self, topic: TopicName) -> int:
+        self._try("seal")
+        if topic not in self.stages:
+            raise TopicNotFound(str(topic))
+        self.sealed.add(topic)
+        return len(self.stages[topic])
+
+    async def delete(self, topic: TopicName) -> None:
+        self._try("delete")
+        self.stages.pop(topic, None)
+
+    async def partitions(self, topic: TopicName) -> int:
+        self._try("partitions")
+        return 0
+
+    async def publish(self, sink: Sink, chosen: Chosen, stage: TopicName, saved: Saved) -> None:
+        self._try("publish")
+        assert stage in self.sealed
+        producer = sinkform.producer(sink, chosen.lane)
+        for index, row in enumerate(self.stages[stage]):
+            if index < chosen.published:
+                continue
+            self.interrupt(row)
+            if chosen.first + index > self.marks.get(producer, -1):
+                self.target.append(row)
+                self.marks[producer] = chosen.first + index
+            if index % 2:
+                await saved(index + 1)
+        await saved(chosen.messages)
+
+    def _try(self, call: str) -> None:
+        if call in self.refuse:
+            self.refuse.remove(call)
+            raise NotReady(f"{call} fails")
+
+
+@dataclass
+class World:
+    content: MemoryStore = field(default_factory=MemoryStore)
+    topics: Topics = field(default_factory=Topics)
+    brokers: list[Sinks] = field(default_factory=list)
+    failures: list[BaseException] = field(default_factory=list)
+
+    def broker(self, *, started: bool = True) -> Sinks:
+        number = len(self.brokers)
+        made = Sinks(
+            MemoryStore(content=self.content.content),
+            InlineRuntime(NoFiles(), number),
+            self.topics,
+            me=lambda: f"broker-{number}",
+            failed=lambda name, error: self.failures.append(error),
+        )
+        if started:
+            made.start()
+        self.brokers.append(made)
+        return made
+
+    async def stage(self, sinks: Sinks, batch: int, *rows: str, name: str = "s") -> StageId:
+        """Begun, written and sealed."""
+        begun = await sinks.begin(TARGET, name, batch)
+        assert not isinstance(begun, Already)
+        self.topics.stages[begun[1]] += rows
+        assert await sinks.seal(begun[0]) == len(rows)
+        return begun[0]
+
+
+def run(story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+    async def body() -> None:
+        world = World()
+        try:
+            await story(world)
+        finally:
+            for one in world.brokers:
+                await one.close()
+        assert [error for error in world.failures if not isinstance(error, MagnetarError)] == []
+
+    run_on_clock(body)
