@@ -1,7 +1,7 @@
-"""Scalable topics over REST: list, create, read, delete, statistics, subscriptions, split, merge, operations.
+"""Scalable topics over REST: list, create, read, delete, statistics, subscriptions. Reshapes are `reshapes`'s.
 
-Shapes and words are Pulsar's. A segment that is unknown is 404 and one that cannot be reshaped is 412, never 500. What
-changes a topic is done by its controller: a caller that meets another broker is sent to the one that leads.
+Shapes and words are Pulsar's. What changes a topic is done by its controller: a caller that meets another broker is
+sent to the one that leads.
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from magnetar.admin.request import DONE, Request, Response, shown
-from magnetar.admin.route import delete, get, post, put
+from magnetar.admin.route import delete, get, put
 from magnetar.admin.stats import topic_stats
 from magnetar.admin.target import check_namespace, open_topic
 from magnetar.base.errors import AlreadyExists, Misuse, Moved, NotFound, Refused, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import SEGMENTS_CREATE_MAX
 from magnetar.base.names import TopicName
-from magnetar.base.ranges import slot_from_hex
 from magnetar.client.documents.scalable import (
-    Operation,
-    OperationStep,
     ScalableSubscriptionStats,
     ScalableTopicMetadata,
     ScalableTopicStats,
@@ -32,7 +29,6 @@ from magnetar.client.documents.scalable import (
 )
 from magnetar.client.documents.stats import TopicStats
 from magnetar.scalable import assign, recordform
-from magnetar.scalable.service import Operation as Done
 from magnetar.scalable.sessions import Session
 from magnetar.scalable.subscription import Standing, Subscription, Type
 
@@ -59,7 +55,7 @@ async def _has(node: Node, name: TopicName, wanted: Sequence[tuple[str, str]]) -
 
 
 async def create(node: Node, request: Request) -> Response:
-    name = _name(node, request)
+    name = name_of(node, request)
     properties: dict[str, str] | None = request.read(dict[str, str])
     segments = request.number("numInitialSegments", 1)
     if segments < 1:
@@ -75,19 +71,19 @@ async def create(node: Node, request: Request) -> Response:
 
 
 async def read(node: Node, request: Request) -> Response:
-    return shown(recordform.rest(await _record(node, _name(node, request))))
+    return shown(recordform.rest(await record_of(node, name_of(node, request))))
 
 
 async def remove(node: Node, request: Request) -> Response:
-    name = _name(node, request)
-    await _record(node, name)
+    name = name_of(node, request)
+    await record_of(node, name)
     await node.scalable.delete(name, force=request.flag("force"))
     return DONE
 
 
 async def stats(node: Node, request: Request) -> Response:
-    name = _name(node, request)
-    record = await _record(node, name)
+    name = name_of(node, request)
+    record = await record_of(node, name)
     layout = record.layout
     view = await node.scalable.view(name)
     subscriptions = [one for one in await node.scalable.subscriptions(name) if one.standing is Standing.LIVE]
@@ -117,9 +113,9 @@ async def stats(node: Node, request: Request) -> Response:
 
 async def segment_stats(node: Node, request: Request) -> Response:
     """Those of the topic that holds a segment's messages."""
-    name = _name(node, request)
-    record = await _record(node, name)
-    segment = record.layout.segment(_segment(request, "segment"))
+    name = name_of(node, request)
+    record = await record_of(node, name)
+    segment = record.layout.segment(segment_of(request, "segment"))
     topic = await open_topic(node, segment.topic(name))
     return shown(await topic_stats(node, topic, publishers=True, consumers=True))
 
@@ -128,16 +124,16 @@ async def segment_stats(node: Node, request: Request) -> Response:
 
 
 async def subscriptions(node: Node, request: Request) -> Response:
-    name = _name(node, request)
-    await _record(node, name)
+    name = name_of(node, request)
+    await record_of(node, name)
     found = await node.scalable.subscriptions(name)
     return shown({one.name: _subscription(one) for one in found if one.standing is Standing.LIVE})
 
 
 async def subscription(node: Node, request: Request) -> Response:
     """Asked of the controller: only it knows who is connected."""
-    name, wanted = _name(node, request), request.parts["subscription"]
-    await _record(node, name)
+    name, wanted = name_of(node, request), request.parts["subscription"]
+    await record_of(node, name)
     leader = await node.scalable.leader(name)
     if leader is not None and leader.id != node.ownership.me.id:
         http = leader.urls.http or leader.urls.https
@@ -168,8 +164,8 @@ def _plan(one: Subscription, leader: str | None, sessions: Mapping[str, Session]
         segments=[
             SubscribedSegment(
                 segmentId=hold.segment,
-                consumerName=hold.holder or None,
-                nextConsumerName=hold.target if hold.target != hold.holder else None,
+                consumerName=", ".join(hold.sharers) or hold.holder or None,
+                nextConsumerName=(", ".join(hold.joint) or hold.target) if hold.moving else None,
             )
             for hold in one.plan.holds
         ],
@@ -178,147 +174,24 @@ def _plan(one: Subscription, leader: str | None, sessions: Mapping[str, Session]
 
 
 async def subscribe(node: Node, request: Request) -> Response:
-    name = _name(node, request)
+    name = name_of(node, request)
     text = request.query.get("type", Type.STREAM)
     if text not in (Type.STREAM, Type.QUEUE):
         raise NotFound(f"type is STREAM or QUEUE: {text}")
     earliest = request.query.get("position", "earliest").lower() != "latest"
-    await _record(node, name)
+    await record_of(node, name)
     await node.scalable.subscribe(name, request.parts["subscription"], Type(text), earliest=earliest)
     return DONE
 
 
 async def unsubscribe(node: Node, request: Request) -> Response:
-    name = _name(node, request)
-    await _record(node, name)
+    name = name_of(node, request)
+    await record_of(node, name)
     try:
         await node.scalable.unsubscribe(name, request.parts["subscription"])
     except SubscriptionNotFound:
         pass  # as Pulsar: gone is gone
     return DONE
-
-
-# Reshapes
-
-
-async def split(node: Node, request: Request) -> Response:
-    """In two halves; `at`: where the second child begins, in hexadecimal; `into`: that many children."""
-    name = _name(node, request)
-    segment = _segment(request, "segment")
-    at = request.query.get("at")
-    into = request.number("into", 2)
-    if at is not None and "into" in request.query:
-        raise Misuse("a split is `at` a hash or `into` a number of children, not both")
-    record = await _record(node, name)
-    record.layout.split_ranges(segment, at=None if at is None else slot_from_hex(at), into=into)
-    done = await node.scalable.split(
-        name,
-        segment,
-        at=None if at is None else slot_from_hex(at),
-        into=into,
-        reason=request.query.get("reason", ""),
-        wait=request.flag("wait", True),
-    )
-    return await _reshaped(node, name, request, done)
-
-
-async def merge(node: Node, request: Request) -> Response:
-    return await _merge(node, request, [_segment(request, "first"), _segment(request, "second")])
-
-
-async def merge_many(node: Node, request: Request) -> Response:
-    """`segments`: ids with commas between them, neighbours all."""
-    words = request.query.get("segments", "").split(",")
-    if not all(word.strip().isascii() and word.strip().isdecimal() for word in words):
-        raise Misuse("name the segments to merge: ?segments=1,2,3")
-    return await _merge(node, request, [SegmentId(int(word)) for word in words])
-
-
-async def _merge(node: Node, request: Request, ids: Sequence[SegmentId]) -> Response:
-    name = _name(node, request)
-    if len(set(ids)) != len(ids) or len(ids) < 2:
-        raise Misuse("two or more different segments are merged")
-    record = await _record(node, name)
-    ordered = sorted((record.layout.segment(id) for id in ids), key=lambda one: one.range.start)
-    record.layout.merge_range([one.id for one in ordered])
-    reason, wait = request.query.get("reason", ""), request.flag("wait", True)
-    done = await node.scalable.merge(name, [one.id for one in ordered], reason=reason, wait=wait)
-    return await _reshaped(node, name, request, done)
-
-
-async def operation(node: Node, request: Request) -> Response:
-    name = _name(node, request)
-    record = await _record(node, name)
-    found = node.scalable.operation(name, request.parts["op"])
-    remembered = _remembered(record, request.parts["op"])
-    if found is not None:
-        return shown(_operation(found, remembered))
-    if remembered is not None:
-        return shown(remembered)
-    raise NotFound(f"there is no operation {request.parts['op']} of {name}, or it was long ago")
-
-
-async def operations(node: Node, request: Request) -> Response:
-    """What the record remembers: the reshape under way, then those of the past, the newest first."""
-    return shown(_past(await _record(node, _name(node, request))))
-
-
-def _past(record: Record) -> list[Operation]:
-    found = [
-        Operation(
-            op=past.op,
-            kind=past.kind,
-            phase=past.outcome,
-            steps=[OperationStep(name=past.outcome, atMs=past.at_ms)],
-            parentIds=list(past.parents),
-            childIds=list(past.children),
-            trigger=past.trigger,
-            reason=past.reason,
-        )
-        for past in reversed(record.history)
-    ]
-    intent = record.intent
-    if intent is not None:
-        under_way = Operation(
-            op=intent.op,
-            kind=intent.kind,
-            phase="ABANDONED" if intent.abandoned else "INTENT",
-            steps=[OperationStep(name="INTENT", atMs=intent.created_ms)],
-            parentIds=list(intent.parents),
-            childIds=[child.id for child in intent.children],
-            trigger=intent.trigger,
-            reason=intent.reason,
-            error=intent.abandoned,
-        )
-        found.insert(0, under_way)
-    return found
-
-
-def _remembered(record: Record, op: str) -> Operation | None:
-    return next((one for one in _past(record) if one.op == op), None)
-
-
-async def _reshaped(node: Node, name: TopicName, request: Request, done: Done) -> Response:
-    """204 as Pulsar answers; with `show=operation`, what was done, or with `wait=false` what has begun."""
-    if request.query.get("show") != "operation":
-        return DONE if done.done else Response(202)
-    told = _operation(done, _remembered(await _record(node, name), done.op))
-    return shown(told, 200 if done.done else 202)
-
-
-def _operation(done: Done, remembered: Operation | None) -> Operation:
-    """The steps as this broker saw them, with what the record remembers of it."""
-    return Operation(
-        op=done.op,
-        kind=done.kind,
-        phase=done.phase,
-        steps=[OperationStep(name=step.name, atMs=step.at_ms) for step in done.steps],
-        parentIds=[] if remembered is None else remembered.parentIds,
-        childIds=[] if remembered is None else remembered.childIds,
-        trigger="" if remembered is None else remembered.trigger,
-        reason="" if remembered is None else remembered.reason,
-        error=done.error,
-    )
 
 
 def _subscription(one: Subscription) -> ScalableSubscriptionStats:
@@ -333,7 +206,7 @@ def _subscription(one: Subscription) -> ScalableSubscriptionStats:
     )
 
 
-def _name(node: Node, request: Request) -> TopicName:
+def name_of(node: Node, request: Request) -> TopicName:
     check_enabled(node)
     name = request.topic
     if name.local_name != name.local_name.strip(_BLANKS):
@@ -343,14 +216,14 @@ def _name(node: Node, request: Request) -> TopicName:
     return name
 
 
-async def _record(node: Node, name: TopicName) -> Record:
+async def record_of(node: Node, name: TopicName) -> Record:
     found = await node.scalable.read(name)
     if found is None:
         raise TopicNotFound(f"Scalable topic not found: {name}")
     return found
 
 
-def _segment(request: Request, part: str) -> SegmentId:
+def segment_of(request: Request, part: str) -> SegmentId:
     number = request.number(part)
     if number < 0:
         raise NotFound(f"segment not found: {number}")
@@ -384,9 +257,4 @@ ROUTES = [
     get(f"{_SUBSCRIPTIONS}/{{subscription}}", subscription, "Who reads what, and who is waited for", SubscriptionPlan),
     put(f"{_SUBSCRIPTIONS}/{{subscription}}", subscribe, "Create a subscription of `type` STREAM or QUEUE"),
     delete(f"{_SUBSCRIPTIONS}/{{subscription}}", unsubscribe, "Delete a subscription on all segments"),
-    post(f"{_TOPIC}/split/{{segment}}", split, "Split a segment: in halves, `at` a hash, or `into` many; `wait=false`"),
-    post(f"{_TOPIC}/merge/{{first}}/{{second}}", merge, "Merge two neighbours; `wait=false`: only begin it"),
-    post(f"{_TOPIC}/merge", merge_many, "Merge neighbours: `segments=1,2,3`; `wait=false`"),
-    get(f"{_TOPIC}/operations", operations, "Splits and merges, the newest first", list[Operation]),
-    get(f"{_TOPIC}/operations/{{op}}", operation, "One split or merge with its steps", Operation),
 ]

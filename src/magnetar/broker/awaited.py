@@ -14,7 +14,7 @@ from collections.abc import Callable
 from magnetar.base.errors import MagnetarError, NotReady
 from magnetar.cluster.peers import AwaitDrained, AwaitReleased
 from magnetar.observe.log import get
-from magnetar.topic.subscription import Subscription
+from magnetar.topic.subscription import KEY_SHARED, Subscription
 from magnetar.topic.topic import Topic
 
 log = get("segments")
@@ -23,7 +23,7 @@ log = get("segments")
 async def awaited(topic: Topic, subscription: Subscription, request: AwaitDrained | AwaitReleased) -> bool:
     """NotReady: the segment is being unloaded."""
     if isinstance(request, AwaitReleased) and request.evict:
-        subscription.disconnect_all()
+        _evict(topic, subscription, request.evict)
     happened = _drained if isinstance(request, AwaitDrained) else _released
     waiting = topic.runtime.spawn(topic.owner, _until(topic, subscription, happened, request.wait_s))
     try:
@@ -64,6 +64,16 @@ async def _until(
         return False
     finally:
         topic.stirred.remove(stirred)
+
+
+def _evict(topic: Topic, subscription: Subscription, consumer: str) -> None:
+    """Of those that share a segment the others stay."""
+    if subscription.type != KEY_SHARED:
+        subscription.disconnect_all()
+        return
+    for found in list(subscription.consumers):
+        if topic.name.segment is None or found.name == f"{consumer}-seg-{topic.name.segment.id}":
+            topic.subscriptions.close_consumer(found)
 
 
 def _drained(topic: Topic, subscription: Subscription) -> bool:

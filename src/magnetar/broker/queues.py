@@ -9,6 +9,7 @@ anybody; no durable cursor comes into being without that record (H-D3), and chil
 from __future__ import annotations
 
 from magnetar.base.errors import SubscriptionNotFound
+from magnetar.base.ids import SegmentId
 from magnetar.observe.log import get
 from magnetar.scalable import admission
 from magnetar.scalable.service import Scalable
@@ -27,7 +28,10 @@ async def admit_consumer(scalable: Scalable, topic: Topic, asked: Subscribe) -> 
     found, _ = await scalable.records.subscription(parent, asked.subscription)
     if record is None or (found is not None and found.incarnation != record.incarnation):
         found = None  # of an earlier life of the topic
-    if admission.check_consumer(found, asked.kind):
+    shared = asked.key_shared if asked.key_shared is not None and asked.key_shared.buckets else None
+    if admission.check_consumer(found, asked.kind, buckets=shared is not None):
+        if shared is not None and record is not None and topic.name.segment is not None:
+            admission.check_buckets(record, SegmentId(topic.name.segment.id), shared)
         return
     if found is None and not (asked.creates and topic.settings.auto_subscription):
         raise SubscriptionNotFound(f"{parent} has no subscription {asked.subscription}, and none is made here")

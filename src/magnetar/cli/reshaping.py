@@ -1,4 +1,4 @@
-"""`magnetar topic split|merge|scale|explain`: the verbs of scalable topics."""
+"""`magnetar topic split|merge|rebucket|scale|explain`: the verbs of scalable topics."""
 
 from __future__ import annotations
 
@@ -87,6 +87,41 @@ def merge(topic: str, /, *segments: int, reason: str = "", change: Change = CHAN
         shown = ", ".join(str(id) for id in segments)
         begin = partial(session.admin.scalable.merge, name, segments, reason=reason or None, wait=False)
         _told(session, operate(session, name, f"merge segments {shown}", begin))
+
+
+def rebucket(
+    topic: str,
+    segment: int,
+    buckets: Count,
+    /,
+    *,
+    reason: str = "",
+    change: Change = CHANGE,
+    common: Common = COMMON,
+) -> None:
+    """Give a segment of a scalable topic another number of entry buckets: so many stream consumers can share it.
+
+    A segment of the same range follows it; what it holds is read first. Every key stays in order. More buckets make
+    smaller batches.
+
+    Parameters
+    ----------
+    topic
+        The scalable topic.
+    segment
+        The number of an active segment.
+    buckets
+        How many entry buckets its successor has, 1 to 1024.
+    reason
+        Kept in the topic's history.
+
+    Examples
+    --------
+    $ magnetar topic rebucket topic://public/default/clicks 0 16
+    """
+    with opened(common, topic, change) as (session, name):
+        begin = partial(session.admin.scalable.rebucket, name, segment, buckets, reason=reason or None, wait=False)
+        _told(session, operate(session, name, f"give segment {segment} {buckets} entry buckets", begin))
 
 
 def scale(topic: str, segments: Count, /, *, change: Change = CHANGE, common: Common = COMMON) -> None:

@@ -31,7 +31,7 @@ from magnetar.cli.options import (
     properties,
 )
 from magnetar.cli.output import Facts, Sheet
-from magnetar.cli.reshaping import explain, merge, scale, split
+from magnetar.cli.reshaping import explain, merge, rebucket, scale, split
 from magnetar.cli.session import Session
 from magnetar.cli.statistics import (
     internal_parts,
@@ -341,6 +341,7 @@ VERBS = {
     "unload": unload,
     "lookup": lookup,
     "split": split,
+    "rebucket": rebucket,
     "merge": merge,
     "scale": scale,
     "explain": explain,

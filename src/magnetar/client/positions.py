@@ -84,7 +84,8 @@ class Positions(Generic[Id]):
 
     def acknowledged(self, stamp: int) -> list[tuple[SegmentId, Id]]:
         """Everything handed out up to this stamp is done: the cumulative acknowledgement of each segment it concerns,
-        by segment; of a shared one, each message that it is for. Nothing for what is acknowledged already, or whose segment is closed.
+        by segment; of a shared one, each message that it is for. Nothing for what is acknowledged already, or whose
+        segment is closed.
         """
         acks: list[tuple[SegmentId, Id]] = []
         for segment, id in self.vector(stamp).items():

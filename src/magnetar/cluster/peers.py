@@ -166,7 +166,7 @@ class AwaitReleased(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     op: str
     subscription: SubscriptionLife
     wait_s: float
-    evict: bool = False
+    evict: str = ""
 
 
 class AskProducers(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -248,15 +248,17 @@ class Register(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     consumer: str
     connection: str
     resume: int = 0
+    shares: bool = False  # it knows entry buckets
 
 
 class Granted(msgspec.Struct, frozen=True):
-    """A segment that a consumer may read."""
+    """A segment that a consumer may read; `splits` of its entry buckets where it is shared with others."""
 
     id: int
     start: int
     end: int
     legacy: str = ""
+    splits: tuple[int, ...] = ()
 
 
 class Shared(msgspec.Struct, frozen=True, tag=True, kw_only=True):

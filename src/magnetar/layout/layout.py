@@ -85,6 +85,13 @@ class Layout:
     def merge_range(self, ids: Sequence[SegmentId]) -> HashRange:
         return cuts.joined(self._active(id).range for id in ids)
 
+    def rebucket_range(self, id: SegmentId, buckets: int) -> HashRange:
+        one = self._active(id)
+        if buckets == one.buckets:
+            raise InvalidRange(f"segment {id} has {buckets} entry buckets already")
+        bucket_splits(buckets)
+        return one.range
+
     # Changes
 
     def burned(self, ranges: Sequence[HashRange]) -> tuple[Layout, tuple[Child, ...]]:
@@ -101,8 +108,11 @@ class Layout:
         now_ms: int,
         op: str = "",
         endings: Mapping[SegmentId, Ending] | None = None,
+        buckets: int = 0,
     ) -> Layout:
-        """The parents sealed, the children active, one epoch later. A plain topic has had keys of any hash."""
+        """The parents sealed, the children active, one epoch later. A plain topic has had keys of any hash. `buckets`:
+        of each child; 0: those of the parents shared out.
+        """
         epoch = Epoch(self.epoch + 1)
         before = [self._active(id) for id in parents]
         ids = tuple(child.id for child in children)
@@ -119,7 +129,7 @@ class Layout:
             )
             for one in before
         }
-        buckets = _buckets(before, len(children))
+        splits = bucket_splits(buckets) if buckets else _buckets(before, len(children))
         for child in children:
             changed[child.id] = Segment(
                 child.id,
@@ -127,7 +137,7 @@ class Layout:
                 parents=tuple(parents),
                 created_epoch=epoch,
                 created_ms=now_ms,
-                bucket_splits=buckets,
+                bucket_splits=splits,
             )
         return self._with(changed, epoch)
 
@@ -140,6 +150,10 @@ class Layout:
         """All of a merge of neighbours at once."""
         burned, children = self.burned([self.merge_range(ids)])
         return burned.reshaped(list(ids), children, now_ms=now_ms)
+
+    def whole(self) -> Layout:
+        """Without entry buckets: where segments are told by the half of the hash that buckets go by, each is one."""
+        return replace(self, segments=tuple(replace(one, bucket_splits=()) for one in self.segments))
 
     def raised(self) -> Layout:
         """The same at a higher epoch: a take-over shows (H-B6, H-B7)."""

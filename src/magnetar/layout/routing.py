@@ -12,6 +12,7 @@ from enum import StrEnum
 from magnetar.base.hashes import high16, low16, masked, murmur3, utf8
 
 _M1 = re.compile(r"Pulsar-Java-v5\.0\.0-M1\b")
+_V5 = re.compile(r"Pulsar-Java-v([5-9]|\d\d)\.")
 
 
 class Routing(StrEnum):
@@ -41,3 +42,9 @@ def legacy_partition(key: str | bytes, partitions: int) -> int:
 def routing_of(client_version: str) -> Routing:
     """What a client of this version does, from the `client_version` of its CONNECT."""
     return Routing.LOW16 if _M1.match(client_version) else DEFAULT
+
+
+def shares_by_buckets(client_version: str) -> bool:
+    """Whether a client of Pulsar's knows entry buckets, and says so when it leaves: those after 5.0.0-M1 do. Told what
+    it does not know, it would read a shared segment alone."""
+    return bool(_V5.match(client_version)) and not _M1.match(client_version)

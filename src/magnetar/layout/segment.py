@@ -75,3 +75,9 @@ def bucket_splits(count: int) -> tuple[int, ...]:
     if not 1 <= count <= SEGMENT_BUCKETS_MAX:
         raise InvalidRange("a segment has between 1 and 1024 entry buckets", buckets=count)
     return tuple(index * SLOTS // count for index in range(1, count))
+
+
+def bucket_ranges(splits: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """The same as ranges, ends included: what consumers that share a segment bring."""
+    starts = (0, *splits)
+    return tuple(zip(starts, (*(start - 1 for start in splits), SLOTS - 1), strict=True))

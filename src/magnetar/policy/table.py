@@ -638,7 +638,13 @@ _SCALABLE = [
         dynamic=True,
         honoured=False,
     ),
-    _key("scalableTopicEntryBucketBudget", POSITIVE, 4, "Entry buckets of a topic.", dynamic=True, honoured=False),
+    _key(
+        "scalableTopicEntryBucketBudget",
+        POSITIVE,
+        4,
+        "Entry buckets of a new topic, shared out among its segments: as many stream consumers can read it together.",
+        dynamic=True,
+    ),
     _key(
         "scalableTopicEntryBucketMaxPerSegment",
         POSITIVE,

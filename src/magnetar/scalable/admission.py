@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from magnetar.base.errors import (
     Busy,
+    ConsumerAssignError,
     Fenced,
     InvalidRange,
     NotReady,
@@ -19,9 +20,11 @@ from magnetar.base.errors import (
 )
 from magnetar.base.ids import SegmentId, Term
 from magnetar.layout.routing import Routing, segment_hash
+from magnetar.layout.segment import bucket_ranges
 from magnetar.scalable.record import Record
 from magnetar.scalable.subscription import Standing, Subscription, Type
-from magnetar.topic.subscription import EXCLUSIVE, SHARED, TYPE_NAMES
+from magnetar.topic.consumer import KeyShared
+from magnetar.topic.subscription import EXCLUSIVE, KEY_SHARED, SHARED, TYPE_NAMES
 
 _KINDS = {Type.STREAM: EXCLUSIVE, Type.QUEUE: SHARED}  # what attaches to a segment; the wire's SubType
 
@@ -63,15 +66,17 @@ def check_cursor(subscription: Subscription | None, life: int) -> None:
         raise SubscriptionNotFound("the topic has no such subscription: create it on the topic, not on a segment")
 
 
-def check_consumer(subscription: Subscription | None, kind: int) -> bool:
-    """Who may consume a segment is said by the topic's own record: stream consumers one at a time, queue consumers
-    together (H-D6). False: there is no such record yet, or it is not finished. Whoever shares makes it by coming
-    (H-D3); a stream consumer has its made when it registers."""
+def check_consumer(subscription: Subscription | None, kind: int, *, buckets: bool = False) -> bool:
+    """Who may consume a segment is said by the topic's own record: stream consumers one at a time, or several by entry
+    `buckets`; queue consumers together (H-D6). False: there is no such record yet, or it is not finished. Whoever
+    shares makes it by coming (H-D3); a stream consumer has its made when it registers."""
     if subscription is None:
         if kind != SHARED:
             raise SubscriptionNotFound("the topic has no such subscription: create it on the topic, not on a segment")
         return False
     wanted = _KINDS.get(subscription.type)
+    if buckets and kind == KEY_SHARED and subscription.type is Type.STREAM:
+        wanted = KEY_SHARED
     if subscription.standing is not Standing.LIVE:
         raise Busy("the subscription is being removed: ask again")
     if kind != wanted:
@@ -81,6 +86,14 @@ def check_consumer(subscription: Subscription | None, kind: int) -> bool:
             f"not {asked} ones"
         )
     return subscription.ready
+
+
+def check_buckets(record: Record, segment: SegmentId, asked: KeyShared) -> None:
+    """Whoever shares a segment has its boundaries as they stand: by others a key would belong to two (PIP-486)."""
+    if segment not in record.layout:
+        raise TopicNotFound("the topic does not list this segment", segment=segment)
+    if tuple(asked.ranges) != bucket_ranges(record.layout.segment(segment).bucket_splits):
+        raise ConsumerAssignError("the segment has other entry buckets", segment=segment, asked=len(asked.ranges))
 
 
 def check_term(seen: Term, term: Term) -> None:

@@ -1,9 +1,10 @@
 """Who reads which segment of a stream subscription: a pure, sticky function of what is stored, the present plan too.
 
-A segment is given out only when EVERY ancestor is latched (H-F1), to one consumer, and a latched one leaves the plan
-(H-F14). Loads differ by one at most and no segment moves that need not; who left and comes back in time gets its own
-back. A segment that changes hands is revoked first and granted when the old holder has let go or is gone (R5 of the
-rules for sealing under load). After a failover the same inputs give the same plan (H-F11).
+A segment is given out only when EVERY ancestor is latched (H-F1), and a latched one leaves the plan (H-F14). Loads
+differ by one at most and no segment moves that need not; who left and comes back in time gets its own back. Consumers
+beyond the number of segments share one (`buckets`). A segment that changes hands, or is had alone after it was shared
+or the other way, is revoked first and granted when the old holders have let go or are gone (R5 of the rules for sealing
+under load); among those who share it nobody waits. After a failover the same inputs give the same plan (H-F11).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from magnetar.base.ids import Epoch, SegmentId, Term
 from magnetar.layout.layout import Layout
 from magnetar.layout.lineage import open_segments
 from magnetar.layout.segment import Segment, State
+from magnetar.scalable import buckets
 from magnetar.scalable.subscription import Hold, Left, Plan
 
 # Events
@@ -29,11 +31,12 @@ class InputsChanged:
     members: tuple[str, ...]
     now_ms: int
     grace_ms: int
+    sharing: frozenset[str] = frozenset()  # members that know entry buckets
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentReleased:
-    """The old holder is detached from the segment: the owner says so."""
+    """Nobody is attached to the segment: the owner says so. `consumer`: who had it then (`Hold.held_by`)."""
 
     segment: SegmentId
     consumer: str
@@ -88,14 +91,22 @@ def step(state: Assign, event: Event) -> Step:
 
 
 def assignment(plan: Plan, consumer: str) -> tuple[SegmentId, ...]:
-    """What a consumer may read: held, and not being revoked."""
-    return tuple(hold.segment for hold in plan.holds if hold.holder == consumer == hold.target)
+    """What a consumer may read, alone or with others: held, and not being revoked."""
+    together = shared(plan, consumer)
+    return tuple(
+        hold.segment for hold in plan.holds if hold.holder == consumer == hold.target or hold.segment in together
+    )
+
+
+def shared(plan: Plan, consumer: str) -> frozenset[SegmentId]:
+    """Of that, what it has with others."""
+    return frozenset(hold.segment for hold in plan.holds if consumer in hold.sharers and consumer in hold.joint)
 
 
 def released(plan: Plan, segment: SegmentId, consumer: str) -> Plan:
     holds = tuple(
-        replace(hold, holder=hold.target)
-        if hold.segment == segment and hold.holder == consumer != hold.target
+        replace(hold, holder=hold.target, sharers=hold.joint)
+        if hold.segment == segment and hold.moving and hold.held_by == consumer
         else hold
         for hold in plan.holds
     )
@@ -109,8 +120,9 @@ def planned(plan: Plan, inputs: InputsChanged) -> Plan:
     before = {hold.segment: hold for hold in plan.holds}
     remembered = _remembered(plan, inputs)
     targets = _targets(segments, members, before, {left.segment: left.name for left in remembered})
+    joint = buckets.shared(segments, targets, inputs.sharing.intersection(members), before) if members else {}
     holds = tuple(
-        Hold(one.id, _holder(before.get(one.id), targets[one.id], members), targets[one.id])
+        _hold(one.id, before.get(one.id), targets[one.id], joint.get(one.id, ()), members)
         for one in sorted(segments, key=lambda one: one.id)
     )
     if (holds, remembered) == (plan.holds, plan.left):
@@ -126,9 +138,15 @@ def assignable(layout: Layout, latched: Collection[SegmentId]) -> list[Segment]:
     return sorted(found, key=lambda one: (one.range, one.id))
 
 
-def _holder(before: Hold | None, target: str, members: Sequence[str]) -> str:
+def _hold(id: SegmentId, before: Hold | None, target: str, joint: tuple[str, ...], members: Sequence[str]) -> Hold:
     """Nobody, or somebody whose session is over, is not waited for."""
-    return before.holder if before is not None and before.holder in members else target
+    holder = before.holder if before is not None and before.holder in members else ""
+    sharers = () if before is None else tuple(name for name in before.sharers if name in members)
+    if joint:
+        return Hold(id, holder, "", () if holder else joint, joint)  # the owner keeps the order among sharers
+    if sharers:
+        return Hold(id, "", target, sharers)
+    return Hold(id, holder or target, target)
 
 
 def _remembered(plan: Plan, inputs: InputsChanged) -> tuple[Left, ...]:
@@ -173,7 +191,7 @@ def _targets(
 def _sticky(hold: Hold | None, members: Sequence[str]) -> str:
     if hold is None:
         return ""
-    return next((name for name in (hold.target, hold.holder) if name in members), "")
+    return next((name for name in (hold.target, hold.holder, *hold.joint, *hold.sharers) if name in members), "")
 
 
 def _wanted_back(
@@ -192,7 +210,9 @@ def _taker(
     room: dict[str, int],
 ) -> str:
     """Who had it last, else who had its parent (its state is there), else who has least."""
-    had = [remembered.get(one.id, ""), *(before[parent].holder for parent in one.parents if parent in before)]
+    had = [remembered.get(one.id, "")]
+    for hold in (before[parent] for parent in one.parents if parent in before):
+        had += [hold.holder, *hold.sharers]
     for name in had:
         if name in room and loads[name] < room[name]:
             return name
@@ -200,12 +220,13 @@ def _taker(
 
 
 def _pushes(before: Assign, after: Assign) -> tuple[PushAssignment, ...]:
-    names = sorted({hold.holder for plan in (before.plan, after.plan) for hold in plan.holds} - {""})
+    holds = [hold for plan in (before.plan, after.plan) for hold in plan.holds]
+    names = sorted({name for hold in holds for name in (hold.holder, *hold.sharers)} - {""})
     losing: list[PushAssignment] = []
     gaining: list[PushAssignment] = []
     for name in names:
         old, new = assignment(before.plan, name), assignment(after.plan, name)
-        if old != new:
+        if old != new or shared(before.plan, name) != shared(after.plan, name):
             push = PushAssignment(name, new, after.plan.generation, after.epoch, after.term)
             (losing if set(old) - set(new) else gaining).append(push)
     return (*losing, *gaining)

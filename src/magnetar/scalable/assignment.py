@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from magnetar.base.errors import MagnetarError, Superseded
-from magnetar.base.ids import Epoch, Term
+from magnetar.base.ids import Epoch, SegmentId, Term
 from magnetar.layout.segment import Segment
 
 
@@ -21,12 +21,14 @@ class Assignment:
     term: Term
     generation: int  # of the plan
     session: int  # tells the connections of one name apart
+    shared: frozenset[SegmentId] = frozenset()  # segments that it reads together with others, by entry buckets
 
 
 class Listener(Protocol):
     """The way back to a consumer that registered."""
 
     connection: str  # the same for everything on one connection
+    shares: bool  # it knows entry buckets
 
     @property
     def connected(self) -> bool: ...

@@ -130,9 +130,8 @@ class Coordinator:
                 if known is not None and 0 < resume != known.generation:
                     raise superseded(consumer)
                 self._listeners[listener.connection] = listener
-                await self._session(
-                    sessions.Registered(consumer, listener.connection, self._runtime.wall(), listener.connected, resume)
-                )
+                link = listener.connection, self._runtime.wall(), listener.connected, resume, listener.shares
+                await self._session(sessions.Registered(consumer, *link))
                 return self._assignment(consumer)
 
         made: Assignment = await self._finish(work())
@@ -219,6 +218,7 @@ class Coordinator:
                 self._sessions.members,
                 self._runtime.wall(),
                 int(self._grace_s * 1000),
+                self._sessions.sharing,
             )
         )
 
@@ -235,10 +235,9 @@ class Coordinator:
             self._open = opened
             await self._drained(drain.PollDue())
         for hold in self._assign.plan.holds:
-            if hold.holder != hold.target:
-                self._ask(
-                    ("released", hold.segment, hold.holder), partial(self._ask_released, hold.segment, hold.holder)
-                )
+            if hold.moving:
+                work = partial(self._ask_released, hold.segment, hold.held_by)
+                self._ask(("released", hold.segment, hold.held_by), work)
 
     def _assignment(self, consumer: str) -> Assignment:
         session = self._sessions.find(consumer)
@@ -253,6 +252,7 @@ class Coordinator:
             self._assign.term,
             self._assign.plan.generation,
             session.generation,
+            assign.shared(self._assign.plan, consumer),
         )
 
     def _push(self, consumer: str) -> None:
@@ -372,13 +372,13 @@ class Coordinator:
             await self._session(sessions.GraceExpired(effect.name, effect.generation, now_ms))
             if self._sessions.find(effect.name) is None:
                 for segment in held:
-                    self._ask(("evicted", segment, effect.name), partial(self._evict, segment))
+                    self._ask(("evicted", segment, effect.name), partial(self._evict, segment, effect.name))
 
-    async def _evict(self, segment: SegmentId) -> None:
+    async def _evict(self, segment: SegmentId, consumer: str) -> None:
         """Its link to the leader is gone, its link to the segment may not be: whoever comes next would find it in the
         way (H-F10)."""
         try:
-            await self._term.around.owners.released(self._topic(segment), self._life, 0.0, evict=True)
+            await self._term.around.owners.released(self._topic(segment), self._life, 0.0, evict=consumer)
         except MagnetarError as error:
             log.info("not evicted", topic=str(self._term.name), segment=segment, error=str(error))
 

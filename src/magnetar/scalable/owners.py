@@ -93,7 +93,7 @@ class Owners:
         return _happened(await self._peers.owner(segment).ask(request))
 
     async def released(
-        self, segment: TopicName, subscription: SubscriptionLife, wait_s: float, *, evict: bool = False
+        self, segment: TopicName, subscription: SubscriptionLife, wait_s: float, *, evict: str = ""
     ) -> bool:
         request = peers.AwaitReleased(op="released", subscription=subscription, wait_s=wait_s, evict=evict)
         return _happened(await self._peers.owner(segment).ask(request))

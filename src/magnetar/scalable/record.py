@@ -32,6 +32,7 @@ class Lifecycle(StrEnum):
 class Kind(StrEnum):
     SPLIT = "SPLIT"
     MERGE = "MERGE"
+    REBUCKET = "REBUCKET"  # one segment of the same range follows, with another number of entry buckets
     MIGRATE = "MIGRATE"  # the plain topics that it was made of are sealed, segments of its own follow them
 
 
@@ -54,6 +55,7 @@ class Intent:
     trigger: str = "manual"
     reason: str = ""
     abandoned: str = ""
+    buckets: int = 0  # entry buckets of each child; 0: as the parents have them
     unknown: str = field(default="", repr=False)
 
 
@@ -137,7 +139,10 @@ class Record:
 
     def committed(self, endings: Mapping[SegmentId, Ending], *, fence: int, now_ms: int) -> Record:
         intent = self._intent()
-        layout = self.layout.reshaped(intent.parents, intent.children, now_ms=now_ms, op=intent.op, endings=endings)
+        buckets = 1 if self.routing is Routing.LOW16 else intent.buckets
+        layout = self.layout.reshaped(
+            intent.parents, intent.children, now_ms=now_ms, op=intent.op, endings=endings, buckets=buckets
+        )
         past = _past(intent, Outcome.DONE, layout.epoch, now_ms)
         return replace(
             self, layout=layout, intent=None, fence=max(self.fence, fence), history=_with(self.history, past)
@@ -163,8 +168,12 @@ class Record:
         return replace(self, exclusive=producer)
 
     def pinned(self, routing: Routing) -> Record:
-        """The first one wins (H-E12)."""
-        return self if self.routing is not None else replace(self, routing=routing, layout=self.layout.raised())
+        """The first one wins (H-E12). Entry buckets go by the low half of the hash: where that tells segments apart,
+        there is nothing left to share one by."""
+        if self.routing is not None:
+            return self
+        layout = self.layout.whole() if routing is Routing.LOW16 else self.layout
+        return replace(self, routing=routing, layout=layout.raised())
 
     def deleting(self) -> Record:
         return replace(self, lifecycle=Lifecycle.DELETING, layout=self.layout.raised())

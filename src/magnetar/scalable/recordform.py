@@ -64,6 +64,7 @@ class _Intent(msgspec.Struct, omit_defaults=True):
     trigger: str = ""
     reason: str = ""
     abandoned: str = ""
+    buckets: int = 0
 
 
 class _Past(msgspec.Struct, omit_defaults=True):
@@ -244,6 +245,7 @@ def _intent_form(intent: Intent) -> _Intent:
         trigger=intent.trigger,
         reason=intent.reason,
         abandoned=intent.abandoned,
+        buckets=intent.buckets,
     )
 
 
@@ -314,6 +316,7 @@ def _intent(form: _Intent, raw: _JSON) -> Intent:
         trigger=form.trigger,
         reason=form.reason,
         abandoned=form.abandoned,
+        buckets=form.buckets,
         unknown=_unknown(raw, _Intent),
     )
 

@@ -17,9 +17,18 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from magnetar.base.errors import AlreadyExists, Busy, Conflict, LimitExceeded, MagnetarError, TopicNotFound
+from magnetar.base.errors import (
+    AlreadyExists,
+    Busy,
+    Conflict,
+    InvalidRange,
+    LimitExceeded,
+    MagnetarError,
+    TopicNotFound,
+)
 from magnetar.base.ids import SegmentId, Term
 from magnetar.base.limits import SEGMENTS_ACTIVE_MAX
+from magnetar.layout.routing import Routing
 from magnetar.layout.synthetic import children_of
 from magnetar.scalable.calls import (
     Answer,
@@ -87,6 +96,7 @@ class Request:
     trigger: str = "manual"
     reason: str = ""
     active_max: int = SEGMENTS_ACTIVE_MAX
+    buckets: int = 0  # of a rebucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +208,10 @@ def _planned(state: Reshape, record: Record) -> Record:
         ranges, parents = children_of(layout), tuple(one.id for one in layout.active)
     elif request.kind is Kind.SPLIT:
         ranges = layout.split_ranges(request.parents[0], at=request.at, into=request.into)
+    elif request.kind is Kind.REBUCKET:
+        if record.routing is Routing.LOW16:
+            raise InvalidRange("keys of this topic are routed by low16: its segments have one entry bucket each")
+        ranges = (layout.rebucket_range(request.parents[0], request.buckets),)
     else:
         ranges = (layout.merge_range(request.parents),)
     if len(layout.active) - len(parents) + len(ranges) > max(request.active_max, len(layout.active)):
@@ -212,6 +226,7 @@ def _planned(state: Reshape, record: Record) -> Record:
         request.now_ms,
         request.trigger,
         request.reason,
+        buckets=request.buckets,
     )
     intended = record.intended(intent, burned)
     encode(intended.committed({}, fence=record.fence, now_ms=request.now_ms))

@@ -43,6 +43,7 @@ class Seat:
         self.subscription = subscription
         self.consumer = consumer
         self.connection = listener.connection
+        self.shares = listener.shares
         self.session = 0  # 0: not registered yet
         self.away = False  # registered with another broker
         self.closed = False
@@ -75,6 +76,7 @@ class Seat:
             consumer=self.consumer,
             connection=self.connection,
             resume=self.session,
+            shares=self.shares,
         )
         told = await self._peers.register(self.name, request)
         self.away = True

@@ -37,6 +37,7 @@ from magnetar.policy.settings import Settings
 from magnetar.runtime.runtime import Owner, Runtime
 from magnetar.scalable import calls, record, recordform, subscriptions
 from magnetar.scalable.assignment import Assignment, Listener
+from magnetar.scalable.buckets import shared_out
 from magnetar.scalable.calls import Answer, StepDown
 from magnetar.scalable.controller import Controller, Surroundings
 from magnetar.scalable.leader import decode_leader
@@ -151,12 +152,12 @@ class Scalable:
     ) -> Record:
         """With its segments. AlreadyExists. A name that had a life before goes on with its counters (H-C1)."""
         await self._brokers.place(name)  # TopicNotFound: no such namespace
-        now_ms = self._runtime.wall()
+        now_ms, budget = self._runtime.wall(), self._settings.number("scalableTopicEntryBucketBudget")
+        buckets = shared_out(budget, segments, routing)
         while True:
             before, version = await self.records.fresh(name)
-            made = record.created(
-                before, segments, now_ms=now_ms, properties=list((properties or {}).items()), routing=routing
-            )
+            given = list((properties or {}).items())
+            made = record.created(before, segments, now_ms=now_ms, properties=given, routing=routing, buckets=buckets)
             try:
                 await self.records.put(name, made, version)
                 break
@@ -206,6 +207,12 @@ class Scalable:
     ) -> Operation:
         """Neighbours, in whatever order they are named."""
         return await self._reshape(name, Kind.MERGE, segments, wait, reason=reason)
+
+    async def rebucket(
+        self, name: TopicName, segment: int, buckets: int, *, reason: str = "", wait: bool = True
+    ) -> Operation:
+        """A segment of the same range follows, which as many consumers can share as it has entry buckets."""
+        return await self._reshape(name, Kind.REBUCKET, [segment], wait, buckets=buckets, reason=reason)
 
     async def migrate(self, name: TopicName, *, reason: str = "", wait: bool = True) -> Operation:
         """A plain topic that has a record becomes a scalable one: see `broker/migration.py`."""

@@ -22,6 +22,7 @@ class Session:
     generation: int
     connection: str = ""  # "": disconnected
     until_ms: int = 0  # while disconnected: how long it is waited for
+    shares: bool = False  # it knows entry buckets
 
 
 # Events
@@ -37,6 +38,7 @@ class Registered:
     now_ms: int
     connected: bool = True
     resume: int = 0
+    shares: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,11 @@ class Sessions:
         """Who takes part in the plan: the expected ones too."""
         return tuple(one.name for one in self.sessions)
 
+    @property
+    def sharing(self) -> frozenset[str]:
+        """Those of them that know entry buckets."""
+        return frozenset(one.name for one in self.sessions if one.shares)
+
     def find(self, name: str) -> Session | None:
         return next((one for one in self.sessions if one.name == name), None)
 
@@ -127,7 +134,9 @@ Step = tuple[Sessions, tuple[Effect, ...]]
 
 def restore(members: tuple[Member, ...], *, now_ms: int, grace_ms: int = GRACE_MS) -> Step:
     """A new controller: everybody is disconnected and has a grace period from now."""
-    sessions = tuple(Session(one.name, one.generation, until_ms=now_ms + grace_ms) for one in members)
+    sessions = tuple(
+        Session(one.name, one.generation, until_ms=now_ms + grace_ms, shares=one.shares) for one in members
+    )
     state = Sessions(sessions, max((one.generation for one in members), default=0), grace_ms)
     return state, tuple(ArmGrace(one.name, one.generation, one.until_ms) for one in sessions)
 
@@ -152,16 +161,20 @@ def _register(state: Sessions, known: Session | None, event: Registered) -> Step
     if event.resume and (known is None or known.generation != event.resume):
         return state, ()  # over, or taken over: it is not begun anew behind the consumer's back
     generation = event.resume or state.generation + 1
-    session = Session(event.name, generation, event.connection)
+    session = Session(event.name, generation, event.connection, shares=event.shares)
     if not event.connected:
         session = replace(session, connection="", until_ms=event.now_ms + state.grace_ms)
     after = replace(_with(state, session), generation=max(state.generation, generation))
-    effects: list[Effect] = [] if event.resume else [_store(after)]
+    changed = known is None or known.shares != event.shares
+    effects: list[Effect] = [] if event.resume and not changed else [_store(after)]
     if known is not None and known.connection and known.connection != event.connection:
         effects.append(Supersede(event.name, known.connection, generation))
     if not event.connected:
         effects.append(ArmGrace(event.name, generation, session.until_ms))
-    effects.append(Reassign() if known is None else PushPlan(event.name))
+    if changed:
+        effects.append(Reassign())
+    if known is not None:
+        effects.append(PushPlan(event.name))
     return after, tuple(effects)
 
 
@@ -176,4 +189,4 @@ def _with(state: Sessions, session: Session) -> Sessions:
 
 
 def _store(state: Sessions) -> StoreMembers:
-    return StoreMembers(tuple(Member(one.name, one.generation) for one in state.sessions))
+    return StoreMembers(tuple(Member(one.name, one.generation, one.shares) for one in state.sessions))

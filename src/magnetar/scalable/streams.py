@@ -123,7 +123,9 @@ class Streams:
         match request:
             case Register():
                 found = await self._coordinator(term, name, request.subscription, new=not request.resume)
-                return await self._visitors.register(found, request.consumer, request.connection, request.resume)
+                return await self._visitors.register(
+                    found, request.consumer, request.connection, request.resume, shares=request.shares
+                )
             case Leave():
                 return await self._left(term, request)
 

@@ -40,19 +40,33 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A stream consumer by name. The generation tells its connections apart (H-F7, H-F9)."""
+    """A stream consumer by name. The generation tells its connections apart (H-F7, H-F9). `shares`: it knows entry
+    buckets, so it may have a segment together with others."""
 
     name: str
     generation: int
+    shares: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Who has a segment, and who is to have it. They differ while it is being revoked: granted only after (R5)."""
+    """Who has a segment, and who is to have it, alone or together. They differ while it is being revoked: granted only
+    after (R5)."""
 
     segment: SegmentId
-    holder: str  # "": nobody has it
-    target: str  # "": nobody is there to take it
+    holder: str  # "": nobody has it alone
+    target: str  # "": nobody is to take it alone
+    sharers: tuple[str, ...] = ()  # who has it together, by name; a single one may be left of them
+    joint: tuple[str, ...] = ()  # who is to have it together, by name: two or more
+
+    @property
+    def moving(self) -> bool:
+        return (self.holder, self.sharers) != (self.target, self.joint)
+
+    @property
+    def held_by(self) -> str:
+        """Whoever must let go before others get it, as one text."""
+        return self.holder or ", ".join(self.sharers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +126,8 @@ class _Form(msgspec.Struct, omit_defaults=True):
     hold: hold.Form | None = None
     left: dict[str, tuple[str, int]] = {}
     undecided: bool = False
+    sharing: list[str] = []  # members that know entry buckets
+    shares: dict[str, tuple[list[str], list[str]]] = {}  # of segments that are had together: who has it, who is to
 
 
 def encode(subscription: Subscription) -> bytes:
@@ -133,6 +149,12 @@ def encode(subscription: Subscription) -> bytes:
             left={str(left.segment): (left.name, left.until_ms) for left in plan.left},
             hold=None if subscription.hold is None else hold.encode(subscription.hold),
             undecided=subscription.undecided,
+            sharing=[member.name for member in subscription.members if member.shares],
+            shares={
+                str(hold.segment): (list(hold.sharers), list(hold.joint))
+                for hold in plan.holds
+                if hold.sharers or hold.joint
+            },
         )
     )
     unknown = msgspec.json.decode(subscription.unknown) if subscription.unknown else {}
@@ -147,7 +169,8 @@ def decode(name: str, data: bytes) -> Subscription:
         if raw["v"] > VERSION:
             raise Corrupt("the subscription was written by a newer version: upgrade this broker", subscription=name)
         form = msgspec.json.decode(data, type=_Form)
-        holds = [Hold(SegmentId(int(id)), *who) for id, who in form.holds.items()]
+        together = {id: (tuple(has), tuple(gets)) for id, (has, gets) in form.shares.items()}
+        holds = [Hold(SegmentId(int(id)), *who, *together.get(id, ())) for id, who in form.holds.items()]
         left = [Left(SegmentId(int(id)), *who) for id, who in form.left.items()]
         held = None if form.hold is None else hold.decode(form.hold)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
@@ -163,7 +186,7 @@ def decode(name: str, data: bytes) -> Subscription:
         ready=form.ready,
         seeks=form.seeks,
         latched=tuple(SegmentId(id) for id in sorted(form.latched)),
-        members=tuple(Member(*member) for member in sorted(form.members.items())),
+        members=tuple(Member(*member, member[0] in form.sharing) for member in sorted(form.members.items())),
         plan=Plan(
             form.generation,
             tuple(sorted(holds, key=lambda hold: hold.segment)),

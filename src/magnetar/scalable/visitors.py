@@ -29,8 +29,10 @@ class Visitors:
     def __len__(self) -> int:
         return len(self._visitors)
 
-    async def register(self, coordinator: Coordinator, consumer: str, connection: str, resume: int) -> Shared:
-        visitor = Visitor(connection)
+    async def register(
+        self, coordinator: Coordinator, consumer: str, connection: str, resume: int, *, shares: bool = False
+    ) -> Shared:
+        visitor = Visitor(connection, shares=shares)
         before = self._visitors.get(connection)
         if before is not None:
             before.close()  # first: its silence must not end the session that goes on
@@ -76,8 +78,9 @@ class Visitors:
 class Visitor:
     """One consumer of another broker. The newest share is all that is kept for it."""
 
-    def __init__(self, connection: str) -> None:
+    def __init__(self, connection: str, *, shares: bool = False) -> None:
         self.connection = connection
+        self.shares = shares
         self.connected = True
         self._number = 0
         self._newest: Assignment | None = None
@@ -147,7 +150,14 @@ def shared(assignment: Assignment, number: int = 0) -> Shared:
     """As it goes over. Everything is told once more to whoever has seen nothing."""
     return Shared(
         segments=tuple(
-            Granted(one.id, one.range.start, one.range.end, one.legacy_topic) for one in assignment.segments
+            Granted(
+                one.id,
+                one.range.start,
+                one.range.end,
+                one.legacy_topic,
+                one.bucket_splits if one.id in assignment.shared else (),
+            )
+            for one in assignment.segments
         ),
         epoch=assignment.epoch,
         term=assignment.term,
@@ -163,10 +173,12 @@ def assignment(subscription: str, consumer: str, told: Shared) -> Assignment:
         subscription=subscription,
         consumer=consumer,
         segments=tuple(
-            Segment(SegmentId(one.id), HashRange(one.start, one.end), legacy_topic=one.legacy) for one in told.segments
+            Segment(SegmentId(one.id), HashRange(one.start, one.end), legacy_topic=one.legacy, bucket_splits=one.splits)
+            for one in told.segments
         ),
         epoch=Epoch(told.epoch),
         term=Term(told.term),
         generation=told.generation,
         session=told.session,
+        shared=frozenset(SegmentId(one.id) for one in told.segments if one.splits),
     )

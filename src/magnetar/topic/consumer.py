@@ -77,11 +77,16 @@ class Consumer:
 
 
 class KeyShared:
-    """What a Key_Shared consumer asked for: sticky ranges (inclusive) or none, and whether order may be broken."""
+    """What a Key_Shared consumer asked for: sticky ranges (inclusive) or none, and whether order may be broken. With
+    `buckets` the ranges are the boundaries of all entry buckets, the same for every consumer.
+    """
 
-    __slots__ = ("out_of_order", "ranges", "sticky")
+    __slots__ = ("buckets", "out_of_order", "ranges", "sticky")
 
-    def __init__(self, *, sticky: bool, ranges: list[tuple[int, int]], out_of_order: bool) -> None:
+    def __init__(
+        self, *, sticky: bool, ranges: list[tuple[int, int]], out_of_order: bool, buckets: bool = False
+    ) -> None:
         self.sticky = sticky
         self.ranges = ranges
         self.out_of_order = out_of_order
+        self.buckets = buckets

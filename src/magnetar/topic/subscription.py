@@ -105,9 +105,9 @@ class Subscription:
                     "Exclusive consumer is already connected", subscription=self.name, holder=holder.name
                 )
         if kind != self.type or (kind == KEY_SHARED and not self.consumers):
+            made = self._dispatcher(kind, consumer)
             self.dispatcher.close()
-            self.dispatcher = self._dispatcher(kind, consumer)
-            self.type = kind
+            self.dispatcher, self.type = made, kind
         consumer.subscription = self
         self.kept_for_seek = False
         try:

@@ -18,7 +18,7 @@ from magnetar.base.names import TopicName
 from magnetar.base.ranges import HashRange
 from magnetar.layout.layout import Layout
 from magnetar.layout.routing import Routing
-from magnetar.layout.segment import NEVER, Segment, State
+from magnetar.layout.segment import NEVER, Segment, State, bucket_ranges
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
 
@@ -58,6 +58,7 @@ class Share:
     segments: tuple[Segment, ...]
     generation: int = 0
     term: int = 0
+    shared: frozenset[SegmentId] = frozenset()  # those it reads with others, by entry buckets
 
 
 # The watch
@@ -104,12 +105,15 @@ def read_routing(dag: pb.ScalableTopicDAG) -> Routing | None:
 def share(topic: TopicName, shared: Share, *, extended: bool) -> pb.ScalableConsumerAssignment:
     made = pb.ScalableConsumerAssignment(layout_epoch=shared.epoch)
     for one in shared.segments:
-        made.segments.add(
+        added = made.segments.add(
             segment_id=one.id,
             hash_start=one.range.start,
             hash_end=one.range.end,
             segment_topic=one.topic(topic).canonical,
         )
+        if one.id in shared.shared:
+            for first, last in bucket_ranges(one.bucket_splits):
+                added.bucket_ranges.add(start=first, end=last)
     if extended:
         made.term = shared.term
         made.generation = shared.generation

@@ -113,4 +113,8 @@ def test_all_keys_of_scalable_topics_are_there_with_pulsars_defaults():
     found = {name: (key.default, key.dynamic) for name, key in KEYS.items() if name.startswith("scalableTopic")}
     assert found == SCALABLE
     honoured = {name for name in SCALABLE if KEYS[name].honoured}
-    assert honoured == {"scalableTopicsEnabled", "scalableTopicConsumerSessionGracePeriodSeconds"}
+    assert honoured == {
+        "scalableTopicsEnabled",
+        "scalableTopicConsumerSessionGracePeriodSeconds",
+        "scalableTopicEntryBucketBudget",
+    }

@@ -271,6 +271,7 @@ class Ear:
 
     connection: str
     connected: bool = True
+    shares: bool = False
     heard: list[Assignment] = field(default_factory=list)
     gone: MagnetarError | None = None
 

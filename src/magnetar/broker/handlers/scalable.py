@@ -16,6 +16,7 @@ from magnetar.base.errors import AlreadyExists, LimitExceeded, MagnetarError, Re
 from magnetar.base.limits import CONNECTION_WATCHES_MAX
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.handlers.request import error_reply, start, success
+from magnetar.layout.routing import shares_by_buckets
 from magnetar.scalable.assignment import Assignment
 from magnetar.scalable.subscription import Type
 from magnetar.scalable.watch import Session
@@ -132,6 +133,7 @@ class Registration:
         self.name = asked.consumer_name
         # A consumer that asks again is the same one; several of a client share its connection.
         self.connection = f"{connection.node.ownership.me.id}/{connection.generation}/{asked.consumer_id}"
+        self.shares = _shares(connection)
         self.session: int | None = None  # None: the controller has not answered yet
         self._newest: Assignment | None = None
         self._told: Assignment | None = None
@@ -201,7 +203,7 @@ class Registration:
         await self._connection.node.scalable.leave(self.topic, self.subscription, self.name, self.session)
 
     def _shared(self, assignment: Assignment) -> pb.ScalableConsumerAssignment:
-        shared = Share(assignment.epoch, assignment.segments, assignment.generation, assignment.term)
+        shared = Share(assignment.epoch, assignment.segments, assignment.generation, assignment.term, assignment.shared)
         return layouts.share(self.topic, shared, extended=_extended(self._connection))
 
 
@@ -269,7 +271,10 @@ async def _unsubscribe(made: Registration, request_id: int) -> bytes:
 
 def segment_closed(connection: Connection, consumer: Consumer) -> None:
     """A client closed its consumer of a segment. If it was to read that segment and has not finished it, the whole
-    stream consumer is leaving: there are clients that say it in no other way."""
+    stream consumer is leaving: there are clients that say it in no other way. One that says it closes a segment also
+    to read it in another way."""
+    if _shares(connection):
+        return
     subscription = consumer.subscription
     assert subscription is not None
     name = subscription.topic.name
@@ -313,6 +318,11 @@ def resume(connection: Connection) -> None:
         watch.resume()
     for made in list(connection.shares.values()):
         made.resume()
+
+
+def _shares(connection: Connection) -> bool:
+    """Does the client know entry buckets, and say that it leaves?"""
+    return _extended(connection) or shares_by_buckets(connection.client_version)
 
 
 def _extended(connection: Connection) -> bool:

@@ -2,7 +2,8 @@
 
 A selector says which consumer a key belongs to now; the guard (`topic/keyorder.py`) says whether it may have this entry
 now, which it may not while an older message of that key is unacknowledged elsewhere or waits. What may not go yet waits
-in the guard, in order, and a bounded number of entries is read past it so that other keys keep flowing.
+in the guard, in order, and a bounded number of entries is read past it so that other keys keep flowing. Where consumers
+share a segment by entry buckets, `topic/buckets.py` says whose an entry is and `topic/bucketorder.py` is the guard.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from magnetar.base.errors import ConsumerBusy, Corrupt
 from magnetar.base.ids import Position
 from magnetar.base.limits import DISPATCH_TURN_RUNS_MAX, KEYED_LOOKAHEAD_ENTRIES_MAX, REPLAY_TURN_ENTRIES_MAX
 from magnetar.ledger.run import Run
+from magnetar.topic.bucketorder import BucketOrder
+from magnetar.topic.buckets import EntryBuckets
 from magnetar.topic.consumer import Consumer, KeyShared
 from magnetar.topic.dispatch.delay import Delay
 from magnetar.topic.dispatch.push import frame_of
@@ -36,16 +39,19 @@ class Keyed:
         self.cursor = subscription.cursor
         self.consumers: list[Consumer] = []
         self.sticky = asked is not None and asked.sticky
-        self.out_of_order = asked is not None and asked.out_of_order
+        self.out_of_order = asked is not None and asked.out_of_order and not asked.buckets
         settings = self.topic.settings
-        self.selector: AutoSplit[Consumer] | ConsistentRing[Consumer] | Sticky[Consumer]
-        if self.sticky:
+        self.selector: AutoSplit[Consumer] | ConsistentRing[Consumer] | Sticky[Consumer] | EntryBuckets[Consumer]
+        self.guard: KeyOrder[Consumer] | BucketOrder[Consumer] = KeyOrder()
+        if asked is not None and asked.buckets:
+            self.selector = EntryBuckets(asked.ranges)
+            self.guard = BucketOrder()
+        elif self.sticky:
             self.selector = Sticky()
         elif settings.key_shared_ring:
             self.selector = ConsistentRing(settings.key_shared_points)
         else:
             self.selector = AutoSplit()
-        self.guard: KeyOrder[Consumer] = KeyOrder()
         self.delay = Delay(self.topic, self._ripe)
         self.source = Source(self.topic, self.pump)
         self.read_position: Position = subscription.start()
@@ -56,13 +62,18 @@ class Keyed:
     def join(self, consumer: Consumer) -> None:
         asked = consumer.key_shared
         sticky = asked is not None and asked.sticky
-        if sticky != self.sticky or (asked is not None and asked.out_of_order) != self.out_of_order:
+        buckets = asked is not None and asked.buckets
+        free = asked is not None and asked.out_of_order and not buckets
+        if sticky != self.sticky or free != self.out_of_order or buckets != isinstance(self.selector, EntryBuckets):
             raise ConsumerBusy(
                 f"subscription {self.subscription.name} has Key_Shared consumers of another mode: "
                 "all of them use AUTO_SPLIT or all use STICKY, with the same choice about order",
                 topic=str(self.topic.name),
             )
-        if isinstance(self.selector, Sticky):
+        if isinstance(self.selector, EntryBuckets):
+            assert asked is not None
+            self.selector.add(consumer, consumer.name, consumer.id, asked.ranges)
+        elif isinstance(self.selector, Sticky):
             assert asked is not None
             self.selector.add(consumer, asked.ranges)
         else:
@@ -231,10 +242,7 @@ class Keyed:
 
     def _place(self, run: Run, index: int, position: Position, out: dict[Consumer, list[bytes]]) -> None:
         """One new entry: out to the owner of its key, or into the line of those that wait."""
-        try:
-            slot = self.selector.slot(entry.key_hash(run.body, run.offsets[index], run.offsets[index + 1]))
-        except Corrupt:
-            slot = 0  # unreadable metadata: any one consumer may refuse it
+        slot = self._slot(run.body, run.offsets[index], run.offsets[index + 1])
         if self.out_of_order:
             slot |= (
                 position.entry << SLOT_BITS
@@ -247,6 +255,14 @@ class Keyed:
             self._send(consumer, run, index, slot, out)
         else:
             self.guard.waits(slot, position)
+
+    def _slot(self, buffer: bytes, start: int, end: int) -> int:
+        if isinstance(self.selector, EntryBuckets):
+            return self.selector.entry_slot(buffer, start, end)
+        try:
+            return self.selector.slot(entry.key_hash(buffer, start, end))
+        except Corrupt:
+            return 0  # unreadable metadata: any one consumer may refuse it
 
     def _send(self, consumer: Consumer, run: Run, index: int, slot: int, out: dict[Consumer, list[bytes]]) -> None:
         frame, count = frame_of(consumer, run, index, self.cursor, self.topic.partition)

@@ -48,6 +48,8 @@ def test_the_first_layout_is_what_the_real_broker_told_the_real_client() -> None
         await world.node.scalable.create(topic_name(asked["topic"]))
         ours = as_fields(await watch(world.client(client_version=M1), **asked))
         ours["dag"].pop("controller_broker_url", None)  # there may be one already: it is told sooner than by Pulsar
+        for segment in ours["dag"]["segments"]:
+            del segment["entry_bucket_splits"]  # came after that release, and is passed over there
         assert ours == told
 
     run(story)

@@ -1,4 +1,4 @@
-"""Scalable topics over REST: list, create, delete, layout, statistics, subscriptions, split and merge.
+"""Scalable topics over REST: list, create, delete, layout, statistics, subscriptions, split, merge and rebucket.
 
 Names are whole (`topic://tenant/namespace/name`) or short (`name`, `tenant/namespace/name`).
 """
@@ -96,6 +96,15 @@ class ScalableTopics:
             path += f"/{segments[0]}/{segments[1]}"
         else:
             query["segments"] = ",".join(str(id) for id in segments)
+        return _told(self._exchange.call("POST", path, query=query))
+
+    def rebucket(
+        self, name: str, segment: int, buckets: int, *, reason: str | None = None, wait: bool = True
+    ) -> Operation | None:
+        """A segment of the same range follows, with so many entry buckets: as many stream consumers can read it
+        together. `wait` as in `split`."""
+        query: dict[str, object] = {"bucketCount": buckets, **_asked(reason, wait)}
+        path = f"{paths.scalable(name)}/rebucket/{segment}"
         return _told(self._exchange.call("POST", path, query=query))
 
     def operations(self, name: str) -> list[Operation]:
