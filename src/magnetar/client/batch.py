@@ -19,9 +19,11 @@ from magnetar.wire.publishing import (
     chunk_fields,
     message_metadata,
     send_frame,
+    size_index,
 )
 
 NOTHING = Fields()
+_INDEXED_MIN = 16  # messages from which on their sizes are told: finding fewer one by one is as quick
 _HEAD_BYTES = 16  # of a message in a batch: its own size and metadata, about
 
 
@@ -58,7 +60,18 @@ class Stamp:
 
 
 class Batch:
-    __slots__ = ("dones", "extras", "first", "keyed", "last_sequence", "opened", "payloads", "sequences", "size")
+    __slots__ = (
+        "dones",
+        "extras",
+        "first",
+        "hashes",
+        "keyed",
+        "last_sequence",
+        "opened",
+        "payloads",
+        "sequences",
+        "size",
+    )
 
     def __init__(self, opened: float, *, keyed: bool = False) -> None:
         self.opened = opened  # by the monotonic clock, when its first message came
@@ -70,6 +83,7 @@ class Batch:
         self.dones: list[tuple[int, Done]] = []
         self.first: Fields | None = None
         self.last_sequence = -1
+        self.hashes: tuple[int, int] | None = None  # its stamp
 
     def __len__(self) -> int:
         return len(self.payloads)
@@ -122,7 +136,8 @@ class Batch:
         if count == 1:
             fields = self.first if self.first is not None else NOTHING
             return first, first, single_frame(stamp, self.payloads[0], fields, first, publish_time)
-        payload = batch_payload(self.payloads, sequence, self.sequences, self.extras)
+        sizes: list[int] | None = [] if count >= _INDEXED_MIN else None
+        payload = batch_payload(self.payloads, sequence, self.sequences, self.extras, sizes)
         head = self.first if self.first is not None else NOTHING
         metadata = batch_metadata(
             stamp.producer,
@@ -136,6 +151,8 @@ class Batch:
             compression=stamp.compression,
             uncompressed_size=len(payload),
             schema_version=stamp.schema_version,
+            hashes=self.hashes,
+            index=b"" if sizes is None else size_index(sizes),
         )
         packed = codec.compress(stamp.compression, payload)
         return first, highest, send_frame(stamp.producer_id, first, metadata, packed, count=count, highest=highest)

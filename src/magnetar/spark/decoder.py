@@ -87,7 +87,8 @@ class Decoder:
         if base + len(data) > _GATHERED_BYTES_MAX:
             raise LimitExceeded("take what was gathered before more is added", bytes=base + len(data))
         if metadata.HasField("num_messages_in_batch"):
-            head, count = self._batch(locate(data, metadata.num_messages_in_batch, at), at + 4, first, last)
+            found = locate(data, metadata.num_messages_in_batch, at, metadata.size_index)
+            head, count = self._batch(found, at + 4, first, last)
         elif first:
             return
         else:
@@ -261,6 +262,8 @@ def _singles(rows: Rows, places: Ints, heads: list[Any]) -> tuple[Keys, Keys]:
 
 def _strange(rows: Rows, row: int, head: Any) -> tuple[bytes | None, bytes | None]:
     """Fill a row that is not written as everybody writes it; its key, and what is hashed."""
+    if head.payload_size != rows.value_end[row] - rows.value_start[row]:
+        raise Corrupt("a message of a batch is not as large as its index says", row=row)
     rows.null[row], rows.compacted[row] = head.null_value, head.compacted_out
     rows.event_ms[row] = head.event_time
     rows.sequenced[row], rows.sequence[row] = head.HasField("sequence_id"), head.sequence_id

@@ -1,9 +1,9 @@
 """The messages of batches, found in their bytes without an object for any of them.
 
-`locate` finds where each message of a batch lies: by arithmetic where all have one shape, else by a short loop, because
-each begins where the one before it ends. `read` then reads the fields of all rows of many batches at once, field by
-field in the order everybody writes them; a row that is written otherwise is marked `strange` and left to protobuf.
-Sizes are a peer's word: what does not fit is `Corrupt`, nothing else is raised.
+`locate` finds where each message of a batch lies: by the sizes that the producer told, by arithmetic where all have one
+shape, else by a short loop, because each begins where the one before it ends. `read` then reads the fields of all rows
+of many batches at once, field by field in the order everybody writes them; a row that is written otherwise is marked
+`strange` and left to protobuf. Sizes are a peer's word: what does not fit is `Corrupt`, nothing else is raised.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _SHAPED_ROWS_MIN = 16  # below, the loop is quicker than arithmetic
 _NUMBER_BYTES_MAX = 10
 _BEYOND = 1 << 62  # of all metadata
 _LENGTH = Struct(">I")
+_WIDTHS = {2: "<u2", 4: "<u4"}  # of the numbers of an index
 
 # Tags of SingleMessageMetadata, in the order of their numbers.
 _PROPERTY, _KEY, _SIZE, _COMPACTED, _EVENT_TIME = 0x0A, 0x12, 0x18, 0x20, 0x28
@@ -36,14 +37,37 @@ _BASE64, _ORDERING_KEY, _SEQUENCE, _NULL, _NULL_KEY = 0x30, 0x3A, 0x40, 0x48, 0x
 _BEFORE_SIZE = (_KEY, _PROPERTY)
 
 
-def locate(data: bytes, count: int, begin: int = 0) -> tuple[Ints, Ints] | tuple[list[int], list[int]]:
+def locate(
+    data: bytes, count: int, begin: int = 0, index: bytes = b""
+) -> tuple[Ints, Ints] | tuple[list[int], list[int]]:
     """Where the payloads of `count` messages begin and end in `data`, the first of them behind `begin`; each one's
-    metadata begins four bytes behind the end of the one before. They must fill the rest exactly.
+    metadata begins four bytes behind the end of the one before. They must fill the rest exactly. `index` is what the
+    producer said of their sizes; where it does not fit the batch, as after a compaction, it is as if there were none.
     """
     if count < 1 or count * _ROW_BYTES_MIN > len(data) - begin:
         raise Corrupt("a batch cannot hold as many messages as it claims", claimed=count, bytes=len(data) - begin)
+    told = _by_index(data, count, begin, index) if index else None
+    if told is not None:
+        return told
     shaped = _one_shape(data, count, begin) if count >= _SHAPED_ROWS_MIN else None
     return _one_by_one(data, count, begin) if shaped is None else shaped
+
+
+def _by_index(data: bytes, count: int, begin: int, index: bytes) -> tuple[Ints, Ints] | None:
+    width = _WIDTHS.get(index[0])
+    if width is None or len(index) != 1 + count * index[0]:
+        return None
+    sizes = np.frombuffer(index, width, offset=1).astype(np.int64)
+    ends = begin + np.cumsum(sizes)
+    if ends[-1] != len(data) or sizes.min() < _ROW_BYTES_MIN:
+        return None
+    starts = ends - sizes
+    whole = np.frombuffer(data, np.uint8)
+    length = np.zeros(count, np.int64)
+    for place in range(4):
+        length = length << 8 | whole[starts + place]
+    bodies = starts + 4 + length
+    return None if (bodies > ends).any() else (bodies, ends)
 
 
 def _one_shape(data: bytes, count: int, begin: int) -> tuple[Ints, Ints] | None:
@@ -179,7 +203,7 @@ def read(buffer: Bytes, heads: Ints, bodies: Ints, ends: Ints) -> Rows:
     walk = _Walk(buffer, heads, bodies)
     properties = walk.skip_repeated(_PROPERTY)
     key_start, key_end = walk.text(_KEY)
-    sized = walk.number(_SIZE)[0]
+    sized, size = walk.number(_SIZE)
     compacted = walk.flag(_COMPACTED)
     event_ms = walk.number(_EVENT_TIME)[1]
     base64 = walk.flag(_BASE64)
@@ -187,6 +211,8 @@ def read(buffer: Bytes, heads: Ints, bodies: Ints, ends: Ints) -> Rows:
     sequenced, sequence = walk.number(_SEQUENCE)
     null, null_key = walk.flag(_NULL), walk.flag(_NULL_KEY)
     strange = walk.strange | (walk.at != bodies) | ~sized
+    if (~strange & (size != (ends - bodies).astype(np.uint64))).any():
+        raise Corrupt("the messages of a batch are not as large as its index says")
     return Rows(
         bodies,
         ends,

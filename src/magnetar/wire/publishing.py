@@ -7,7 +7,7 @@ mypyc compiles the file as it is.
 
 from __future__ import annotations
 
-from struct import Struct
+from struct import Struct, pack
 from typing import TypeAlias
 
 from google_crc32c import extend as _crc32c_more
@@ -59,16 +59,21 @@ def single_extras(
 
 
 def batch_payload(
-    payloads: list[bytes], first_sequence: int, sequences: list[int] | None, extras: dict[int, Extras] | None
+    payloads: list[bytes],
+    first_sequence: int,
+    sequences: list[int] | None,
+    extras: dict[int, Extras] | None,
+    sizes: list[int] | None = None,
 ) -> bytes:
     """The payload of a batch before compression. Sequence ids count up from the first unless all are given; `extras`
-    by place, for those messages that have any.
+    by place, for those messages that have any. What each message takes is added to `sizes`, if it is wanted.
     """
     parts: list[bytes] = []
     append = parts.append
     sequence = first_sequence
     opening = high_bytes = sized_bytes = b""
     shape = high = sized = -1
+    plain = 0
     for place, payload in enumerate(payloads):
         if sequences is not None:
             sequence = sequences[place]
@@ -88,7 +93,8 @@ def batch_payload(
                 sized = size
                 sized_bytes = b"\x18" + varint(size)
             head = before + sized_bytes + between + b"\x40"
-            append(_pack(len(head) + len(sequence_bytes) + len(after)))
+            length = len(head) + len(sequence_bytes) + len(after)
+            append(_pack(length))
             append(head)
             append(sequence_bytes)
             append(after)
@@ -96,12 +102,26 @@ def batch_payload(
             if size << 4 | len(sequence_bytes) != shape:
                 shape = size << 4 | len(sequence_bytes)
                 size_bytes = _WHOLE[size] if size <= _LOW_MASK else varint(size)
-                opening = _pack(2 + len(size_bytes) + len(sequence_bytes)) + b"\x18" + size_bytes + b"\x40"
+                plain = 2 + len(size_bytes) + len(sequence_bytes)
+                opening = _pack(plain) + b"\x18" + size_bytes + b"\x40"
+            length = plain
             append(opening)
             append(sequence_bytes)
         append(payload)
         sequence += 1
+        if sizes is not None:
+            sizes.append(4 + length + size)
     return b"".join(parts)
+
+
+def size_index(sizes: list[int]) -> bytes:
+    """What each message of a batch takes, for readers that want to find all of them at once; nothing where all take
+    the same.
+    """
+    least, most = min(sizes), max(sizes)
+    if least == most:
+        return b""
+    return pack(f"<B{len(sizes)}H", 2, *sizes) if most < 1 << 16 else pack(f"<B{len(sizes)}I", 4, *sizes)
 
 
 def batch_metadata(
@@ -117,8 +137,12 @@ def batch_metadata(
     compression: int = 0,
     uncompressed_size: int = 0,
     schema_version: bytes | None = None,
+    index: bytes = b"",
+    hashes: tuple[int, int] | None = None,
 ) -> bytes:
-    """MessageMetadata of a batch. An uncompressed one carries no uncompressed_size, as Java writes it."""
+    """MessageMetadata of a batch. An uncompressed one carries no uncompressed_size, as Java writes it. `hashes`: the
+    lowest and the highest of its keys, for entry buckets.
+    """
     parts = [b"\x0a", varint(len(producer)), producer, b"\x10", varint(sequence), b"\x18", varint(publish_time)]
     if key is not None:
         parts += (b"\x32", varint(len(key)), key)
@@ -132,6 +156,10 @@ def batch_metadata(
     if ordering_key is not None:
         parts += (b"\x92\x01", varint(len(ordering_key)), ordering_key)
     parts += (b"\xc0\x01", varint(highest))
+    if hashes is not None:
+        parts += (b"\x88\x02", varint(hashes[0]), b"\x90\x02", varint(hashes[1]))
+    if index:
+        parts += (b"\x9a\xf1\x04", varint(len(index)), index)
     return b"".join(parts)
 
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import BadChecksum, Corrupt, LimitExceeded, Misuse, NotBuilt
 from magnetar.base.ranges import FULL, HashRange
+from magnetar.client.batch import Batch, Stamp
+from magnetar.client.outgoing import keyed as keyed_by
 from magnetar.layout.routing import Routing, segment_hash
 from magnetar.spark import columns
 from magnetar.spark.decoder import Decoder, record_batches
@@ -136,6 +138,31 @@ def test_a_batch_of_garbage_is_corrupt_or_read_and_nothing_else(payload, count, 
         decoded([wire.close_entry(said, payload)])
     except Corrupt:
         pass
+
+
+@given(
+    st.lists(values, min_size=2, max_size=20), st.lists(st.integers(0, 300), max_size=20), st.sampled_from([0, 2, 4, 5])
+)
+@settings(max_examples=100)
+def test_whatever_an_index_says_rows_are_those_of_the_client_or_it_is_corrupt(bodies, said, width):
+    index = bytes([width]) + b"".join(size.to_bytes(width or 2, "little") for size in said)
+    data = batch([({"partition_key": "k"}, body) for body in bodies], size_index=index)
+    try:
+        found = decoded([data])
+    except Corrupt:
+        return
+    assert found == expected([data])
+
+
+@given(st.lists(values, min_size=1, max_size=40), st.lists(st.binary(max_size=9), min_size=40, max_size=40), kinds)
+@settings(max_examples=30)
+def test_a_batch_with_its_index_is_read_as_the_client_reads_it(bodies, names, kind):
+    gathered = Batch(0.0)
+    for body, name in zip(bodies, names, strict=False):
+        gathered.add(body, keyed_by(name.hex()), None)
+    frame = gathered.close(Stamp(1, b"p", None, kind, 1 << 20), 7, 1000)[2]
+    data = frame[8 + int.from_bytes(frame[4:8], "big") :]
+    assert decoded([data]) == expected([data])
 
 
 @given(st.binary(min_size=2, max_size=30), st.integers(0, 8))

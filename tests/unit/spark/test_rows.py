@@ -8,6 +8,7 @@ import pytest
 from magnetar.base.errors import Corrupt
 from magnetar.spark.rows import PADDING, Rows, locate, read
 from magnetar.wire.proto import pb
+from magnetar.wire.publishing import batch_payload, single_extras, size_index
 
 SIZE = b"\x18\x03"  # of a payload of three bytes
 
@@ -19,8 +20,8 @@ def row(metadata: bytes, payload: bytes = b"abc") -> bytes:
 def fields(metadata: bytes) -> Rows:
     """Of one row; what lies behind it must not matter."""
     whole = metadata + b"\x12\x01k" + bytes(PADDING)
-    end = np.array([len(metadata)])
-    return read(np.frombuffer(whole, np.uint8), np.array([0]), end, end)
+    body = np.array([len(metadata)])
+    return read(np.frombuffer(whole, np.uint8), np.array([0]), body, body + 3)
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 50])
@@ -135,7 +136,56 @@ def test_one_strange_row_does_not_disturb_its_neighbours():
     good, bad = b"\x12\x02ab" + SIZE + b"\x40\x85\x01", b"\x12\x7fa" + SIZE
     buffer = np.frombuffer(good + bad + good + bytes(PADDING), np.uint8)
     ends = np.cumsum([len(good), len(bad), len(good)])
-    found = read(buffer, ends - [len(good), len(bad), len(good)], ends, ends)
+    found = read(buffer, ends - [len(good), len(bad), len(good)], ends, ends + 3)
     assert found.strange.tolist() == [False, True, False]
     assert found.sequence.tolist()[::2] == [133, 133]
     assert found.key_start.tolist()[::2] == [2, ends[1] + 2]
+
+
+UNEVEN = [bytes(size) for size in (0, 1, 127, 128, 3, 300, 70, 70, 2, 9, 11, 5, 64, 1000, 8, 6, 33)]
+
+
+def told(values: list[bytes], before: bytes = b"") -> tuple[bytes, list[int]]:
+    """A batch as our producer writes it, and what each message takes."""
+    sizes: list[int] = []
+    keys = {place: single_extras(None, b"k" * (place % 5), False, None, 0, False) for place in range(0, len(values), 2)}
+    return before + batch_payload(values, 7, None, keys, sizes), sizes
+
+
+@pytest.mark.parametrize("largest", [b"", bytes(1 << 16)])
+@pytest.mark.parametrize("before", [b"", b"metadata"])
+def test_rows_are_where_the_index_says_and_that_is_where_they_are(before, largest):
+    data, sizes = told([*UNEVEN, largest], before)
+    bodies, ends = locate(data, len(sizes), len(before), size_index(sizes))
+    loose_bodies, loose_ends = locate(data, len(sizes), len(before))
+    assert isinstance(bodies, np.ndarray)
+    assert isinstance(loose_bodies, list)  # it was found by the index, and not by the loop
+    assert (bodies.tolist(), ends.tolist()) == (loose_bodies, loose_ends)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda index: b"\x03" + index[1:],
+        lambda index: b"\x00",
+        lambda index: index[:-1],
+        lambda index: index + b"\x00\x00",
+        lambda index: index[:1] + b"\x05\x00" + index[3:],
+        lambda index: b"\x02" + bytes(len(index) - 1),
+    ],
+)
+def test_an_index_that_does_not_fit_is_as_good_as_none(spoil):
+    data, sizes = told([bytes(1), bytes(200), *UNEVEN])
+    found = locate(data, len(sizes), 0, spoil(size_index(sizes)))
+    assert [list(one) for one in found] == [list(one) for one in locate(data, len(sizes))]
+
+
+def test_an_index_that_fits_and_lies_about_payloads_is_found_out():
+    inner = row(b"\x18\x01", b"q")
+    first, second = row(b"\x18\x09", b"zz" + inner), row(SIZE)
+    bodies, ends = locate(first + second, 2, 0, size_index([len(first) - len(inner), len(inner) + len(second)]))
+    assert isinstance(bodies, np.ndarray)
+    assert isinstance(ends, np.ndarray)
+    heads = np.concatenate([[4], ends[:-1] + 4])
+    with pytest.raises(Corrupt):
+        read(np.frombuffer(first + second + bytes(PADDING), np.uint8), heads, bodies, ends)

@@ -22,6 +22,8 @@ OURS = {
     ("ScalableTopicDAG", "incarnation"): 10004,
     ("ScalableConsumerAssignment", "term"): 10001,
     ("ScalableConsumerAssignment", "generation"): 10002,
+    ("MessageMetadata", "size_index"): 10003,
+    ("CommandGetLastMessageIdResponse", "deleted_to"): 10006,
     ("CommandScalableTopicSubscribe", "initial_position"): 10005,
     ("CommandScalableTopicAssignmentUpdate", "error"): 10000,
     ("CommandScalableTopicAssignmentUpdate", "message"): 10001,
