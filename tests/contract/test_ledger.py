@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from magnetar.base.errors import Closed, Fenced, Misuse, NoSuchEntry, NoSuchLedger
+from magnetar.ledger.cuts import Want
 from magnetar.ledger.run import Run, run_of
 from magnetar.ledger.store import LedgerStore
 from tests.contract.ledgers import (
@@ -152,6 +153,28 @@ def test_counts_are_exact_on_any_boundary(on: On) -> None:
         assert await reader.count(0, 1000) == await reader.count(0, 29)
         with pytest.raises(NoSuchEntry):
             await reader.count(30, 30)
+
+    on(body)
+
+
+def test_cuts_are_exact_and_end_where_a_limit_is_reached(on: On) -> None:
+    async def body(world: World, store: LedgerStore) -> None:
+        writer = await store.create({})
+        await append(writer, *(entries(writer.ledger, first, 6) for first in range(0, 30, 6)))
+        reader = await store.open(writer.ledger, recover=True)
+        assert await reader.cuts(30, 40, Want(None, None, 8)) == []
+        for first in range(30):
+            for last in range(first, 30, 3):
+                for messages in (None, 1, 20, 1000):
+                    before = (await reader.count(0, first - 1))[0] if first else 0
+                    limit = None if messages is None else before + messages
+                    cuts = await reader.cuts(first, last, Want(limit, None, 8))
+                    for cut in cuts:
+                        assert cut[1:] == await reader.count(0, cut.entry - 1)
+                    assert [cut.entry for cut in cuts] == sorted({cut.entry for cut in cuts})
+                    assert first < cuts[0].entry
+                    assert cuts[-1].entry == last + 1 or (limit is not None and cuts[-1].messages >= limit)
+                    assert limit is None or all(cut.messages < limit for cut in cuts[:-1])
 
     on(body)
 

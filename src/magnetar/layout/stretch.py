@@ -104,12 +104,12 @@ def ahead(layout: Layout, first: Places, second: Places) -> dict[SegmentId, Plac
 
 def shortened(layout: Layout, everywhere: Places) -> dict[SegmentId, Place]:
     """The same in few words: without what `stands` says by itself."""
-    gone: set[SegmentId] = set()
+    few: dict[SegmentId, Place] = {}
+    above: set[SegmentId] = set()  # itself, or something that came of it, is named
     for one in reversed(layout.segments):  # children first: they have higher ids
-        place = everywhere[one.id]
-        if place == DONE and one.children and all(child in everywhere for child in one.children):
-            gone.add(one.id)  # it is behind its children
-        elif place == START and any(everywhere[parent] != DONE for parent in one.parents):
-            gone.add(one.id)  # it waits for a parent
-    few = {id: everywhere[id] for id in sorted(everywhere) if id not in gone}
-    return few if stands(layout, few) == everywhere else dict(everywhere)
+        place, led = everywhere[one.id], any(child in above for child in one.children)
+        if place != (DONE if led else START):
+            few[one.id] = place
+        if led or one.id in few:
+            above.add(one.id)
+    return {id: few[id] for id in sorted(few)}

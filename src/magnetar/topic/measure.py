@@ -119,6 +119,6 @@ class Meter:
         if run is None or run.position(0) != position:
             return 0  # trimmed meanwhile
         found = self._stamps[position] = managed.config.publish_time_of(run.entry(0))
-        if len(self._stamps) > PLAN_STAMPS_MAX:
+        while len(self._stamps) > PLAN_STAMPS_MAX:
             del self._stamps[next(iter(self._stamps))]
         return found

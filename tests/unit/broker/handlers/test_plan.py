@@ -1,0 +1,132 @@
+"""PLAN and HOLD as a client meets them: for whoever announced our extensions, with the right to consume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from magnetar.base.ids import SegmentId
+from magnetar.layout.stretch import DONE, START
+from magnetar.wire.plans import columns, read_places, read_stretches
+from magnetar.wire.proto import pb
+from tests.unit.broker.handlers.streaming import NAME, OURS, X, split
+from tests.unit.broker.world import Client, World, command, run, settle
+
+A = SegmentId(0)
+
+
+async def filled(world: World, messages: int = 5) -> None:
+    await world.node.scalable.create(NAME)
+    client = world.client()
+    await client.produce(topic="segment://public/default/x/0000-ffff-0")
+    for sequence in range(messages):
+        client.send(sequence)
+        await settle()
+    client.lose()
+
+
+async def plan(client: Client, topic: str = X, places: Any = None, **fields: Any) -> pb.CommandPlanResponse:
+    said = command("PLAN", request_id=9, topic=topic, **fields)
+    if places is not None:
+        said.plan.places.CopyFrom(columns(places))
+    return (await answered(client, said)).planResponse
+
+
+async def hold(client: Client, name: str = "q", places: Any = None, **fields: Any) -> pb.CommandHoldResponse:
+    said = command("HOLD", request_id=9, topic=fields.pop("topic", X), name=name, **fields)
+    if places is not None:
+        said.hold.places.CopyFrom(columns(places))
+    return (await answered(client, said)).holdResponse
+
+
+async def answered(client: Client, said: pb.BaseCommand) -> pb.BaseCommand:
+    before = len(client.answers(9))
+    client.say(said)
+    for _ in range(40):
+        if len(client.answers(9)) > before:
+            return client.answers(9)[-1]
+        await settle()
+    raise AssertionError("it was not answered")
+
+
+def test_a_plan_tells_the_layout_once_and_then_only_what_changed() -> None:
+    async def story(world: World) -> None:
+        await filled(world)
+        client = world.client(**OURS)
+        first = await plan(client)
+        assert (len(first.dag.segments), first.dag.epoch, first.dag.incarnation) == (1, first.epoch, first.incarnation)
+        assert read_stretches(first.stretches)[A].messages == 5
+        known = {"known_incarnation": first.incarnation, "known_epoch": first.epoch}
+        again = await plan(client, **known)
+        assert not again.HasField("dag")
+        await split(world)
+        newer = await plan(client, **known)
+        assert len(newer.dag.segments) == 3
+        assert read_stretches(newer.stretches)[A].sealed
+
+    run(story)
+
+
+def test_a_time_and_limits_and_targets_are_taken_from_the_command() -> None:
+    async def story(world: World) -> None:
+        await filled(world)
+        client = world.client(**OURS)
+        late = read_stretches((await plan(client, start=pb.FROM_TIME, publish_time=10**12)).stretches)[A]
+        assert late.messages == 0
+        early = read_stretches((await plan(client, start=pb.FROM_TIME, publish_time=1)).stretches)[A]
+        assert early.messages == 5
+        few = read_stretches((await plan(client, messages_max=2)).stretches)[A]
+        assert [mark.messages for mark in few.marks] == [1, 2]
+        said = command("PLAN", request_id=9, topic=X)
+        said.plan.targets.CopyFrom(columns({A: few.marks[1].place}))
+        clipped = read_stretches((await answered(client, said)).planResponse.stretches)[A]
+        assert (clipped.messages, clipped.end) == (2, few.marks[1].place)
+        assert (await plan(client, start=pb.FROM_TIME)).error == pb.NotAllowedError
+
+    run(story)
+
+
+def test_a_peer_that_announced_nothing_is_not_answered_and_stays_connected() -> None:
+    async def story(world: World) -> None:
+        await filled(world)
+        client = world.client()
+        for said in (command("PLAN", request_id=9, topic=X), command("HOLD", request_id=9, topic=X, name="q")):
+            client.say(said)
+        await settle()
+        assert client.answers(9) == []
+        assert world.node.metrics.unknown_commands.value == 2
+        assert not client.wire.closing
+
+    run(story)
+
+
+def test_a_missing_topic_and_a_hold_that_is_none_are_refused_by_their_own_replies() -> None:
+    async def story(world: World) -> None:
+        client = world.client(**OURS)
+        assert (await plan(client, topic="topic://public/default/none")).error == pb.TopicNotFound
+        assert (await hold(client, topic="topic://public/default/none")).error == pb.TopicNotFound
+        await filled(world)
+        assert (await hold(client, release=True)).error == pb.SubscriptionNotFound
+        assert (await hold(client, incarnation=5)).error == pb.NotAllowedError
+        assert (await hold(client, "")).HasField("error")
+        assert not client.wire.closing
+
+    run(story)
+
+
+def test_a_hold_is_made_moved_and_released() -> None:
+    async def story(world: World) -> None:
+        await filled(world)
+        client = world.client(**OURS)
+        made = await hold(client, owner="a query", expires_s=60)
+        assert (made.moved, made.expired, read_places(made.places)) == (True, False, {})
+        end = read_stretches((await plan(client)).stretches)[A].end
+        moved = await hold(client, places={A: end}, incarnation=made.incarnation)
+        assert (moved.moved, read_places(moved.places)) == (True, {A: end})
+        back = await hold(client, places={A: START})
+        assert (back.moved, read_places(back.places)) == (False, {A: end})
+        assert not list(back.lost_segment_id)
+        assert (await hold(client, places={A: DONE})).HasField("error")
+        assert not (await hold(client, release=True)).HasField("error")
+        assert await world.node.handlers.holds.list(NAME) == []
+
+    run(story)

@@ -1,0 +1,151 @@
+"""PLAN over several brokers: every segment measured by its owner, a bounded number of calls, no more than is needed."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import ConnectionLost, TopicNotFound
+from magnetar.base.ids import SegmentId
+from magnetar.base.names import topic_name
+from magnetar.cluster.peers import Answer, Measure, Request
+from magnetar.layout.stretch import DONE, START
+from magnetar.scalable.plan import Question
+from magnetar.topic.measure import FROM_EARLIEST, FROM_LATEST
+from tests.unit.scalable.world import KEYS, NAME, Cluster, Member, Writer, run
+
+A, B, C = (SegmentId(id) for id in range(3))
+
+
+async def written(cluster: Cluster, messages: int = 40) -> None:
+    writer = Writer(cluster)
+    for number in range(messages):
+        await writer.send(KEYS[number % len(KEYS)])
+    writer.close()
+
+
+def plans(member: Member):  # type: ignore[no-untyped-def]
+    return member.node.handlers.plans
+
+
+def test_segments_of_other_brokers_are_measured_by_them_in_one_call_each() -> None:
+    async def story(cluster: Cluster) -> None:
+        first = cluster.members[0]
+        await first.service.create(NAME, segments=8)
+        await written(cluster)
+        asked: list[Measure] = []
+        carry = first.carrier.carry
+
+        async def noted(name: object, request: Request) -> Answer:
+            if isinstance(request, Measure):
+                asked.append(request)
+            return await carry(name, request)  # type: ignore[arg-type]
+
+        first.carrier.carry = noted  # type: ignore[method-assign, assignment]
+        owners = {
+            (await cluster.owner(one.topic(NAME))).node.ownership.me.id
+            for one in (await cluster.record()).layout.segments
+        }
+        for member in cluster.members:
+            found = await plans(member).plan(NAME, Question())
+            assert sum(one.messages for one in found.stretches.values()) == 40
+            assert len(found.stretches) == 8
+        assert len(asked) == len(owners - {first.node.ownership.me.id})
+        assert len(owners) == 3
+
+    run(story, brokers=3)
+
+
+def test_the_same_range_is_counted_alike_before_and_after_its_segment_was_sealed_and_its_owner_died() -> None:
+    async def story(cluster: Cluster) -> None:
+        one = cluster.members[0]
+        await one.service.create(NAME)
+        await written(cluster)
+        before = (await plans(one).plan(NAME, Question())).stretches[A]
+        middle = before.marks[len(before.marks) // 2]
+        await one.service.split(NAME, 0)
+        await written(cluster, 12)
+        dying = await cluster.owner((await cluster.record()).layout.segment(A).topic(NAME))
+        dying.kill()
+        left = cluster.living[0]
+        for segment in (await cluster.record()).layout.segments:
+            await cluster.owner(segment.topic(NAME))
+        found = await plans(left).plan(NAME, Question({A: middle.place}))
+        rest = found.stretches[A]
+        assert (rest.messages, rest.end, rest.sealed) == (before.messages - middle.messages, before.end, True)
+        assert sum(found.stretches[id].messages for id in (B, C)) == 12
+
+    run(story, brokers=2)
+
+
+def test_no_further_segments_are_looked_at_when_there_is_enough() -> None:
+    async def story(cluster: Cluster) -> None:
+        one = cluster.members[0]
+        await one.service.create(NAME)
+        await written(cluster)
+        await one.service.split(NAME, 0)
+        few = await plans(one).plan(NAME, Question({A: START}, messages_max=10))
+        assert list(few.stretches) == [A]
+        assert not few.stretches[A].sealed
+        assert few.stretches[A].marks[-1].messages >= 10
+        every = await plans(one).plan(NAME, Question({A: START}, messages_max=41))
+        assert sorted(every.stretches) == [0, 1, 2]
+        behind = await plans(one).plan(NAME, Question({A: DONE}))
+        assert sorted(behind.stretches) == [1, 2]
+
+    run(story)
+
+
+def test_a_segment_out_of_memory_is_measured_too_and_one_that_is_gone_is_a_loss() -> None:
+    async def story(cluster: Cluster) -> None:
+        one = cluster.members[0]
+        await one.service.create(NAME)
+        await written(cluster)
+        await one.service.split(NAME, 0)
+        segment = (await cluster.record()).layout.segment(A)
+        whole = (await plans(one).plan(NAME, Question())).stretches[A]
+        await one.node.topics.unload(segment.topic(NAME))
+        assert (await plans(one).plan(NAME, Question())).stretches[A] == whole
+        await one.node.topics.delete(segment.topic(NAME), force=True)
+        gone = (await plans(one).plan(NAME, Question())).stretches[A]
+        assert (gone.start, gone.lost, gone.sealed, gone.marks) == (whole.end, True, True, ())
+        assert not (await plans(one).plan(NAME, Question(start=FROM_EARLIEST))).stretches[A].lost
+
+    run(story)
+
+
+def test_the_latest_of_a_reshaped_topic_is_behind_all_of_it() -> None:
+    async def story(cluster: Cluster) -> None:
+        one = cluster.members[0]
+        await one.service.create(NAME)
+        await written(cluster)
+        await one.service.split(NAME, 0)
+        found = await plans(one).plan(NAME, Question(start=FROM_LATEST))
+        assert found.stretches[A].sealed
+        assert found.stretches[A].start != START
+        assert [found.stretches[id].start for id in (B, C)] == [START, START]
+        assert sum(stretch.messages for stretch in found.stretches.values()) == 0
+        assert found.record.layout.epoch == (await cluster.record()).layout.epoch
+
+    run(story)
+
+
+def test_an_owner_that_does_not_answer_is_the_callers_to_repeat() -> None:
+    async def story(cluster: Cluster) -> None:
+        one = cluster.members[0]
+        await one.service.create(NAME, segments=8)
+        await written(cluster)
+        one.carrier.losing = 0
+        with pytest.raises(ConnectionLost):
+            await plans(one).plan(NAME, Question())
+        one.carrier.losing = None
+        assert len((await plans(one).plan(NAME, Question())).stretches) == 8
+
+    run(story, brokers=2)
+
+
+def test_a_topic_that_is_not_there_is_not_found() -> None:
+    async def story(cluster: Cluster) -> None:
+        with pytest.raises(TopicNotFound):
+            await plans(cluster.members[0]).plan(topic_name("topic://public/default/none"), Question())
+
+    run(story)

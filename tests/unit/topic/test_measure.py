@@ -1,0 +1,168 @@
+"""What a topic can give to a reader that stands somewhere: where it begins, what is gone, where batches may end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from magnetar.base.ids import AFTER_ALL, Position, Term
+from magnetar.base.limits import PLAN_STAMPS_MAX
+from magnetar.layout.stretch import DONE, START, Place
+from magnetar.ledger.retention import Retention
+from magnetar.topic.measure import FROM_EARLIEST, FROM_LATEST, FROM_START, Asked
+from magnetar.topic.topic import Topic
+from tests.unit.topic.world import Out, World, a_batch, an_entry, gathered, run, send_frame, settle
+
+
+async def a_topic(world: World, messages: int = 10, *, per_ledger: int = 3) -> Topic:
+    """Message n is published at n * 10."""
+    world.config = replace(world.config, entries_max=per_ledger)
+    topic = await world.topic()
+    producer = await world.producer(topic, Out())
+    for number in range(messages):
+        body = an_entry(f"m{number}", number, publish_time=number * 10)
+        topic.publish(producer, gathered(send_frame(producer.id, number, body)))
+        await settle()
+    return topic
+
+
+def test_a_topic_that_never_had_a_message_is_at_its_start_whatever_is_asked() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        for start in (START, FROM_START, FROM_EARLIEST, FROM_LATEST, 5):
+            found = await topic.meter.measure(Asked(start))
+            assert (found.start, found.end, found.marks, found.messages) == (START, START, (), 0)
+            assert not found.sealed
+            assert not found.lost
+        await topic.seal("op", Term(1))
+        assert (await topic.meter.measure(Asked(START))).sealed
+
+    run(body)
+
+
+def test_everything_is_measured_from_the_place_on_and_the_end_is_not_included() -> None:
+    async def body(world: World) -> None:
+        topic = await a_topic(world)
+        first, last = topic.managed.first, topic.managed.last
+        whole = await topic.meter.measure(Asked(FROM_START))
+        assert (whole.start, whole.messages, whole.marks[-1].place) == (Place(*first), 10, whole.end)
+        assert whole.end == Place(last.ledger, last.entry + 1)
+        third = Place(*topic.managed.chain.nth(3))
+        rest = await topic.meter.measure(Asked(third))
+        assert (rest.start, rest.messages, rest.end) == (third, 7, whole.end)
+        beyond = await topic.meter.measure(Asked(whole.end))
+        assert (beyond.start, beyond.marks, beyond.messages, beyond.sealed) == (whole.end, (), 0, False)
+
+    run(body)
+
+
+def test_only_a_sealed_topic_measured_to_its_end_is_sealed() -> None:
+    async def body(world: World) -> None:
+        topic = await a_topic(world)
+        await topic.seal("op", Term(1))
+        assert (await topic.meter.measure(Asked(START))).sealed
+        assert not (await topic.meter.measure(Asked(START, messages_max=2))).sealed
+        target = Place(*topic.managed.chain.nth(5))
+        clipped = await topic.meter.measure(Asked(START, target=target))
+        assert (clipped.sealed, clipped.messages, clipped.end) == (False, 5, target)
+        assert (await topic.meter.measure(Asked(START, target=DONE))).sealed
+        assert (await topic.meter.measure(Asked(FROM_LATEST))).sealed
+
+    run(body)
+
+
+def test_what_was_trimmed_before_the_reader_had_it_is_lost_and_nothing_else() -> None:
+    async def body(world: World) -> None:
+        topic = await a_topic(world)
+        gone = Place(*topic.managed.chain.nth(1))
+        kept = Place(*topic.managed.chain.nth(6))
+        edge = Place(topic.managed.chain.nth(5).ledger, topic.managed.chain.nth(5).entry + 1)
+        await topic.managed.trim(Position(*topic.managed.chain.nth(5)), Retention(), world.runtime.wall())
+        assert topic.managed.first == kept[:2]
+        for start, lost in ((START, True), (FROM_START, True), (gone, True), (edge, False), (kept, False)):
+            found = await topic.meter.measure(Asked(start))
+            assert (found.start, found.lost, found.messages) == (kept, lost, 4)
+        earliest = await topic.meter.measure(Asked(FROM_EARLIEST))
+        assert (earliest.start, earliest.lost) == (kept, False)
+        await topic.seal("op", Term(1))
+        await topic.managed.trim(AFTER_ALL, Retention(), world.runtime.wall())
+        empty = await topic.meter.measure(Asked(START))
+        assert (empty.lost, empty.sealed, empty.marks, empty.start) == (True, True, (), earliest.end)
+
+    run(body)
+
+
+def test_a_reader_inside_a_batch_does_not_count_what_it_has() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        producer = await world.producer(topic, Out())
+        batch = a_batch(["a", "b", "c", "d"])
+        topic.publish(producer, gathered(send_frame(producer.id, 3, batch, num_messages=4)))
+        await settle()
+        first = topic.managed.first
+        found = await topic.meter.measure(Asked(Place(first.ledger, first.entry, 3)))
+        assert (found.messages, [mark.messages for mark in found.marks]) == (1, [1])
+
+    run(body)
+
+
+def test_a_time_is_found_and_the_publish_times_of_marks_are_told() -> None:
+    async def body(world: World) -> None:
+        topic = await a_topic(world)
+        found = await topic.meter.measure(Asked(45))
+        assert (found.start, found.messages) == (Place(*topic.managed.chain.nth(5)), 5)
+        assert (await topic.meter.measure(Asked(1000))).messages == 0
+        first_only = await topic.meter.measure(Asked(FROM_START))
+        assert first_only.marks[0].publish_ms == 10 * first_only.marks[0].messages - 10
+        assert all(mark.publish_ms == 0 for mark in first_only.marks[1:])
+        all_of_them = await topic.meter.measure(Asked(FROM_START, times=True))
+        assert [mark.publish_ms for mark in all_of_them.marks] == [
+            10 * mark.messages - 10 for mark in all_of_them.marks
+        ]
+
+    run(body)
+
+
+def test_publish_times_are_read_once_and_few_are_remembered() -> None:
+    async def body(world: World) -> None:
+        topic = await a_topic(world.without_cache(), 5, per_ledger=1000)
+        await topic.meter.measure(Asked(FROM_START, times=True))
+        before = world.ledgers.reads
+        await topic.meter.measure(Asked(FROM_START, times=True))
+        assert world.ledgers.reads == before
+        for entry in range(PLAN_STAMPS_MAX + 20):
+            topic.meter._stamps[Position(99, entry)] = 1
+        topic.meter._stamps.pop(topic.managed.chain.nth(3))
+        await topic.meter.measure(Asked(Place(*topic.managed.chain.nth(3))))
+        assert len(topic.meter._stamps) == PLAN_STAMPS_MAX
+
+    run(body)
+
+
+def test_a_trim_that_has_begun_is_over_before_a_settled_answer() -> None:
+    async def body(world: World) -> None:
+        topic = await a_topic(world)
+        await topic.trimming.acquire()
+        asked = world.spawn(topic.meter.measure(Asked(START, settled=True)))
+        await settle()
+        assert not asked.done()
+        await topic.managed.trim(Position(*topic.managed.chain.nth(5)), Retention(), world.runtime.wall())
+        topic.trimming.release()
+        assert (await asked).lost
+
+    run(body)
+
+
+def test_what_nobody_with_a_cursor_needs_is_kept_for_whoever_asks_for_it() -> None:
+    async def body(world: World) -> None:
+        topic = await a_topic(world)
+        wanted = topic.managed.chain.nth(6)
+
+        async def kept() -> Position:
+            return topic.managed.before(wanted)
+
+        topic.kept = kept
+        await topic.trim()
+        assert topic.managed.first == wanted
+        assert topic.managed.messages == 4
+
+    run(body)

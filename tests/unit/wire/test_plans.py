@@ -1,0 +1,81 @@
+"""PLAN and HOLD on the wire: what goes in comes out, and what contradicts itself is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import Corrupt
+from magnetar.base.ids import SegmentId
+from magnetar.layout.stretch import DONE, START, Mark, Place, Stretch
+from magnetar.wire import frames, plans
+from magnetar.wire.proto import pb
+
+PLACES = {SegmentId(0): DONE, SegmentId(1): START, SegmentId(7): Place(3, 4, 5), SegmentId(8): Place(0, 0)}
+
+
+def decoded(data: bytes) -> pb.BaseCommand:
+    found = frames.decode_command(data, 8, len(data))
+    assert found is not None
+    return found
+
+
+def test_places_come_back_as_they_went() -> None:
+    for places in (PLACES, {SegmentId(0): DONE, SegmentId(2): Place(2**40, 9)}, {}):
+        assert plans.read_places(pb.SegmentPlaces.FromString(plans.columns(places).SerializeToString())) == places
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"segment_id": [1], "ledger_id": [1], "entry_id": []},
+        {"segment_id": [1, 2], "ledger_id": [1, 1], "entry_id": [1, 1], "row": [1]},
+        {"segment_id": [1, 1], "ledger_id": [1, 1], "entry_id": [1, 1]},
+        {"segment_id": [1], "ledger_id": [-1], "entry_id": [4]},
+        {"segment_id": [1], "ledger_id": [4], "entry_id": [-1]},
+        {"segment_id": [1], "ledger_id": [4], "entry_id": [1], "row": [2**63]},
+    ],
+)
+def test_places_that_do_not_agree_are_refused(said: dict[str, list[int]]) -> None:
+    with pytest.raises(Corrupt):
+        plans.read_places(pb.SegmentPlaces(**said))
+
+
+def test_a_plan_comes_back_as_it_went() -> None:
+    marks = (Mark(Place(1, 5), 5, 50, 99), Mark(Place(1, 9), 9, 90, 0), Mark(Place(2, 1), 10, 100, 0))
+    stretches = {
+        SegmentId(0): Stretch(Place(1, 0, 3), marks, True, True, Place(2, 7), 70, 700),
+        SegmentId(1): Stretch(START),
+        SegmentId(2): Stretch(Place(4, 4), tuple(mark._replace(publish_ms=7) for mark in marks[2:3])[:0]),
+        SegmentId(3): Stretch(Place(1, 0), tuple(mark._replace(publish_ms=7) for mark in marks), end=Place(2, 1)),
+    }
+    dag = pb.ScalableTopicDAG(epoch=4)
+    said = decoded(plans.planned(3, 17, 4, stretches, dag)).planResponse
+    assert (said.request_id, said.incarnation, said.epoch, said.dag.epoch) == (3, 17, 4, 4)
+    assert plans.read_stretches(said.stretches) == stretches
+    assert not decoded(plans.planned(3, 17, 4, stretches, None)).planResponse.HasField("dag")
+
+
+def test_marks_that_do_not_agree_are_refused() -> None:
+    said = pb.PlanStretch(segment_id=1, ledger_id=[1, 1], entry_id=[1, 2], messages=[1], bytes=[1, 2])
+    with pytest.raises(Corrupt):
+        plans.read_stretches([said])
+    with pytest.raises(Corrupt):
+        plans.read_stretches(
+            [pb.PlanStretch(segment_id=1, ledger_id=[1, 1], entry_id=[2, 1], messages=[1, 2], bytes=[1, 2])]
+        )
+
+
+def test_a_hold_is_told_with_all_that_became_of_it() -> None:
+    frame = plans.held(
+        5, PLACES, incarnation=7, until_ms=99, moved=True, expired=True, lost=[SegmentId(1), SegmentId(8)]
+    )
+    said = decoded(frame).holdResponse
+    assert plans.read_places(said.places) == PLACES
+    assert (said.request_id, said.incarnation, said.until_ms, said.moved, said.expired) == (5, 7, 99, True, True)
+    assert list(said.lost_segment_id) == [1, 8]
+    assert decoded(plans.released(6)).holdResponse.request_id == 6
+
+
+def test_a_refusal_says_its_code_and_an_unknown_code_is_no_other() -> None:
+    assert decoded(plans.plan_failed(1, 11, "no")).planResponse.error == pb.TopicNotFound
+    assert decoded(plans.hold_failed(1, 12345, "no")).holdResponse.error == pb.UnknownError
