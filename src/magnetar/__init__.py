@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from magnetar.client.subscribing import InitialPosition as InitialPosition
     from magnetar.client.subscribing import KeyShared as KeyShared
     from magnetar.client.subscribing import SubscriptionType as SubscriptionType
+    from magnetar.client.sync import CheckpointConsumer as CheckpointConsumer
     from magnetar.client.sync import Client as Client
     from magnetar.client.sync import Consumer as Consumer
     from magnetar.client.sync import Producer as Producer
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from magnetar.client.sync import Reader as Reader
     from magnetar.client.sync import StreamConsumer as StreamConsumer
     from magnetar.client.sync import TableView as TableView
+    from magnetar.wire.checkpoint import Checkpoint as Checkpoint
     from magnetar.wire.ids import MessageId as MessageId
 
 __version__ = "0.1.0.dev0"
@@ -44,6 +46,8 @@ _HOMES = {
     "Admin": "client.admin",
     "Batching": "client.batch",
     "Bytes": "client.schemas",
+    "Checkpoint": "wire.checkpoint",
+    "CheckpointConsumer": "client.sync",
     "Client": "client.sync",
     "Compression": "client.producer",
     "Consumer": "client.sync",

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from magnetar import Batching, InitialPosition, Message, NoMessage, aio, errors
+import magnetar
+from magnetar import Batching, Checkpoint, InitialPosition, Message, NoMessage, aio, errors
 from magnetar.layout.checkpoint import DONE, Reached
-from magnetar.wire.checkpoint import Checkpoint
 from tests.servers.standalone import Standalone
 
 WAIT_S = 30  # for what must come
@@ -269,3 +269,58 @@ def test_two_readers_each_see_all_of_it_and_nothing_is_left_when_they_close(serv
         assert not stats.subscriptions
 
     run(server, "two", body, segments=3)
+
+
+def test_the_blocking_consumer_counts_what_its_threads_have_taken_and_not_what_waits_for_them(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(20)
+        await cluster.admin.scalable.split(cluster.topic, 0)
+        await cluster.send(20)
+
+        def blocking() -> None:
+            with magnetar.Client(server.url) as client:
+                with client.checkpoint_consumer(cluster.topic) as reader:
+                    first = [number(reader.receive(WAIT_S)) for _ in range(7)]
+                    assert reader.queued >= 13  # the rest of the parent is at hand
+                    kept = reader.checkpoint()
+                    got = first + [number(reader.receive(WAIT_S)) for _ in range(33)]
+                    assert sorted(got) == list(range(40))
+                    assert in_order(got)
+                    assert reader.receive_batch(10, timeout_s=QUIET_S) == []
+                    reader.seek(kept)
+                    assert len(reader.receive_batch(5, timeout_s=WAIT_S)) in range(1, 6)
+                with client.checkpoint_consumer(cluster.topic, kept.to_bytes()) as again:
+                    rest = [number(again.receive(WAIT_S)) for _ in range(33)]
+                    assert sorted(first + rest) == list(range(40))
+
+        await asyncio.to_thread(blocking)
+
+    run(server, "blocking", body)
+
+
+def test_messages_that_the_broker_deleted_meanwhile_are_an_error_not_silence(tmp_path):
+    """Nothing keeps them: no subscription, no retention. Asked again until they are gone."""
+    with Standalone(tmp_path / "broker") as server:
+
+        async def body(cluster: Cluster) -> None:
+            await cluster.send(5)
+            async with await cluster.reader() as reader:
+                kept = await reader.checkpoint()
+                await cluster.admin.scalable.split(cluster.topic, 0)
+                await take(reader, 5)
+
+            async def until_refused() -> None:
+                while True:
+                    async with await cluster.reader(kept) as again:
+                        await again.receive(WAIT_S)
+                    await asyncio.sleep(0.1)
+
+            with pytest.raises(errors.Refused, match="deleted before they were read"):
+                await until_refused()
+            gaps = []
+            async with await cluster.reader(kept, on_gap=gaps.append) as again:
+                await cluster.send(3)
+                assert sorted(await take(again, 3)) == [5, 6, 7]
+            assert [gap.segment for gap in gaps] == [0]
+
+        run(server, "deleted", body)

@@ -132,6 +132,11 @@ class Parts:
         parts, self.parts = self.parts, {}
         await asyncio.gather(*(part.close() for part in parts.values()))
 
+    def stop(self) -> None:
+        """Nothing more is put into the inbox."""
+        for part in self.parts.values():
+            part.skip(True)
+
     def shown(self, layout: Layout) -> None:
         self._layout = layout
         self.handle(LayoutAdvanced(layout))
@@ -153,7 +158,9 @@ class Parts:
         part = self.parts.get(segment)
         if part is not delivery.source or part is None:
             return
-        self._handed[segment] = message
+        before = self._handed.get(segment)
+        if before is None or place_of_message(before) < place_of_message(message):
+            self._handed[segment] = message  # threads may say it in another order than they took them
         if completes(message):
             part.ack_until(delivery.ledger, delivery.entry, -1, 0, 0)
             part.acker.added()

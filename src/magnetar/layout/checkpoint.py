@@ -177,7 +177,7 @@ class Frontier:
     def taken(self, segment: SegmentId, place: Reached) -> None:
         """The application has this message, and all before it in the segment."""
         if segment in self.places:  # else it was pruned meanwhile, which was told
-            self.places[segment] = place
+            self.places[segment] = max(self.places[segment], place)
 
     def ended(self, segment: SegmentId) -> bool:
         """Everything of a sealed segment was taken. Is it DONE? Only once the layout says what comes after it."""

@@ -60,7 +60,7 @@ def test_an_end_that_overtakes_the_layout_waits_for_it():
             world.scaled.deliver(0, 0, single(b"a"))
             world.scaled.end(0)
             await consumer.receive(5)
-            await turns(lambda: consumer._parts is not None and consumer._parts.parts[ROOT].at_end)
+            await turns(lambda: consumer._reading.parts is not None and consumer._reading.parts.parts[ROOT].at_end)
             assert (await consumer.checkpoint()).places == {ROOT: Reached(100, 0)}
             world.split(0)
             await world.on(1, 2)

@@ -47,9 +47,9 @@ def test_a_broker_that_does_not_say_the_end_to_who_comes_late_is_asked_for_it():
             world.scaled.deliver(0, 0, single(b"a"))
             await consumer.receive(5)
             world.split(0)
-            await turns(lambda: consumer._parts is not None and consumer._parts._timer is not None)
-            assert consumer._parts is not None
-            consumer._parts._time_passed()  # as the timer does
+            await turns(lambda: consumer._reading.parts is not None and consumer._reading.parts._timer is not None)
+            assert consumer._reading.parts is not None
+            consumer._reading.parts._time_passed()  # as the timer does
             await world.on(1, 2)
             assert consumer.positions[0] == DONE
 
@@ -65,12 +65,11 @@ def test_a_sealed_segment_that_is_read_to_the_middle_has_not_ended_however_often
             await consumer.receive(5)
             world.split(0)
             await turns(lambda: len(consumer.positions) == 3)
-            assert consumer._parts is not None
-            consumer._parts._time_passed()
+            assert consumer._reading.parts is not None
+            consumer._reading.parts._time_passed()
             await world.broker.until(lambda: bool(world.broker.kinds(K.GET_LAST_MESSAGE_ID)))
-            await turns(
-                lambda: not consumer._parts._owner._tasks if hasattr(consumer._parts._owner, "_tasks") else True
-            )
+            world.scaled.deliver(0, 1, single(b"b"))
+            assert (await consumer.receive(5)).data == b"b"
             assert consumer.segments == [0]
 
     run(body)

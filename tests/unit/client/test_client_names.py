@@ -40,6 +40,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 ONLY_AIO = {
     "Client": {"budget", "lookup", "operation_timeout_s", "pool", "runtime"},
     "Producer": {"admit", "admit_later", "grow", "hurry", "prepared", "send_nowait", "start", "submit", "work"},
+    "CheckpointConsumer": {"handed", "start", "stream_id"},
     "Consumer": {"source_of", "start"},
     "Reader": {"counters", "start"},
     "QueueConsumer": {"source_of", "start", "stream_id"},

@@ -7,10 +7,20 @@ in the child, at its first use, from what it was made of; the parent's connectio
 
 from __future__ import annotations
 
+from magnetar.client.sync.checkpoint import CheckpointConsumer
 from magnetar.client.sync.client import Client
 from magnetar.client.sync.consumer import Consumer, Reader, TableView
 from magnetar.client.sync.producer import Producer
 from magnetar.client.sync.queue import QueueConsumer
 from magnetar.client.sync.stream import StreamConsumer
 
-__all__ = ["Client", "Consumer", "Producer", "QueueConsumer", "Reader", "StreamConsumer", "TableView"]
+__all__ = [
+    "CheckpointConsumer",
+    "Client",
+    "Consumer",
+    "Producer",
+    "QueueConsumer",
+    "Reader",
+    "StreamConsumer",
+    "TableView",
+]

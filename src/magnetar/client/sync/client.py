@@ -11,14 +11,24 @@ from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CLIENT_OPERATION_S, CLIENT_PENDING_BYTES_MAX, CLIENT_PENDING_MESSAGES_MAX
 from magnetar.client import client as aio
 from magnetar.client.address import addresses
+from magnetar.client.checkpoint import OnGap
+from magnetar.client.checkpoint_start import StartAt
 from magnetar.client.consumer import Consumer as AsyncConsumer
 from magnetar.client.following import Namespace
 from magnetar.client.holding import Hold
 from magnetar.client.message import Message, MessageId
-from magnetar.client.options import ConsumerOptions, ProducerOptions, QueueOptions, ReaderOptions, StreamOptions
+from magnetar.client.options import (
+    CheckpointOptions,
+    ConsumerOptions,
+    ProducerOptions,
+    QueueOptions,
+    ReaderOptions,
+    StreamOptions,
+)
 from magnetar.client.planning import From, Plan
 from magnetar.client.schemas import BYTES, Schema
-from magnetar.client.subscribing import Topics
+from magnetar.client.subscribing import InitialPosition, Topics
+from magnetar.client.sync.checkpoint import CheckpointConsumer
 from magnetar.client.sync.consumer import Consumer, Reader, TableView
 from magnetar.client.sync.face import _left
 from magnetar.client.sync.producer import Producer
@@ -155,6 +165,39 @@ class Client:
         topics, now and later.
         """
         return QueueConsumer(self, lambda client: client.queue_consumer(topic, subscription, schema=schema, **options))
+
+    @overload
+    def checkpoint_consumer(
+        self, topic: str, start: StartAt = ..., *, on_gap: OnGap | None = ..., **options: Unpack[CheckpointOptions]
+    ) -> CheckpointConsumer[bytes]: ...
+
+    @overload
+    def checkpoint_consumer(
+        self,
+        topic: str,
+        start: StartAt = ...,
+        *,
+        schema: Schema[T],
+        on_gap: OnGap | None = ...,
+        **options: Unpack[CheckpointOptions],
+    ) -> CheckpointConsumer[T]: ...
+
+    def checkpoint_consumer(
+        self,
+        topic: str,
+        start: StartAt = InitialPosition.EARLIEST,
+        *,
+        schema: Schema[Any] = BYTES,
+        on_gap: OnGap | None = None,
+        **options: Unpack[CheckpointOptions],
+    ) -> CheckpointConsumer[Any]:
+        """A reader of a whole scalable topic, every key in order however it is split and merged, that starts at a
+        checkpoint of its user's, at the earliest or latest message, or at a publish time. `on_gap` is called on the
+        loop's thread: it must not block.
+        """
+        return CheckpointConsumer(
+            self, lambda client: client.checkpoint_consumer(topic, start, schema=schema, on_gap=on_gap, **options)
+        )
 
     @overload
     def create_reader(self, topic: str, start: MessageId = ..., **options: Unpack[ReaderOptions]) -> Reader[bytes]: ...

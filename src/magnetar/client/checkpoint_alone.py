@@ -1,0 +1,237 @@
+"""A whole scalable topic read by one consumer, alone: it watches the layout and decides by itself what is next.
+
+The actor around `layout.checkpoint`: brokers are asked where to start, segments are granted to `checkpoint_parts` when
+everything before them was received, and what is gone before it was read is told. It keeps the `Reading` contract.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from magnetar.base.errors import Closed, MagnetarError, NotReady, Refused
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.base.names import topic_name
+from magnetar.client.checkpoint_parts import Parts, place_of_message
+from magnetar.client.checkpoint_start import places
+from magnetar.client.counters import Counters
+from magnetar.client.follow import Assigned, Grant, SegmentSettled
+from magnetar.client.lookup import Lookup
+from magnetar.client.message import Message
+from magnetar.client.subscribing import Subscribing
+from magnetar.client.watch import Seen, Watch
+from magnetar.layout.checkpoint import Checkpoint, Frontier, Loss, Reached
+from magnetar.layout.layout import Layout
+from magnetar.observe.log import get
+
+log = get("client.checkpoint")
+
+OnGap = Callable[[Loss], None]
+
+
+class DataLost(Refused):
+    """Messages between the checkpoint and now were deleted before they were read."""
+
+
+class Alone:
+    """`make(reading)` makes the readers; `ended` is told when none of it can go on."""
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        asked: Subscribing,
+        *,
+        make: Callable[[Alone], Parts],
+        counters: Counters,
+        on_gap: OnGap | None,
+        ended: Callable[[MagnetarError], None],
+    ) -> None:
+        self.parts: Parts | None = None
+        self.closed = False
+        self._over = False
+        self._lookup = lookup
+        self._topic = topic
+        self._asked = asked
+        self._make = make
+        self._counters = counters
+        self._on_gap = on_gap
+        self._ended = ended
+        self._watch = Watch(lookup, topic, heard=self._shown, gone=self.failed)
+        self._frontier: Frontier | None = None
+        self._generation = 0
+        self._waiting: list[asyncio.Future[None]] = []  # for a newer layout
+        self._turn = asyncio.Lock()  # one seek at a time
+
+    async def start(self, checkpoint: Checkpoint, since_ms: int | None) -> None:
+        """Learn the layout, find out where to start, attach."""
+        await self._watch.start(self._lookup.timeout_s)
+        async with self._turn:
+            await self._read(await self._begin(checkpoint, since_ms))
+
+    async def seek(self, checkpoint: Checkpoint, since_ms: int | None) -> None:
+        async with self._turn:
+            begun = await self._begin(checkpoint, since_ms)
+            before, self.parts = self.parts, None
+            if before is not None:
+                await before.close()
+            await self._read(begun)
+
+    async def close(self) -> None:
+        self.closed = True
+        try:
+            if self.parts is not None:
+                await self.parts.close()
+        finally:
+            await self._watch.close()
+
+    async def checkpoint(self) -> Checkpoint:
+        return self.frontier.checkpoint()
+
+    @property
+    def positions(self) -> dict[SegmentId, Reached]:
+        return dict(self.frontier.places)
+
+    @property
+    def frontier(self) -> Frontier:
+        if self._frontier is None:
+            raise NotReady("the consumer has not begun to read", topic=self._topic)
+        return self._frontier
+
+    def handed(self, messages: Iterable[Message[Any]]) -> None:
+        parts, frontier = self.parts, self._frontier
+        for message in messages:
+            segment = SegmentId(message._delivery.source.segment)
+            if frontier is not None and parts is not None and parts.parts.get(segment) is message._delivery.source:
+                frontier.taken(segment, place_of_message(message))
+                parts.handed(message)
+
+    # Beginning
+
+    async def _begin(self, start: Checkpoint, since_ms: int | None) -> Frontier:
+        """All that can fail before anything is read."""
+        start.belongs(self._topic, self._watch.incarnation)
+        layout = await self._layout(start.epoch)
+        frontier = Frontier(start, layout, topic=self._topic, incarnation=self._watch.incarnation)
+        self._told(frontier.losses)
+        if since_ms is not None:
+            frontier.unknown()
+        parent = topic_name(self._topic)
+        asked = {id: str(layout.segment(id).topic(parent)) for id in sorted(frontier.unresolved)}
+        for id, place in (await places(self._lookup, self._asked, asked, since_ms)).items():
+            frontier.resolved(id, place)
+        return frontier
+
+    async def _layout(self, epoch: Epoch) -> Layout:
+        """One that knows the segments of a checkpoint: brokers may be behind, and what they do not list yet is not
+        lost.
+        """
+        try:
+            async with asyncio.timeout(self._lookup.timeout_s):
+                while (seen := self._watch.seen) is None or seen.layout.epoch < epoch:
+                    self._watch.seek(Epoch(epoch - 1))
+                    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    self._waiting.append(waiter)
+                    await waiter
+        except TimeoutError:
+            raise NotReady("the broker shows an older layout than that of the checkpoint", epoch=epoch) from None
+        return seen.layout
+
+    async def _read(self, frontier: Frontier) -> None:
+        if self.closed:
+            raise Closed("the consumer is closed", topic=self._topic)
+        self._frontier = frontier
+        self.parts = self._make(self)
+        self.parts.shown(frontier.layout)
+        if self._watch.seen is not None:
+            self._shown(self._watch.seen)  # it may have come while places were asked for
+        self._grant()
+        await self.parts.begun()
+
+    # What the parts ask (Reading)
+
+    def place(self, segment: SegmentId) -> Reached:
+        return self.frontier.places[segment]
+
+    def finished(self, segment: SegmentId) -> None:
+        if self.frontier.ended(segment):
+            self._done(segment)
+
+    def missing(self, segment: SegmentId) -> None:
+        loss = self.frontier.gone(segment)
+        self._lost(() if loss is None else (loss,))
+        self._grant()
+
+    def trimmed(self, segment: SegmentId, start: Reached, floor: Reached) -> None:
+        loss = self.frontier.trimmed(segment, start, floor)
+        self._told(() if loss is None else (loss,))
+
+    def revoked(self, segment: SegmentId) -> None:
+        """It is not in the layout any more: nothing of it is waited for."""
+        if self.parts is not None:
+            self.parts.handle(SegmentSettled(segment))
+
+    def failed(self, error: MagnetarError) -> None:
+        """What waits is handed out, nothing more comes: behind a loss nothing is read as if there were none."""
+        log.warning("checkpoint consumer ended", topic=self._topic, why=error)
+        self._over = True
+        if self.parts is not None:
+            self.parts.stop()
+        self._ended(error)
+        self._wake()
+
+    # Inside
+
+    def _shown(self, seen: Seen) -> None:
+        self._wake()
+        frontier, parts = self._frontier, self.parts
+        if frontier is None or parts is None or seen.layout.epoch <= frontier.layout.epoch:
+            return
+        losses = frontier.follow(seen.layout)
+        parts.shown(seen.layout)
+        self._lost(losses)
+        for segment in sorted(parts.parts):
+            if segment in frontier.places and frontier.places[segment].is_done:
+                parts.ended(segment)
+        self._grant()
+
+    def _done(self, segment: SegmentId) -> None:
+        if self.parts is not None:
+            self.parts.ended(segment)
+            self._grant()
+
+    def _grant(self) -> None:
+        """What may be read now."""
+        frontier, parts = self._frontier, self.parts
+        if frontier is None or parts is None or self._over:
+            return
+        self._generation += 1
+        parent, layout = topic_name(self._topic), frontier.layout
+        grants = tuple(Grant(id, str(layout.segment(id).topic(parent))) for id in frontier.readable())
+        parts.handle(Assigned(layout.epoch, grants, self._generation))
+
+    def _lost(self, losses: Iterable[Loss]) -> None:
+        try:
+            self._told(losses)
+        except DataLost as error:
+            self.failed(error)
+
+    def _told(self, losses: Iterable[Loss]) -> None:
+        for loss in losses:
+            log.warning("messages lost", topic=self._topic, segment=loss.segment, after=str(loss.place))
+            self._counters.gaps += 1
+            if self._on_gap is None:
+                raise DataLost(
+                    f"messages of segment {loss.segment} were deleted before they were read: start elsewhere, or give "
+                    "on_gap to go on behind the gap",
+                    topic=self._topic,
+                    after=str(loss.place),
+                )
+            self._on_gap(loss)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)

@@ -1,0 +1,123 @@
+"""The blocking checkpoint consumer: messages cross from the loop thread many at a time, and count as received when a
+thread has taken them, not before: a checkpoint covers what the application has.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Generic, TypeVar
+
+from magnetar.base.limits import CLIENT_TAKEN_MESSAGES_MAX
+from magnetar.client.checkpoint import CheckpointConsumer as AsyncCheckpointConsumer
+from magnetar.client.checkpoint_start import StartAt
+from magnetar.client.consumer import BATCH_MESSAGES_MAX, BATCH_WAIT_S
+from magnetar.client.counters import Counters
+from magnetar.client.message import Message
+from magnetar.client.receive import NoMessage
+from magnetar.client.sync.taking import Taking
+from magnetar.layout.checkpoint import Reached
+from magnetar.runtime.portal import Portal
+from magnetar.wire.checkpoint import Checkpoint
+
+T = TypeVar("T")
+
+
+class CheckpointConsumer(Taking[AsyncCheckpointConsumer[Any], T], Generic[T]):
+    """Made by `Client.checkpoint_consumer`. `for message in consumer` ends when the consumer is closed."""
+
+    _given: deque[Message[T]]  # to threads, not yet told to the loop
+
+    def renewed(self, where: Portal, made: AsyncCheckpointConsumer[Any]) -> None:
+        super().renewed(where, made)
+        self._given = deque()
+
+    def receive(self, timeout_s: float | None = None) -> Message[T]:
+        """The next message; `NoMessage` if none came in time."""
+        while True:
+            message = super().receive(timeout_s)
+            if not _stale(message):
+                self._given.append(message)
+                return message
+
+    def receive_batch(
+        self, messages_max: int = BATCH_MESSAGES_MAX, *, timeout_s: float = BATCH_WAIT_S
+    ) -> list[Message[T]]:
+        """What is at hand, at most so many; one at least if any comes in time."""
+        try:
+            first = self.receive(timeout_s)
+        except NoMessage:
+            return []
+        rest = [message for message in self._shelf.take_some(messages_max - 1) if not _stale(message)]
+        self._given.extend(rest)
+        return [first, *rest]
+
+    def checkpoint(self) -> Checkpoint:
+        """How far the application has received, in all its threads, at this moment."""
+        return self._run(lambda made: self._checkpoint(made))
+
+    def seek(self, to: StartAt) -> None:
+        """Go on elsewhere: what was received and not taken is dropped. If it fails nothing has changed."""
+        self._run(lambda made: made.seek(to))
+
+    # What it is
+
+    @property
+    def positions(self) -> dict[int, Reached]:
+        """The last message received of each segment."""
+        where, made = self.core()
+        return where.run(lambda: self._positions(made))
+
+    @property
+    def topic(self) -> str:
+        return self.core()[1].topic
+
+    @property
+    def name(self) -> str:
+        return self.core()[1].name
+
+    @property
+    def segments(self) -> list[int]:
+        """The segments it reads at this moment."""
+        return self.core()[1].segments
+
+    @property
+    def queued(self) -> int:
+        return self.core()[1].queued + len(self._shelf)
+
+    @property
+    def counters(self) -> Counters:
+        return self.core()[1].counters
+
+    @property
+    def closed(self) -> bool:
+        return self.core()[1].closed
+
+    # On the loop
+
+    def _tell(self, made: AsyncCheckpointConsumer[Any]) -> None:
+        given: list[Message[T]] = []
+        while self._given:
+            given.append(self._given.popleft())
+        made.handed(given)
+
+    async def _fetch(self, made: AsyncCheckpointConsumer[Any], timeout_s: float | None) -> None:
+        self._tell(made)
+        found = made.receiver.take_some(CLIENT_TAKEN_MESSAGES_MAX)
+        if not found:
+            self._shelf.put([await made.receiver.next(timeout_s)])
+            found = made.receiver.take_some(CLIENT_TAKEN_MESSAGES_MAX)
+        self._shelf.put(found)
+
+    async def _checkpoint(self, made: AsyncCheckpointConsumer[Any]) -> Checkpoint:
+        self._tell(made)
+        return await made.checkpoint()
+
+    async def _positions(self, made: AsyncCheckpointConsumer[Any]) -> dict[int, Reached]:
+        self._tell(made)
+        return made.positions
+
+
+def _stale(message: Message[Any]) -> bool:
+    """Of before a seek: its reader is closed. One that read a segment to its end is closed when all of it was given."""
+    closed: bool = message._delivery.source.closed
+    return closed
