@@ -27,6 +27,7 @@ public final class V5 {
     private final PulsarClient client;
     private final Queues queues;
     private final Rows rows;
+    private final Namespaces namespaces;
     private final Map<String, Producer<String>> producers = new HashMap<>();
     private final Map<String, StreamConsumer<String>> streams = new HashMap<>();
     private final Map<String, Message<String>> last = new HashMap<>();
@@ -37,6 +38,7 @@ public final class V5 {
         client = PulsarClient.builder().serviceUrl(url).operationTimeout(Duration.ofSeconds(20)).build();
         queues = new Queues(client);
         rows = new Rows(client);
+        namespaces = new Namespaces(client);
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -70,6 +72,7 @@ public final class V5 {
             case "close": return close(words[1]);
             default:
                 String found = rows.obey(words, producers, streams);
+                found = found != null ? found : namespaces.obey(words);
                 return found != null ? found : queues.obey(words, producers);
         }
     }
