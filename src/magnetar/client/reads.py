@@ -6,6 +6,7 @@ of it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from magnetar.base.ids import SegmentId
@@ -16,7 +17,7 @@ from magnetar.client.planning import Asking, From, Plan, Planning
 from magnetar.layout.stretch import Place
 
 
-class Reads:
+class Reads(ABC):
     lookup: Lookup
     operation_timeout_s: float
     _planning: Planning
@@ -78,6 +79,6 @@ class Reads:
         asked = Holding(str(topic_name(topic)), name, release=True)
         await hold(self.lookup, asked, self.operation_timeout_s)
 
+    @abstractmethod
     def _check(self) -> None:
         """Closed: nothing more is done."""
-        raise NotImplementedError
