@@ -266,6 +266,7 @@ UNLOADS_AT_ONCE_MAX = 100  # topics of a bundle that is given up: their last wri
 
 # Stream consumers of scalable topics
 FOLLOW_BACKOFF_S_MAX = 30.0  # attaching to a segment that another consumer still holds, doubling, as Pulsar's V5 client
+BUCKET_WINDOW_S = 1.0  # messages that came within this may change places for the sake of their entry buckets
 REVOKED_DRAIN_S = 30.0  # to acknowledge what one has of a segment taken away; then its next reader gets it again
 HELD_BACK_WARN_S = 10.0  # between warnings that unacknowledged messages keep the next segments waiting
 LAYOUT_SEEK_S = 1.0  # a producer met a seal and was not told the layout behind it: then it asks, doubling

@@ -17,6 +17,7 @@ from magnetar.base.errors import InvalidTransition
 from magnetar.base.hashes import masked
 from magnetar.base.limits import CLIENT_BATCH_BYTES_MAX, CLIENT_BATCH_MESSAGES_MAX
 from magnetar.base.ranges import FULL, HashRange
+from magnetar.client.bucketing import Bucketing
 from magnetar.client.outgoing import Done, Fields
 from magnetar.client.router import Route
 from magnetar.layout.segment import Segment
@@ -84,11 +85,12 @@ class Entry:
     they go, each of which gets an answer.
     """
 
-    __slots__ = ("_answers", "frames", "messages", "parts", "refused", "written")
+    __slots__ = ("_answers", "frames", "hashes", "messages", "parts", "refused", "written")
 
     def __init__(self, messages: list[Outbound]) -> None:
         self.messages = messages
         self.frames: Any = None
+        self.hashes: tuple[int, int] | None = None  # the stamp of a batch, where the segment has entry buckets
         self.parts = 1
         self.written = False  # on the present attachment
         self.refused = False  # there, and the broker said that it is not stored
@@ -142,7 +144,18 @@ class State(Enum):
 
 
 class Lane:
-    __slots__ = ("_unwritten", "mark", "opened", "partitions", "pending", "queue", "range", "segment", "state")
+    __slots__ = (
+        "_unwritten",
+        "buckets",
+        "mark",
+        "opened",
+        "partitions",
+        "pending",
+        "queue",
+        "range",
+        "segment",
+        "state",
+    )
 
     def __init__(self, segment: Segment, partitions: int) -> None:
         self.segment = segment.id
@@ -154,6 +167,7 @@ class Lane:
         self.queue: deque[Outbound] = deque()
         self.pending: deque[Entry] = deque()
         self._unwritten: deque[Entry] = deque()
+        self.buckets = Bucketing(segment.bucket_splits) if segment.bucket_splits else None
 
     @property
     def sealed(self) -> bool:
@@ -200,7 +214,11 @@ class Lane:
                 return entry
         if not self.queue:
             return None
+        if self.buckets is not None:
+            self.buckets.arrange(self.queue, mark=self.mark, messages_max=cut.messages_max)
         entry = Entry(self._cut(cut))
+        if self.buckets is not None and len(entry.messages) > 1:
+            entry.hashes = self.buckets.stamp(entry.messages)
         entry.written = True
         self.pending.append(entry)
         return entry

@@ -36,6 +36,7 @@ def pack(entry: Entry, stamp: Stamp, publish_time: int, *, chunking: bool) -> Pa
     first, highest = entry.sequence, entry.highest
     batch.sequences = None if highest - first + 1 == len(messages) else [message.sequence for message in messages]
     batch.last_sequence = highest
+    batch.hashes = entry.hashes
     return Packed([batch.close(stamp, first, publish_time)[2]])
 
 

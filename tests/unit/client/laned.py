@@ -11,7 +11,7 @@ from magnetar.layout.layout import initial
 ONE = initial(1, now_ms=0)
 SPLIT = ONE.split(SegmentId(0), now_ms=1)
 AGAIN = SPLIT.split(SegmentId(1), now_ms=2)
-MERGED = SPLIT.merge([SegmentId(1), SegmentId(2)], now_ms=2)
+MERGED = SPLIT.merge([SegmentId(1), SegmentId(2)], now_ms=2).whole()  # entry buckets are `test_bucketing`'s
 
 PARENT, LOW, HIGH = SegmentId(0), SegmentId(1), SegmentId(2)
 

@@ -26,6 +26,7 @@ from magnetar.client.lanes import (
     Report,
     SettleLane,
 )
+from magnetar.client.outgoing import Fields
 from magnetar.client.router import Route
 from magnetar.layout.layout import Child, Layout, initial
 
@@ -109,10 +110,18 @@ class Owner:
 class World:
     """`lanes` is the decider, or a mutant of it."""
 
-    def __init__(self, *, deduplicated: bool, segments: int = 1, batch: int = 3, make: Callable[..., Lanes] = Lanes):
+    def __init__(
+        self,
+        *,
+        deduplicated: bool,
+        segments: int = 1,
+        batch: int = 3,
+        make: Callable[..., Lanes] = Lanes,
+        buckets: int = 1,
+    ):
         self.lanes = make(cut=Cut(messages_max=batch))
         self.deduplicated = deduplicated
-        self.layout: Layout = initial(segments, now_ms=0)
+        self.layout: Layout = initial(segments, now_ms=0, buckets=buckets)
         self.layouts = [self.layout]
         self.intent: tuple[list[SegmentId], tuple[Child, ...]] | None = None
         self.owners = {one.id: self._owner(one.range, []) for one in self.layout.active}
@@ -134,7 +143,9 @@ class World:
         value = Value(key, len(self.sent))
         self.sent.append(value)
         deadline = self.last_deadline = max(self.now + timeout, self.last_deadline)
-        self.lanes.add(value, Route(SLOTS[key], SLOTS[key]), size=1, deadline=deadline, alone=alone)
+        fields = Fields()
+        fields.key = key
+        self.lanes.add(value, Route(SLOTS[key], SLOTS[key]), size=1, deadline=deadline, alone=alone, fields=fields)
 
     def wait(self, time: float) -> None:
         self.now += time
@@ -185,6 +196,14 @@ class World:
             raise Violation("written to nobody")
         entry.parts = 2 if entry.messages[0].alone else 1
         told = [(m.item, m.route.slot, m.sequence) for m in entry.messages]
+        if told != sorted(told, key=lambda one: one[2]):
+            raise Violation(f"numbers do not grow: {told}")
+        if (
+            len(told) > 1
+            and entry.hashes is not None
+            and not all(entry.hashes[0] <= m.route.hash <= entry.hashes[1] for m in entry.messages)
+        ):
+            raise Violation(f"stamped with other hashes: {told}")
         self.wired |= {m.item for m in entry.messages}
         if any(m.fate is Fate.FAILED for m in entry.messages):
             raise Violation("written after it was told failed")

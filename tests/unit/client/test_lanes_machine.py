@@ -102,11 +102,15 @@ TestProducing = Producing.TestCase
 TestProducing.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
 
-def live(seed: int, make: type[Lanes] = Lanes) -> None:
+def live(seed: int, make: type[Lanes] = Lanes, buckets: int = 1) -> None:
     """One life, its steps drawn from a seed; more of it happens between reshapes than hypothesis would let happen."""
     chance = random.Random(seed)
     world = World(
-        deduplicated=chance.random() < 0.5, segments=chance.randint(1, 3), batch=chance.randint(1, 4), make=make
+        deduplicated=chance.random() < 0.5,
+        segments=chance.randint(1, 3),
+        batch=chance.randint(1, 4),
+        make=make,
+        buckets=buckets,
     )
     lossy = chance.random() < 0.5
     timeout = chance.choice([8.0, FAR, FAR])

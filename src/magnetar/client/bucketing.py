@@ -1,0 +1,105 @@
+"""One batch for each entry bucket (PIP-486): messages that wait in a lane are put in the order of their buckets before
+entries are cut.
+
+Only whole keys change places, and only before anything of them was written: places and numbers are given out anew among
+the same messages, so that both still grow in the lane and a batch has numbers of its own, which the owner can compare
+(H-E4). Numbers that a sender gave stay, and so does what was written before: such a batch may hold several buckets, and
+its stamp says so. Messages without a key go into one bucket, the next one each time. Decides only.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from magnetar.base.hashes import SLOTS, low16, murmur3
+from magnetar.base.limits import BUCKET_WINDOW_S
+from magnetar.client.router import routing_key
+
+if TYPE_CHECKING:
+    from magnetar.client.lane import Outbound
+
+_SPREAD = 40503  # odd: numbers that follow each other land far apart
+
+
+class Bucketing:
+    """Of one lane. `splits`: the first hashes of its segment's buckets but the first."""
+
+    __slots__ = ("_arranged", "_bounds", "_splits", "_turn")
+
+    def __init__(self, splits: tuple[int, ...]) -> None:
+        self._splits = splits
+        self._arranged = -1  # the place up to which the lane is in order
+        self._bounds: dict[int, tuple[int, int]] = {}  # of what was put in order last: the hashes of each bucket
+        self._turn = 0
+
+    def arrange(self, queue: deque[Outbound], *, mark: int, messages_max: int) -> None:
+        """Before an entry is cut from the head of the queue."""
+        if queue[0].place <= self._arranged or messages_max == 1:
+            return
+        hashes: dict[int, list[int]] = {}
+        buckets: dict[int, list[Outbound]] = {}
+        splits, keyless = self._splits, self._turn % (len(self._splits) + 1)
+        left = messages_max * (len(splits) + 1)
+        latest = queue[0].deadline + BUCKET_WINDOW_S
+        window: list[Outbound] = []
+        for message in queue:
+            fields = message.fields
+            if fields is None:
+                bucket = keyless
+            else:
+                # Numbers that were given stay, and nothing waits for a deadline much later than its own.
+                hash = hash_of(message)
+                bucket = bisect_right(splits, hash) if hash >= 0 else keyless
+                if fields.sequence >= 0:
+                    break
+                if hash >= 0:
+                    hashes.setdefault(bucket, []).append(hash)
+            if message.alone or message.doubt or message.sequence <= mark or message.deadline > latest or not left:
+                break
+            left -= 1
+            window.append(message)
+            if message.group is None or type(message.group) is int:
+                message.group = bucket
+            buckets.setdefault(bucket, []).append(message)
+        if window:
+            self._turn += 1
+            self._arranged = window[-1].place
+            self._bounds = {bucket: (min(found), max(found)) for bucket, found in hashes.items()}
+            if len(buckets) > 1:
+                self._reorder(queue, window, [one for bucket in sorted(buckets) for one in buckets[bucket]])
+
+    def stamp(self, messages: Sequence[Outbound]) -> tuple[int, int]:
+        """The lowest and the highest hash of a batch, or of what was put in order with it."""
+        first = messages[0]
+        bucket = first.group if type(first.group) is int else -1
+        if messages[-1].place <= self._arranged and bucket in self._bounds:
+            return self._bounds[bucket]
+        hashes = [hash for message in messages if (hash := hash_of(message)) >= 0]
+        if hashes:
+            return min(hashes), max(hashes)
+        if 0 < bucket <= len(self._splits):
+            return self._splits[bucket - 1], self._splits[bucket - 1]
+        spread = 0 if bucket == 0 else first.sequence * _SPREAD % SLOTS
+        return spread, spread
+
+    def _reorder(self, queue: deque[Outbound], window: list[Outbound], ordered: list[Outbound]) -> None:
+        """The head of the queue in another order; places and numbers still grow."""
+        numbers = [(message.place, message.sequence) for message in window]
+        for message, (place, sequence) in zip(ordered, numbers, strict=True):
+            message.place, message.sequence = place, sequence
+            queue.popleft()
+        queue.extendleft(reversed(ordered))
+
+
+def hash_of(message: Outbound) -> int:
+    """A message's place among the buckets of its segment; -1: it has no key."""
+    fields = message.fields
+    if fields is None:
+        return -1
+    if fields.ordering_key is None and not fields.key_base64:
+        return -1 if fields.key is None else low16(message.route.hash)
+    key = routing_key(fields)
+    return -1 if key is None else low16(murmur3(key))
