@@ -35,12 +35,12 @@ $(STAMP): pyproject.toml
 
 # PySpark is 450 MB: only what needs it waits for it. The tests of Spark run on the newest one and once more on 4.2.
 $(SPARK): $(STAMP)
-	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[spark]' 'pandas>=2.2,<4'
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[spark]' 'pandas>=2.2,<3'
 	touch $(SPARK)
 
 $(OLDER)/.spark: pyproject.toml
 	[ -x $(OLDER)/bin/python ] || $(PYTHON) -m venv $(OLDER)
-	$(OLDER)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[broker,spark]' 'pyspark>=4.2,<4.3' 'pandas>=2.2,<4' 'pytest>=9,<10' 'pytest-timeout>=2.3,<3' 'hypothesis>=6.120,<7'
+	$(OLDER)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[broker,spark]' 'pyspark>=4.2,<4.3' 'pandas>=2.2,<3' 'pytest>=9,<10' 'pytest-timeout>=2.3,<3' 'hypothesis>=6.120,<7'
 	touch $(OLDER)/.spark
 
 demo: $(STAMP)  ## traffic, a kill -9 in the middle, and a verdict counted from the messages: DEMO="--seconds 5"

@@ -297,6 +297,7 @@ SPARK_TRIGGER_DELAY_S = 900.0  # a batch below minMessagesPerTrigger waits no lo
 SPARK_PARTITIONS_FRESH_S = 5.0  # a query asks for the number of partitions again: added ones are seen so soon
 SPARK_ASKED_AT_ONCE_MAX = 32  # segments whose end is asked for together, of a server that does not plan
 SPARK_MARKS_MAX = 64  # places in one segment where a batch may end, on a server that does not plan
+SPARK_HOLD_ALIVE_S = 60.0  # a query whose place does not change says so often that it is there: holds expire
 SPARK_IDLE_S = 0.2  # a query that has nothing to read waits so long for news: Spark would ask every 11 ms
 SPARK_CLOCKS_DIFFER_S = 300.0  # filters by time look so much further: producers' clocks, and batches that waited
 SPARK_IDLE_ASK_S = 0.02  # between two looks meanwhile
@@ -316,7 +317,10 @@ STAGE_SAVED_MESSAGES = 20_000  # published between two notes of how far a stage 
 STAGE_READ_MESSAGES = 500  # of a stage taken in one turn of the loop: some milliseconds, while others wait
 STAGE_READ_S = 20.0  # for the next message of a stage, which is there: then its reader begins anew
 CLIENT_STAGE_S = 600.0  # a call about a stage is repeated for so long: a Spark job had better wait than fail
+CLIENT_STAGE_ASK_S = 0.02  # whether all is published: asked after so long, then less and less often
 CLIENT_STAGE_RENEWALS = 4  # of a lease while its stage is written
+SPARK_SEQUENCE_ROW_BITS = 32  # of a sequence id: the row in its task's batch; the rest is the number of the batch
+SPARK_STAGE_WRITE_S = 600.0  # a row waits for room: a task had better wait for its broker than fail
 
 # PLAN and HOLD
 PLAN_MARKS_MAX = 8_192  # in one answer, shared by its segments: some 200 KiB, and a planner looks at each

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from magnetar.base.errors import NotReady
 from magnetar.base.ids import Epoch, SegmentId
+from magnetar.base.limits import SPARK_HOLD_ALIVE_S
 from magnetar.base.names import topic_name
 from magnetar.client.backoff import persist
 from magnetar.client.client import Client
+from magnetar.client.holding import Hold, Holding, hold
 from magnetar.client.planning import Plan
 from magnetar.layout.routing import DEFAULT
 from magnetar.layout.segment import FIRST
@@ -31,6 +33,8 @@ class MeasuredFacts:
         self._name = topic_name(topic)
         self._subscription = subscription
         self._shapes = shapes(client, topic)
+        self._held = ""
+        self._held_at = 0.0
 
     async def shape(self, epoch: Epoch = FIRST) -> Shape:
         return await self._shapes.now(epoch)
@@ -78,7 +82,22 @@ class MeasuredFacts:
         return {id: RowPosition(*one.start) for id, one in told.items() if one is not None and one.lost}
 
     async def hold(self, at: Frontier) -> None:
-        """There is no subscription to move."""
+        """One that is there already is not moved by a query that begins: batch 0 of an earlier run may have to be read
+        again, from where that one began. An idle query says now and then that it is alive.
+        """
+        now = self._client.runtime.monotonic()
+        if not self._subscription or (at.text == self._held and now - self._held_at < SPARK_HOLD_ALIVE_S):
+            return
+        if at.initial and not (await self._hold(None, at.life)).moved:
+            return
+        await self._hold(_asked(at.places), at.life)  # had it expired, the next survey tells what is gone
+        self._held, self._held_at = at.text, now
+
+    async def _hold(self, places: dict[SegmentId, Place] | None, life: int) -> Hold:
+        asked = Holding(
+            self._name.canonical, self._subscription, places, owner="Spark", incarnation=life if places else 0
+        )
+        return await hold(self._client.lookup, asked, self._client.operation_timeout_s)
 
     async def close(self) -> None:
         await self._shapes.close()

@@ -84,8 +84,8 @@ class Query:
 
     async def tasks(self, start: Frontier, end: Frontier) -> list[Planned]:
         """The tasks of a batch that was planned, the same whenever it is asked."""
+        await self._belongs(end)
         shape = await self._facts.shape(end.epoch)
-        end.belongs(topic=shape.topic, life=shape.life)
         found = tasks(shape.started(start, end), end, shape.layout, rules=self._asked.rules)
         if self._asked.rules.fail_on_data_loss:
             await self._check(found)
@@ -114,11 +114,16 @@ class Query:
 
     async def _found(self, where: Extreme | AtTime | Frontier) -> Frontier:
         if isinstance(where, Frontier):
+            await self._belongs(where)
             shape = await self._facts.shape(where.epoch)
-            where.belongs(topic=shape.topic, life=shape.life)
             return replace(where, initial=True, origin=None, gaps={}, life=shape.life, topic=shape.topic)
         shape, places = await self._facts.find(where)
         return initial(shape.layout, places, topic=shape.topic, life=shape.life)
+
+    async def _belongs(self, offset: Frontier) -> None:
+        """Before its epoch is waited for: that of another topic may never come."""
+        shape = await self._facts.shape()
+        offset.belongs(topic=shape.topic, life=shape.life)
 
     async def _check(self, found: tuple[Task, ...]) -> None:
         """Is all of a batch that was planned still there? It may have been planned long ago."""
@@ -137,9 +142,9 @@ class Query:
         waited = self._clock() - self._planned >= self._asked.trigger_delay_s
         if self._available_now or waited:
             limits = replace(limits, messages_min=0)
+        await self._belongs(given)
         survey = await self._facts.survey(given, limits, rules)
         shape = survey.shape
-        given.belongs(topic=shape.topic, life=shape.life)
         start = shape.adopted(given)
         self._survey = (start, survey)
         if self._available_now:

@@ -17,13 +17,12 @@ from magnetar.base.errors import MagnetarError, Misuse, NotReady
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import SPARK_PARTITIONS_FRESH_S
 from magnetar.base.names import Domain, TopicName, topic_name
-from magnetar.base.ranges import FULL
 from magnetar.client.client import Client
 from magnetar.client.watch import Seen, Watch
-from magnetar.layout import cuts
 from magnetar.layout.layout import Layout
 from magnetar.layout.routing import DEFAULT, Routing
-from magnetar.layout.segment import FIRST, Segment
+from magnetar.layout.segment import FIRST
+from magnetar.layout.synthetic import synthetic
 from magnetar.spark.frontier import START, Frontier
 
 
@@ -136,13 +135,8 @@ class _Plain:
 
 def plain(topic: str, names: list[str]) -> Shape:
     """A segment for each partition. Which keys are where is the producers' business: the ranges only fill the ring."""
-    ranges = cuts.cut_into(FULL, len(names)) if len(names) > 1 else (FULL,)
-    segments = tuple(
-        Segment(SegmentId(index), part, legacy_topic=name)
-        for index, (name, part) in enumerate(zip(names, ranges, strict=True))
-    )
-    layout = Layout(Epoch(len(names)), SegmentId(len(names)), segments)
-    return Shape(topic, layout, {one.id: one.legacy_topic for one in segments}, plain=True)
+    layout = synthetic(names, epoch=len(names))
+    return Shape(topic, layout, {one.id: one.legacy_topic for one in layout.segments}, plain=True)
 
 
 def _shape(name: TopicName, seen: Seen, incarnation: int) -> Shape:

@@ -1,0 +1,208 @@
+"""Options and mistakes in a real Spark: times and keys, subscriptions, plain topics, and errors that say what to do."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from magnetar import Admin, Client
+from tests.servers.standalone import Standalone
+from tests.spark.published import Topic, drained, texts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'magnetar[spark]'")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def a_moment() -> datetime:
+    """A millisecond behind all that was published: messages are not stamped more finely."""
+    time.sleep(0.02)
+    now = datetime.now(UTC)
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+
+def numbers(rows: Any) -> list[int]:
+    return sorted(int(value.split(" ")[0]) for _, value in texts(rows))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"maxMessagePerTrigger": "5"}, "did you mean maxMessagesPerTrigger?"),
+        ({"keyOrder": "strict"}, "option keyOrder: it is chain or barrier or relaxed"),
+        ({"startingOffsets": "yesterday"}, "option startingOffsets"),
+        ({"startingOffsets": '{"v":9}'}, "a newer version of magnetar wrote the offset"),
+        ({"endingOffsets": "latest"}, "option endingOffsets means nothing for a stream"),
+        ({"columns": "key,offset"}, "option columns: there is no column offset"),
+        ({"topic": "non-persistent://public/default/x"}, "option topic"),
+        ({"topic": "topic://public/default/nobody-made-this"}, "not found"),
+        ({"url": "pulsar://127.0.0.1:1"}, "127.0.0.1:1"),
+    ],
+)
+def test_a_mistake_is_named_with_what_to_do(
+    spark: SparkSession, topic: Topic, tmp_path: Path, options: dict[str, str], said: str
+):
+    from pyspark.errors import PySparkException
+
+    def start() -> None:
+        frame = topic.stream(spark, **options)
+        query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+        query.awaitTermination()
+
+    with pytest.raises(PySparkException) as told:
+        start()
+    assert said.lower() in str(told.value).lower()
+
+
+def test_a_schema_with_a_wrong_type_says_which(spark: SparkSession, topic: Topic):
+    from pyspark.errors import PySparkException
+
+    reader = spark.read.format("magnetar").option("url", topic.server.url).option("topic", topic.name)
+    with pytest.raises(PySparkException, match="column key is binary, not string"):
+        reader.schema("key string").load().collect()
+
+
+def test_rows_between_two_times_are_read_and_no_others(spark: SparkSession, topic: Topic):
+    topic.publish(20)
+    first = a_moment()
+    topic.publish(20)
+    topic.reshape()
+    topic.publish(20)
+    last = a_moment()
+    topic.publish(20)
+    frame = topic.batch(spark, startingOffsets=first.isoformat(), endingOffsets=last.isoformat())
+    assert numbers(frame.collect()) == list(range(20, 60))
+
+
+def test_filters_on_time_and_key_are_pushed_down_and_right(spark: SparkSession, topic: Topic):
+    from pyspark.sql.functions import col, lit
+
+    topic.publish(40)
+    first = a_moment()
+    topic.publish(40)
+    frame = topic.batch(spark, filterPushdown="true")
+    found = frame.filter((col("publish_time") >= lit(first)) & (col("key") == lit(b"k3")))
+    assert numbers(found.collect()) == [43, 63]
+    assert numbers(frame.filter(col("key").isin([b"k1", b"k2"])).collect()) == [1, 2, 21, 22, 41, 42, 61, 62]
+
+
+@pytest.mark.parametrize("partitions", [0, 3])
+def test_plain_and_partitioned_topics_are_read_too(spark: SparkSession, topic: Topic, tmp_path: Path, partitions: int):
+    topic.name = topic.name.replace("topic://", "persistent://")
+    if partitions:
+        topic.server.admin("PUT", f"persistent/{topic.name.removeprefix('persistent://')}/partitions", partitions)
+    topic.publish(60)
+    topic.judge(texts(topic.batch(spark).collect()))
+    kept: list[tuple[str, str]] = []
+    frame = topic.stream(spark, maxMessagesPerTrigger=3)
+    writer = frame.writeStream.foreachBatch(lambda frame, _: kept.extend(texts(frame.collect())))
+    query = writer.option("checkpointLocation", str(tmp_path)).start()
+    topic.publish(30)
+    drained(query)
+    topic.judge(kept)
+
+
+def test_a_subscription_keeps_what_the_query_has_not_read_and_moves_with_it(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+):
+    def held() -> dict[str, str]:
+        from magnetar.client.holding import Holding, hold
+
+        async def ask(client: Any) -> Any:
+            return await hold(client.lookup, Holding(topic.name, "daily"), 30)
+
+        with Client(topic.server.url) as client:
+            where, made = client.core()
+            return {str(id): str(place) for id, place in where.run(lambda: ask(made)).places.items()}
+
+    topic.publish(30)
+    frame = topic.stream(spark, subscription="daily")
+    query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    query.processAllAvailable()
+    drained(query)
+    offsets = sorted((tmp_path / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    last = json.loads(offsets[-1].read_text().splitlines()[-1])
+    assert held() == last["seg"]
+
+
+def test_data_that_is_gone_fails_the_query_and_is_skipped_where_that_is_allowed(spark: SparkSession, tmp_path: Path):
+    from pyspark.errors import PySparkException
+
+    settings = {"managedLedgerMaxEntriesPerLedger": 50, "managedLedgerMinLedgerRolloverTimeMinutes": 0}
+    name = "topic://public/default/short-lived"
+    with (
+        Standalone(tmp_path / "broker", settings) as server,
+        Admin(server.http) as admin,
+        Topic(server, admin, name) as topic,
+    ):
+        admin.scalable.create(topic.name, segments=1)
+        kept: list[tuple[str, str]] = []
+
+        def run(**options: str) -> None:
+            frame = topic.stream(spark, **options)
+            writer = frame.writeStream.foreachBatch(lambda frame, _: kept.extend(texts(frame.collect())))
+            query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
+            query.awaitTermination()
+
+        topic.publish(2, batch=1)
+        run()
+        assert len(kept) == 2
+        topic.publish(60)
+        until_trimmed(topic, last_offset(tmp_path / "c"))
+        topic.publish(2)  # in a ledger that is not full: they stay
+        with pytest.raises(PySparkException, match="failOnDataLoss"):
+            run()
+        run(failOnDataLoss="false")
+        assert {int(value.split(" ")[0]) for _, value in kept} >= {0, 1, 62, 63}
+        assert len(kept) < 64
+        assert last_offset(tmp_path / "c", gaps=True)
+
+
+def last_offset(checkpoint: Path, *, gaps: bool = False) -> Any:
+    """What the newest offset of a query says; or whether any of them says that something was skipped."""
+    files = sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    found = [json.loads(path.read_text().splitlines()[-1]) for path in files]
+    return any("gap" in one for one in found) if gaps else found[-1]
+
+
+def until_trimmed(topic: Topic, offset: dict[str, Any]) -> None:
+    """Until the broker says that messages behind an offset are gone."""
+    from magnetar.spark.frontier import from_document
+    from magnetar.spark.link import facts, run
+
+    frontier = from_document(offset)
+
+    async def lost(client: Any) -> bool:
+        found = await facts(client, topic.name)
+        try:
+            return bool(await found.lost(frontier.places))
+        finally:
+            await found.close()
+
+    for _ in range(600):
+        if run(topic.server.url, lost):
+            return
+        time.sleep(0.1)
+    raise AssertionError("nothing was trimmed")
+
+
+def test_an_offset_of_another_topic_is_refused(spark: SparkSession, topic: Topic, tmp_path: Path):
+    from pyspark.errors import PySparkException
+
+    def run() -> None:
+        writer = topic.stream(spark).writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    topic.publish(5)
+    run()
+    topic.name += "-other"
+    topic.admin.scalable.create(topic.name, segments=1)
+    with pytest.raises(PySparkException, match="another topic"):
+        run()

@@ -1,0 +1,99 @@
+"""Order through reshapes for Spark's own stateful operators: what they keep of a key is fed in the order of the key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.published import Topic, drained
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'magnetar[spark]'")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+OUT = "key string, seen long, wrong long"
+
+
+def test_apply_in_pandas_with_state_sees_each_key_in_order(spark: SparkSession, topic: Topic, tmp_path: Path):
+    import pandas
+    from pyspark.sql.functions import col
+    from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+
+    def follow(key: Any, frames: Iterator[Any], state: GroupState) -> Iterator[Any]:
+        seen, wrong = state.get if state.exists else (0, 0)
+        rows = pandas.concat(list(frames)).sort_values("order")
+        for value in rows["value"]:
+            wrong += int(value.split(" ")[1]) != seen
+            seen += 1
+        state.update((seen, wrong))
+        yield pandas.DataFrame({"key": [key[0]], "seen": [seen], "wrong": [wrong]})
+
+    frame = topic.stream(spark, columns="key,value,__order", maxMessagesPerTrigger=150)
+    named = frame.select(
+        col("key").cast("string").alias("key"),
+        col("value").cast("string").alias("value"),
+        col("__order").alias("order"),
+    )
+    told = named.groupBy("key").applyInPandasWithState(
+        follow, OUT, "seen long, wrong long", "update", GroupStateTimeout.NoTimeout
+    )
+    last = followed(told, topic, tmp_path, mode="update")
+    assert {key: (count, 0) for key, count in topic.counts.items()} == last
+
+
+def test_transform_with_state_sees_each_key_in_order(spark: SparkSession, topic: Topic, tmp_path: Path):
+    import pandas
+    from pyspark.sql.functions import col
+    from pyspark.sql.streaming import StatefulProcessor
+
+    class Follow(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.seen = handle.getValueState("seen", "seen long, wrong long")
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            seen, wrong = self.seen.get() if self.seen.exists() else (0, 0)
+            for value in pandas.concat(list(rows)).sort_values("order")["value"]:
+                wrong += int(value.split(" ")[1]) != seen
+                seen += 1
+            self.seen.update((seen, wrong))
+            yield pandas.DataFrame({"key": [key[0]], "seen": [seen], "wrong": [wrong]})
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
+    try:
+        frame = topic.stream(spark, columns="key,value,__order", maxMessagesPerTrigger=150)
+        named = frame.select(
+            col("key").cast("string").alias("key"),
+            col("value").cast("string").alias("value"),
+            col("__order").alias("order"),
+        )
+        told = named.groupBy("key").transformWithStateInPandas(Follow(), OUT, "Update", "None")
+        last = followed(told, topic, tmp_path, mode="update")
+    finally:
+        spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+    assert {key: (count, 0) for key, count in topic.counts.items()} == last
+
+
+def followed(told: Any, topic: Topic, folder: Path, *, mode: str) -> dict[str, tuple[int, int]]:
+    """What was said last of each key, after rows and reshapes."""
+    last: dict[str, tuple[int, int]] = {}
+
+    def keep(frame: Any, batch: int) -> None:
+        for row in frame.collect():
+            last[row.key] = max(last.get(row.key, (0, 0)), (row.seen, row.wrong))
+
+    query = told.writeStream.outputMode(mode).foreachBatch(keep).option("checkpointLocation", str(folder)).start()
+    with topic.live(rounds=6, rows=80):
+        pass
+    drained(query)
+    assert json.loads(query.lastProgress.json)["sources"][0]["description"]
+    return last
