@@ -13,14 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from magnetar.base.errors import Closed, MagnetarError, NotBuilt, StageNotFound
-from magnetar.base.limits import CLIENT_STAGE_RENEWALS, CLIENT_STAGE_S
+from magnetar.base.errors import MagnetarError, NotBuilt, StageNotFound
+from magnetar.base.limits import CLIENT_STAGE_ASK_S, CLIENT_STAGE_RENEWALS, CLIENT_STAGE_S
 from magnetar.base.names import full_name, topic_name
 from magnetar.client.backoff import persist
 from magnetar.client.client import Client
 from magnetar.client.options import ProducerOptions
 from magnetar.client.producer import Producer
 from magnetar.observe.log import get
+from magnetar.runtime.real import RealRuntime
 from magnetar.runtime.runtime import Owner
 from magnetar.wire.proto import pb
 
@@ -31,6 +32,11 @@ _FOREIGN = (
     "the server at {url} is {server}: it has no stages, which exactly-once publishing needs. Use a Magnetar broker, or "
     "another delivery: at-least-once, or idempotent where a repeated batch gives the same rows to the same tasks"
 )
+
+
+def single_job() -> str:
+    """The name of a sink for one job: no other has it."""
+    return f"job-{RealRuntime().rng('client.jobs').getrandbits(128):032x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +72,8 @@ class Stage:
         await self._owner.close()
         try:
             await self.producer.close(flush=False)
-            await self._sink.abort([self.id])
-        except MagnetarError as error:
-            log.info("stage left", stage=self.id, why=error)
+        finally:
+            await self._sink.forget([self.id])
 
     async def _renew(self) -> None:
         while True:
@@ -109,7 +114,7 @@ class StagedSink:
         try:
             producer = await self.client.create_producer(told.stage_topic, **chosen)
         except BaseException:
-            await self._left(told.stage)
+            await self.forget([told.stage])
             raise
         return Stage(self, told.stage, producer, told.lease_ms / 1000)
 
@@ -127,18 +132,30 @@ class StagedSink:
             log.warning("sink", sink=self.name, topic=self.topic, why=told.warning)
         return Commit(told.committed, told.published, told.warning)
 
-    async def published(self, batch: int, *, timeout_s: float = CLIENT_STAGE_S) -> None:
-        """Until everything up to this batch, which is committed, can be read. TimedOut: it goes on."""
-        delay_s = 0.02
-        async with asyncio.timeout(timeout_s):
-            while not (await self.commit(batch, ())).published:
-                await asyncio.sleep(delay_s)
-                delay_s = min(delay_s * 1.5, 1.0)
+    async def published(self, batch: int, *, timeout_s: float = CLIENT_STAGE_S) -> bool:
+        """Until everything up to this batch, which is committed, can be read. False: not yet, and nobody knows when."""
+        delay_s = CLIENT_STAGE_ASK_S
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not (await self.commit(batch, ())).published:
+                    await asyncio.sleep(delay_s)
+                    delay_s = min(delay_s * 1.5, 1.0)
+        except (MagnetarError, TimeoutError) as error:
+            log.warning("committed and not published yet", sink=self.name, topic=self.topic, batch=batch, why=error)
+            return False
+        return True
 
     async def abort(self, stages: Sequence[str]) -> None:
         """Forget those that were not chosen."""
         asked = pb.CommandDropStages(request_id=0, stages=stages)
         await self._ask(_K.DROP_STAGES, "dropStages", asked, "abort")
+
+    async def forget(self, stages: Sequence[str]) -> None:
+        """As `abort`; what cannot be said now is said by the end of their leases."""
+        try:
+            await self.abort(stages)
+        except MagnetarError as error:
+            log.warning("stages left", sink=self.name, topic=self.topic, stages=len(stages), why=error)
 
     async def renew(self, stage: str) -> None:
         await self._ask(_K.RENEW_STAGE, "renewStage", pb.CommandRenewStage(request_id=0, stage=stage), "renew")
@@ -150,12 +167,6 @@ class StagedSink:
         if self._once:
             asked.once = True
         return asked
-
-    async def _left(self, stage: str) -> None:
-        try:
-            await self.abort([stage])
-        except (MagnetarError, Closed) as error:
-            log.info("stage left", stage=stage, why=error)
 
     async def _ask(
         self, kind: pb.BaseCommand.Type, field: str, asked: Any, what: str, timeout_s: float = CLIENT_STAGE_S

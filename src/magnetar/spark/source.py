@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import (
         DataSourceReader,
         DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
     )
     from pyspark.sql.types import StructType
 
@@ -46,3 +48,13 @@ class MagnetarSource(DataSource):
         from magnetar.spark.stream import StreamReader
 
         return StreamReader(source_options(self.options, streaming=True), columns(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from magnetar.spark.sink import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from magnetar.spark.sink import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)

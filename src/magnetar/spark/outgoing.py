@@ -1,0 +1,108 @@
+"""From Arrow to messages: the columns key, value, event_time and properties of a batch, as a producer takes them.
+
+Columns are converted whole, by Arrow; what is left for each row is what a producer needs for it. A schema that cannot
+be written is refused before anything is, with the column and what to do. Nothing here knows of Spark or of brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from magnetar.base.errors import Misuse
+from magnetar.client.outgoing import Fields, fields_of, keyed
+
+COLUMNS = ("key", "value", "event_time", "properties")
+Outgoing = tuple[bytes, Fields | None]
+
+_TYPES = {
+    "key": ("string or binary", ("string", "binary")),
+    "value": ("string or binary", ("string", "binary")),
+    "event_time": ("timestamp", ("timestamp", "timestamp_ntz")),
+    "properties": ("map<string,string>", ("map<string,string>",)),
+}
+
+
+def check_columns(schema: Sequence[tuple[str, str]]) -> None:
+    """`schema`: names and types as Spark says them (`dataType.simpleString()`). Misuse: what to change."""
+    names = [name for name, _ in schema]
+    if "value" not in names:
+        have = ", ".join(names) or "none"
+        raise Misuse(
+            f"column value is missing (there are: {have}): select what is to be the message, "
+            "as to_json(struct(*)) AS value"
+        )
+    for name, kind in schema:
+        if name not in _TYPES:
+            raise Misuse(
+                f"column {name} cannot be written: a message has {', '.join(COLUMNS)}; drop it, or put it into value"
+            )
+        wanted, kinds = _TYPES[name]
+        if kind not in kinds:
+            advice = {"key": "cast it to string", "value": "cast it to string, or use to_json"}.get(name, "cast it")
+            raise Misuse(f"column {name} is {kind}, a message takes {wanted}: {advice}")
+
+
+def messages(batch: pa.RecordBatch, names: Sequence[str], *, first: int = -1) -> Iterator[Outgoing]:
+    """One for each row, in order. `first`: the sequence id of the first row, where they are numbered."""
+    columns: dict[str, pa.Array] = dict(zip(names, batch.columns, strict=True))
+    values = columns["value"].cast(pa.binary()).to_pylist()
+    keys = _keys(columns["key"]) if "key" in columns else [None] * len(values)
+    if first < 0 and "event_time" not in columns and "properties" not in columns and None not in values:
+        for value, key in zip(values, keys, strict=True):  # most often that is all
+            yield value, keyed(key) if type(key) is str else None if key is None else _fields(key)
+        return
+    times = _times(columns["event_time"]) if "event_time" in columns else [None] * len(values)
+    properties = columns["properties"].to_pylist() if "properties" in columns else [None] * len(values)
+    rows = zip(values, keys, times, properties, strict=True)
+    for index, (value, key, time, pairs) in enumerate(rows):
+        sequence = first + index if first >= 0 else None
+        yield value or b"", _fields(key, time, _properties(pairs), sequence, null=value is None)
+
+
+def _fields(
+    key: str | bytes | None,
+    event_time_ms: int | None = None,
+    properties: dict[str, str] | None = None,
+    sequence_id: int | None = None,
+    *,
+    null: bool = False,
+) -> Fields:
+    return fields_of(
+        key=key,
+        ordering_key=None,
+        properties=properties,
+        event_time_ms=event_time_ms,
+        deliver_at_ms=None,
+        sequence_id=sequence_id,
+        replicate_to=None,
+        null_value=null,
+    )
+
+
+def _keys(column: pa.Array) -> list[Any]:
+    """As text where they are text: a topic that is copied keeps its keys. Others as bytes."""
+    if not pa.types.is_binary(column.type):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    try:
+        return column.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
+    except pa.ArrowInvalid:
+        return [key if key is None else _key(key) for key in column.to_pylist()]
+
+
+def _key(data: bytes) -> str | bytes:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def _times(column: pa.Array) -> list[Any]:
+    zone = column.type.tz
+    return column.cast(pa.timestamp("ms", zone), safe=False).cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+
+
+def _properties(pairs: list[tuple[str, str | None]] | None) -> dict[str, str] | None:
+    return {name: text or "" for name, text in pairs} if pairs else None

@@ -1,0 +1,216 @@
+"""The sink's writers as PySpark calls them: Arrow in, messages out, each row once whatever Spark repeats.
+
+Exactly-once is staged: a task writes its rows to a stage of the broker and returns its id, the driver's commit names
+the ids that count, and the broker publishes them. A batch that was committed before is drained and not written. Spark
+builds a writer anew for `commit` and `abort`, so all they know comes in the tasks' messages; and it calls `abort` after
+a commit that failed, although it may have happened: abort forgets what was not chosen, and undoes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from magnetar.base.errors import Misuse
+from magnetar.base.limits import SPARK_SEQUENCE_ROW_BITS, SPARK_STAGE_WRITE_S
+from magnetar.client.client import Client
+from magnetar.client.producer import Producer
+from magnetar.client.stages import StagedSink, single_job
+from magnetar.spark.link import run
+from magnetar.spark.outgoing import Outgoing, check_columns, messages
+from magnetar.spark.sinkoptions import Delivery, SinkOptions, sink_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+BATCH_ID = "streaming.sql.batchId"  # what Spark tells its tasks of the batch that they belong to
+QUERY_ID = "sql.streaming.queryId"  # the same over restarts: it is in the checkpoint
+RUN_ID = "spark.jobGroup.id"  # another one at every restart
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What one task did. No stage: it had no rows, the batch is committed, or rows are not staged."""
+
+    sink: str
+    batch: int
+    stage: str = ""
+    rows: int = 0
+    once: bool = False
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
+    return StreamWriter(sink_options(options, streaming=True, overwrite=overwrite), _columns(schema))
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+    return BatchWriter(sink_options(options, streaming=False, overwrite=overwrite), _columns(schema))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, asked: SinkOptions, columns: Sequence[str]) -> None:
+        self._asked = asked
+        self._columns = tuple(columns)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        batch, query, ran = (
+            context.getLocalProperty(name) if context else None for name in (BATCH_ID, QUERY_ID, RUN_ID)
+        )
+        if batch is None or (query is None and not self._asked.sink):
+            raise Misuse(
+                f"Spark did not say which batch this is (local property {BATCH_ID}): nobody tried this version of it; "
+                "use foreachBatch with txnAppId and txnVersion"
+            )
+        part = context.partitionId() if context else 0
+        task = Task(self._asked, self._columns, self._asked.sink or query or "", int(batch), part, ran=ran or "")
+        return task.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
+        commit(self._asked, messages, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        abort(self._asked, messages)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Of one job. Without txnAppId nobody can tell a repeated job from another one: each has a sink of its own."""
+
+    def __init__(self, asked: SinkOptions, columns: Sequence[str]) -> None:
+        self._asked = asked
+        self._columns = tuple(columns)
+        self._sink = asked.sink or single_job()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        part = context.partitionId() if context else 0
+        once = self._asked.batch < 0
+        task = Task(self._asked, self._columns, self._sink, max(self._asked.batch, 0), part, once=once)
+        return task.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        commit(self._asked, messages, max(self._asked.batch, 0), wait=True)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        abort(self._asked, messages)
+
+
+class Task:
+    """The rows of one partition on their way."""
+
+    def __init__(
+        self,
+        asked: SinkOptions,
+        columns: Sequence[str],
+        sink: str,
+        batch: int,
+        part: int,
+        *,
+        once: bool = False,
+        ran: str = "",
+    ) -> None:
+        self._asked = asked
+        self._columns = columns
+        self._sink = sink
+        self._batch = batch
+        self._part = part
+        self._once = once
+        self._ran = ran  # which run of the query asks
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        first = next((batch for batch in iterator if batch.num_rows), None)
+        if first is None:
+            return Written(self._sink, self._batch, once=self._once)
+        batches = chain([first], iterator)
+        if self._asked.delivery is Delivery.EXACTLY_ONCE:
+            return self._staged(batches)
+        return self._straight(batches)
+
+    def _staged(self, batches: Iterator[pa.RecordBatch]) -> Written:
+        url = self._asked.url
+        stage = run(url, lambda client: self._of(client).begin(self._batch))
+        if stage is None:
+            for _ in batches:  # drained: Spark does not like a task that leaves its input
+                pass
+            return Written(self._sink, self._batch, once=self._once)
+        try:
+            for batch in batches:
+                rows = messages(batch, self._columns)
+                run(url, lambda _, rows=rows: post(stage.producer, rows))  # type: ignore[misc]
+            count = run(url, lambda _: stage.seal())
+        except BaseException:
+            run(url, lambda _: stage.drop())
+            raise
+        return Written(self._sink, self._batch, stage.id, count, once=self._once)
+
+    def _straight(self, batches: Iterator[pa.RecordBatch]) -> Written:
+        """Numbered rows go one by one: a batch that a second try cuts elsewhere would be neither new nor known."""
+        url, numbered = self._asked.url, self._asked.delivery is Delivery.IDEMPOTENT
+        options: dict[str, Any] = {"name": f"{self._sink}-{self._part}", "batching": None} if numbered else {}
+        producer = run(url, lambda client: client.create_producer(self._asked.topic, **options))
+        rows = 0
+        try:
+            for batch in batches:
+                first = (self._batch << SPARK_SEQUENCE_ROW_BITS) + rows if numbered else -1
+                each = messages(batch, self._columns, first=first)
+                run(url, lambda _, each=each: post(producer, each))  # type: ignore[misc]
+                rows += batch.num_rows
+            run(url, lambda _: producer.close())
+        except BaseException:
+            run(url, lambda _: producer.close(flush=False))
+            raise
+        return Written(self._sink, self._batch, rows=rows, once=self._once)
+
+    def _of(self, client: Client) -> StagedSink:
+        return StagedSink(client, self._asked.topic, self._sink, run=self._ran, once=self._once)
+
+
+async def post(producer: Producer[bytes], rows: Iterator[Outgoing]) -> None:
+    """All of them to the producer, waiting for room only. What cannot be stored is told when it is closed."""
+    for payload, fields in rows:
+        if not producer.admit(payload, fields, None):
+            async with asyncio.timeout(SPARK_STAGE_WRITE_S):
+                await producer.admit_later(payload, fields, None)
+    producer.hurry()
+
+
+def commit(asked: SinkOptions, told: Sequence[WriterCommitMessage | None], batch: int, *, wait: bool = False) -> None:
+    """The stages of the tasks that count, once. `wait`: until their rows can be read, as whoever writes a batch
+    expects."""
+    written = _told(told)
+    if asked.delivery is not Delivery.EXACTLY_ONCE or not written:
+        return
+    stages = [one.stage for one in written if one.stage]
+
+    async def committed(client: Client) -> None:
+        sink = StagedSink(client, asked.topic, written[0].sink, once=written[0].once)
+        await sink.commit(batch, stages)
+        if wait:
+            await sink.published(batch)  # or not yet: committed is committed, a job that fails now would be run again
+
+    if stages or asked.batch >= 0 or not wait:
+        run(asked.url, committed)
+
+
+def abort(asked: SinkOptions, told: Sequence[WriterCommitMessage | None]) -> None:
+    """What was not chosen is forgotten; what cannot be said now is said by the end of its lease."""
+    written = _told(told)
+    stages = [one.stage for one in written if one.stage]
+    if stages:
+        run(asked.url, lambda client: StagedSink(client, asked.topic, written[0].sink).forget(stages))
+
+
+def _told(told: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    return [one for one in told if isinstance(one, Written)]
+
+
+def _columns(schema: StructType) -> list[str]:
+    check_columns([(one.name, one.dataType.simpleString()) for one in schema.fields])
+    return [one.name for one in schema.fields]
