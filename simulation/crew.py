@@ -23,13 +23,15 @@ from typing import Any
 from magnetar.base.errors import MagnetarError
 from magnetar.client.client import Client
 from simulation import history as record
+from simulation.checkpointer import Checkpointer
 from simulation.clients import Book, Follower, Taker
 from simulation.gatherer import ALL, Gatherer
 from simulation.history import INVOKE, OK, UNKNOWN, History
 from simulation.prober import probe
+from simulation.queuer import Queuer
 from simulation.sender import Sender
 from simulation.streamer import Streamer
-from simulation.workload import READER, STREAM, SubscriptionPlan, TopicPlan
+from simulation.workload import CHECKPOINT, QUEUE, READER, STREAM, SubscriptionPlan, TopicPlan
 
 IDLE_S = (
     75.0  # nothing for so long: it is the end. Longer than a broker takes to notice a dead client, and than back-off
@@ -61,6 +63,7 @@ class Crew:
         self.book = Book(history)
         self.plans = list(plans)
         self._chance = chance
+        self._apart = random.Random(str(chance.getstate()[1][:4]))  # for what only some worlds have
         self._make_client = make_client
         self._idle_s = idle_s
         self._numbers = {} if numbers is None else numbers
@@ -108,14 +111,14 @@ class Crew:
             await asyncio.sleep(1.0)
             _raise_failed(self._takers)
             # From the end back to what was looked at before: only whether anything was received matters.
-            if any(line.operation == record.RECEIVE for line in self.history.lines[max(seen, 0) :]):
+            if any(line.operation in (record.RECEIVE, record.READ) for line in self.history.lines[max(seen, 0) :]):
                 quiet_since = loop.time()
             seen = len(self.history.lines)
         for topic in self.plans:
             for plan in topic.subscriptions:
-                if plan.type == STREAM:
+                if plan.type in (STREAM, QUEUE):
                     self.history.note("world", record.SETTLE, OK, topic.topic, subscription=plan.name)
-                elif plan.type != READER:
+                elif plan.type not in (READER, CHECKPOINT):
                     present = [taker.attachment for taker in self._present[topic.topic, plan.name]]
                     found = [list(attachment) for attachment in present if attachment is not None]
                     self.history.note(
@@ -164,13 +167,19 @@ class Crew:
     # Inside
 
     def _taker(self, topic: TopicPlan, plan: SubscriptionPlan, name: str) -> Coroutine[Any, Any, None]:
-        taker = _kind(plan)(self.book, self._client(name), topic.topic, plan, name, self._draw())
+        taker = _kind(plan)(self.book, self._client(name), topic.topic, plan, name, self._draw(plan))
         self._present.setdefault((topic.topic, plan.name), []).append(taker)
         return taker.run()
 
     async def _drain(self, topic: TopicPlan, plan: SubscriptionPlan) -> None:
         name = f"{_short(topic)}-{plan.name}-drain"
-        taker = _kind(plan)(self.book, self._client(name), topic.topic, plan, name, self._draw())
+        taker = _kind(plan)(self.book, self._client(name), topic.topic, plan, name, self._draw(plan))
+        if isinstance(taker, Checkpointer):
+            for reader in self._present[topic.topic, plan.name]:
+                assert isinstance(reader, Checkpointer)
+                if not await reader.finish(self._idle_s, OPEN_TRIES_MAX):
+                    raise Unsettled(f"no reader for {topic.topic} in a healed world")
+            return
         await self._take_all(topic, plan, taker)
 
     async def _take_all(self, topic: TopicPlan, plan: SubscriptionPlan, taker: Taker) -> None:
@@ -213,9 +222,10 @@ class Crew:
         self._clients[id(client)] = client
         return client
 
-    def _draw(self) -> random.Random:
+    def _draw(self, plan: SubscriptionPlan | None = None) -> random.Random:
         """A stream of its own for each process: what one draws does not disturb another."""
-        return random.Random(self._chance.getrandbits(64))
+        apart = plan is not None and plan.type in (QUEUE, CHECKPOINT)
+        return random.Random((self._apart if apart else self._chance).getrandbits(64))
 
     @staticmethod
     def _spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -223,7 +233,13 @@ class Crew:
 
 
 def _kind(plan: SubscriptionPlan) -> type[Taker]:
-    return {READER: Follower, STREAM: Streamer}.get(plan.type, Taker)
+    kinds: dict[str, type[Taker]] = {
+        READER: Follower,
+        STREAM: Streamer,
+        QUEUE: Queuer,
+        CHECKPOINT: Checkpointer,
+    }
+    return kinds.get(plan.type, Taker)
 
 
 def _short(topic: TopicPlan) -> str:

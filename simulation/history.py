@@ -56,6 +56,11 @@ INVENTORY = (
     "inventory"  # at rest: facts listed (segment ids), roots (of them), intent, lifecycle, subscriptions, unready
 )
 # (begun or going, and nobody was told), cursors: id -> names
+# Of readers with checkpoints, which have no subscription: facts reader.
+READ_FROM = "read from"  # session; facts checkpoint: its name, "" for the beginning of the topic
+READ = "read"  # value, place, session; facts segment
+KEPT = "kept"  # session; facts checkpoint: everything that this session has seen so far
+READ_ALL = "read all"  # session: in a healed world it came to the end
 LAYOUT = "layout"  # session: one watch, or one consumer's share; facts at: [epoch, generation] it goes by from now on
 
 

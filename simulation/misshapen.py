@@ -11,8 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from magnetar.base.errors import SubscriptionNotFound
+from magnetar.base.ids import Position
 from magnetar.broker import awaited, cursors, segments
+from magnetar.client import checkpoint_parts
 from magnetar.cluster.peers import SubscriptionLife
+from magnetar.layout.checkpoint import DONE, START, Checkpoint, Frontier
 from magnetar.layout.layout import Layout
 from magnetar.scalable import admission, assign, record, reshape, takeover
 from magnetar.scalable.calls import RecordRead
@@ -21,6 +24,7 @@ from magnetar.scalable.record import Record
 from magnetar.scalable.subscription import Standing
 from magnetar.scalable.takeover import TakeOver
 from magnetar.scalable.term import Term
+from magnetar.topic.bucketorder import BucketOrder
 from magnetar.topic.dedup import Dedup
 from magnetar.topic.recall import Recall
 from magnetar.topic.subscription import Subscription
@@ -28,6 +32,8 @@ from magnetar.topic.topic import Topic
 from simulation.faults import CALM_S, STEPS, Fault, Kind
 from simulation.mutants import Mutant, Patch
 from simulation.shape import PRODUCERS, Shape
+from simulation.ways import with_ways
+from simulation.workload import CHECKPOINT, STREAM, TopicPlan
 
 RESHAPES = tuple(step for step in STEPS if step.startswith("reshape."))
 
@@ -125,6 +131,23 @@ def _restarted_ids() -> list[Patch]:
     return [(record, "created", created)]
 
 
+def _forgetful_checkpoint() -> list[Patch]:
+    """A checkpoint names only what was read and has not ended: absence means "done" and "never begun" alike (H-G1)."""
+
+    def checkpoint(self: Frontier) -> Checkpoint:
+        whole: Checkpoint = real(self)
+        read = {id: place for id, place in whole.places.items() if place not in (START, DONE)}
+        return replace(whole, places=read)
+
+    real = Frontier.checkpoint
+    return [(Frontier, "checkpoint", checkpoint)]
+
+
+def _hasty_reader() -> list[Patch]:
+    """A batch counts as read with its first message."""
+    return [(checkpoint_parts, "completes", lambda message: True)]
+
+
 # Faults that a safeguard is for
 
 
@@ -147,6 +170,16 @@ def _lost_receipts(world: Shape, rng: random.Random) -> Shape:
     return _with(_busy(world, rng), more)
 
 
+def _read(world: Shape, rng: random.Random) -> Shape:
+    """Readers with checkpoints on every topic, and many reshapes."""
+    readers = tuple(one if _is_read(one) else with_ways(rng, one) for one in world.topics)
+    return replace(_busy(world, rng), topics=readers)
+
+
+def _is_read(topic: TopicPlan) -> bool:
+    return any(plan.type == CHECKPOINT for plan in topic.subscriptions)
+
+
 def _busy(world: Shape, rng: random.Random) -> Shape:
     """Many reshapes, and subscriptions and topics that come and go."""
     assert world.scale is not None
@@ -155,6 +188,31 @@ def _busy(world: Shape, rng: random.Random) -> Shape:
 
 def _with(world: Shape, more: list[Fault]) -> Shape:
     return replace(world, faults=tuple(sorted([*world.faults, *more], key=lambda fault: fault.at_s)))
+
+
+def _hasty_buckets() -> list[Patch]:
+    """Whoever owns an entry bucket now gets what comes, whatever the one before has of it unacknowledged."""
+
+    def may_send(self: BucketOrder[Any], slot: int, consumer: Any, position: Position) -> bool:
+        return True
+
+    return [(BucketOrder, "may_send", may_send)]
+
+
+def _sharing(shape: Shape, chance: random.Random) -> Shape:
+    """Many consumers of few segments, who keep what they have for a while."""
+    scale = None if shape.scale is None else replace(shape.scale, segments=1, active_max=2)
+    topics = tuple(
+        replace(
+            topic,
+            subscriptions=tuple(
+                replace(plan, consumers=5, holds_s=2.0, stint_s=1.0) if plan.type == STREAM else plan
+                for plan in topic.subscriptions
+            ),
+        )
+        for topic in shape.topics
+    )
+    return replace(shape, scale=scale, topics=topics)
 
 
 def _mutant(name: str, seeds: int, near: int, patches: Any, provoked: Any = None, brokers: int = 1) -> Mutant:
@@ -171,4 +229,7 @@ MISSHAPEN = (
     _mutant("old leader not stopped", 60, 133, _deaf_leader, _dying_leaders, 2),
     _mutant("subscription born during a reshape overlooked", 60, 74, _deaf_commit, _busy),
     _mutant("segment ids restarted", 20, 30, _restarted_ids, _busy),
+    _mutant("a bucket changes hands with entries unacknowledged", 10, 2, _hasty_buckets, _sharing),
+    _mutant("finished segments left out of a checkpoint", 10, 2, _forgetful_checkpoint, _read),
+    _mutant("a batch read with its first message", 20, 2, _hasty_reader, _read),
 )

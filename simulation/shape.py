@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from simulation import faults, scale
+from simulation import faults, scale, ways
 from simulation.faults import Fault, Place
 from simulation.scale import ScalePlan
 from simulation.streams import Streams
@@ -95,6 +95,7 @@ def _scalable(seed: int, streams: Streams) -> Shape:
     kept = [f"topic://{KEPT}/s0"] if rng.random() < 0.5 else []
     once = [f"topic://{ONCE}/s1"] if not kept or rng.random() < 0.3 else []
     plan, topics = scale.draw(streams.fork("workload", "plans"), kept=kept, once=once)
+    topics = ways.added(streams.fork("workload", "ways"), topics)
     return Shape(
         seed,
         brokers,

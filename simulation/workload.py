@@ -15,6 +15,8 @@ from magnetar.client.subscribing import SubscriptionType
 KEYS = ("a", "b", "c", "d", "e")
 READER = "Reader"
 STREAM = "Stream"  # of a scalable topic
+QUEUE = "Queue"  # of a scalable topic
+CHECKPOINT = "Checkpoint"  # a reader of a scalable topic
 TYPES = tuple(kind.value for kind in SubscriptionType)
 
 
@@ -36,7 +38,7 @@ class ProducerPlan:
 @dataclass(frozen=True, slots=True)
 class SubscriptionPlan:
     name: str
-    type: str = "Exclusive"  # one of TYPES, READER or STREAM
+    type: str = "Exclusive"  # one of TYPES, READER, STREAM, QUEUE or CHECKPOINT
     consumers: int = 1
     first: int = 0  # the number of the first of them
     earliest: bool = True

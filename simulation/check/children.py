@@ -14,13 +14,14 @@ from simulation.check.finding import Finding
 from simulation.check.standing import Standing
 from simulation.check.story import Subscription, tell
 from simulation.history import History, Line, Place
+from simulation.workload import STREAM
 
 
 def check(history: History) -> Iterator[Finding]:
     parents = _parents(history)
     yield from _given(history, parents)
     for subscription in tell(history).subscriptions.values():
-        if subscription.topic.scalable:
+        if subscription.topic.scalable and subscription.type == STREAM:
             yield from _delivered(subscription, parents.get(subscription.topic.name, {}))
 
 

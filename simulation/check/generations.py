@@ -17,6 +17,7 @@ from simulation.check.order import producer_of
 from simulation.check.standing import Standing
 from simulation.check.story import Subscription, Topic, tell
 from simulation.history import History, Line, Place
+from simulation.workload import STREAM
 
 
 def check(history: History) -> Iterator[Finding]:
@@ -25,7 +26,7 @@ def check(history: History) -> Iterator[Finding]:
         if topic.scalable:
             yield from _log(topic)
     for subscription in story.subscriptions.values():
-        if subscription.topic.scalable:
+        if subscription.topic.scalable and subscription.type == STREAM:
             yield from _deliveries(subscription)
 
 

@@ -18,6 +18,7 @@ from simulation.check import (
     lost,
     order,
     orphans,
+    replays,
     sealed,
     truth,
     writer,
@@ -26,7 +27,7 @@ from simulation.check.finding import Finding
 from simulation.history import History
 
 PLAIN = (invented, writer, lost, duplicates, order, cursors, early, truth, bounded)
-SCALABLE = (cover, leader, sealed, identity, latched, children, generations, orphans, advance)
+SCALABLE = (cover, leader, sealed, identity, latched, children, generations, replays, orphans, advance)
 CHECKERS = (*PLAIN, *SCALABLE)
 
 

@@ -22,10 +22,18 @@ NAMES = {
     "old leader not stopped",
     "subscription born during a reshape overlooked",
     "segment ids restarted",
+    "a bucket changes hands with entries unacknowledged",
+    "finished segments left out of a checkpoint",
+    "a batch read with its first message",
 }
 
 
-QUICK = {"drain judged from unflushed acks", "cursor not created on a child", "take-over does not finish an intent"}
+QUICK = {
+    "drain judged from unflushed acks",
+    "cursor not created on a child",
+    "take-over does not finish an intent",
+    "finished segments left out of a checkpoint",
+}
 
 
 def test_every_kind_of_mistake_has_its_mutant() -> None:

@@ -1,0 +1,44 @@
+"""Other ways to consume a scalable topic, beside its stream subscriptions: in some worlds a queue and a reader with
+checkpoints are on the same topic. Drawn apart from everything else, so that worlds without them stay as they were.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from simulation.workload import CHECKPOINT, QUEUE, SubscriptionPlan, TopicPlan
+
+SHARE = 0.3  # of the worlds with scalable topics
+
+
+def added(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    if chance.random() >= SHARE:
+        return topics
+    return tuple(with_ways(chance, topic) for topic in topics)
+
+
+def with_ways(chance: random.Random, topic: TopicPlan) -> TopicPlan:
+    return replace(topic, subscriptions=(*topic.subscriptions, _reader(chance), _queue(chance)))
+
+
+def _reader(chance: random.Random) -> SubscriptionPlan:
+    return SubscriptionPlan(
+        "reader",
+        CHECKPOINT,
+        queue_messages=chance.choice((1, 3, 10, 1_000)),
+        stint_s=chance.choice((0.5, 1.0, 3.0)),
+    )
+
+
+def _queue(chance: random.Random) -> SubscriptionPlan:
+    return SubscriptionPlan(
+        "queue",
+        QUEUE,
+        consumers=chance.randint(1, 2),
+        queue_messages=chance.choice((1, 10, 1_000)),
+        holds_s=chance.choice((0.0, 0.3)),
+        refuses=chance.choice((0.0, 0.02)),
+        leaves=0.0,
+        stint_s=chance.choice((3.0, 100.0)),
+    )

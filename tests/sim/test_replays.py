@@ -1,0 +1,81 @@
+"""The checker of readers with checkpoints: what is wrong in one way is found, what is legal is let through."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulation import history as record
+from simulation.check.replays import check
+from simulation.history import INVOKE, OK, History, Value
+
+TOPIC = "topic://public/default/t"
+
+
+class Tale:
+    """Message `n` of key k stands at entry `n` of ledger 1, which is segment 0, unless it is said otherwise."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.history.note("world", record.TOPIC, OK, TOPIC, scalable=True)
+
+    def send(self, *numbers: int) -> Tale:
+        for n in numbers:
+            for phase in (INVOKE, OK):
+                place = (1, n, 0) if phase == OK else None
+                self.history.note(
+                    "p", record.SEND, phase, TOPIC, value=Value("p", "k", n), place=place, session=1, segment=0
+                )
+        return self
+
+    def begin(self, session: int, checkpoint: str = "") -> Tale:
+        self.history.note("r", record.READ_FROM, OK, TOPIC, session=session, checkpoint=checkpoint)
+        return self
+
+    def read(self, session: int, *numbers: int, segment: int = 0) -> Tale:
+        for n in numbers:
+            value, place = Value("p", "k", n), (1, n, 0)
+            self.history.note("r", record.READ, OK, TOPIC, value=value, place=place, session=session, segment=segment)
+        return self
+
+    def keep(self, session: int, checkpoint: str) -> Tale:
+        self.history.note("r", record.KEPT, OK, TOPIC, session=session, checkpoint=checkpoint)
+        return self
+
+    def all(self, session: int) -> Tale:
+        self.history.note("r", record.READ_ALL, OK, TOPIC, session=session)
+        return self
+
+    def found(self) -> list[int]:
+        return [finding.invariant for finding in check(self.history)]
+
+
+LEGAL = {
+    "one reader, from a checkpoint on": Tale()
+    .send(0, 1, 2)
+    .begin(1)
+    .read(1, 0)
+    .keep(1, "a")
+    .begin(2, "a")
+    .read(2, 1, 2),
+    "what was read behind a checkpoint is read again": Tale().begin(1).read(1, 0).keep(1, "a").read(1, 1).begin(2, "a"),
+    "one reader is behind another": Tale().begin(1).read(1, 0, 1, 2).begin(2).read(2, 0),
+    "a reader that saw all": Tale().send(0, 1).begin(1).read(1, 0, 1).all(1),
+    "what nobody was told of may be missing": Tale().send(0).begin(1).read(1, 0).all(1).send(1),
+}
+WRONG = {
+    "received twice": (Tale().begin(1).read(1, 0).keep(1, "a").begin(2, "a").read(2, 0, 1), 12),
+    "another order than another reader's": (Tale().begin(1).read(1, 0, 1).begin(2).read(2, 1, 0), 12),
+    "another segment than another reader's": (Tale().begin(1).read(1, 0).begin(2).read(2, 0, segment=5), 12),
+    "one passed over": (Tale().send(0, 1, 2).begin(1).read(1, 0).keep(1, "a").begin(2, "a").read(2, 2).all(2), 9),
+}
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_what_is_legal_is_let_through(name):
+    assert LEGAL[name].found() == []
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_found(name):
+    tale, invariant = WRONG[name]
+    assert invariant in tale.found()
