@@ -181,3 +181,29 @@ def test_a_subscription_is_explained_down_to_the_message_that_blocks_and_the_con
     client.close()
     missing = magnetar("subscription", "explain", topic, "nobody")
     assert (missing.code, missing.out) == (3, "")
+
+
+def test_a_plain_topic_is_looked_at_and_then_migrated_for_good(magnetar: Run, broker: Standalone, name: str) -> None:
+    assert magnetar("topic", "create", name, "--partitions", "2").code == 0
+    planned = magnetar("topic", "migrate", name, "--dry-run", "-o", "json")
+    assert (planned.code, planned.json["forceNeeded"], len(planned.json["segments"])) == (0, False, 4)
+    table = magnetar("topic", "migrate", name, "--dry-run").out
+    assert f"topic://public/default/{name}" in table
+    asked = magnetar("topic", "migrate", name)
+    assert (asked.code, asked.out) == (2, ""), "it cannot be taken back, so somebody has to say so"
+    ran = magnetar("topic", "migrate", name, "--yes", "--reason", "grows", "-o", "json")
+    assert (ran.code, ran.json["kind"], ran.json["phase"]) == (0, "MIGRATE", "DONE")
+    assert segments(broker, f"topic://public/default/{name}") == {0: "SEALED", 1: "SEALED", 2: "ACTIVE", 3: "ACTIVE"}
+    assert magnetar("topic", "migrate", name, "--yes").code != 0
+
+
+def test_an_old_client_stops_a_migration_and_force_is_explained(magnetar: Run, broker: Standalone, name: str) -> None:
+    with Client(broker.url) as client:
+        producer = client.create_producer(f"persistent://public/default/{name}", name="old")
+        refused = magnetar("topic", "migrate", name, "--yes")
+        assert refused.code != 0
+        assert "producer old" in refused.err
+        assert "force" in refused.err
+        assert "--force is needed" in magnetar("topic", "migrate", name, "--dry-run").out
+        assert magnetar("topic", "migrate", name, "--yes", "--force").code == 0
+        producer.close()

@@ -34,6 +34,7 @@ async def create(node: Node, request: Request) -> Response:
     name = request.topic
     document = _wanted(request)
     await check_namespace(node, name)
+    await node.segments.plains.check_free(name)
     await node.catalogue.create_partitioned(name, document.partitions, document.properties)
     return DONE
 
@@ -42,7 +43,9 @@ async def grow(node: Node, request: Request) -> Response:
     name = request.topic
     wanted = _wanted(request)
     await check_namespace(node, name)
+    await node.segments.plains.check_free(name)
     await node.catalogue.grow(name, wanted.partitions)
+    await node.segments.plains.grown(name)
     return DONE
 
 
@@ -58,6 +61,7 @@ async def remove(node: Node, request: Request) -> Response:
     for partition in await partitions(node, name) or []:
         await node.peers.owner(partition).delete("delete", ADMIN_TERM, force=force)
     await node.catalogue.forget_partitioned(name)
+    await node.segments.plains.forget(name)
     return DONE
 
 

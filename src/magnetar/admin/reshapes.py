@@ -42,7 +42,7 @@ async def split(node: Node, request: Request) -> Response:
         reason=request.query.get("reason", ""),
         wait=request.flag("wait", True),
     )
-    return await _reshaped(node, name, request, done)
+    return await reshaped(node, name, request, done)
 
 
 async def merge(node: Node, request: Request) -> Response:
@@ -66,7 +66,7 @@ async def _merge(node: Node, request: Request, ids: Sequence[SegmentId]) -> Resp
     record.layout.merge_range([one.id for one in ordered])
     reason, wait = request.query.get("reason", ""), request.flag("wait", True)
     done = await node.scalable.merge(name, [one.id for one in ordered], reason=reason, wait=wait)
-    return await _reshaped(node, name, request, done)
+    return await reshaped(node, name, request, done)
 
 
 async def rebucket(node: Node, request: Request) -> Response:
@@ -77,12 +77,12 @@ async def rebucket(node: Node, request: Request) -> Response:
     record.layout.rebucket_range(segment, buckets)
     reason, wait = request.query.get("reason", ""), request.flag("wait", True)
     done = await node.scalable.rebucket(name, segment, buckets, reason=reason, wait=wait)
-    return await _reshaped(node, name, request, done)
+    return await reshaped(node, name, request, done)
 
 
 async def operation(node: Node, request: Request) -> Response:
     name = name_of(node, request)
-    record = await record_of(node, name)
+    record = await record_of(node, name, plain=True)
     found = node.scalable.operation(name, request.parts["op"])
     remembered = _remembered(record, request.parts["op"])
     if found is not None:
@@ -94,7 +94,7 @@ async def operation(node: Node, request: Request) -> Response:
 
 async def operations(node: Node, request: Request) -> Response:
     """What the record remembers: the reshape under way, then those of the past, the newest first."""
-    return shown(_past(await record_of(node, name_of(node, request))))
+    return shown(_past(await record_of(node, name_of(node, request), plain=True)))
 
 
 def _past(record: Record) -> list[Operation]:
@@ -132,11 +132,11 @@ def _remembered(record: Record, op: str) -> Operation | None:
     return next((one for one in _past(record) if one.op == op), None)
 
 
-async def _reshaped(node: Node, name: TopicName, request: Request, done: Done) -> Response:
+async def reshaped(node: Node, name: TopicName, request: Request, done: Done) -> Response:
     """204 as Pulsar answers; with `show=operation`, what was done, or with `wait=false` what has begun."""
     if request.query.get("show") != "operation":
         return DONE if done.done else Response(202)
-    told = _operation(done, _remembered(await record_of(node, name), done.op))
+    told = _operation(done, _remembered(await record_of(node, name, plain=True), done.op))
     return shown(told, 200 if done.done else 202)
 
 

@@ -83,7 +83,7 @@ async def remove(node: Node, request: Request) -> Response:
 
 async def stats(node: Node, request: Request) -> Response:
     name = name_of(node, request)
-    record = await record_of(node, name)
+    record = await record_of(node, name, plain=True)
     layout = record.layout
     view = await node.scalable.view(name)
     subscriptions = [one for one in await node.scalable.subscriptions(name) if one.standing is Standing.LIVE]
@@ -125,7 +125,7 @@ async def segment_stats(node: Node, request: Request) -> Response:
 
 async def subscriptions(node: Node, request: Request) -> Response:
     name = name_of(node, request)
-    await record_of(node, name)
+    await record_of(node, name, plain=True)
     found = await node.scalable.subscriptions(name)
     return shown({one.name: _subscription(one) for one in found if one.standing is Standing.LIVE})
 
@@ -133,7 +133,7 @@ async def subscriptions(node: Node, request: Request) -> Response:
 async def subscription(node: Node, request: Request) -> Response:
     """Asked of the controller: only it knows who is connected."""
     name, wanted = name_of(node, request), request.parts["subscription"]
-    await record_of(node, name)
+    await record_of(node, name, plain=True)
     leader = await node.scalable.leader(name)
     if leader is not None and leader.id != node.ownership.me.id:
         http = leader.urls.http or leader.urls.https
@@ -186,7 +186,7 @@ async def subscribe(node: Node, request: Request) -> Response:
 
 async def unsubscribe(node: Node, request: Request) -> Response:
     name = name_of(node, request)
-    await record_of(node, name)
+    await record_of(node, name, plain=True)
     try:
         await node.scalable.unsubscribe(name, request.parts["subscription"])
     except SubscriptionNotFound:
@@ -216,9 +216,10 @@ def name_of(node: Node, request: Request) -> TopicName:
     return name
 
 
-async def record_of(node: Node, name: TopicName) -> Record:
+async def record_of(node: Node, name: TopicName, *, plain: bool = False) -> Record:
+    """`plain`: also that of a plain topic, which has subscriptions of stream consumers and is no scalable topic."""
     found = await node.scalable.read(name)
-    if found is None:
+    if found is None or (found.is_plain and not plain):
         raise TopicNotFound(f"Scalable topic not found: {name}")
     return found
 

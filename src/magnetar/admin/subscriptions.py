@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from magnetar.admin.request import DONE, BadBody, Request, Response, shown
 from magnetar.admin.route import Route, delete, get, post, put
 from magnetar.admin.target import check_namespace, not_partitioned, open_topic, partitions, stored, subscription
-from magnetar.base.errors import AlreadyExists, Misuse, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.errors import AlreadyExists, Conflict, Misuse, Refused, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.names import check_given
+from magnetar.broker.cursors import life
 from magnetar.client.documents.topics import ResetCursor
 from magnetar.topic.subscription import Subscription
 from magnetar.topic.topic import Topic
@@ -52,18 +53,28 @@ async def create(node: Node, request: Request) -> Response:
     return DONE
 
 
+def _check_own(found: Subscription) -> None:
+    """Conflict: it is one of a scalable topic, or of stream consumers of this one."""
+    if life(found) >= 0:
+        whole = found.topic.part_of or found.topic.name.scalable
+        words = f"subscription {found.name} is of the whole topic: DELETE it on {whole}"
+        raise Conflict(f"{words} (/admin/v2/scalable)")
+
+
 async def remove(node: Node, request: Request) -> Response:
     name, wanted = request.topic, request.parts["subscription"]
     parts = await partitions(node, name)
     if parts is None:
         topic = await stored(node, request, "Deleting a subscription")
-        subscription(topic, wanted)
+        _check_own(subscription(topic, wanted))
         await topic.subscriptions.delete(wanted, force=request.flag("force"))
         return DONE
     gone = 0
     for each in parts:
         topic = await _loaded(node, each)
-        if topic.subscriptions.get(wanted) is not None:
+        found = topic.subscriptions.get(wanted)
+        if found is not None:
+            _check_own(found)
             await topic.subscriptions.delete(wanted, force=request.flag("force"))
             gone += 1
     if not gone:

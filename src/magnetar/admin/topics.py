@@ -50,6 +50,7 @@ async def create(node: Node, request: Request) -> Response:
     properties: dict[str, str] | None = request.read(dict[str, str])
     await check_namespace(node, name)
     if name.is_persistent:
+        await node.segments.plains.check_free(name)
         await node.catalogue.create(name, properties)
         return DONE
     if await node.catalogue.partitioned(name) is not None:
@@ -70,6 +71,7 @@ async def remove(node: Node, request: Request) -> Response:
     found = await node.peers.owner(name).delete("delete", ADMIN_TERM, force=request.flag("force"))
     if name.is_persistent and not found.existed:
         raise TopicNotFound(f"Topic {name} not found")
+    await node.segments.plains.forget(name)
     return DONE
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import BadVersion, NotFound, NotReady, Refused, SubscriptionNotFound
+from magnetar.base.errors import BadVersion, MagnetarError, NotFound, NotReady, Refused, SubscriptionNotFound
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.cursors import place, start
 from magnetar.cluster.peers import (
@@ -87,15 +87,20 @@ class Plains:
 
     async def check_free(self, name: TopicName) -> None:
         """Refused: the name is that of a topic that was migrated, or of a partition of one."""
+        if name.domain is not Domain.PERSISTENT:
+            return
         found = await self._node.scalable.read(name.scalable)
         if found is not None and not found.is_plain and any(one.legacy_topic for one in found.layout.segments):
             raise Refused(f"{name.partitioned_name} was migrated: it is {name.scalable} now", http_status=409)
 
     async def forget(self, name: TopicName) -> None:
         """The plain topic is deleted: so is the record that stood for it, with its subscriptions."""
-        found = await self._node.scalable.read(name.scalable)
-        if found is not None and found.is_plain:
-            await self._node.scalable.delete(name.scalable, force=True)
+        found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
+        if found is not None and found.is_plain and not name.is_partition:
+            try:
+                await self._node.scalable.delete(name.scalable, force=True)
+            except MagnetarError as error:  # led elsewhere, as a rule: it stands for a topic that comes again, or none
+                log.warning("record kept", topic=str(name), error=str(error))
 
     async def forget_partitions(self, name: TopicName) -> None:
         """A partition of a topic that was migrated is deleted, and with it that there were any."""
@@ -108,7 +113,7 @@ class Plains:
 
     async def grown(self, name: TopicName) -> None:
         """Its partitions became more: so does the record, if there is one."""
-        found = await self._node.scalable.read(name.scalable)
+        found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
         if found is not None and found.is_plain:
             await self.stand_in(name)
 

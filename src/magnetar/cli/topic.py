@@ -17,6 +17,7 @@ from magnetar.base.errors import AlreadyExists, Conflict, Misuse, NotFound
 from magnetar.base.names import topic_name
 from magnetar.cli import scalables
 from magnetar.cli.cells import Cell, Moment, Size, pairs, size
+from magnetar.cli.migrating import migrate
 from magnetar.cli.options import (
     CHANGE,
     COMMON,
@@ -344,6 +345,7 @@ VERBS = {
     "rebucket": rebucket,
     "merge": merge,
     "scale": scale,
+    "migrate": migrate,
     "explain": explain,
     "verify-order": verify_order,
 }

@@ -156,7 +156,7 @@ class Branches:
         asked = self._asked
         part = Part(
             self._lookup,
-            str(self._layout.segment(segment).topic(topic_name(self.topic))),
+            str(self._layout.segment(segment).topic(topic_name(self.topic).scalable)),
             replace(
                 asked,
                 name=f"{asked.name}-seg-{segment}",

@@ -117,7 +117,7 @@ class Alone:
         self._told(frontier.losses)
         if since_ms is not None:
             frontier.unknown()
-        parent = topic_name(self._topic)
+        parent = topic_name(self._topic).scalable
         asked = {id: str(layout.segment(id).topic(parent)) for id in sorted(frontier.unresolved)}
         for id, place in (await places(self._lookup, self._asked, asked, since_ms)).items():
             frontier.resolved(id, place)
@@ -207,7 +207,7 @@ class Alone:
         if frontier is None or parts is None or self._over:
             return
         self._generation += 1
-        parent, layout = topic_name(self._topic), frontier.layout
+        parent, layout = topic_name(self._topic).scalable, frontier.layout
         grants = tuple(Grant(id, str(layout.segment(id).topic(parent))) for id in frontier.readable())
         parts.handle(Assigned(layout.epoch, grants, self._generation))
 

@@ -8,9 +8,12 @@ whoever follows begins anew. Decides only.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum, auto
 
+from magnetar.base.ids import Epoch
 from magnetar.layout.layout import Layout
+from magnetar.layout.synthetic import is_plain
 
 
 class Verdict(Enum):
@@ -56,6 +59,12 @@ class Layouts:
         self.incarnation = incarnation if incarnation is not None or verdict is Verdict.REPLACED else self.incarnation
         self._gone = False
         return verdict
+
+
+def before_any(layout: Layout) -> Layout:
+    """What a plain topic is shown as comes before every layout that it can have when it is migrated: brokers that are
+    not ours give both the epoch 0."""
+    return replace(layout, epoch=Epoch(-1)) if is_plain(layout) and not layout.epoch else layout
 
 
 def _differ(known: str | None, told: str | None) -> bool:

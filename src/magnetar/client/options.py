@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 from magnetar.base.errors import Misuse
 from magnetar.base.limits import CLIENT_SEND_S
-from magnetar.base.names import topic_name
+from magnetar.base.names import Domain, topic_name
 from magnetar.client.batch import Batching
 from magnetar.client.following import Namespace
 from magnetar.client.message import MessageId
@@ -36,6 +36,7 @@ class ProducerOptions(TypedDict, total=False):
     initial_sequence_id: int | None
     properties: Mapping[str, str]
     initial_subscription: str
+    follow: bool  # a plain topic as clients of scalable ones do: goes on when it is migrated
 
 
 class ConsumerOptions(TypedDict, total=False):
@@ -159,7 +160,10 @@ def opening_of(topic: str, schema: Schema[Any], options: ProducerOptions, operat
     check_options(options, ProducerOptions, "a producer")
     if options.get("chunking") and not topic_name(topic).is_persistent:
         raise Misuse("chunks need a persistent topic", topic=topic)
-    if topic_name(topic).is_scalable and ("routing" in options or "hashing" in options):
+    follow = options.get("follow", False)
+    if follow:
+        check_whole(topic, "a producer that follows its topic")
+    if (follow or topic_name(topic).is_scalable) and ("routing" in options or "hashing" in options):
         raise Misuse("keys choose the segment of a scalable topic: routing and hashing are for partitions", topic=topic)
     return Opening(
         name=options.get("name", ""),
@@ -173,7 +177,17 @@ def opening_of(topic: str, schema: Schema[Any], options: ProducerOptions, operat
         initial_subscription=options.get("initial_subscription", ""),
         send_timeout_s=options.get("send_timeout_s", CLIENT_SEND_S),
         operation_timeout_s=operation_timeout_s,
+        follow=follow,
     )
+
+
+def check_whole(topic: str | Namespace, what: str) -> None:
+    """Misuse: neither a scalable topic nor a persistent one, or only a part of one."""
+    if isinstance(topic, Namespace):
+        return
+    name = topic_name(topic)
+    if name.domain not in (Domain.TOPIC, Domain.PERSISTENT) or name.is_partition:
+        raise Misuse(f"{what} has a whole topic, a scalable or a persistent one (else: subscribe)", topic=topic)
 
 
 def subscribing_of(subscription: str, options: ConsumerOptions) -> Subscribing:
@@ -183,8 +197,7 @@ def subscribing_of(subscription: str, options: ConsumerOptions) -> Subscribing:
 
 def streaming_of(topic: str | Namespace, subscription: str, options: StreamOptions) -> Subscribing:
     check_options(options, StreamOptions, "a stream consumer")
-    if isinstance(topic, str) and not topic_name(topic).is_scalable:
-        raise Misuse("a stream consumer reads a scalable topic (topic://): plain topics have subscribe", topic=topic)
+    check_whole(topic, "a stream consumer")
     if options.get("queue_messages") == 0:
         raise Misuse("a stream consumer has a queue: queue_messages of 1 or more")
     return Subscribing(subscription, **options)
@@ -192,16 +205,12 @@ def streaming_of(topic: str | Namespace, subscription: str, options: StreamOptio
 
 def queueing_of(topic: str | Namespace, subscription: str, options: QueueOptions) -> Subscribing:
     check_options(options, QueueOptions, "a queue consumer")
-    if isinstance(topic, str) and not topic_name(topic).is_scalable:
-        raise Misuse(
-            "a queue consumer reads a scalable topic (topic://): plain topics have subscribe with type SHARED",
-            topic=topic,
-        )
+    check_whole(topic, "a queue consumer")
     if options.get("queue_messages") == 0:
         raise Misuse("a queue consumer has a queue: queue_messages of 1 or more")
     letters = options.get("dead_letters")
-    if letters is not None and letters.retry_topic and not topic_name(letters.retry_topic).is_scalable:
-        raise Misuse("the retry topic of a scalable topic is one too (topic://)", topic=letters.retry_topic)
+    if letters is not None and letters.retry_topic:
+        check_whole(letters.retry_topic, "a queue consumer that retries")
     if letters is not None and letters.retry_topic and isinstance(topic, Namespace):
         raise Misuse("each topic of a namespace has its own retry topic: leave retry_topic out")
     asked: dict[str, Any] = {"ack_batch_index": True, **options}
@@ -221,8 +230,7 @@ def reading_of(start: MessageId, options: ReaderOptions, unique: str) -> Subscri
 def checkpointing_of(topic: str, options: CheckpointOptions, unique: str) -> Subscribing:
     """Readers of segments under one name. What cannot be read is behind them all the same: a segment has an end."""
     check_options(options, CheckpointOptions, "a checkpoint consumer")
-    if not topic_name(topic).is_scalable:
-        raise Misuse("a checkpoint consumer reads a scalable topic (topic://): plain topics have readers", topic=topic)
+    check_whole(topic, "a checkpoint consumer")
     if options.get("queue_messages") == 0:
         raise Misuse("a checkpoint consumer has a queue: queue_messages of 1 or more")
     asked: dict[str, Any] = {"discard_encrypted": True, **options}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from magnetar.base.errors import Closed, MagnetarError, Misuse, NotReady
@@ -26,6 +27,7 @@ from magnetar.client.receive import Receiver
 from magnetar.client.redelivery import Redelivery
 from magnetar.client.start import Start
 from magnetar.client.subscribing import Subscribing, subscribe_command
+from magnetar.layout.synthetic import FOLLOWS
 from magnetar.observe.log import get
 from magnetar.wire.consuming import flow
 from magnetar.wire.frames import encode_command
@@ -58,6 +60,8 @@ class Part:
         segment: int = -1,
         creates: bool = True,
     ) -> None:
+        if segment >= 0 and not topic_name(topic).is_segment:  # a plain topic that may be migrated
+            asked = replace(asked, properties={**asked.properties, FOLLOWS[0]: FOLLOWS[1]})
         self.topic = topic
         self.asked = asked
         self.consumer = consumer  # whose part it is

@@ -172,7 +172,7 @@ class Producer(Generic[T]):
     async def start(self) -> None:
         """Attach to every partition; called once, by the client."""
         timeout_s = self._opening.operation_timeout_s
-        if topic_name(self.topic).is_scalable:
+        if self._opening.follow or topic_name(self.topic).is_scalable:
             await self._start_only(ScalablePublisher(self._lookup, self.topic, self._opening, self._budget))
             return
         count = await persist(

@@ -25,6 +25,7 @@ class Opening:
     initial_subscription: str = ""
     send_timeout_s: float = CLIENT_SEND_S
     operation_timeout_s: float = CLIENT_OPERATION_S
+    follow: bool = False  # a plain topic through its layout
 
 
 class Counters:

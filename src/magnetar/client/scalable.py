@@ -280,7 +280,7 @@ class ScalablePublisher:
         layout = self._lanes.layout
         if layout is None:
             return
-        name = str(layout.segment(segment).topic(topic_name(self.topic)))
+        name = str(layout.segment(segment).topic(topic_name(self.topic).scalable))
         begun = self._lanes.begun
         writer = SegmentWriter(self._lookup, segment, name, self.opening, self, name=self.name, patient=begun)
         self._writers[segment] = writer

@@ -8,17 +8,20 @@ number, as Pulsar's clients name it, so that owners recognise its messages acros
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Protocol
 
 from magnetar.base.errors import Closed, Fenced, MagnetarError, Sealed, TimedOut, TopicNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import MESSAGE_BYTES_MAX
+from magnetar.base.names import topic_name
 from magnetar.client.attached import Attached
 from magnetar.client.backoff import passing
 from magnetar.client.batch import Stamp
 from magnetar.client.connection import Connection
 from magnetar.client.lookup import Lookup
 from magnetar.client.producing import Opening, close_command, producer_command
+from magnetar.layout.synthetic import FOLLOWS
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
 from magnetar.wire.frames import encode_command
@@ -65,9 +68,12 @@ class SegmentWriter:
         self.connection: Connection | None = None  # attached, and allowed to write
         self.stamp = Stamp(self.id, b"", None, opening.compression, MESSAGE_BYTES_MAX)
         self.attaches = 0
-        self._opening = opening
+        plain = not topic_name(topic).is_segment
+        key, text = FOLLOWS
+        self._opening = replace(opening, properties={**opening.properties, key: text}) if plain else opening
         self._port = port
-        self._name = f"{name}-seg-{segment}"
+        # A plain topic knows a producer by its own name: what it remembers of it goes over when it is migrated.
+        self._name = name if plain else f"{name}-seg-{segment}"
         self._patient = patient
         self._over = False
         self._runtime = lookup.pool.runtime

@@ -19,7 +19,7 @@ from magnetar.client.address import address
 from magnetar.client.attached import Attached
 from magnetar.client.backoff import passing
 from magnetar.client.connection import Connection
-from magnetar.client.layouts import Layouts, Verdict
+from magnetar.client.layouts import Layouts, Verdict, before_any
 from magnetar.client.lookup import Lookup, Route
 from magnetar.client.refusals import error_of
 from magnetar.client.router import learned
@@ -156,7 +156,7 @@ class Watch:
             self._refused(connection, number, first, error_of(said.error, said.message, topic=self.topic))
             return
         try:
-            layout = read_layout(said.dag)
+            layout = before_any(read_layout(said.dag))
             routing = learned(said.dag.routing or None, connection.server_version)
         except MagnetarError as error:
             self._refused(connection, number, first, error)

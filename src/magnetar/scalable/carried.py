@@ -59,7 +59,7 @@ def refusal(clients: list[PlainClient]) -> str:
     more = f" and {len(clients) - _NAMED_MAX} more" if len(clients) > _NAMED_MAX else ""
     return (
         f"clients that do not know scalable topics use the topic: {named}{more}. Close them, or force: then their "
-        "producers are refused (TopicTerminated), and their consumers get what is left of before and nothing after"
+        "producers are refused, and their consumers get what is left of before and nothing after"
     )
 
 

@@ -60,7 +60,7 @@ def test_no_two_routes_claim_one_call() -> None:
         ("GET", "/admin/v2/transactions/stats", 404),
         ("GET", "/admin/v3/transactions/stats", 501),
         ("POST", "/admin/v3/functions/public/default/f/trigger", 501),
-        ("POST", "/admin/v2/scalable/public/default/t/migrate", 501),
+        ("POST", "/admin/v2/scalable/public/default/t/migrate", 404),
         ("PUT", "/admin/v2/scalable/public/default/t%20", 412),
         ("PUT", "/admin/v2/segments/public/default/t/nonsense", 412),
         ("PUT", "/admin/v2/persistent/public/default/t/compaction", 501),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from magnetar.base.ids import SegmentId
-from magnetar.client.layouts import Layouts, Verdict
+from magnetar.client.layouts import Layouts, Verdict, before_any
 from magnetar.layout.layout import initial
+from magnetar.layout.synthetic import migrated, synthetic
 
 ONE = initial(1, now_ms=0)
 TWO = ONE.split(SegmentId(0), now_ms=1)
@@ -57,3 +58,18 @@ def test_a_topic_that_was_gone_is_another_one_when_it_is_back():
     assert not layouts.gone(watch)
     assert layouts.offered(watch, ONE) is Verdict.REPLACED
     assert layouts.offered(watch, TWO) is Verdict.NEWER
+
+
+def test_a_plain_topic_that_a_broker_shows_at_epoch_0_gives_way_to_what_it_becomes_at_epoch_0():
+    """As Apache Pulsar numbers them."""
+    topics = ["persistent://public/default/t"]
+    layouts = Layouts()
+    number = layouts.opened()
+    plain = before_any(synthetic(topics))
+    assert layouts.offered(number, plain) is Verdict.NEWER
+    assert layouts.offered(number, before_any(synthetic(topics))) is Verdict.STALE
+    after = migrated(topics, now_ms=1)
+    assert after.epoch == 0
+    assert layouts.offered(number, before_any(after)) is Verdict.NEWER
+    assert layouts.offered(number, plain) is Verdict.STALE
+    assert before_any(synthetic(topics, epoch=3)).epoch == 3, "ours number them apart"

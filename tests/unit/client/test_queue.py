@@ -258,10 +258,14 @@ def test_the_id_of_a_plain_message_and_retry_without_being_asked_for_are_misuse(
 @pytest.mark.parametrize(
     ("topic", "options", "said"),
     [
-        ("persistent://public/default/t", {}, "plain topics have subscribe"),
+        ("non-persistent://public/default/t", {}, "a whole topic"),
         (str(TOPIC), {"queue_messages": 0}, "has a queue"),
         (str(TOPIC), {"typ": 1}, "a queue consumer has no option typ"),
-        (str(TOPIC), {"dead_letters": DeadLetters(retry_topic="again")}, "is one too"),
+        (
+            str(TOPIC),
+            {"dead_letters": DeadLetters(retry_topic="non-persistent://public/default/again")},
+            "a whole topic",
+        ),
     ],
 )
 def test_what_a_queue_consumer_cannot_be_is_refused_before_anything_is_sent(topic, options, said):

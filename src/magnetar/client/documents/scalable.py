@@ -123,3 +123,41 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     trigger: str = ""
     reason: str = ""
     error: str = ""
+
+
+class MigratedSegment(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the layout that a migration makes: a plain topic, sealed, or a new segment that follows all of them."""
+
+    segmentId: int
+    hashRange: HashRange
+    state: str
+    legacyTopicName: str | None = None
+
+
+class CarriedSubscription(msgspec.Struct, frozen=True, kw_only=True):
+    """`type` none: nobody is attached now, and the first consumer after the migration decides."""
+
+    subscription: str
+    type: str | None = None
+
+
+class PlainTopicClient(msgspec.Struct, frozen=True, kw_only=True):
+    """`subscription` none: a producer. `follows`: it goes on when the topic is migrated."""
+
+    name: str
+    address: str
+    clientVersion: str = ""
+    subscription: str | None = None
+    follows: bool = False
+
+
+class MigrationPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """What a migration of a plain topic would find and make. `forceNeeded`: clients would be left behind."""
+
+    topics: list[str]
+    segments: list[MigratedSegment]
+    subscriptions: list[CarriedSubscription] = []
+    clients: list[PlainTopicClient] = []
+    forceNeeded: bool = False
+    messages: int = 0
+    bytes: int = 0

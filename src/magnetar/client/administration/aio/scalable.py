@@ -1,4 +1,5 @@
-"""Scalable topics over REST: list, create, delete, layout, statistics, subscriptions, split, merge and rebucket.
+"""Scalable topics over REST: list, create, delete, layout, statistics, subscriptions, split, merge, rebucket and
+migrate.
 
 Names are whole (`topic://tenant/namespace/name`) or short (`name`, `tenant/namespace/name`).
 """
@@ -11,6 +12,7 @@ from magnetar.client.administration import paths
 from magnetar.client.administration.aio.exchange import Exchange
 from magnetar.client.administration.answers import Answer, decoded
 from magnetar.client.documents.scalable import (
+    MigrationPreview,
     Operation,
     ScalableSubscriptionStats,
     ScalableTopicMetadata,
@@ -108,6 +110,18 @@ class ScalableTopics:
         query: dict[str, object] = {"bucketCount": buckets, **_asked(reason, wait)}
         path = f"{paths.scalable(name)}/rebucket/{segment}"
         return _told(await self._exchange.call("POST", path, query=query))
+
+    async def migrate(
+        self, name: str, *, force: bool = False, reason: str | None = None, wait: bool = True
+    ) -> Operation | None:
+        """A plain or partitioned topic becomes a scalable one, in place, for good; `wait` as in `split`. Refused with
+        409 while clients that do not know scalable topics use it: `force` leaves them behind."""
+        query = {"force": force or None, **_asked(reason, wait)}
+        return _told(await self._exchange.call("POST", f"{paths.scalable(name)}/migrate", query=query))
+
+    async def migration(self, name: str) -> MigrationPreview:
+        """What `migrate` would find and make. Changes nothing. Apache Pulsar does not tell."""
+        return await self._exchange.read(f"{paths.scalable(name)}/migrate", MigrationPreview)
 
     async def operations(self, name: str) -> list[Operation]:
         """The reshape under way and those of the past, the newest first."""

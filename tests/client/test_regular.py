@@ -1,0 +1,205 @@
+"""Plain and partitioned topics through the faces of scalable ones, on a broker of its own process, and what becomes of
+them when the topic is migrated under their hands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from magnetar import InitialPosition, NoMessage, SubscriptionType, aio, errors
+from tests.servers.standalone import Standalone
+
+EARLIEST = InitialPosition.EARLIEST
+WAIT_S = 60  # for what must come
+KEYS = 8
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("regular")) as running:
+        yield running
+
+
+class Plain:
+    def __init__(self, client: aio.Client, admin: aio.Admin, name: str) -> None:
+        self.client = client
+        self.admin = admin
+        self.topic = f"persistent://public/default/{name}"
+        self.sent = 0
+
+    async def send(self, producer: aio.Producer[bytes], count: int) -> None:
+        for _ in range(count):
+            await producer.post(b"%d" % self.sent, key=f"k{self.sent % KEYS}")
+            self.sent += 1
+        await producer.flush()
+
+
+def run(server: Standalone, name: str, partitions: int, body: Callable[[Plain], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with asyncio.timeout(240), aio.Client(server.url) as client, aio.Admin(server.http) as admin:
+            plain = Plain(client, admin, f"{name}-{partitions}")
+            await admin.topics.create(plain.topic, **({"partitions": partitions} if partitions else {}))
+            await body(plain)
+
+    asyncio.run(whole())
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    while not happened():  # noqa: ASYNC110  # the consumer has no event for it
+        await asyncio.sleep(0.02)
+
+
+class Keys:
+    """What came of each key: once, and in order."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, int] = {}
+        self.count = 0
+
+    def came(self, message: aio.Message[bytes]) -> None:
+        number = int(message.data)
+        key = message.key
+        assert key is not None
+        expected = self.last.get(key, int(key[1:]) - KEYS) + KEYS
+        assert number == expected, f"{key}: {number} came where {expected} was next"
+        self.last[key] = number
+        self.count += 1
+
+
+@pytest.mark.parametrize("partitions", [0, pytest.param(3, marks=pytest.mark.slow)])
+def test_every_consumer_keeps_what_it_promises_when_its_topic_is_migrated_under_load(server, partitions):
+    """Stream and checkpoint consumers every key in order, queue consumers every message; one that is away meanwhile
+    misses nothing."""
+
+    async def body(plain: Plain) -> None:
+        client, topic = plain.client, plain.topic
+        producer = await client.create_producer(topic, follow=True)
+        stream = await client.stream_consumer(topic, "in-order", initial_position=EARLIEST)
+        queue = await client.queue_consumer(topic, "shared", initial_position=EARLIEST)
+        checkpointed = await client.checkpoint_consumer(topic, EARLIEST)
+        away = await client.subscribe(topic, "away", type=SubscriptionType.SHARED, initial_position=EARLIEST)
+        await away.close()
+        await plain.send(producer, 200)
+        streamed, read, taken = Keys(), Keys(), set()
+
+        async def follow_stream() -> None:
+            while streamed.count < 1000:
+                message = await stream.receive(WAIT_S)
+                streamed.came(message)
+                await stream.acknowledge_cumulative(message)
+
+        async def follow_checkpoint() -> None:
+            while read.count < 1000:
+                read.came(await checkpointed.receive(WAIT_S))
+
+        async def share() -> None:
+            while len(taken) < 1000:
+                message = await queue.receive(WAIT_S)
+                taken.add(int(message.data))
+                await queue.acknowledge(message)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(follow_stream())
+            group.create_task(follow_checkpoint())
+            group.create_task(share())
+            await plain.send(producer, 200)
+            done = await plain.admin.scalable.migrate(topic)
+            assert done is not None
+            assert (done.kind, done.phase) == ("MIGRATE", "DONE")
+            await plain.send(producer, 600)
+        metadata = await plain.admin.scalable.metadata(topic)
+        states = [(one.state, bool(one.legacyTopicName)) for one in metadata.segments.values()]
+        count = max(partitions, 1)
+        assert sorted(states) == [("ACTIVE", False)] * count + [("SEALED", True)] * count
+        kept = set()
+        async with await client.queue_consumer(topic, "away") as returned:
+            while len(kept) < 1000:
+                message = await returned.receive(WAIT_S)
+                kept.add(int(message.data))
+                await returned.acknowledge(message)
+        for one in (producer, stream, queue, checkpointed):
+            await one.close()
+
+    run(server, "load", partitions, body)
+
+
+def test_keys_of_a_partitioned_topic_go_where_producers_of_partitions_send_them(server):
+    async def body(plain: Plain) -> None:
+        client = plain.client
+        async with await client.create_producer(plain.topic, follow=True) as follows:
+            await plain.send(follows, 2 * KEYS)
+        async with await client.create_producer(plain.topic, hashing="murmur3") as producer:
+            await plain.send(producer, 2 * KEYS)
+        homes: dict[str | None, set[str]] = {}
+        consumer = await client.subscribe(plain.topic, "s", initial_position=EARLIEST)
+        for _ in range(plain.sent):
+            message = await consumer.receive(WAIT_S)
+            homes.setdefault(message.key, set()).add(message.topic)
+            await consumer.acknowledge(message)
+        assert [len(found) for found in homes.values()] == [1] * KEYS
+        assert len(set.union(*homes.values())) > 1
+
+    run(server, "homes", 4, body)
+
+
+def test_two_stream_consumers_share_a_partitioned_topic_and_one_takes_over_all_when_the_other_leaves(server):
+    async def body(plain: Plain) -> None:
+        client, topic = plain.client, plain.topic
+        first = await client.stream_consumer(topic, "s", initial_position=EARLIEST)
+        second = await client.stream_consumer(topic, "s", initial_position=EARLIEST)
+        async with asyncio.timeout(WAIT_S):
+            await until(lambda: len(first.segments) == len(second.segments) == 2)
+            await second.close()
+            await until(lambda: len(first.segments) == 4)
+        async with await client.create_producer(topic, follow=True) as producer:
+            await plain.send(producer, 10 * KEYS)
+        keys = Keys()
+        while keys.count < plain.sent:
+            message = await first.receive(WAIT_S)
+            keys.came(message)
+            await first.acknowledge_cumulative(message)
+
+    run(server, "shared", 4, body)
+
+
+def test_an_old_producer_stops_a_migration_unless_it_is_forced_and_is_told_where_its_topic_went(server):
+    async def body(plain: Plain) -> None:
+        client, topic = plain.client, plain.topic
+        old = await client.create_producer(topic, name="old")
+        await old.send(b"0", key="k0")
+        preview = await plain.admin.scalable.migration(topic)
+        assert preview.forceNeeded
+        assert [(one.name, one.follows) for one in preview.clients] == [("old", False)]
+        with pytest.raises(errors.Conflict, match=r"producer old at .*or force"):
+            await plain.admin.scalable.migrate(topic)
+        await plain.admin.scalable.migrate(topic, force=True)
+        with pytest.raises(errors.Sealed):
+            await old.send(b"8", key="k0")
+        with pytest.raises(errors.Sealed, match="was migrated"):
+            await client.create_producer(topic)
+        with pytest.raises(errors.AlreadyExists):
+            await plain.admin.scalable.migrate(topic)
+        await plain.admin.scalable.delete(topic, force=True)
+        async with await client.create_producer(topic) as again:
+            await again.send(b"1")
+
+    run(server, "old", 0, body)
+
+
+def test_a_consumer_is_of_a_whole_topic_that_is_kept(server):
+    async def body(plain: Plain) -> None:
+        for wrong in ("non-persistent://public/default/x", f"{plain.topic}-partition-0"):
+            with pytest.raises(errors.Misuse, match="whole topic"):
+                await plain.client.stream_consumer(wrong, "s")
+            with pytest.raises(errors.Misuse, match="whole topic"):
+                await plain.client.queue_consumer(wrong, "s")
+            with pytest.raises(errors.Misuse, match="whole topic"):
+                await plain.client.create_producer(wrong, follow=True)
+        stream = await plain.client.stream_consumer(plain.topic, "latest")
+        with pytest.raises(NoMessage):
+            await stream.receive(0.01)
+
+    run(server, "whole", 0, body)
