@@ -8,7 +8,7 @@ anybody; no durable cursor comes into being without that record (H-D3), and chil
 
 from __future__ import annotations
 
-from magnetar.base.errors import SubscriptionNotFound
+from magnetar.base.errors import NotReady, SubscriptionNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.observe.log import get
 from magnetar.scalable import admission
@@ -28,6 +28,9 @@ async def admit_consumer(scalable: Scalable, topic: Topic, asked: Subscribe) -> 
     found, _ = await scalable.records.subscription(parent, asked.subscription)
     if record is None or (found is not None and found.incarnation != record.incarnation):
         found = None  # of an earlier life of the topic
+    if found is not None and found.seek is not None and asked.durable:
+        scalable.poke(parent)  # whoever was at it may be gone
+        raise NotReady(f"subscription {found.name} of {parent} is being moved: ask again")
     shared = asked.key_shared if asked.key_shared is not None and asked.key_shared.buckets else None
     if admission.check_consumer(found, asked.kind, buckets=shared is not None):
         if shared is not None and record is not None and topic.name.segment is not None:

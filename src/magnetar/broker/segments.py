@@ -33,6 +33,7 @@ from magnetar.broker.exclusive import Exclusive
 from magnetar.broker.peers import check_term, term_of
 from magnetar.broker.plain import Plains
 from magnetar.broker.queues import admit_consumer
+from magnetar.broker.resets import reset
 from magnetar.cluster.peers import (
     AskProducers,
     AwaitDrained,
@@ -49,6 +50,7 @@ from magnetar.cluster.peers import (
     Provision,
     Provisioned,
     RemoveCursor,
+    ResetCursor,
     Seed,
     Seeded,
     SegmentAnswer,
@@ -220,6 +222,8 @@ class Segments:
                 return await (self._place if name.is_segment else self.plains.handle)(name, request)
             case RemoveCursor():
                 return await self._remove(name, request)
+            case ResetCursor():
+                return await reset(self._node.scalable.records, await self._topic(name), request)
             case AwaitDrained() | AwaitReleased():
                 return await self.wait(name, request)
             case AskProducers():
@@ -311,7 +315,11 @@ class Segments:
         found = topic.subscriptions.get(request.subscription.name)
         if found is None or life(found) != request.subscription.life:
             raise SubscriptionNotFound(f"Subscription {request.subscription.name} not found on topic {name}")
-        return Awaited(await awaited(topic, found, request))
+        happened = await awaited(topic, found, request)
+        if happened and isinstance(request, AwaitDrained) and topic.name.is_segment:
+            known, _ = await self._node.scalable.records.subscription(topic.name.parent, found.name)
+            happened = known is not None and known.seek is None  # else its cursor is about to be moved (H-D7)
+        return Awaited(happened)
 
     def in_use(self, name: TopicName) -> None:
         """Conflict: clients use this segment here."""

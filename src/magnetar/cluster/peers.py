@@ -137,8 +137,21 @@ class PlaceCursor(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     at_end: bool
 
 
+class ResetCursor(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """To the first message at a position or behind it, or (`by_time`) published at a time or later, while the seek of
+    this number is under way; a second time nothing happens. SubscriptionNotFound: there is no cursor."""
+
+    op: str
+    topic: str  # the scalable one
+    subscription: SubscriptionLife
+    seeks: int
+    position: Position
+    time_ms: int = 0
+    by_time: bool = False
+
+
 class CursorThere(msgspec.Struct, frozen=True, tag=True):
-    pass
+    drained: bool = False  # of a cursor that was moved: it stands at the end of a sealed segment
 
 
 class RemoveCursor(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -310,6 +323,7 @@ SegmentRequest = (
     | Fence
     | PlaceCursor
     | RemoveCursor
+    | ResetCursor
     | AwaitDrained
     | AwaitReleased
     | AskProducers

@@ -17,6 +17,7 @@ from magnetar.layout.layout import Child
 from magnetar.layout.segment import Ending
 from magnetar.scalable.record import Record
 from magnetar.scalable.subscription import Subscription
+from magnetar.scalable.target import Stop
 
 ABSENT = -1  # the version of what is not there
 
@@ -176,6 +177,19 @@ class RemoveCursor:
     life: int
 
 
+@dataclass(frozen=True, slots=True)
+class ResetCursor:
+    """Where the seek that is under way says, once for each number of a seek."""
+
+    op: str
+    incarnation: int
+    segment: Child
+    subscription: str
+    life: int
+    seeks: int
+    stop: Stop
+
+
 # Effects: the broker itself
 
 
@@ -204,7 +218,9 @@ StoreCall = (
     | RemoveSubscription
     | RemoveSubscriptions
 )
-OwnerCall = ProvisionChild | SealParent | SeedChild | FenceParent | DeleteSegment | PlaceCursor | RemoveCursor
+OwnerCall = (
+    ProvisionChild | SealParent | SeedChild | FenceParent | DeleteSegment | PlaceCursor | RemoveCursor | ResetCursor
+)
 Call = StoreCall | OwnerCall
 Effect = Call | StepDown | Answer
 
@@ -312,6 +328,13 @@ class CursorRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class CursorReset:
+    op: str
+    segment: SegmentId
+    drained: bool  # it stands at the end of a sealed segment, durably
+
+
+@dataclass(frozen=True, slots=True)
 class CallLost:
     """It may have happened, or nobody could be asked."""
 
@@ -368,6 +391,7 @@ Event = (
     | SegmentDeleted
     | CursorPlaced
     | CursorRemoved
+    | CursorReset
     | CallLost
     | CallFenced
     | CallOvertaken

@@ -200,9 +200,7 @@ class Coordinator:
                     if segment in self._open:
                         self._ask(("drained", segment, seeks), partial(self._ask_drained, segment, life, seeks))
                 case drain.StoreLatches(latched=latched):
-                    await self._store(
-                        lambda one, latched=latched: replace(one, latched=tuple(sorted({*one.latched, *latched})))  # type: ignore[misc]
-                    )
+                    await self._store(partial(drain.latch, seeks=self._drain.seeks, latched=latched))
                     self._runtime.mark(
                         "latch.written", topic=str(self._term.name), subscription=self.name, latched=latched
                     )

@@ -96,6 +96,11 @@ def restore(subscription: Subscription) -> Drain:
     return Drain(subscription.life, subscription.seeks, frozenset(subscription.latched))
 
 
+def latch(one: Subscription, *, seeks: int, latched: tuple[SegmentId, ...]) -> Subscription:
+    """What a seek has made of it meanwhile is not what was drained."""
+    return replace(one, latched=tuple(sorted({*one.latched, *latched}))) if one.seeks == seeks else one
+
+
 def step(state: Drain, event: Event) -> Step:
     match event:
         case LayoutSeen(layout=layout):

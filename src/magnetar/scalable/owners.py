@@ -20,6 +20,7 @@ from magnetar.base.errors import (
     Unavailable,
     Unknown,
 )
+from magnetar.base.ids import BEFORE_ALL
 from magnetar.base.limits import CALLS_AT_ONCE_MAX
 from magnetar.base.names import TopicName
 from magnetar.cluster import peers
@@ -36,6 +37,7 @@ from magnetar.scalable.calls import (
     ChildSeeded,
     CursorPlaced,
     CursorRemoved,
+    CursorReset,
     DeleteSegment,
     Event,
     FenceParent,
@@ -46,6 +48,7 @@ from magnetar.scalable.calls import (
     PlaceCursor,
     ProvisionChild,
     RemoveCursor,
+    ResetCursor,
     Seal,
     SealParent,
     SeedChild,
@@ -59,6 +62,7 @@ REFUSABLE: dict[type[OwnerCall], type[MagnetarError] | tuple[type[MagnetarError]
     ProvisionChild: Refused,
     PlaceCursor: (TopicNotFound, SubscriptionNotFound),
     RemoveCursor: (TopicNotFound, SubscriptionNotFound),
+    ResetCursor: (TopicNotFound, SubscriptionNotFound),
 }
 PASSING = (Closed, Moved)  # the segment is being unloaded or has another owner now: that one is asked
 ENSURE_WAITS_S = (0.05, 0.2, 1.0, 3.0)  # between tries to make one segment of a new topic
@@ -125,7 +129,7 @@ class Owners:
             case DeleteSegment():
                 await owner.delete(call.op, call.term, force=True)
                 return SegmentDeleted(call.op, segment.id)
-        answer = await owner.ask(_request(call))
+        answer = await owner.ask(_request(topic, call))
         if isinstance(answer, Overtaken):
             return None
         match call:
@@ -140,9 +144,14 @@ class Owners:
                 return CursorPlaced(call.op, segment.id)
             case RemoveCursor():
                 return CursorRemoved(call.op, segment.id)
+            case ResetCursor():
+                assert isinstance(answer, peers.CursorThere)
+                return CursorReset(call.op, segment.id, answer.drained)
 
 
-def _request(call: ProvisionChild | SeedChild | FenceParent | PlaceCursor | RemoveCursor) -> peers.SegmentRequest:
+def _request(
+    topic: TopicName, call: ProvisionChild | SeedChild | FenceParent | PlaceCursor | RemoveCursor | ResetCursor
+) -> peers.SegmentRequest:
     match call:
         case ProvisionChild():
             cursors = tuple(SubscriptionLife(one.name, one.life) for one in call.subscriptions)
@@ -162,6 +171,17 @@ def _request(call: ProvisionChild | SeedChild | FenceParent | PlaceCursor | Remo
         case RemoveCursor():
             subscription = SubscriptionLife(call.subscription, call.life)
             return peers.RemoveCursor(op=call.op, incarnation=call.incarnation, subscription=subscription)
+        case ResetCursor():
+            stop = call.stop
+            return peers.ResetCursor(
+                op=call.op,
+                topic=topic.canonical,
+                subscription=SubscriptionLife(call.subscription, call.life),
+                seeks=call.seeks,
+                position=stop.position or BEFORE_ALL,
+                time_ms=stop.time_ms,
+                by_time=stop.position is None,
+            )
 
 
 def _failed(topic: TopicName, call: OwnerCall, error: MagnetarError) -> Event:

@@ -35,7 +35,7 @@ from magnetar.metadata.store import MetadataStore
 from magnetar.observe.log import get
 from magnetar.policy.settings import Settings
 from magnetar.runtime.runtime import Owner, Runtime
-from magnetar.scalable import calls, record, recordform, subscriptions
+from magnetar.scalable import calls, record, recordform, seeking, subscriptions
 from magnetar.scalable.assignment import Assignment, Listener
 from magnetar.scalable.buckets import shared_out
 from magnetar.scalable.calls import Answer, StepDown
@@ -51,6 +51,7 @@ from magnetar.scalable.streams import Streams
 from magnetar.scalable.subscription import Start, Subscription, Type
 from magnetar.scalable.subscriptions import Work
 from magnetar.scalable.sweep import sweep
+from magnetar.scalable.target import Target
 from magnetar.scalable.term import Term
 from magnetar.scalable.views import Brokers, Heard, View, Views
 from magnetar.scalable.working import work
@@ -275,6 +276,8 @@ class Scalable:
         if found is None or found.lifecycle is Lifecycle.GONE or found.sealed_by(operation.op):
             operation.ended("DONE", self._runtime.wall())
             return True
+        if operation.kind == "SEEK":  # in the record of its subscription: whoever leads now finishes it
+            raise TimedOut(f"{operation.op} goes on elsewhere, if it was begun: look at the subscription")
         raise NotReady(f"{operation.op} was not begun: ask the leader of {name}", op=operation.op)
 
     # Subscriptions
@@ -297,6 +300,12 @@ class Scalable:
         if one is None or one.incarnation != found.incarnation:
             raise SubscriptionNotFound(f"Subscription {subscription} not found on topic {name}")
         await self._work(name, subscriptions.delete(self._op("unsubscribe"), subscription))
+
+    async def seek(self, name: TopicName, subscription: str, target: Target) -> None:
+        """Every segment of it; nobody reads before it is done. Conflict: another seek took its place."""
+        op = self._op("seek")
+        operation = self._operations.begin(name, op, "SEEK", self._runtime.wall())
+        await self._operate(name, operation, lambda term: term.seek(seeking.begin(op, subscription, target), operation))
 
     async def subscriptions(self, name: TopicName) -> list[Subscription]:
         found = await self._found(name)

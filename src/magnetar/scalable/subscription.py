@@ -16,7 +16,7 @@ import msgspec
 
 from magnetar.base.errors import Corrupt
 from magnetar.base.ids import SegmentId
-from magnetar.scalable import hold
+from magnetar.scalable import hold, target
 
 VERSION = 1
 
@@ -100,6 +100,8 @@ class Subscription:
     plan: Plan = Plan()
     undecided: bool = False  # carried over from a plain topic: the first consumer says of which type it is
     hold: hold.Held | None = None  # what is kept for a reader that has no cursors
+    seek: target.Seek | None = None  # under way: nobody reads before it is over
+    sought: str = ""  # the operation of the last one that is over
     unknown: str = field(default="", repr=False)
 
     @property
@@ -124,6 +126,8 @@ class _Form(msgspec.Struct, omit_defaults=True):
     generation: int = 0
     holds: dict[str, tuple[str, str]] = {}
     hold: hold.Form | None = None
+    seek: target.Form | None = None
+    sought: str = ""
     left: dict[str, tuple[str, int]] = {}
     undecided: bool = False
     sharing: list[str] = []  # members that know entry buckets
@@ -148,6 +152,8 @@ def encode(subscription: Subscription) -> bytes:
             holds={str(hold.segment): (hold.holder, hold.target) for hold in plan.holds},
             left={str(left.segment): (left.name, left.until_ms) for left in plan.left},
             hold=None if subscription.hold is None else hold.encode(subscription.hold),
+            seek=None if subscription.seek is None else target.encode(subscription.seek),
+            sought=subscription.sought,
             undecided=subscription.undecided,
             sharing=[member.name for member in subscription.members if member.shares],
             shares={
@@ -173,6 +179,7 @@ def decode(name: str, data: bytes) -> Subscription:
         holds = [Hold(SegmentId(int(id)), *who, *together.get(id, ())) for id, who in form.holds.items()]
         left = [Left(SegmentId(int(id)), *who) for id, who in form.left.items()]
         held = None if form.hold is None else hold.decode(form.hold)
+        seek = None if form.seek is None else target.decode(form.seek)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise Corrupt("not the record of a subscription", subscription=name, why=str(error)) from error
     rest = {key: value for key, value in raw.items() if key not in _Form.__struct_fields__}
@@ -194,5 +201,7 @@ def decode(name: str, data: bytes) -> Subscription:
         ),
         undecided=form.undecided,
         hold=held,
+        seek=seek,
+        sought=form.sought,
         unknown=msgspec.json.encode(rest, order="deterministic").decode() if rest else "",
     )

@@ -19,7 +19,7 @@ from magnetar.metadata import paths
 from magnetar.metadata.store import Change, Event
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
-from magnetar.scalable import calls, deletion, reshape
+from magnetar.scalable import calls, deletion, reshape, seeking
 from magnetar.scalable.calls import Answer, Call, OwnerCall, StepDown
 from magnetar.scalable.coordinator import Coordinator
 from magnetar.scalable.deletion import Deletion
@@ -28,7 +28,8 @@ from magnetar.scalable.migrate import carry
 from magnetar.scalable.operation import Operation
 from magnetar.scalable.record import Kind, Record
 from magnetar.scalable.reshape import Phase, Request, Reshape
-from magnetar.scalable.subscription import Standing, Type
+from magnetar.scalable.seeking import Seeking
+from magnetar.scalable.subscription import Standing, Subscription, Type
 from magnetar.scalable.subscriptions import Work
 from magnetar.scalable.working import work
 
@@ -180,9 +181,39 @@ class Term:
         self._prove()
         return outcome
 
-    # Both
+    # Seeks
 
-    async def _perform(self, state: Reshape | Deletion, call: Call) -> calls.Event:
+    def seek(
+        self, begun: tuple[Seeking, tuple[calls.Effect, ...]], operation: Operation
+    ) -> asyncio.Task[Answer | StepDown]:
+        """As `reshape`."""
+        return self.spawn(self._seek(begun, operation))
+
+    async def _seek(self, begun: tuple[Seeking, tuple[calls.Effect, ...]], operation: Operation) -> Answer | StepDown:
+        def moved(before: Seeking, event: calls.Event, after: Seeking) -> None:
+            within = "segment_moved" if isinstance(event, calls.CursorReset) else ""
+            changed = after.phase is not before.phase
+            self._step("seek", after.phase.name.lower() if changed else within, after.phase.name, operation)
+
+        self._working += 1
+        try:
+            drive = Drive(self.around.runtime, self.owner, step=seeking.step, perform=self._perform, moved=moved)
+            state, outcome = await drive.run(*begun)
+            self._ended(operation, state.phase.name, outcome)
+            return outcome
+        finally:
+            self._working -= 1
+
+    def _resume_seek(self, one: Subscription) -> None:
+        """Whoever led before left it half way."""
+        assert one.seek is not None
+        operation = self.around.operations.begin(self.name, one.seek.op, "SEEK", self.around.runtime.wall())
+        self._mark("seek.resumed", op=one.seek.op)
+        self.seek(seeking.resume(one), operation)
+
+    # All
+
+    async def _perform(self, state: Reshape | Deletion | Seeking, call: Call) -> calls.Event:
         if isinstance(call, OwnerCall):
             return await self.around.owners.call(self.name, call, _segment(state.record, call))
         if isinstance(call, calls.ListSubscriptions) and isinstance(state, Reshape) and not await self._carried(state):
@@ -240,6 +271,8 @@ class Term:
     async def _restore(self) -> None:
         """Everybody who is expected gets a fresh grace period from here on (H-F11)."""
         found = await self._again(lambda: self.around.records.subscriptions(self.name, self.incarnation))
+        for one in [one for one, _ in found if one.seek is not None]:
+            self._resume_seek(one)
         for name in [one.name for one, _ in found if one.type is Type.STREAM]:
             await self._again(lambda name=name: self.coordinator(name))  # type: ignore[misc]
 
