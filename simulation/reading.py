@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Misuse, NoSuchEntry, NoSuchLedger
-from magnetar.ledger.cuts import Cut, Want, within
+from magnetar.ledger.cuts import Cuts, Want, within
 from magnetar.ledger.run import Run
 from simulation.shelf import Stored
 
@@ -56,7 +56,7 @@ class MemoryReader:
         stored = self._stored
         return sum(stored.counts[first : last + 1]), sum(map(len, stored.entries[first : last + 1]))
 
-    async def cuts(self, first: int, last: int, want: Want) -> list[Cut]:
+    async def cuts(self, first: int, last: int, want: Want) -> Cuts:
         await self._check(0, last)
         stored, stop = self._stored, min(last, self.last_entry) + 1
         before = sum(stored.counts[:first]), sum(map(len, stored.entries[:first]))

@@ -163,19 +163,19 @@ def test_cuts_are_exact_and_end_where_a_limit_is_reached(on: On) -> None:
         writer = await store.create({})
         await append(writer, *(entries(writer.ledger, first, 6) for first in range(0, 30, 6)))
         reader = await store.open(writer.ledger, recover=True)
-        assert await reader.cuts(30, 40, Want(None, None, 8)) == []
+        assert await reader.cuts(30, 40, Want(None, None, 8)) == ([], [], [])
         for first in range(30):
             for last in range(first, 30, 3):
                 for messages in (None, 1, 20, 1000):
                     before = (await reader.count(0, first - 1))[0] if first else 0
                     limit = None if messages is None else before + messages
                     cuts = await reader.cuts(first, last, Want(limit, None, 8))
-                    for cut in cuts:
-                        assert cut[1:] == await reader.count(0, cut.entry - 1)
-                    assert [cut.entry for cut in cuts] == sorted({cut.entry for cut in cuts})
-                    assert first < cuts[0].entry
-                    assert cuts[-1].entry == last + 1 or (limit is not None and cuts[-1].messages >= limit)
-                    assert limit is None or all(cut.messages < limit for cut in cuts[:-1])
+                    for after, *counted in zip(*cuts, strict=True):
+                        assert tuple(counted) == await reader.count(0, after - 1)
+                    assert cuts.entries == sorted(set(cuts.entries))
+                    assert first < cuts.entries[0]
+                    assert cuts.entries[-1] == last + 1 or (limit is not None and cuts.messages[-1] >= limit)
+                    assert limit is None or all(one < limit for one in cuts.messages[:-1])
 
     on(body)
 

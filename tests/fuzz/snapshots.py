@@ -15,7 +15,7 @@ from magnetar.base.ids import BEFORE_ALL, Position
 from magnetar.ledger.acks import Acks
 from magnetar.ledger.book import Book, decode_record
 from magnetar.ledger.chain import Chain, Link
-from magnetar.ledger.cuts import Cut, Want
+from magnetar.ledger.cuts import Cuts, Want
 from magnetar.ledger.orphans import named_ledgers
 from magnetar.ledger.packing import sections
 from magnetar.ledger.run import Run, run_of
@@ -44,7 +44,7 @@ class Entries:
     async def count(self, first: int, last: int) -> tuple[int, int]:
         return last - first + 1, sum(map(len, self._entries[first : last + 1]))
 
-    async def cuts(self, first: int, last: int, want: Want) -> list[Cut]:
+    async def cuts(self, first: int, last: int, want: Want) -> Cuts:
         raise AssertionError("snapshots are not measured")
 
 

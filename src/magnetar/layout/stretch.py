@@ -6,8 +6,9 @@ gives marks where a batch may end. Values only; a stretch whose marks do not gro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import lt
 from typing import NamedTuple
 
 from magnetar.base.errors import Corrupt
@@ -47,6 +48,38 @@ class Mark(NamedTuple):
     publish_ms: int = 0
 
 
+class Columns(NamedTuple):
+    """Marks, by columns: a thousand segments have thousands of them, and most are only passed on."""
+
+    ledgers: list[int]
+    entries: list[int]
+    messages: list[int]
+    bytes: list[int]
+    times: list[int]  # of the first ones, as many as are known
+
+    @classmethod
+    def of(cls, marks: Sequence[Mark]) -> Columns:
+        return cls(
+            [mark.place.ledger for mark in marks],
+            [mark.place.entry for mark in marks],
+            [mark.messages for mark in marks],
+            [mark.bytes for mark in marks],
+            [mark.publish_ms for mark in marks],
+        )
+
+    def check(self, start: Place) -> None:
+        """Corrupt: they do not grow, or do not agree with each other."""
+        if len({len(column) for column in self[:4]}) > 1 or len(self.times) > len(self.ledgers):
+            raise Corrupt("marks of a stretch do not agree with each other")
+        places = [start[:2], *zip(self.ledgers, self.entries, strict=True)]
+        grows = all(map(lt, places, places[1:]))
+        if not grows or [0, *self.messages] != sorted([0, *self.messages]) or sorted(self.bytes) != self.bytes:
+            raise Corrupt("marks of a stretch grow", start=str(start))
+
+
+NO_MARKS = Columns([], [], [], [], [])
+
+
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """What can be read of one segment. `start` is where reading begins, at or after the place that was asked about;
@@ -55,19 +88,19 @@ class Stretch:
     """
 
     start: Place
-    marks: tuple[Mark, ...] = ()
+    columns: Columns = NO_MARKS
     sealed: bool = False
     lost: bool = False
     end: Place = START
     messages: int = 0
     bytes: int = 0
 
-    def __post_init__(self) -> None:
-        before = Mark(self.start, 0, 0)
-        for mark in self.marks:
-            if mark.place <= before.place or mark.messages < before.messages or mark.bytes < before.bytes:
-                raise Corrupt("marks of a stretch grow", mark=str(mark.place), before=str(before.place))
-            before = mark
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """Made at each look."""
+        ledgers, entries, messages, sizes, times = self.columns
+        unknown = [0] * (len(ledgers) - len(times))
+        return tuple(map(Mark, map(Place, ledgers, entries), messages, sizes, [*times, *unknown]))
 
 
 def released(layout: Layout, places: Places) -> set[SegmentId]:

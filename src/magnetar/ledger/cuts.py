@@ -6,17 +6,22 @@ possible ones few are chosen, close together near the start, where small batches
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
+from operator import sub
 from typing import NamedTuple
 
 from magnetar.ledger.run import Run
 
 
-class Cut(NamedTuple):
-    entry: int  # the next one
-    messages: int  # before it, from the beginning of the ledger
-    bytes: int
+class Cuts(NamedTuple):
+    """By columns, growing: the next entry, and the messages and bytes before it from the beginning of the ledger."""
+
+    entries: list[int]
+    messages: list[int]
+    bytes: list[int]
 
 
 class Want(NamedTuple):
@@ -41,27 +46,30 @@ def chosen(count: int, most: int) -> tuple[int, ...]:
     return tuple(sorted(place for place in found if 1 <= place <= count))
 
 
-def within(counts: Sequence[int], sizes: Sequence[int], first: int, before: tuple[int, int], want: Want) -> list[Cut]:
+def within(counts: Sequence[int], sizes: Sequence[int], first: int, before: tuple[int, int], want: Want) -> Cuts:
     """Cuts behind each of these entries, the first of which is number `first`, up to the first that reaches a limit."""
-    cuts: list[Cut] = []
-    messages, size = before
-    for index, count in enumerate(counts):
-        messages += count
-        size += sizes[index]
-        cuts.append(Cut(first + index + 1, messages, size))
-        if reached(cuts[-1], want):
-            break
-    return [cuts[place - 1] for place in chosen(len(cuts), want.cuts_max)] if cuts else []
-
-
-def of_run(run: Run, before: tuple[int, int], want: Want) -> list[Cut]:
-    """Cuts behind the entries of a run that was read."""
-    offsets = run.offsets
-    sizes = [offsets[index + 1] - offsets[index] for index in range(len(run))]
-    return within(run.counts, sizes, run.first, before, want)
-
-
-def reached(cut: Cut, want: Want) -> bool:
-    return (want.messages is not None and cut.messages >= want.messages) or (
-        want.bytes is not None and cut.bytes >= want.bytes
+    messages = list(accumulate(counts, initial=before[0]))[1:]
+    lengths = list(accumulate(sizes, initial=before[1]))[1:]
+    count = min(len(messages), *(_reaching(*pair) + 1 for pair in ((messages, want.messages), (lengths, want.bytes))))
+    places = [place - 1 for place in chosen(count, want.cuts_max)] if count else []
+    return Cuts(
+        [first + place + 1 for place in places],
+        [messages[place] for place in places],
+        [lengths[place] for place in places],
     )
+
+
+def of_run(run: Run, before: tuple[int, int], want: Want) -> Cuts:
+    """Cuts behind the entries of a run that was read."""
+    return within(run.counts, list(map(sub, run.offsets[1:], run.offsets)), run.first, before, want)
+
+
+def reached(cuts: Cuts, want: Want) -> bool:
+    """Whether the last one reaches a limit."""
+    return (want.messages is not None and cuts.messages[-1] >= want.messages) or (
+        want.bytes is not None and cuts.bytes[-1] >= want.bytes
+    )
+
+
+def _reaching(column: list[int], limit: int | None) -> int:
+    return len(column) if limit is None else bisect_left(column, limit)

@@ -6,12 +6,13 @@ records of the index are those read, so that a small batch can end between any t
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from magnetar.base.ids import Position
 from magnetar.base.limits import PLAN_FINE_BYTES, PLAN_FINE_ENTRIES_MAX, PLAN_FINE_RECORDS_MAX
 from magnetar.ledger.chain import Link
-from magnetar.ledger.cuts import Cut, Want, of_run, reached
+from magnetar.ledger.cuts import Cuts, Want, of_run, reached
 from magnetar.ledger.managed import ManagedLedger
 from magnetar.ledger.store import Reader
 
@@ -27,10 +28,13 @@ class Limits:
 
 @dataclass(slots=True)
 class Measured:
-    """`messages` and `bytes` of all of it; `marks` up to the first that reaches a limit: the next position, and the
-    messages and bytes before it."""
+    """`messages` and `bytes` of all of it; marks, by columns, up to the first that reaches a limit: the ledger and
+    number of the next entry, and the messages and bytes before it."""
 
-    marks: list[tuple[Position, int, int]] = field(default_factory=list)
+    ledgers: list[int] = field(default_factory=list)
+    entries: list[int] = field(default_factory=list)  # the next
+    before: list[int] = field(default_factory=list)  # messages
+    sizes: list[int] = field(default_factory=list)
     messages: int = 0
     bytes: int = 0
     full: bool = False  # a limit is reached: no marks behind it
@@ -45,7 +49,7 @@ async def measured(managed: ManagedLedger, start: Position, last: Position, limi
         high = min(last.entry, link.entries - 1) if link.ledger == last.ledger else link.entries - 1
         if low > high:
             continue
-        share = max(1, (limits.marks_max - len(found.marks)) // (len(links) - number))
+        share = max(1, (limits.marks_max - len(found.ledgers)) // (len(links) - number))
         await _add(managed, found, link, low, high, limits=limits, share=share)
     return found
 
@@ -58,7 +62,7 @@ async def _add(
     total = link.messages, link.bytes  # of now: it may grow while somebody waits
     if low == 0 and ends_here and (found.full or share == 1):
         if not found.full:
-            _mark(found, link.ledger, [Cut(high + 1, *total)], (0, 0))
+            _mark(found, link.ledger, Cuts([high + 1], [total[0]], [total[1]]), (0, 0))
             found.full = _full(found, total, limits)
         found.messages += total[0]
         found.bytes += total[1]
@@ -70,9 +74,9 @@ async def _add(
         want = Want(*left, share)
         cuts = await _cuts(managed, reader, Position(link.ledger, low), high, before=before, want=want)
         _mark(found, link.ledger, cuts, before)
-        found.full = not cuts or reached(cuts[-1], want)
-        if cuts and cuts[-1].entry == high + 1:
-            ends_here, total = True, (cuts[-1].messages, cuts[-1].bytes)
+        found.full = not cuts.entries or reached(cuts, want)
+        if cuts.entries and cuts.entries[-1] == high + 1:
+            ends_here, total = True, (cuts.messages[-1], cuts.bytes[-1])
     if not ends_here:
         inside = await reader.count(low, high)
         total = before[0] + inside[0], before[1] + inside[1]
@@ -82,24 +86,28 @@ async def _add(
 
 async def _cuts(
     managed: ManagedLedger, reader: Reader, first: Position, high: int, *, before: tuple[int, int], want: Want
-) -> list[Cut]:
+) -> Cuts:
     cuts = await reader.cuts(first.entry, high, want)
-    limited = want.messages is not None or want.bytes is not None
-    if not limited or not cuts or len(cuts) > PLAN_FINE_RECORDS_MAX or len(cuts) == high + 1 - first.entry:
+    count, limited = len(cuts.entries), want.messages is not None or want.bytes is not None
+    if not limited or not count or count > PLAN_FINE_RECORDS_MAX or count == high + 1 - first.entry:
         return cuts
     entries = min(high + 1 - first.entry, PLAN_FINE_ENTRIES_MAX)
     run = await managed.read(first, PLAN_FINE_BYTES, entries)
     if run is None or (run.ledger, run.first) != first:
         return cuts
     fine = of_run(run, before, want)
-    if reached(fine[-1], want):
+    if reached(fine, want):
         return fine
-    return fine + [cut for cut in cuts if cut.entry > fine[-1].entry]
+    at = bisect_right(cuts.entries, fine.entries[-1])
+    return Cuts(*(near + far[at:] for near, far in zip(fine, cuts, strict=True)))
 
 
-def _mark(found: Measured, ledger: int, cuts: list[Cut], before: tuple[int, int]) -> None:
+def _mark(found: Measured, ledger: int, cuts: Cuts, before: tuple[int, int]) -> None:
     messages, size = found.messages - before[0], found.bytes - before[1]
-    found.marks += [(Position(ledger, cut.entry), messages + cut.messages, size + cut.bytes) for cut in cuts]
+    found.ledgers += [ledger] * len(cuts.entries)
+    found.entries += cuts.entries
+    found.before += [messages + count for count in cuts.messages] if messages else cuts.messages
+    found.sizes += [size + body for body in cuts.bytes] if size else cuts.bytes
 
 
 def _full(found: Measured, total: tuple[int, int], limits: Limits) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from magnetar.base.errors import MagnetarError
-from magnetar.ledger.cuts import Cut, Want
+from magnetar.ledger.cuts import Cuts, Want
 from magnetar.ledger.run import Run
 
 Done = Callable[[int, MagnetarError | None], None]  # (entry id of the run's first entry, or -1 with the error)
@@ -77,7 +77,7 @@ class Reader(Protocol):
         """(messages, bytes) of entries first..last inclusive, from the index where the engine has one."""
         ...
 
-    async def cuts(self, first: int, last: int, want: Want) -> list[Cut]:
+    async def cuts(self, first: int, last: int, want: Want) -> Cuts:
         """Places where a reader of first..last may stop, growing, from the index where the engine has one: behind
         `last`, or behind the first that reaches a limit of `want`, and about as many before it as are wanted. An engine
         may know fewer places than there are entries. None at all: `first` is past the last entry."""

@@ -15,8 +15,8 @@ import msgspec
 from magnetar.base.errors import NoSuchLedger
 from magnetar.base.ids import BEFORE_ALL, Position
 from magnetar.base.limits import PLAN_SEGMENT_MARKS_MAX, PLAN_STAMPS_MAX
-from magnetar.layout.stretch import DONE, START, Mark, Place, Stretch
-from magnetar.ledger.measuring import Limits, measured
+from magnetar.layout.stretch import DONE, NO_MARKS, START, Columns, Place, Stretch
+from magnetar.ledger.measuring import Limits, Measured, measured
 
 if TYPE_CHECKING:
     from magnetar.topic.topic import Topic
@@ -42,23 +42,30 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
 class Meter:
     """One for each topic."""
 
-    __slots__ = ("_stamps", "_topic")
+    __slots__ = ("_said", "_stamps", "_topic")
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
+        self._said: tuple[object, Stretch] | None = None  # what was asked last, of what, and the answer
         self._stamps: dict[Position, int] = {}  # in the order they came
 
     async def measure(self, asked: Asked) -> Stretch:
         if asked.settled:
             async with self._topic.trimming:
                 pass
+        managed = self._topic.managed
         while True:
+            now = (asked, self._topic.readable, managed.terminated, managed.chain.floor)
+            if self._said is not None and self._said[0] == now:
+                return self._said[1]  # a query that waits asks the same again and again
             try:
-                return await self._measure(asked)
+                found = await self._measure(asked)
             except NoSuchLedger:
                 if self._topic.closed:
                     raise
                 continue  # trimmed meanwhile: what is left begins later
+            self._said = now, found
+            return found
 
     async def _measure(self, asked: Asked) -> Stretch:
         topic = self._topic
@@ -74,17 +81,16 @@ class Meter:
         first = Position(*start[:2])
         if start >= end or first > last:
             at_end = sealed and start >= end
-            return Stretch(start, (), at_end, lost, max(start, end))
+            return Stretch(start, NO_MARKS, at_end, lost, max(start, end))
         limits = Limits(asked.messages_max or None, asked.bytes_max or None, asked.marks_max)
         found = await measured(topic.managed, first, last, limits)
-        row = start.row
-        times = await self._times(found.marks, len(found.marks) if asked.times else 1)
-        marks = tuple(
-            Mark(Place(*position), max(0, messages - row), size, times[index] if index < len(times) else 0)
-            for index, (position, messages, size) in enumerate(found.marks)
-        )
-        whole = bool(marks) and marks[-1].place[:2] == (last.ledger, last.entry + 1)
-        return Stretch(start, marks, sealed and whole, lost, end, max(0, found.messages - row), found.bytes)
+        row = min(start.row, found.before[0]) if start.row and found.before else 0
+        if row:
+            found.before = [messages - row for messages in found.before]
+        times = await self._times(found, len(found.ledgers) if asked.times else 1)
+        whole = bool(found.ledgers) and (found.ledgers[-1], found.entries[-1]) == (last.ledger, last.entry + 1)
+        marks = Columns(found.ledgers, found.entries, found.before, found.sizes, times)
+        return Stretch(start, marks, sealed and whole, lost, end, found.messages - row, found.bytes)
 
     async def _start(self, asked: Place | str | int, end: Place) -> tuple[Place, bool]:
         """Where reading begins, and whether messages before that are gone which the reader has not had."""
@@ -106,9 +112,10 @@ class Meter:
             return place, False
         return Place(*chain.clamp(position)), chain.floor is not None and position <= chain.floor
 
-    async def _times(self, marks: list[tuple[Position, int, int]], count: int) -> list[int]:
+    async def _times(self, found: Measured, count: int) -> list[int]:
         """When the last entry before each of the first marks was published."""
-        return [await self._time(Position(place.ledger, place.entry - 1)) for place, _, _ in marks[:count]]
+        places = zip(found.ledgers[:count], found.entries[:count], strict=True)
+        return [await self._time(Position(ledger, entry - 1)) for ledger, entry in places]
 
     async def _time(self, position: Position) -> int:
         known = self._stamps.get(position)

@@ -11,7 +11,7 @@ from typing import Any
 
 from magnetar.base.errors import Corrupt
 from magnetar.base.ids import SegmentId
-from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Mark, Place, Places, Stretch
+from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Columns, Place, Places, Stretch
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
 
@@ -106,23 +106,21 @@ def read_stretches(said: Sequence[pb.PlanStretch]) -> dict[SegmentId, Stretch]:
 
 
 def _stretch(id: SegmentId, one: Stretch) -> pb.PlanStretch:
-    start, end, marks = one.start, one.end, one.marks
+    start, end, (ledgers, entries, messages, sizes, times) = one.start, one.end, one.columns
     made = pb.PlanStretch(
         segment_id=id,
         start_ledger=start[0],
         start_entry=start[1],
+        ledger_id=ledgers,
+        entry_id=entries,
+        messages=messages,
+        bytes=sizes,
+        publish_time=times,
         end_ledger=end[0],
         end_entry=end[1],
         messages_behind=one.messages,
         bytes_behind=one.bytes,
     )
-    if marks:
-        places, messages, sizes, times = zip(*marks, strict=True)
-        made.ledger_id.extend([place[0] for place in places])
-        made.entry_id.extend([place[1] for place in places])
-        made.messages.extend(messages)
-        made.bytes.extend(sizes)
-        made.publish_time.extend(times if any(times[1:]) else times[:1])
     if start.row:
         made.start_row = start.row
     if one.sealed:
@@ -133,20 +131,11 @@ def _stretch(id: SegmentId, one: Stretch) -> pb.PlanStretch:
 
 
 def _read(said: pb.PlanStretch) -> Stretch:
-    count = len(said.ledger_id)
-    times = list(said.publish_time) + [0] * (count - len(said.publish_time))
-    if not count == len(said.entry_id) == len(said.messages) == len(said.bytes) == len(times):
-        raise Corrupt("marks of a segment do not agree with each other", segment=said.segment_id)
-    places = map(Place, said.ledger_id, said.entry_id)
-    return Stretch(
-        Place(said.start_ledger, said.start_entry, said.start_row),
-        tuple(map(Mark, places, said.messages, said.bytes, times)),
-        said.sealed,
-        said.lost,
-        Place(said.end_ledger, said.end_entry),
-        said.messages_behind,
-        said.bytes_behind,
-    )
+    start = Place(said.start_ledger, said.start_entry, said.start_row)
+    marks = Columns(*map(list, (said.ledger_id, said.entry_id, said.messages, said.bytes, said.publish_time)))
+    marks.check(start)
+    end = Place(said.end_ledger, said.end_entry)
+    return Stretch(start, marks, said.sealed, said.lost, end, said.messages_behind, said.bytes_behind)
 
 
 def _error(code: int) -> Any:

@@ -9,7 +9,19 @@ import pytest
 from magnetar.base.errors import Corrupt
 from magnetar.base.ids import SegmentId
 from magnetar.layout.layout import Layout, initial
-from magnetar.layout.stretch import DONE, START, Mark, Place, Stretch, ahead, released, shortened, stands, unread
+from magnetar.layout.stretch import (
+    DONE,
+    START,
+    Columns,
+    Mark,
+    Place,
+    Stretch,
+    ahead,
+    released,
+    shortened,
+    stands,
+    unread,
+)
 
 A, B, C, D, E = (SegmentId(id) for id in range(5))
 
@@ -67,10 +79,20 @@ def test_a_reader_that_left_its_parents_behind_unread_is_written_out() -> None:
 
 
 def test_marks_that_do_not_grow_are_refused() -> None:
-    Stretch(Place(1, 0), (Mark(Place(1, 1), 1, 10), Mark(Place(1, 2), 1, 10)))
-    for mark in (Mark(Place(1, 0), 1, 10), Mark(Place(1, 1), -1, 10), Mark(Place(1, 1), 1, -1)):
+    good = Columns.of([Mark(Place(1, 1), 1, 10), Mark(Place(1, 2), 1, 10)])
+    good.check(Place(1, 0))
+    with pytest.raises(Corrupt):
+        good._replace(bytes=[1]).check(Place(1, 0))
+    for mark in (Mark(Place(1, 0), 1, 10), Mark(Place(1, 2), -1, 10), Mark(Place(1, 1), 1, 10)):
         with pytest.raises(Corrupt):
-            Stretch(Place(1, 0), (mark,))
+            Columns.of([Mark(Place(1, 1), 1, 10), mark]).check(Place(1, 0))
+
+
+def test_marks_come_back_from_their_columns_and_unknown_times_are_nought() -> None:
+    marks = (Mark(Place(1, 1), 1, 10, 5), Mark(Place(1, 2), 1, 10))
+    assert Stretch(Place(1, 0), Columns.of(marks)).marks == marks
+    assert Stretch(Place(1, 0), Columns.of(marks)._replace(times=[5])).marks == marks
+    assert Stretch(START).marks == ()
 
 
 def test_places_are_written_as_people_write_them() -> None:

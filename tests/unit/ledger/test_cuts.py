@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from magnetar.ledger.cuts import Cut, Want, chosen, of_run, reached, within
+from magnetar.ledger.cuts import Cuts, Want, chosen, of_run, reached, within
 from magnetar.ledger.run import run_of
 
 
@@ -28,20 +28,17 @@ def test_many_places_are_told_from_the_first_one_on_with_growing_distance() -> N
 
 def test_cuts_end_with_the_first_that_reaches_a_limit() -> None:
     counts, sizes = [1, 2, 3, 4], [10, 10, 10, 10]
-    assert within(counts, sizes, 5, (100, 1000), Want(None, None, 9)) == [
-        Cut(6, 101, 1010),
-        Cut(7, 103, 1020),
-        Cut(8, 106, 1030),
-        Cut(9, 110, 1040),
-    ]
-    assert within(counts, sizes, 5, (100, 1000), Want(103, None, 9))[-1] == Cut(7, 103, 1020)
-    assert within(counts, sizes, 5, (100, 1000), Want(None, 1021, 9))[-1] == Cut(8, 106, 1030)
-    assert within([], [], 5, (0, 0), Want(1, None, 9)) == []
-    assert reached(Cut(1, 5, 0), Want(5, None, 1))
-    assert not reached(Cut(1, 5, 10**9), Want(6, None, 1))
+    assert within(counts, sizes, 5, (100, 1000), Want(None, None, 9)) == Cuts(
+        [6, 7, 8, 9], [101, 103, 106, 110], [1010, 1020, 1030, 1040]
+    )
+    assert within(counts, sizes, 5, (100, 1000), Want(103, None, 9)) == Cuts([6, 7], [101, 103], [1010, 1020])
+    assert within(counts, sizes, 5, (100, 1000), Want(None, 1021, 9)).entries == [6, 7, 8]
+    assert within([], [], 5, (0, 0), Want(1, None, 9)) == Cuts([], [], [])
+    assert reached(Cuts([1], [5], [0]), Want(5, None, 1))
+    assert not reached(Cuts([1], [5], [10**9]), Want(6, None, 1))
 
 
 def test_a_run_is_cut_between_its_entries() -> None:
     run = run_of([b"a", b"bb", b"ccc"], [1, 5, 1])
     run.ledger, run.first = 3, 40
-    assert of_run(run, (7, 70), Want(None, None, 9)) == [Cut(41, 8, 71), Cut(42, 13, 73), Cut(43, 14, 76)]
+    assert of_run(run, (7, 70), Want(None, None, 9)) == Cuts([41, 42, 43], [8, 13, 14], [71, 73, 76])

@@ -43,9 +43,9 @@ def truth(facts: list[tuple[Position, int, int]], first: int, last: int) -> dict
 
 
 def check(found: Measured, want: dict[Position, tuple[int, int]]) -> None:
-    places = [place for place, _, _ in found.marks]
+    places = [Position(ledger, entry) for ledger, entry in zip(found.ledgers, found.entries, strict=True)]
     assert places == sorted(set(places))
-    assert all(want[place] == (messages, size) for place, messages, size in found.marks)
+    assert [want[place] for place in places] == list(zip(found.before, found.sizes, strict=True))
     assert (found.messages, found.bytes) == max(want.values())
 
 
@@ -60,10 +60,10 @@ def test_every_mark_and_the_whole_are_exact_from_any_start_to_any_end() -> None:
             found = await measured(managed, facts[first][0], facts[last][0], limits)
             want = truth(facts, first, last)
             check(found, want)
-            end_messages, end_bytes = found.marks[-1][1:]
+            end_messages, end_bytes = (found.before[-1], found.sizes[-1])
             if limits.messages is None and limits.bytes is None:
-                assert found.marks[-1][1:] == max(want.values())
-            elif found.marks[-1][1:] != max(want.values()):
+                assert (found.before[-1], found.sizes[-1]) == max(want.values())
+            elif (found.before[-1], found.sizes[-1]) != max(want.values()):
                 messages, size = limits.messages or 10**9, limits.bytes or 10**9
                 assert end_messages >= messages or end_bytes >= size
 
@@ -75,9 +75,7 @@ def test_a_small_limit_can_be_kept_to_the_entry() -> None:
         managed, facts = await filled(60, per_ledger=1000)
         found = await measured(managed, facts[0][0], facts[-1][0], Limits(5, None, 64))
         want = [messages for messages, _ in truth(facts, 0, 59).values()]
-        assert [messages for _, messages, _ in found.marks] == [one for one in want if one < 5] + [
-            min(one for one in want if one >= 5)
-        ]
+        assert found.before == [one for one in want if one < 5] + [min(one for one in want if one >= 5)]
 
     asyncio.run(body())
 
@@ -90,7 +88,7 @@ def test_whole_ledgers_are_counted_without_reading_anything() -> None:
         assert len(managed.chain.links) == 10
         world.ledgers.reads = 0
         found = await measured(managed, managed.first, managed.last, Limits(marks_max=10))
-        assert (found.messages, len(found.marks), world.ledgers.reads) == (50, 10, 0)
+        assert (found.messages, len(found.ledgers), world.ledgers.reads) == (50, 10, 0)
 
     asyncio.run(body())
 

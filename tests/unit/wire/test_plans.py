@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.errors import Corrupt
 from magnetar.base.ids import SegmentId
-from magnetar.layout.stretch import DONE, START, Mark, Place, Stretch
+from magnetar.layout.stretch import DONE, START, Columns, Mark, Place, Stretch
 from magnetar.wire import frames, plans
 from magnetar.wire.proto import pb
 
@@ -43,10 +43,10 @@ def test_places_that_do_not_agree_are_refused(said: dict[str, list[int]]) -> Non
 def test_a_plan_comes_back_as_it_went() -> None:
     marks = (Mark(Place(1, 5), 5, 50, 99), Mark(Place(1, 9), 9, 90, 0), Mark(Place(2, 1), 10, 100, 0))
     stretches = {
-        SegmentId(0): Stretch(Place(1, 0, 3), marks, True, True, Place(2, 7), 70, 700),
+        SegmentId(0): Stretch(Place(1, 0, 3), Columns.of(marks), True, True, Place(2, 7), 70, 700),
         SegmentId(1): Stretch(START),
-        SegmentId(2): Stretch(Place(4, 4), tuple(mark._replace(publish_ms=7) for mark in marks[2:3])[:0]),
-        SegmentId(3): Stretch(Place(1, 0), tuple(mark._replace(publish_ms=7) for mark in marks), end=Place(2, 1)),
+        SegmentId(2): Stretch(Place(4, 4)),
+        SegmentId(3): Stretch(Place(1, 0), Columns.of(marks)._replace(times=[7]), end=Place(2, 1)),
     }
     dag = pb.ScalableTopicDAG(epoch=4)
     said = decoded(plans.planned(3, 17, 4, stretches, dag)).planResponse

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 
-from magnetar.ledger.cuts import Cut
+from magnetar.ledger.cuts import Cuts
 
 LOST = 0  # the segment of entries whose record was destroyed
 
@@ -86,10 +86,12 @@ class LedgerIndex:
             found = min(found, bisect_left(self.bytes_before, size, start + 1, stop + 1))
         return found
 
-    def cuts(self, items: list[int]) -> list[Cut]:
+    def cuts(self, items: list[int]) -> Cuts:
         """Between records: before each of these items."""
         firsts, messages, sizes = self.firsts, self.messages_before, self.bytes_before
-        return [Cut(firsts[item], messages[item], sizes[item]) for item in items]
+        return Cuts(
+            [firsts[item] for item in items], [messages[item] for item in items], [sizes[item] for item in items]
+        )
 
     def move(self, item: int, segment: int, offset: int) -> None:
         self.segments[item] = segment

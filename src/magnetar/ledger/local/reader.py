@@ -12,7 +12,7 @@ from functools import partial
 
 from magnetar.base.errors import Corrupt, Misuse, NoSuchEntry, NoSuchLedger
 from magnetar.base.limits import JOURNAL_READ_BYTES_MAX, JOURNAL_READ_GAP_BYTES
-from magnetar.ledger.cuts import Cut, Want, chosen
+from magnetar.ledger.cuts import Cuts, Want, chosen
 from magnetar.ledger.local.index import LOST, LedgerIndex
 from magnetar.ledger.local.journal import LANE
 from magnetar.ledger.local.records import ENTRY_BYTES, HEADER_BYTES, decode, size_of, sound, tables
@@ -77,9 +77,9 @@ class LocalReader:
             size -= run.offsets[-1]
         return messages, size
 
-    async def cuts(self, first: int, last: int, want: Want) -> list[Cut]:
+    async def cuts(self, first: int, last: int, want: Want) -> Cuts:
         if first > self._state.last:
-            return []
+            return Cuts([], [], [])
         self._check(first, last)
         last = min(last, self._state.last)
         index = self._state.index
@@ -92,7 +92,7 @@ class LocalReader:
             messages, size = index.whole(0, stop + 1)
         else:
             messages, size = await self.count(0, last)
-        return [*cuts, Cut(last + 1, messages, size)]
+        return Cuts([*cuts.entries, last + 1], [*cuts.messages, messages], [*cuts.bytes, size])
 
     def _check(self, first: int, last: int) -> None:
         if self._state.deleted:
