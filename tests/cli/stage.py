@@ -40,6 +40,13 @@ def staged(line: str, magnetar: Run, broker: Standalone, own_home: Path, monkeyp
         broker.ask("PUT", "/admin/v2/namespaces/public/shop", {})
     if words[1:3] == ["tenant", "delete"]:
         broker.ask("PUT", "/admin/v2/tenants/acme", {"allowedClusters": ["standalone"]})
+    if words[1] == "spark":
+        monkeypatch.chdir(own_home)
+        own = f"read-{next(_numbers)}"
+        broker.ask("PUT", f"/admin/v2/scalable/public/default/{own}", {}, numInitialSegments="1")
+        Path("checkpoint/offsets").mkdir(parents=True, exist_ok=True)
+        offset = f'{{"epoch":0,"seg":{{"0":"-1:-1"}},"topic":"topic://public/default/{own}","v":1}}'
+        Path("checkpoint/offsets/0").write_text(f"v1\n{{}}\n{offset}\n")
     if words[1] == "context":
         monkeypatch.chdir(own_home)
         Path("conf").mkdir(exist_ok=True)

@@ -33,6 +33,7 @@ FORMS: tuple[Form, ...] = get_args(Form)
 # Neither read nor change in the sense of the contract, and why.
 OTHERS = {
     "message read": "it follows by itself: --follow",
+    "spark init": "it writes files of a project, and asks no broker",
     "standalone": "it is the broker",
     "demo": "it brings its own broker",
     "completion": "it prints a script",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -206,3 +209,36 @@ def test_an_offset_of_another_topic_is_refused(spark: SparkSession, topic: Topic
     topic.admin.scalable.create(topic.name, segments=1)
     with pytest.raises(PySparkException, match="another topic"):
         run()
+
+
+def test_workers_with_the_wrong_interpreter_are_found_by_the_doctor():
+    """Spark itself says no more than that a worker did not come back."""
+    done = subprocess.run(
+        [sys.executable, "-m", "magnetar.cli.main", "spark", "doctor", "--check", "-o", "json"],
+        env={**os.environ, "PYSPARK_PYTHON": "/bin/sh"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = {one["check"]: one for one in json.loads(done.stdout)}
+    assert done.returncode == 1
+    assert found["workers"]["ok"] is False
+    assert "PYSPARK_PYTHON" in found["workers"]["do"]
+    assert all(one["ok"] for name, one in found.items() if name != "workers"), found
+
+
+def test_offsets_and_lag_are_told_from_a_checkpoint(spark: SparkSession, topic: Topic, tmp_path: Path):
+    topic.publish(20)
+    writer = topic.stream(spark).writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    topic.publish(13)
+
+    def told(verb: str) -> Any:
+        words = ["spark", verb, str(tmp_path), "--url", topic.server.url, "-o", "json"]
+        done = subprocess.run(
+            [sys.executable, "-m", "magnetar.cli.main", *words], capture_output=True, text=True, check=True
+        )
+        return json.loads(done.stdout)
+
+    assert told("offsets")["offsets"][0]["topic"] == topic.name
+    assert sum(one["messages"] for one in told("lag")) == 13

@@ -298,6 +298,7 @@ SPARK_PARTITIONS_FRESH_S = 5.0  # a query asks for the number of partitions agai
 SPARK_ASKED_AT_ONCE_MAX = 32  # segments whose end is asked for together, of a server that does not plan
 SPARK_MARKS_MAX = 64  # places in one segment where a batch may end, on a server that does not plan
 SPARK_HOLD_ALIVE_S = 60.0  # a query whose place does not change says so often that it is there: holds expire
+SPARK_LOOK_S = 30.0  # for a Java or a Python to say its version: a loaded machine takes seconds
 SPARK_IDLE_S = 0.2  # a query that has nothing to read waits so long for news: Spark would ask every 11 ms
 SPARK_CLOCKS_DIFFER_S = 300.0  # filters by time look so much further: producers' clocks, and batches that waited
 SPARK_IDLE_ASK_S = 0.02  # between two looks meanwhile

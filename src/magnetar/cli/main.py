@@ -26,6 +26,7 @@ NOUNS = {
     "tenant": "Tenants: list, create, show, delete.",
     "message": "Messages: produce, consume, read, peek.",
     "perf": "How fast it is: produce, consume, round trips.",
+    "spark": "Queries of PySpark: doctor, init, run, submit, and of a checkpoint offsets and lag.",
     "context": "Contexts, named places where brokers are: list, show, use, add, edit, remove, test.",
     "config": "Which settings are in force, and why: explain.",
 }

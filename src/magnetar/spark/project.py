@@ -1,0 +1,116 @@
+"""The files of a project that `magnetar spark init` writes: a query to begin with, or a declarative pipeline.
+
+Texts only. What they hold is tried by the tests, in a real Spark.
+"""
+
+from __future__ import annotations
+
+TOPIC = "topic://public/default/orders"
+
+_APP = '''"""Counts the orders of each key in windows of a minute, and writes them as Parquet.
+
+    magnetar spark run app.py
+"""
+
+import os
+
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col, count, window
+
+URL = os.environ.get("MAGNETAR_URL", "{url}")
+TOPIC = os.environ.get("TOPIC", "{topic}")
+
+spark = SparkSession.builder.appName("orders").getOrCreate()
+orders = (
+    spark.readStream.format("magnetar")
+    .option("url", URL)
+    .option("topic", TOPIC)
+    .option("subscription", "orders-per-minute")  # the broker keeps what this query has not read
+    .option("startingOffsets", "earliest")
+    .option("maxMessagesPerTrigger", 100_000)
+    .load()
+)
+counted = (
+    orders.withWatermark("publish_time", "1 minute")
+    .groupBy(window("publish_time", "1 minute"), col("key").cast("string").alias("key"))
+    .agg(count("*").alias("orders"))
+)
+query = (
+    counted.writeStream.format("parquet")
+    .option("path", "out/orders_per_minute")
+    .option("checkpointLocation", "checkpoint")
+    .trigger(availableNow=True)  # leave this out to go on for ever
+    .start()
+)
+query.awaitTermination()
+'''
+
+_PIPELINE = '''"""Orders as a table that grows, and how many there are of each key."""
+
+import os
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, count
+
+spark = SparkSession.active()
+
+
+@dp.table
+def orders() -> DataFrame:
+    return (
+        spark.readStream.format("magnetar")
+        .option("url", os.environ.get("MAGNETAR_URL", "{url}"))
+        .option("topic", os.environ.get("TOPIC", "{topic}"))
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+
+
+@dp.materialized_view
+def orders_by_key() -> DataFrame:
+    by_key = spark.read.table("orders").groupBy(col("key").cast("string").alias("key"))
+    return by_key.agg(count("*").alias("orders"))
+'''
+
+_SPEC = """name: orders
+storage: file:///tmp/orders-pipeline
+libraries:
+  - glob:
+      include: transformations/**
+"""
+
+_README = """# Orders
+
+A query on a scalable topic. Is everything there that Spark needs?
+
+    magnetar spark doctor
+
+{run}
+Where it stands, and how far it is behind:
+
+    magnetar spark offsets checkpoint
+    magnetar spark lag checkpoint
+"""
+
+_RUN = """    magnetar spark run app.py
+
+"""
+_RUN_PIPELINE = """\
+    export PYSPARK_PYTHON=$(command -v python)
+    spark-pipelines run --conf spark.sql.catalogImplementation=hive
+
+A second run goes on where the first ended; for that the catalog must last, which is what the setting is for.
+
+"""
+
+
+def files(*, url: str, pipelines: bool = False) -> dict[str, str]:
+    """Names and texts."""
+    if not pipelines:
+        return {"app.py": _APP.format(url=url, topic=TOPIC), "README.md": _README.format(run=_RUN)}
+    return {
+        "spark-pipeline.yml": _SPEC,
+        "transformations/orders.py": _PIPELINE.format(url=url, topic=TOPIC),
+        "README.md": _README.format(run=_RUN_PIPELINE),
+    }

@@ -1,0 +1,76 @@
+"""What Spark needs around it: the wrong Java and the wrong interpreter are found, and said with what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from magnetar.spark.environment import Check, examined, java_home, java_version
+
+JAVA = "#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-01' >&2\n"
+
+
+def a_program(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def look(**env: str) -> dict[str, Check]:
+    return {one.check: one for one in asyncio.run(examined(env))}
+
+
+@pytest.mark.parametrize(("text", "number"), [("17.0.2", 17), ("1.8.0_402", 8), ("26-ea", 26)])
+def test_the_version_of_a_java_is_its_first_number(tmp_path: Path, text: str, number: int):
+    java = a_program(tmp_path / "java", JAVA.format(version=text))
+    assert asyncio.run(java_version(java)) == number
+
+
+def test_a_java_that_is_too_old_is_said_with_where_it_came_from(tmp_path: Path):
+    a_program(tmp_path / "bin" / "java", JAVA.format(version="1.8.0_402"))
+    found = look(JAVA_HOME=str(tmp_path), PATH=str(tmp_path))["java"]
+    assert not found.ok
+    assert "version 8 (JAVA_HOME)" in found.found
+    assert "17" in found.do
+
+
+def test_no_java_at_all_is_said(tmp_path: Path):
+    assert look(PATH=str(tmp_path))["java"] == Check(
+        "java",
+        False,
+        "none: neither JAVA_HOME nor a java on the path",
+        "install Java 17 or newer, or: pip install 'magnetar[java]' and magnetar spark run",
+    )
+
+
+def test_an_interpreter_without_the_packages_is_named_with_what_to_set(tmp_path: Path):
+    python = a_program(
+        tmp_path / "python3", f"#!/bin/sh\necho {sys.version_info[0]} {sys.version_info[1]} magnetar pyspark\n"
+    )
+    found = look(PATH=str(tmp_path))["workers"]
+    assert not found.ok
+    assert found.found == f"{python} has no magnetar, pyspark (python3 of the path, since PYSPARK_PYTHON is not set)"
+    assert found.do == f"export PYSPARK_PYTHON={sys.executable}"
+
+
+def test_an_interpreter_of_another_version_is_said(tmp_path: Path):
+    python = a_program(tmp_path / "py", "#!/bin/sh\necho 2 7\n")
+    found = look(PATH=str(tmp_path), PYSPARK_PYTHON=str(python))["workers"]
+    assert not found.ok
+    assert "is Python 2.7" in found.found
+    assert "(PYSPARK_PYTHON)" in found.found
+
+
+def test_an_interpreter_that_does_not_exist_is_said(tmp_path: Path):
+    assert "nowhere does not exist" in look(PATH=str(tmp_path), PYSPARK_PYTHON="nowhere")["workers"].found
+
+
+def test_the_java_that_is_named_is_taken_if_it_is_new_enough(tmp_path: Path):
+    a_program(tmp_path / "new" / "bin" / "java", JAVA.format(version="21.0.1"))
+    env = {"JAVA_HOME": str(tmp_path / "new"), "PATH": str(tmp_path)}
+    assert asyncio.run(java_home(env, tmp_path / "cache")) == str(tmp_path / "new")
+    assert not (tmp_path / "cache").exists()
