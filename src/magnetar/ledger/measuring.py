@@ -88,8 +88,8 @@ async def _cuts(
     managed: ManagedLedger, reader: Reader, first: Position, high: int, *, before: tuple[int, int], want: Want
 ) -> Cuts:
     cuts = await reader.cuts(first.entry, high, want)
-    count, limited = len(cuts.entries), want.messages is not None or want.bytes is not None
-    if not limited or not count or count > PLAN_FINE_RECORDS_MAX or count == high + 1 - first.entry:
+    count = len(cuts.entries)
+    if not count or count > PLAN_FINE_RECORDS_MAX or count == high + 1 - first.entry or not reached(cuts, want):
         return cuts
     entries = min(high + 1 - first.entry, PLAN_FINE_ENTRIES_MAX)
     run = await managed.read(first, PLAN_FINE_BYTES, entries)
