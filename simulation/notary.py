@@ -146,7 +146,12 @@ class Notary:
             subscription=found.name,
             life=found.life,
             latched=sorted(latched),
-            holds=[[hold.segment, hold.holder] for hold in found.plan.holds if hold.holder],
+            holds=[
+                [hold.segment, name]
+                for hold in found.plan.holds
+                for name in (hold.holder, *sorted(hold.sharers))
+                if name
+            ],
             durable={str(id): self._durable(name, found.name, id) for id in sorted(latched - before)},
         )
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulation.streams import Streams
 from simulation.workload import STREAM, ProducerPlan, SubscriptionPlan, TopicPlan
 
 SHARE = 1 / 3  # of all seeds
+CROWDED = 0.15  # of those
 KEYS = tuple("abcdefghijkl")
 DOOMED = "topic://public/managed/doomed"  # nobody's: made, reshaped, deleted and made again
 
@@ -40,6 +41,22 @@ def draw(chance: random.Random, *, kept: Sequence[str], once: Sequence[str]) -> 
         doomed=chance.random() < 0.3,
     )
     return plan, tuple(_topic(chance, name, name in once) for name in (*kept, *once))
+
+
+def crowded(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """Now and then more stream consumers than there are segments: they share them by entry buckets."""
+    if chance.random() >= CROWDED:
+        return topics
+    return tuple(
+        replace(
+            topic,
+            subscriptions=tuple(
+                replace(plan, consumers=chance.randint(4, 7)) if plan.type == STREAM else plan
+                for plan in topic.subscriptions
+            ),
+        )
+        for topic in topics
+    )
 
 
 def settings(chance: random.Random) -> dict[str, str]:

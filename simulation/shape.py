@@ -96,6 +96,7 @@ def _scalable(seed: int, streams: Streams) -> Shape:
     once = [f"topic://{ONCE}/s1"] if not kept or rng.random() < 0.3 else []
     plan, topics = scale.draw(streams.fork("workload", "plans"), kept=kept, once=once)
     topics = ways.added(streams.fork("workload", "ways"), topics)
+    topics = scale.crowded(streams.fork("workload", "sharers"), topics)
     return Shape(
         seed,
         brokers,

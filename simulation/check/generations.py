@@ -3,8 +3,8 @@
 In the log: a key goes through segments in the order of their ids; along that way the first copies of what one producer
 object sent (with deduplication: one producer name) stand in the order of their sending. In delivery: when a stream
 consumer gets a message, every older one of the same key was given to the same consumer since it last went back in that
-segment, or somebody began to acknowledge it. Going back is legal: a segment that is attached anew begins where its
-cursor stands. A consumer that was cut off goes on with what it had queued; that concerns nobody but itself.
+key, or somebody began to acknowledge it. Going back is legal: a segment that is attached anew begins where its cursor
+stands. A consumer that was cut off goes on with what it had queued; that concerns nobody but itself.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def _log(topic: Topic) -> Iterator[Finding]:
 
 
 class Stream:
-    """What one consumer got of one segment, since it last went back."""
+    """What one consumer got of one key in one segment, since it last went back. Of a segment that it shares it gets
+    buckets that others had, whose messages may be older than what it got of its own."""
 
     __slots__ = ("last", "taken")
 
@@ -65,13 +66,13 @@ def _deliveries(subscription: Subscription) -> Iterator[Finding]:
     topic = subscription.topic
     turns = {place: turn for turn, place in enumerate(topic.places)}
     standing = Standing()
-    streams: dict[tuple[int, int], Stream] = {}
+    streams: dict[tuple[int, int, str], Stream] = {}
     told: set[tuple[Place, int]] = set()
     for line in subscription.lines:
         standing.feed(line)
         if line.operation != record.RECEIVE or line.place is None or line.value is None:
             continue
-        stream = streams.setdefault((line.session, line.facts["segment"]), Stream())
+        stream = streams.setdefault((line.session, line.facts["segment"], line.value.key), Stream())
         if stream.last is not None and line.place <= stream.last:
             stream.taken.clear()
         stream.last = line.place

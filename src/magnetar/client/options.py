@@ -92,7 +92,7 @@ class StreamOptions(TypedDict, total=False):
     queue_messages: int  # of each segment
     queue_bytes: int  # of all segments together
     ack_group_s: float
-    ack_batch_index: bool
+    ack_batch_index: bool  # unless it is switched off: who takes over goes on within a batch
     chunked_pending_max: int
     chunked_expire_s: float
     discard_incomplete_chunks: bool
@@ -200,7 +200,8 @@ def streaming_of(topic: str | Namespace, subscription: str, options: StreamOptio
     check_whole(topic, "a stream consumer")
     if options.get("queue_messages") == 0:
         raise Misuse("a stream consumer has a queue: queue_messages of 1 or more")
-    return Subscribing(subscription, **options)
+    asked: dict[str, Any] = {"ack_batch_index": True, **options}
+    return Subscribing(subscription, **asked)
 
 
 def queueing_of(topic: str | Namespace, subscription: str, options: QueueOptions) -> Subscribing:
@@ -227,11 +228,11 @@ def reading_of(start: MessageId, options: ReaderOptions, unique: str) -> Subscri
     return Subscribing(durable=False, start=start, **asked)
 
 
-def checkpointing_of(topic: str, options: CheckpointOptions, unique: str) -> Subscribing:
+def checkpointing_of(topic: str, options: CheckpointOptions, unique: str, group: str | None = None) -> Subscribing:
     """Readers of segments under one name. What cannot be read is behind them all the same: a segment has an end."""
     check_options(options, CheckpointOptions, "a checkpoint consumer")
     check_whole(topic, "a checkpoint consumer")
     if options.get("queue_messages") == 0:
         raise Misuse("a checkpoint consumer has a queue: queue_messages of 1 or more")
     asked: dict[str, Any] = {"discard_encrypted": True, **options}
-    return Subscribing(f"reader-{unique}", durable=False, **asked)
+    return Subscribing(f"reader-{unique}" if group is None else group, durable=False, **asked)
