@@ -16,7 +16,8 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from magnetar.base.errors import Closed, MagnetarError, Misuse
-from magnetar.client.checkpoint_alone import Alone, DataLost, OnGap
+from magnetar.client.checkpoint_alone import Alone, DataLost, Losses, OnGap
+from magnetar.client.checkpoint_group import Grouped
 from magnetar.client.checkpoint_parts import Parts, Reading
 from magnetar.client.checkpoint_start import StartAt, said
 from magnetar.client.consumer import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BATCH_WAIT_S
@@ -51,10 +52,12 @@ class CheckpointConsumer(Generic[T]):
         start: StartAt,
         schema: Schema[T],
         on_gap: OnGap | None = None,
+        grouped: bool = False,
         closed: Callable[[Any], None] | None = None,
     ) -> None:
         if not asked.name:
-            asked = replace(asked, name=asked.subscription)
+            unique = lookup.pool.runtime.rng("client.consumer").getrandbits(40)
+            asked = replace(asked, name=f"checkpoint-{unique:010x}")
         self.topic = topic
         self.asked = asked
         self.counters = Counters()
@@ -66,9 +69,9 @@ class CheckpointConsumer(Generic[T]):
         self._on_closed = closed
         self._inbox = Inbox(asked.queue_bytes)
         self.receiver = Receiver(self._inbox)
-        self._reading = Alone(
-            lookup, topic, asked, make=self._parts, counters=self.counters, on_gap=on_gap, ended=self._end
-        )
+        losses = Losses(topic, self.counters, on_gap)
+        kind: type[Alone] | type[Grouped] = Grouped if grouped else Alone
+        self._reading = kind(lookup, topic, asked, make=self._parts, losses=losses, ended=self._end)
         self._last = Owner(f"checkpoint consumer of {topic}, closing", self._crashed)
         self._closing: asyncio.Task[None] | None = None
 
@@ -109,12 +112,15 @@ class CheckpointConsumer(Generic[T]):
 
     async def checkpoint(self) -> Checkpoint:
         """How far the application has received, at this moment. Keep it, as `to_bytes()`, with what was made of the
-        messages: a consumer that starts there receives all that came after, nothing twice.
+        messages: a consumer that starts there receives all that came after, nothing twice. In a group it is the whole
+        group's: what this member received is done with from now on, whoever reads next goes on behind it.
         """
         return Checkpoint.of(await self._reading.checkpoint())
 
     async def seek(self, to: StartAt) -> None:
-        """Go on elsewhere: what was received and not taken is dropped. If it fails nothing has changed."""
+        """Go on elsewhere: what was received and not taken is dropped. If it fails nothing has changed. A group is not
+        moved by one of its members.
+        """
         where = said(to)
         self._check()
         await self._reading.seek(*where)

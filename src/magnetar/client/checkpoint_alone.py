@@ -34,6 +34,29 @@ class DataLost(Refused):
     """Messages between the checkpoint and now were deleted before they were read."""
 
 
+class Losses:
+    """What is told of each: the consumer ends, unless somebody takes the gap."""
+
+    def __init__(self, topic: str, counters: Counters, on_gap: OnGap | None) -> None:
+        self._topic = topic
+        self._counters = counters
+        self._on_gap = on_gap
+
+    def told(self, losses: Iterable[Loss]) -> None:
+        """`DataLost`: nobody does."""
+        for loss in losses:
+            log.warning("messages lost", topic=self._topic, segment=loss.segment, after=str(loss.place))
+            self._counters.gaps += 1
+            if self._on_gap is None:
+                raise DataLost(
+                    f"messages of segment {loss.segment} were deleted before they were read: start elsewhere, or give "
+                    "on_gap to go on behind the gap",
+                    topic=self._topic,
+                    after=str(loss.place),
+                )
+            self._on_gap(loss)
+
+
 class Alone:
     """`make(reading)` makes the readers; `ended` is told when none of it can go on."""
 
@@ -44,8 +67,7 @@ class Alone:
         asked: Subscribing,
         *,
         make: Callable[[Alone], Parts],
-        counters: Counters,
-        on_gap: OnGap | None,
+        losses: Losses,
         ended: Callable[[MagnetarError], None],
     ) -> None:
         self.parts: Parts | None = None
@@ -55,8 +77,7 @@ class Alone:
         self._topic = topic
         self._asked = asked
         self._make = make
-        self._counters = counters
-        self._on_gap = on_gap
+        self._losses = losses
         self._ended = ended
         self._watch = Watch(lookup, topic, heard=self._shown, gone=self.failed)
         self._frontier: Frontier | None = None
@@ -114,7 +135,7 @@ class Alone:
         start.belongs(self._topic, self._watch.incarnation)
         layout = await self._layout(start.epoch)
         frontier = Frontier(start, layout, topic=self._topic, incarnation=self._watch.incarnation)
-        self._told(frontier.losses)
+        self._losses.told(frontier.losses)
         if since_ms is not None:
             frontier.unknown()
         parent = topic_name(self._topic).scalable
@@ -165,7 +186,7 @@ class Alone:
 
     def trimmed(self, segment: SegmentId, start: Reached, floor: Reached) -> None:
         loss = self.frontier.trimmed(segment, start, floor)
-        self._told(() if loss is None else (loss,))
+        self._losses.told(() if loss is None else (loss,))
 
     def revoked(self, segment: SegmentId) -> None:
         """It is not in the layout any more: nothing of it is waited for."""
@@ -213,25 +234,22 @@ class Alone:
 
     def _lost(self, losses: Iterable[Loss]) -> None:
         try:
-            self._told(losses)
+            self._losses.told(losses)
         except DataLost as error:
             self.failed(error)
-
-    def _told(self, losses: Iterable[Loss]) -> None:
-        for loss in losses:
-            log.warning("messages lost", topic=self._topic, segment=loss.segment, after=str(loss.place))
-            self._counters.gaps += 1
-            if self._on_gap is None:
-                raise DataLost(
-                    f"messages of segment {loss.segment} were deleted before they were read: start elsewhere, or give "
-                    "on_gap to go on behind the gap",
-                    topic=self._topic,
-                    after=str(loss.place),
-                )
-            self._on_gap(loss)
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(None)
+
+
+async def resolve(frontier: Frontier, lookup: Lookup, asked: Subscribing, since_ms: int | None) -> None:
+    """Find out what is not known yet of where reading starts."""
+    if since_ms is not None:
+        frontier.unknown()
+    parent = topic_name(frontier.topic)
+    topics = {id: str(frontier.layout.segment(id).topic(parent)) for id in sorted(frontier.unresolved)}
+    for id, place in (await places(lookup, asked, topics, since_ms)).items():
+        frontier.resolved(id, place)

@@ -78,7 +78,7 @@ async def _place(lookup: Lookup, asked: Subscribing, segment: SegmentId, topic: 
         topic,
         replace(
             asked,
-            subscription=f"{asked.subscription}-asks",
+            subscription=f"{asked.subscription}-{asked.name}-asks",
             name=f"{asked.name}-seg-{segment}",
             start=MessageId.LATEST if since_ms is None else MessageId.EARLIEST,
             paused=True,

@@ -213,7 +213,13 @@ class Client(Reads):
 
     @overload
     async def checkpoint_consumer(
-        self, topic: str, start: StartAt = ..., *, on_gap: OnGap | None = ..., **options: Unpack[CheckpointOptions]
+        self,
+        topic: str,
+        start: StartAt = ...,
+        *,
+        group: str | None = ...,
+        on_gap: OnGap | None = ...,
+        **options: Unpack[CheckpointOptions],
     ) -> CheckpointConsumer[bytes]: ...
 
     @overload
@@ -223,6 +229,7 @@ class Client(Reads):
         start: StartAt = ...,
         *,
         schema: Schema[T],
+        group: str | None = ...,
         on_gap: OnGap | None = ...,
         **options: Unpack[CheckpointOptions],
     ) -> CheckpointConsumer[T]: ...
@@ -233,17 +240,22 @@ class Client(Reads):
         start: StartAt = InitialPosition.EARLIEST,
         *,
         schema: Schema[Any] = BYTES,
+        group: str | None = None,
         on_gap: OnGap | None = None,
         **options: Unpack[CheckpointOptions],
     ) -> CheckpointConsumer[Any]:
         """A reader of a whole scalable topic, every key in order however it is split and merged, that starts at a
         checkpoint of its user's, at the earliest or latest message, or at a publish time. Messages that are gone before
-        they were read end it, unless `on_gap` is there to be told.
+        they were read end it, unless `on_gap` is there to be told. Members of a `group` share the segments and have one
+        checkpoint, which brokers keep: `start` is for a group that is new.
         """
         self._check()
-        asked, name = checkpointing_of(topic, options, self._unique()), str(topic_name(topic))
+        asked, name = checkpointing_of(topic, options, self._unique(), group), str(topic_name(topic))
+        grouped, forget = group is not None, self._forget
         return await self._started(
-            CheckpointConsumer(self.lookup, name, asked, start=start, schema=schema, on_gap=on_gap, closed=self._forget)
+            CheckpointConsumer(
+                self.lookup, name, asked, start=start, schema=schema, on_gap=on_gap, grouped=grouped, closed=forget
+            )
         )
 
     @overload

@@ -51,6 +51,7 @@ class Registration:
         assigned: Callable[[Assigned], None],
         ended: Callable[[MagnetarError], None],
         close_s: float = STREAM_LEAVE_S,
+        kind: pb.ScalableConsumerType = pb.STREAM,
     ) -> None:
         self.pool = lookup.pool
         self.id = lookup.pool.next_id()
@@ -67,6 +68,7 @@ class Registration:
         self._tells = False  # is there somebody who wants to know that it leaves?
         self._waiting: list[asyncio.Future[None]] = []
         self._close_s = close_s
+        self._kind = kind
         self._attached = Attached(self, topic, self._open, ended=self._ended, fatal=registration_fatal)
 
     async def broker(self, topic: str) -> Route:
@@ -137,8 +139,8 @@ class Registration:
         asked.subscription = self._subscription
         asked.consumer_name = self._name
         asked.consumer_id = self.id
-        asked.consumer_type = pb.STREAM
-        if connection.features.magnetar_extensions:
+        asked.consumer_type = self._kind
+        if connection.features.magnetar_extensions and self._kind == pb.STREAM:
             asked.initial_position = getattr(pb.CommandSubscribe, self._position.value)
         try:
             reply = await connection.request(command, asked.request_id, timeout_s=self._lookup.timeout_s)

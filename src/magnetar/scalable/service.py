@@ -17,7 +17,6 @@ from magnetar.base.errors import (
     LimitExceeded,
     MagnetarError,
     Moved,
-    NotBuilt,
     NotReady,
     SubscriptionNotFound,
     TimedOut,
@@ -328,8 +327,8 @@ class Scalable:
         """With whoever leads the topic, and with whoever leads it next, as long as the connection lives. NotReady:
         nobody does, ask again. A subscription that is not there is made; where it starts is said by the first SUBSCRIBE
         on each of its segments. `session` of the newest assignment goes into `leave` and `connection_lost`."""
-        if kind is not Type.STREAM:
-            raise NotBuilt(f"{kind} consumers are not built in this version of Magnetar")
+        if kind is Type.CHECKPOINT:  # a group: it stands nowhere until a member says so, by HOLD
+            await self.subscribe(name, subscription, kind, earliest=True)
         return await self._streams.register(name, subscription, consumer, listener)
 
     async def leave(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:

@@ -24,6 +24,7 @@ from magnetar.scalable.calls import Answer, Call, OwnerCall, StepDown
 from magnetar.scalable.coordinator import Coordinator
 from magnetar.scalable.deletion import Deletion
 from magnetar.scalable.drive import Drive
+from magnetar.scalable.group import Group
 from magnetar.scalable.migrate import carry
 from magnetar.scalable.operation import Operation
 from magnetar.scalable.record import Kind, Record
@@ -273,7 +274,7 @@ class Term:
         found = await self._again(lambda: self.around.records.subscriptions(self.name, self.incarnation))
         for one in [one for one, _ in found if one.seek is not None]:
             self._resume_seek(one)
-        for name in [one.name for one, _ in found if one.type is Type.STREAM]:
+        for name in [one.name for one, _ in found if one.type is Type.STREAM or one.members]:
             await self._again(lambda name=name: self.coordinator(name))  # type: ignore[misc]
 
     async def _load(self, subscription: str) -> Coordinator | None:
@@ -281,9 +282,9 @@ class Term:
             one, version = await self.around.records.subscription(self.name, subscription)
             if one is None or one.incarnation != self.incarnation or one.standing is not Standing.LIVE or not one.ready:
                 return None
-            if one.type is not Type.STREAM:
+            if one.type is Type.QUEUE:
                 return None
-            made = Coordinator(self, one, version)
+            made = Coordinator(self, one, version) if one.type is Type.STREAM else Group(self, one, version)
             await made.claim()
             self.coordinators[subscription] = made
             made.layout_seen(self.record.layout)  # it may have changed meanwhile, and who loads is not told

@@ -168,7 +168,13 @@ class Client:
 
     @overload
     def checkpoint_consumer(
-        self, topic: str, start: StartAt = ..., *, on_gap: OnGap | None = ..., **options: Unpack[CheckpointOptions]
+        self,
+        topic: str,
+        start: StartAt = ...,
+        *,
+        group: str | None = ...,
+        on_gap: OnGap | None = ...,
+        **options: Unpack[CheckpointOptions],
     ) -> CheckpointConsumer[bytes]: ...
 
     @overload
@@ -178,6 +184,7 @@ class Client:
         start: StartAt = ...,
         *,
         schema: Schema[T],
+        group: str | None = ...,
         on_gap: OnGap | None = ...,
         **options: Unpack[CheckpointOptions],
     ) -> CheckpointConsumer[T]: ...
@@ -188,15 +195,19 @@ class Client:
         start: StartAt = InitialPosition.EARLIEST,
         *,
         schema: Schema[Any] = BYTES,
+        group: str | None = None,
         on_gap: OnGap | None = None,
         **options: Unpack[CheckpointOptions],
     ) -> CheckpointConsumer[Any]:
         """A reader of a whole scalable topic, every key in order however it is split and merged, that starts at a
         checkpoint of its user's, at the earliest or latest message, or at a publish time. `on_gap` is called on the
-        loop's thread: it must not block.
+        loop's thread: it must not block. Members of a `group` share the segments and have one checkpoint.
         """
         return CheckpointConsumer(
-            self, lambda client: client.checkpoint_consumer(topic, start, schema=schema, on_gap=on_gap, **options)
+            self,
+            lambda client: client.checkpoint_consumer(
+                topic, start, schema=schema, group=group, on_gap=on_gap, **options
+            ),
         )
 
     @overload

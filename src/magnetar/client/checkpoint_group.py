@@ -1,0 +1,262 @@
+"""One member of a checkpoint group: several consumers share the segments of a scalable topic, and have one checkpoint.
+
+The topic's controller gives each member its segments. Where the group stands is kept by the broker, in a hold of the
+group's name: `checkpoint()` of a member says how far that one is and answers how far all are; whoever gets a segment
+goes on from there (H-G5). So a segment changes hands at a checkpoint of the one who had it, or after a while without
+one, and then what was received since comes again; children are given out when the checkpoint says that their parents
+are done. It keeps the `Reading` contract.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from magnetar.base.errors import Closed, MagnetarError, Misuse, NotReady
+from magnetar.base.ids import SegmentId
+from magnetar.base.limits import CLIENT_BACKOFF_S_MAX, CLIENT_BACKOFF_S_MIN
+from magnetar.client.checkpoint_alone import Losses, resolve
+from magnetar.client.checkpoint_parts import Parts, place_of_message
+from magnetar.client.follow import Assigned, SegmentSettled
+from magnetar.client.holding import Hold, Holding, hold
+from magnetar.client.lookup import Lookup
+from magnetar.client.message import Message
+from magnetar.client.registration import Registration
+from magnetar.client.subscribing import InitialPosition, Subscribing
+from magnetar.client.watch import Seen, Watch
+from magnetar.layout import stretch
+from magnetar.layout.checkpoint import DONE, START, Checkpoint, Frontier, Kind, Loss, Reached
+from magnetar.layout.layout import Layout
+from magnetar.layout.stretch import Place, stands
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+from magnetar.wire.proto import pb
+
+log = get("client.checkpoint")
+
+
+class Grouped:
+    """`make(reading)` makes the readers; `ended` is told when none of it can go on. The group has the name of the
+    subscription that is asked for."""
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        asked: Subscribing,
+        *,
+        make: Callable[[Grouped], Parts],
+        losses: Losses,
+        ended: Callable[[MagnetarError], None],
+    ) -> None:
+        self.parts: Parts | None = None
+        self.closed = False
+        self._lookup = lookup
+        self._topic = topic
+        self._asked = asked
+        self._make = make
+        self._losses = losses
+        self._ended = ended
+        self._watch = Watch(lookup, topic, heard=self._shown, gone=self.failed)
+        self._registration = Registration(
+            lookup,
+            topic,
+            asked.subscription,
+            asked.name,
+            position=InitialPosition.EARLIEST,
+            assigned=self._assigned,
+            ended=self.failed,
+            kind=pb.CHECKPOINT,
+        )
+        self._group: dict[SegmentId, Reached] = {}  # where all are, as last heard
+        self._mine: dict[SegmentId, Reached] = {}  # received here, of segments that are open here
+        self._revoked: set[SegmentId] = set()
+        self._over: set[SegmentId] = set()  # received to the end
+        self._told: Assigned | None = None
+        self._turn = asyncio.Lock()  # one hold at a time: the places of a later one are not overwritten by an older
+        self._owner = Owner(f"member of {asked.subscription}", self._crashed)
+
+    async def start(self, checkpoint: Checkpoint, since_ms: int | None) -> None:
+        """A group that is there goes on where it is; `checkpoint` says where a new one begins."""
+        await self._watch.start(self._lookup.timeout_s)
+        checkpoint.belongs(self._topic, self._watch.incarnation)
+        begin: dict[SegmentId, Reached] = {}
+        if checkpoint.kind is not Kind.EARLIEST or since_ms is not None:
+            frontier = Frontier(checkpoint, self._layout, topic=self._topic, incarnation=self._watch.incarnation)
+            await resolve(frontier, self._lookup, self._asked, since_ms)
+            begin = frontier.places
+        if (await self._hold({})).moved and begin:
+            await self._hold(begin)
+        self.parts = self._make(self)
+        self.parts.shown(self._layout)
+        await self._registration.start(self._lookup.timeout_s)
+        await self.parts.begun()
+
+    async def seek(self, checkpoint: Checkpoint, since_ms: int | None) -> None:
+        raise Misuse(
+            "a member cannot move its group: close all of them, end the group's hold and begin anew with a start",
+            group=self._asked.subscription,
+        )
+
+    async def close(self) -> None:
+        self.closed = True
+        await self._owner.close()
+        try:
+            if self.parts is not None:
+                await self.parts.close()
+            await self._registration.close()
+        finally:
+            await self._watch.close()
+
+    async def checkpoint(self) -> Checkpoint:
+        """What this member has received is done; and where the whole group is now."""
+        layout = self._layout
+        done = [id for id in self._over if id in layout and not layout.segment(id).is_active]
+        said = {**self._mine, **dict.fromkeys(done, DONE)}
+        await self._hold(said)
+        for segment in done:
+            self._over.discard(segment)
+            if self.parts is not None:
+                self.parts.ended(segment)
+        for segment in sorted(self._revoked):
+            if self._mine.get(segment) == said.get(segment):
+                self._settled(segment)
+        layout = self._layout
+        places = {one.id: self._group.get(one.id, START) for one in layout.segments}
+        return Checkpoint(places, layout.epoch, self._topic, self._watch.incarnation)
+
+    @property
+    def positions(self) -> dict[SegmentId, Reached]:
+        return dict(self._mine)
+
+    def handed(self, messages: Iterable[Message[Any]]) -> None:
+        parts = self.parts
+        for message in messages:
+            segment = SegmentId(message._delivery.source.segment)
+            if parts is not None and parts.parts.get(segment) is message._delivery.source:
+                self._mine[segment] = max(self._mine.get(segment, START), place_of_message(message))
+                parts.handed(message)
+
+    # What the parts ask (Reading)
+
+    def place(self, segment: SegmentId) -> Reached:
+        if segment not in self._mine:
+            self._mine[segment] = self._group.get(segment, START)
+        return self._mine[segment]
+
+    def finished(self, segment: SegmentId) -> None:
+        if segment not in self._over:
+            self._over.add(segment)
+            log.info("read to its end: what comes after waits for a checkpoint", topic=self._topic, segment=segment)
+
+    def missing(self, segment: SegmentId) -> None:
+        self._lost(Loss(segment, self.place(segment)))
+        self._over.add(segment)
+
+    def trimmed(self, segment: SegmentId, start: Reached, floor: Reached) -> None:
+        if (start.ledger, start.entry) < (floor.ledger, floor.entry) and start != START:
+            self._losses.told((Loss(segment, start),))
+            self._mine[segment] = max(self.place(segment), floor)
+
+    def revoked(self, segment: SegmentId) -> None:
+        self._revoked.add(segment)
+        if self._mine.get(segment, START) == self._group.get(segment, START):
+            self._settled(segment)
+
+    def failed(self, error: MagnetarError) -> None:
+        log.warning("checkpoint consumer ended", topic=self._topic, why=error)
+        self._registration.hurry()
+        if self.parts is not None:
+            self.parts.stop()
+        self._ended(error)
+
+    # Inside
+
+    @property
+    def _layout(self) -> Layout:
+        if self._watch.seen is None:
+            raise NotReady("the consumer has not begun to read", topic=self._topic)
+        return self._watch.seen.layout
+
+    def _shown(self, seen: Seen) -> None:
+        self._registration.led_by(seen.controller)
+        if self.parts is not None:
+            self.parts.shown(seen.layout)
+
+    def _settled(self, segment: SegmentId) -> None:
+        self._revoked.discard(segment)
+        self._mine.pop(segment, None)
+        self._over.discard(segment)
+        if self.parts is not None:
+            self.parts.handle(SegmentSettled(segment))
+
+    def _assigned(self, told: Assigned) -> None:
+        """Before a segment is opened it must be known where the one who had it has come to."""
+        waiting, self._told = self._told is not None, told
+        if not waiting and not self.closed:
+            self._lookup.pool.runtime.spawn(self._owner, self._take_up())
+
+    async def _take_up(self) -> None:
+        wait_s = CLIENT_BACKOFF_S_MIN
+        while (told := self._told) is not None and not self.closed:
+            try:
+                await self._hold({})
+            except MagnetarError as error:
+                log.info("where the group is was not told", topic=self._topic, why=error)
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, CLIENT_BACKOFF_S_MAX)
+                continue
+            if self._told is told:
+                self._told = None
+            for segment in [id for id in self._mine if self.parts is None or id not in self.parts.parts]:
+                del self._mine[segment]  # it may have been another's meanwhile
+            if self.parts is not None:
+                self.parts.handle(told)
+
+    async def _hold(self, places: dict[SegmentId, Reached]) -> Hold:
+        asked = Holding(
+            self._topic,
+            self._asked.subscription,
+            {id: next_of(place) for id, place in places.items()} or None,
+            owner=self._asked.name,
+            incarnation=self._watch.incarnation,
+        )
+        async with self._turn:
+            if self.closed:
+                raise Closed("the consumer is closed", topic=self._topic)
+            found = await hold(self._lookup, asked, self._lookup.timeout_s)
+            everywhere = stands(self._layout, {id: at for id, at in found.places.items() if id in self._layout})
+            self._group = {id: last_of(at) for id, at in everywhere.items()}
+            return found
+
+    def _lost(self, loss: Loss) -> None:
+        try:
+            self._losses.told((loss,))
+        except MagnetarError as error:
+            self.failed(error)
+
+    def _crashed(self, name: str, error: BaseException) -> None:
+        log.crashed("checkpoint consumer failed", error, name=name)
+        self.failed(MagnetarError(f"the consumer failed: {error!r}", topic=self._topic))
+
+
+def next_of(place: Reached) -> Place:
+    """Holds say what is read next; checkpoints, what was read last."""
+    if place.is_done:
+        return stretch.DONE
+    if place == START:
+        return stretch.START
+    return (
+        Place(place.ledger, place.entry + 1) if place.index < 0 else Place(place.ledger, place.entry, place.index + 1)
+    )
+
+
+def last_of(place: Place) -> Reached:
+    if place == stretch.DONE:
+        return DONE
+    if place == stretch.START:
+        return START
+    if place.row == 0:
+        return Reached(place.ledger, place.entry - 1)
+    return Reached(place.ledger, place.entry, place.row - 1, place.row + 1)

@@ -1,0 +1,136 @@
+"""Checkpoint groups on a broker of its own process: members share the segments, and one checkpoint is everybody's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from magnetar import InitialPosition, NoMessage, aio, errors
+from magnetar.layout.checkpoint import DONE
+from tests.client.test_checkpoint import KEPT, Cluster, in_order, number, quiet, run, take
+from tests.servers.standalone import Standalone
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("group"), KEPT) as running:
+        yield running
+
+
+async def shared(*members: aio.CheckpointConsumer[bytes], count: int, commit: int = 0) -> list[list[int]]:
+    """So many messages in all, whoever gets them; each member says how far it is after so many of its own."""
+    got: list[list[int]] = [[] for _ in members]
+
+    async def read(member: aio.CheckpointConsumer[bytes], mine: list[int]) -> None:
+        while sum(map(len, got)) < count:
+            try:
+                mine.append(number(await member.receive(0.2)))
+            except NoMessage:
+                if commit:
+                    await member.checkpoint()
+                continue
+            if commit and not len(mine) % commit:
+                await member.checkpoint()
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(read(member, mine) for member, mine in zip(members, got, strict=True)))
+    return got
+
+
+async def until_both_have(*members: aio.CheckpointConsumer[bytes], segments: int) -> None:
+    """A segment changes hands at a checkpoint of the one who had it."""
+    async with asyncio.timeout(60):
+        while any(len(member.segments) != segments for member in members):
+            for member in members:
+                await member.checkpoint()
+            await asyncio.sleep(0.05)
+
+
+def test_members_share_the_segments_each_message_comes_once_and_the_checkpoint_is_of_all(server):
+    async def body(cluster: Cluster) -> None:
+        async with await cluster.reader(group="g") as one, await cluster.reader(group="g") as other:
+            await until_both_have(one, other, segments=2)
+            await cluster.send(80)
+            got = await shared(one, other, count=80)
+            assert sorted(got[0] + got[1]) == list(range(80))
+            assert all(got)
+            await one.checkpoint()
+            kept = await other.checkpoint()
+            assert sorted(kept.places) == [0, 1, 2, 3]
+        await cluster.send(10)
+        async with await cluster.reader(kept) as alone:  # a group's checkpoint is as good as any
+            assert sorted(await take(alone, 10)) == list(range(80, 90))
+        async with await cluster.reader(group="g") as back:  # and the group goes on there
+            assert sorted(await take(back, 10)) == list(range(80, 90))
+
+    run(server, "group-shares", body, segments=4)
+
+
+def test_a_new_member_goes_on_where_the_one_who_had_its_segments_said_that_it_was(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(40)
+        async with await cluster.reader(group="g") as one:
+            first = await take(one, 25)
+            async with await cluster.reader(group="g") as other:
+                await until_both_have(one, other, segments=2)
+                got = await shared(one, other, count=15)
+                assert sorted(first + got[0] + got[1]) == list(range(40))
+
+    run(server, "group-joins", body, segments=4)
+
+
+def test_what_a_member_received_and_did_not_say_comes_to_the_others_when_it_is_gone(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(20)
+        async with await cluster.reader(group="g") as one:
+            said = await take(one, 8)
+            await one.checkpoint()
+            await take(one, 8)
+        async with await cluster.reader(group="g") as other:
+            assert sorted(said + await take(other, 12)) == list(range(20))
+
+    run(server, "group-leaves", body)
+
+
+def test_children_are_given_out_when_the_groups_checkpoint_says_that_their_parent_is_done(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(30)
+        async with await cluster.reader(group="g") as one, await cluster.reader(group="g") as other:
+            await cluster.admin.scalable.split(cluster.topic, 0)
+            await cluster.send(30)
+            got = await shared(one, other, count=30)
+            assert sorted(got[0] + got[1]) == list(range(30))
+            for member in (one, other):
+                await quiet(member)
+            rest = await shared(one, other, count=30, commit=1)
+            assert sorted(rest[0] + rest[1]) == list(range(30, 60))
+            assert all(in_order(before + after) for before, after in zip(got, rest, strict=True))
+            await one.checkpoint()
+            assert (await other.checkpoint()).places[0] == DONE  # type: ignore[index]
+
+    run(server, "group-children", body)
+
+
+def test_latest_is_where_a_new_group_begins_and_says_nothing_to_one_that_is_there(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(10)
+        async with await cluster.reader(InitialPosition.LATEST, group="g"):
+            pass
+        await cluster.send(10)
+        async with await cluster.reader(InitialPosition.LATEST, group="g") as back:
+            assert sorted(await take(back, 10)) == list(range(10, 20))
+            with pytest.raises(errors.Misuse, match="cannot move its group"):
+                await back.seek(InitialPosition.EARLIEST)
+
+    run(server, "group-latest", body, segments=2)
+
+
+def test_a_name_that_has_cursors_is_no_group(server):
+    async def body(cluster: Cluster) -> None:
+        async with await cluster.client.stream_consumer(cluster.topic, "s"):
+            with pytest.raises(errors.MagnetarError):
+                await cluster.reader(group="s")
+
+    run(server, "group-named", body)
