@@ -15,6 +15,8 @@ import sys
 from magnetar.admin.server import WebServer
 from magnetar.broker.standalone import run
 
+WHERE = ("reshape.", "topic.sealed", "subscription.", "plain.", "migration.")  # marks that the file may name
+
 
 def say(line: str) -> None:
     sys.stdout.write(line + "\n")
@@ -29,7 +31,7 @@ def main() -> None:
     flag = os.path.join(os.path.dirname(asked.data), "die")
 
     def hold(name: str, facts: dict[str, object]) -> None:
-        if name.startswith(("reshape.", "topic.sealed")) and os.path.exists(flag):
+        if name.startswith(WHERE) and os.path.exists(flag):
             with open(flag, encoding="ascii") as file:
                 if file.read() == name:
                     os.kill(os.getpid(), signal.SIGKILL)

@@ -8,11 +8,12 @@ back leaves the guard, which then lets everybody pass: the record as it is now d
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import BadVersion, MagnetarError, NotFound, NotReady, Refused, SubscriptionNotFound
 from magnetar.base.names import Domain, TopicName, topic_name
-from magnetar.broker.cursors import place, start
+from magnetar.broker.cursors import life, place, start
 from magnetar.cluster.peers import (
     CursorThere,
     LookPlain,
@@ -27,7 +28,9 @@ from magnetar.scalable import admission, carried, record
 from magnetar.scalable.record import Lifecycle, Record
 from magnetar.scalable.subscription import Start
 from magnetar.topic.admission import Admission
+from magnetar.topic.consumer import Consumer
 from magnetar.topic.subscribe import Subscribe
+from magnetar.topic.subscription import Subscription
 from magnetar.topic.topic import Topic
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
 log = get("plain")
 
+_OF_SEGMENT = re.compile(r"-seg-\d+$")  # as stream consumers name what they attach to a segment
 GUARD_PROPERTY = "magnetar.guarded"  # of the managed ledger: the operation that began to migrate the topic
 
 
@@ -194,7 +198,13 @@ def _facts(topic: Topic) -> PlainFacts:
         for one in topic.producers
     ]
     clients += [
-        PlainClient(each.name, each.address, each.outlet.client_version, one.name, _follows(each.metadata))
+        PlainClient(
+            each.name,
+            each.address,
+            each.outlet.client_version,
+            one.name,
+            _follows(each.metadata) or _streams(one, each),
+        )
         for one in topic.subscriptions
         for each in one.consumers
     ]
@@ -204,6 +214,11 @@ def _facts(topic: Topic) -> PlainFacts:
         topic.managed.messages,
         topic.managed.bytes,
     )
+
+
+def _streams(subscription: Subscription, consumer: Consumer) -> bool:
+    """A stream consumer's: the Java client 5.0.0-M1 marks none of these, since no broker of its release takes them."""
+    return life(subscription) >= 0 and _OF_SEGMENT.search(consumer.name) is not None
 
 
 def _follows(metadata: Mapping[str, str]) -> bool:

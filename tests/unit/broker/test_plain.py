@@ -93,6 +93,17 @@ def test_a_stream_consumer_of_a_plain_topic_is_given_the_plain_topics_and_goes_o
     run(story)
 
 
+def test_a_stream_consumer_that_marks_nothing_follows_a_migration_all_the_same() -> None:
+    """As the Java client 5.0.0-M1, whose own broker gives it no plain topics."""
+
+    async def story(world: World) -> None:
+        client = world.client(client_version=M1)
+        await attach(client, (await consume(client, topic=str(PLAIN))).assignment, "a")
+        await migrate(world.node, PLAIN, force=False)
+
+    run(story)
+
+
 @pytest.mark.parametrize(("where", "backlog"), [(pb.CommandSubscribe.Latest, 0), (pb.CommandSubscribe.Earliest, 1)])
 def test_who_does_not_say_where_it_starts_when_it_registers_says_so_when_it_attaches(where: int, backlog: int) -> None:
     async def story(world: World) -> None:

@@ -57,7 +57,9 @@ def test_what_is_no_service_url_is_refused_with_what_one_looks_like(url: str) ->
         addresses(url)
 
 
-@pytest.mark.parametrize("url", ["http://me:sec@ret@host:port", "pulsar+ssl://me:secret@host", "pulsar://me:secret@host:1"])
+@pytest.mark.parametrize(
+    "url", ["http://me:sec@ret@host:port", "pulsar+ssl://me:secret@host", "pulsar://me:secret@host:1"]
+)
 def test_what_is_refused_does_not_tell_the_password_that_was_in_it(url: str) -> None:
     with pytest.raises(MagnetarError) as caught:
         (rest_url if url.startswith("http") else addresses)(url)
