@@ -1,0 +1,151 @@
+"""The source on a real Apache Pulsar 5, which neither plans nor holds: entries are counted, and nothing is missed.
+
+What Spark would do is done here without it, in one process, so that one JVM is enough; one case has both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from magnetar import Admin
+from magnetar.base.errors import Misuse
+from magnetar.spark.link import query, run
+from magnetar.spark.options import source_options
+from magnetar.spark.query import Planned
+from magnetar.spark.reading import record_batches
+from tests.servers.pulsar import POM_5, SCALABLE, Pulsar
+from tests.spark.published import Topic, texts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'magnetar[spark]'")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # its jars may have to be fetched
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pulsar]:
+    kept = {"defaultRetentionTimeInMinutes": 60, "defaultRetentionSizeInMB": 100}
+    with Pulsar(tmp_path_factory.mktemp("pulsar5"), {**SCALABLE, **kept}, pom=POM_5) as running:
+        yield running
+
+
+@pytest.fixture
+def admin(elsewhere: Pulsar) -> Iterator[Admin]:
+    with Admin(elsewhere.http) as made:
+        yield made
+
+
+def rows(tasks: list[Planned]) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for one in tasks:
+        for batch in record_batches(one, ("key", "value")):
+            found += [(row["key"].decode(), row["value"].decode()) for row in batch.to_pylist()]
+    return found
+
+
+def numbers(found: list[tuple[str, str]]) -> list[int]:
+    return sorted(int(value.split(" ")[0]) for _, value in found)
+
+
+def asked(topic: Topic, *, streaming: bool = True, **options: str) -> Any:
+    return source_options({"url": topic.server.url, "topic": topic.name, **options}, streaming=streaming)
+
+
+def test_batches_of_a_topic_of_pulsar_5_hold_every_row_once_and_in_order_through_reshapes(
+    elsewhere: Pulsar, admin: Admin
+):
+    with Topic(elsewhere, admin, "topic://public/default/spark-turns") as topic:
+        admin.scalable.create(topic.name)
+        made = query(asked(topic, startingOffsets="earliest", maxMessagesPerTrigger="4"))
+        url = elsewhere.url
+        at = run(url, lambda _: made.start())
+        found: list[tuple[str, str]] = []
+        sizes: list[int] = []
+        for step in range(40):
+            if step < 5:
+                topic.publish(40)
+            if step in (1, 3):
+                active = topic.active()
+                admin.scalable.split(topic.name, active[0])
+            if step == 4:
+                admin.scalable.merge(topic.name, topic.active()[:2])
+            end = run(url, lambda _, at=at: made.latest(at))
+            if end is at and step > 4:
+                break
+            again = [run(url, lambda _, at=at, end=end: made.tasks(at, end)) for _ in range(2)]
+            assert again[0] == again[1]
+            batch = rows(again[0])
+            sizes.append(len(batch))
+            found += batch
+            at = end
+        topic.judge(found)
+        assert max(sizes) < topic.sent / 2, "limits count entries here, and still limit"
+
+
+def test_times_and_latest_of_pulsar_5_are_found_by_seeking(elsewhere: Pulsar, admin: Admin):
+    with Topic(elsewhere, admin, "topic://public/default/spark-times") as topic:
+        admin.scalable.create(topic.name)
+        topic.publish(20)
+        time.sleep(0.05)
+        first = datetime.now(UTC)
+        topic.publish(20)
+        admin.scalable.split(topic.name, topic.active()[0])
+        topic.publish(20)
+        time.sleep(0.05)
+        last = datetime.now(UTC)
+        topic.publish(20)
+        between = asked(topic, streaming=False, startingOffsets=first.isoformat(), endingOffsets=last.isoformat())
+        made = query(between)
+        assert numbers(rows(run(elsewhere.url, lambda _: made.whole()))) == list(range(20, 60))
+        newest = query(asked(topic))
+        at = run(elsewhere.url, lambda _: newest.start())
+        topic.publish(5)
+        end = run(elsewhere.url, lambda _: newest.latest(at))
+        assert numbers(rows(run(elsewhere.url, lambda _: newest.tasks(at, end)))) == list(range(80, 85))
+
+
+@pytest.mark.parametrize("partitions", [0, 3])
+def test_plain_topics_of_pulsar_5_are_read_whole(elsewhere: Pulsar, admin: Admin, partitions: int):
+    name = f"persistent://public/default/spark-plain-{partitions}"
+    with Topic(elsewhere, admin, name) as topic:
+        if partitions:
+            path = f"persistent/public/default/spark-plain-{partitions}/partitions"
+            elsewhere.admin("PUT", path, partitions)
+        topic.publish(50)
+        made = query(asked(topic, streaming=False))
+        topic.judge(rows(run(elsewhere.url, lambda _: made.whole())))
+
+
+def test_what_pulsar_cannot_do_is_said(elsewhere: Pulsar, admin: Admin):
+    with Topic(elsewhere, admin, "topic://public/default/spark-holds") as topic:
+        admin.scalable.create(topic.name)
+        with pytest.raises(Misuse, match="option subscription needs a Magnetar broker"):
+            query(asked(topic, subscription="s"))
+        by_time = query(asked(topic, balance="time"))
+        at = run(elsewhere.url, lambda _: by_time.start())
+        with pytest.raises(Misuse, match="option balance"):
+            run(elsewhere.url, lambda _: by_time.latest(at))
+
+
+def test_spark_reads_a_topic_of_pulsar_5_while_it_is_reshaped(
+    spark: SparkSession, elsewhere: Pulsar, admin: Admin, tmp_path: Path
+):
+    with Topic(elsewhere, admin, "topic://public/default/spark-live") as topic:
+        admin.scalable.create(topic.name)
+        kept: list[tuple[str, str]] = []
+        writer = topic.stream(spark).writeStream.foreachBatch(lambda frame, _: kept.extend(texts(frame.collect())))
+        query = writer.option("checkpointLocation", str(tmp_path)).start()
+        for _ in range(3):
+            topic.publish(40)
+            topic.reshape()
+        topic.publish(40)
+        query.processAllAvailable()
+        query.stop()
+        topic.judge(kept)
