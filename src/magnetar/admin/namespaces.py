@@ -15,7 +15,6 @@ from magnetar.admin.policies import check_policies
 from magnetar.admin.request import DONE, JSON, Request, Response, shown
 from magnetar.admin.route import delete, get, put
 from magnetar.admin.spelling import check_spelling
-from magnetar.admin.target import ADMIN_TERM
 from magnetar.base.bundles import Bundle, bundle_from_text
 from magnetar.base.errors import Conflict, Misuse, NotFound
 from magnetar.base.limits import HTTP_PIECE_BYTES, TOPICS_PAGE_MAX
@@ -75,7 +74,9 @@ async def remove_namespace(node: Node, namespace: NamespaceName, *, force: bool)
 
 
 async def _remove_topic(node: Node, name: TopicName) -> None:
-    await node.peers.owner(name).delete("delete", ADMIN_TERM, force=True)  # gone meanwhile is as good
+    plains = node.segments.plains
+    await node.peers.owner(name).delete("delete", await plains.term(name), force=True)  # gone meanwhile is as good
+    await plains.forget(name.partitioned)
 
 
 # Topics

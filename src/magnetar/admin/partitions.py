@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.admin.request import DONE, Request, Response, shown
 from magnetar.admin.route import Route, delete, get, post, put
-from magnetar.admin.target import ADMIN_TERM, check_namespace, partitions
+from magnetar.admin.target import check_namespace, partitions
 from magnetar.client.documents.topics import PartitionedTopicMetadata
 
 if TYPE_CHECKING:
@@ -58,8 +58,9 @@ async def create_missing(node: Node, request: Request) -> Response:
 async def remove(node: Node, request: Request) -> Response:
     """Every partition, then the record: whoever is interrupted calls again."""
     name, force = request.topic, request.flag("force")
+    term = await node.segments.plains.term(name)
     for partition in await partitions(node, name) or []:
-        await node.peers.owner(partition).delete("delete", ADMIN_TERM, force=force)
+        await node.peers.owner(partition).delete("delete", term, force=force)
     await node.catalogue.forget_partitioned(name)
     await node.segments.plains.forget(name)
     return DONE

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from magnetar.admin.request import Request
 from magnetar.base.errors import NotFound, Refused, SubscriptionNotFound, TopicNotFound
-from magnetar.base.ids import Term
 from magnetar.base.names import TopicName
 from magnetar.topic.topic import Topic
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from magnetar.broker.node import Node
     from magnetar.broker.topics import AnyTopic
     from magnetar.topic.subscription import Subscription
-
-
-ADMIN_TERM = Term(0)  # an administrator has no rival: any controller's term is higher
 
 
 async def check_namespace(node: Node, name: TopicName) -> None:

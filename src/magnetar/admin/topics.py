@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from magnetar.admin.namespaces import listed
 from magnetar.admin.request import DONE, EMPTY, Request, Response, shown
 from magnetar.admin.route import Route, delete, get, post, put
-from magnetar.admin.target import ADMIN_TERM, check_namespace, not_partitioned, open_topic, partitions, stored
+from magnetar.admin.target import check_namespace, not_partitioned, open_topic, partitions, stored
 from magnetar.base.bundles import bundle_from_text
 from magnetar.base.errors import AlreadyExists, Conflict, Refused, TopicNotFound
 from magnetar.base.ids import Position
@@ -68,7 +68,9 @@ async def remove(node: Node, request: Request) -> Response:
             f"{name} is a partitioned topic, instead of calling delete topic, please call delete-partitioned-topic."
         )
     await node.served.claim(name)
-    found = await node.peers.owner(name).delete("delete", ADMIN_TERM, force=request.flag("force"))
+    found = await node.peers.owner(name).delete(
+        "delete", await node.segments.plains.term(name), force=request.flag("force")
+    )
     if name.is_persistent and not found.existed:
         raise TopicNotFound(f"Topic {name} not found")
     await node.segments.plains.forget(name)
@@ -106,7 +108,7 @@ async def terminate_partitions(node: Node, request: Request) -> Response:
 
 
 async def _terminate(node: Node, name: TopicName) -> MessageId:
-    end = (await node.peers.owner(name).seal("terminate", ADMIN_TERM)).end
+    end = (await node.peers.owner(name).seal("terminate", await node.segments.plains.term(name))).end
     return MessageId(end.ledger, end.entry)
 
 

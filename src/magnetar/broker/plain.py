@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import BadVersion, MagnetarError, NotFound, NotReady, Refused, SubscriptionNotFound
+from magnetar.base.errors import BadVersion, Conflict, MagnetarError, NotFound, NotReady, Refused, SubscriptionNotFound
+from magnetar.base.ids import Term
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.cursors import life, place, start
 from magnetar.cluster.peers import (
@@ -25,7 +26,7 @@ from magnetar.cluster.peers import (
 from magnetar.layout.synthetic import FOLLOWS, topics_of
 from magnetar.observe.log import get
 from magnetar.scalable import admission, carried, record
-from magnetar.scalable.record import Lifecycle, Record
+from magnetar.scalable.record import NO_TERM, Lifecycle, Record
 from magnetar.scalable.subscription import Start
 from magnetar.topic.admission import Admission
 from magnetar.topic.consumer import Consumer
@@ -96,6 +97,14 @@ class Plains:
         found = await self._node.scalable.read(name.scalable)
         if found is not None and not found.is_plain and any(one.legacy_topic for one in found.layout.segments):
             raise Refused(f"{name.partitioned_name} was migrated: it is {name.scalable} now", http_status=409)
+
+    async def term(self, name: TopicName) -> Term:
+        """In whose name an administrator ends or deletes a plain topic: of one whose migration was taken back, of the
+        leader that did so. Conflict: it is being migrated."""
+        found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
+        if found is not None and found.is_migrating:
+            raise Conflict(f"{name.partitioned_name} is being migrated: it is {name.scalable} in a moment")
+        return found.term if found is not None and found.is_plain else NO_TERM
 
     async def forget(self, name: TopicName) -> None:
         """The plain topic is deleted: so is the record that stood for it, with its subscriptions."""

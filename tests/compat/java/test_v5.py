@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.compat.java.conftest import Connect
-from tests.compat.java.driver import V5, Refusal
+from tests.compat.java.driver import V5
 from tests.servers.standalone import Standalone
 
 pytestmark = [pytest.mark.slow]
@@ -287,8 +287,3 @@ def test_a_watch_of_a_broker_that_is_killed_and_comes_back_goes_on(
             client.ask("send", "p", "k0", "k0:1")
             client.ask("stream", "s", full(name), "sub", "earliest")
             assert read(client, "s", 2) == ["k0:0", "k0:1"]
-
-
-def test_a_plain_topic_is_refused_with_words_until_layouts_of_plain_topics_are_built(v5: Connect, name: str) -> None:
-    with pytest.raises(Refusal, match="plain topic"):
-        v5().ask("producer", "p", f"persistent://public/default/{name}")

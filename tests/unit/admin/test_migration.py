@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from magnetar.base.ids import SegmentId, Term
 from magnetar.base.names import topic_name
+from magnetar.cluster.peers import Fence
+from magnetar.layout.synthetic import children_of
+from magnetar.scalable.record import Intent, Kind, Record
 from magnetar.wire.proto import pb
 from tests.unit.admin.world import World, a_world, run
 from tests.unit.broker.world import Client
@@ -83,6 +89,29 @@ def test_of_a_migrated_topic_the_plain_name_is_taken_and_its_parts_are_the_scala
             await world.do("PUT", PLAIN, {})
 
     run(body())
+
+
+def test_a_topic_is_not_deleted_under_its_migration_and_can_be_when_that_was_taken_back() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            await world.do("PUT", PLAIN, {})
+            plains, records = world.node.segments.plains, world.node.scalable.records
+            await plains.stand_in(topic_name(NAME))
+            begun = await records.change(topic_name(NAME).scalable, _migrating)
+            assert (await world.ask("DELETE", f"{PLAIN}?force=true")).status == 409
+            assert (await world.ask("POST", f"{PLAIN}/terminate")).status == 409
+            await records.change(topic_name(NAME).scalable, lambda one: one.abandoned("why").cleared(now_ms=9))
+            request = Fence(op="x", term=begun.term, incarnation=begun.incarnation)
+            await world.node.peers.owner(topic_name(NAME)).ask(request)  # as it is done before a plan is taken back
+            await world.do("DELETE", f"{PLAIN}?force=true")
+
+    run(body())
+
+
+def _migrating(record: Record) -> Record:
+    layout, children = record.layout.burned(children_of(record.layout))
+    intent = Intent("m", Kind.MIGRATE, (SegmentId(0),), children, Term(7))
+    return replace(record, term=Term(7)).intended(intent, layout)
 
 
 def test_a_plain_topic_with_stream_consumers_shows_their_subscription_and_is_no_scalable_topic() -> None:
