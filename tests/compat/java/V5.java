@@ -28,6 +28,7 @@ public final class V5 {
     private final Queues queues;
     private final Rows rows;
     private final Namespaces namespaces;
+    private final Checkpoints checkpoints;
     private final Regular regular;
     private final Map<String, Producer<String>> producers = new HashMap<>();
     private final Map<String, StreamConsumer<String>> streams = new HashMap<>();
@@ -40,6 +41,7 @@ public final class V5 {
         queues = new Queues(client);
         rows = new Rows(client);
         namespaces = new Namespaces(client);
+        checkpoints = new Checkpoints(client);
         regular = new Regular(url, client);
     }
 
@@ -75,6 +77,7 @@ public final class V5 {
             default:
                 String found = rows.obey(words, producers, streams);
                 found = found != null ? found : namespaces.obey(words);
+                found = found != null ? found : checkpoints.obey(words);
                 found = found != null ? found : regular.obey(words);
                 return found != null ? found : queues.obey(words, producers);
         }
