@@ -85,3 +85,29 @@ def test_under_live_splits_and_merges_of_pulsar_5_nothing_is_lost_or_invented(el
             assert [one for one in ordering.findings if one.kind in ("lost", "invented")] == []
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_plain_topics_of_pulsar_5_are_used_and_followed_through_their_migration(
+    elsewhere: Pulsar, partitions: int
+) -> None:
+    """By producers and queue consumers: stream consumers of plain topics are refused by that server."""
+    topic = f"persistent://public/default/plain-{partitions}"
+
+    async def body() -> None:
+        async with aio.Client(elsewhere.url) as client, aio.Admin(elsewhere.http) as admin:
+            await admin.topics.create(topic, partitions=partitions or None)
+            queue = await client.queue_consumer(topic, "q", initial_position=InitialPosition.EARLIEST)
+            found: set[bytes] = set()
+            async with queue, await client.create_producer(topic, follow=True) as producer:
+                for number in range(200):
+                    if number == 100:
+                        await admin.scalable.migrate(topic)
+                    await producer.send(b"%d" % number, key=f"k{number % 8}")
+                while len(found) < 200:
+                    message = await queue.receive(120)
+                    found.add(message.data)
+                    await queue.acknowledge(message)
+            assert len(await active(admin, topic)) == max(partitions, 1)
+
+    asyncio.run(body())

@@ -86,7 +86,9 @@ class Plains:
         """A client uses a plain topic: it exists, or is made where policies allow. The name of one that was migrated
         is not given to another topic."""
         catalogue = self._node.catalogue
-        if create and name.domain is Domain.PERSISTENT and not await catalogue.exists(name):
+        if create and name.domain is Domain.PERSISTENT:
+            if await catalogue.exists(name):
+                return
             await self.check_free(name)
         await catalogue.admit(name, create=create)
 
