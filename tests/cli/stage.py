@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import shlex
 from pathlib import Path
 
 import pytest
 
+from magnetar import Client, aio
+from magnetar.client.stages import StagedSink
 from tests.cli.conftest import Run
 from tests.servers.standalone import Standalone
 
@@ -36,6 +39,11 @@ def staged(line: str, magnetar: Run, broker: Standalone, own_home: Path, monkeyp
         broker.ask("PUT", f"/admin/v2/scalable/public/default/{own}", {}, numInitialSegments=segments)
         if "billing" in words:
             broker.ask("PUT", f"/admin/v2/scalable/public/default/{own}/subscriptions/billing", type="STREAM")
+        if words[1] == "hold" and "nightly" in words:
+            with Client(broker.url) as client:
+                client.hold(f"topic://public/default/{own}", "nightly")
+        if words[1] == "sink":
+            asyncio.run(_sink(broker.url, f"topic://public/default/{own}", "nightly"))
     if words[1:3] == ["namespace", "delete"]:
         broker.ask("PUT", "/admin/v2/namespaces/public/shop", {})
     if words[1:3] == ["tenant", "delete"]:
@@ -54,3 +62,13 @@ def staged(line: str, magnetar: Run, broker: Standalone, own_home: Path, monkeyp
         if words[2] not in ("add", "import-client-conf"):
             magnetar("context", "add", "prod", "--url", broker.url, "--admin-url", broker.http, "--use")
     return words
+
+
+async def _sink(url: str, topic: str, name: str) -> None:
+    async with aio.Client(url) as client:
+        sink = StagedSink(client, topic, name)
+        stage = await sink.begin(0)
+        assert stage is not None
+        await stage.producer.send(b"row")
+        await stage.seal()
+        await sink.commit(0, [stage.id])

@@ -105,6 +105,10 @@ def samples(node: Node) -> Iterator[Sample]:
     yield "pulsar_broker_topics_count", (), len(topics)
     yield "pulsar_health", (), int(node.ready and node.failure is None)
     yield "magnetar_publish_pending_bytes", (), node.pending_bytes
+    yield "magnetar_stages_begun", (), node.sinks.begun
+    yield "magnetar_stage_batches_committed", (), node.sinks.commits
+    yield "magnetar_stage_messages_published", (), node.sinks.leader.rows
+    yield "magnetar_sinks_waiting", (), len(node.sinks.leader.errors)
     yield from _journal(node)
     for topic in topics:
         yield from _topic(node, topic)

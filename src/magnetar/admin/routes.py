@@ -34,6 +34,7 @@ from magnetar.admin import (
     segments,
     stats,
     subscriptions,
+    sinks,
     tenants,
     topics,
 )
@@ -125,6 +126,7 @@ def table() -> Table:
         subscriptions,
         tenants,
         topics,
+        sinks,
         notbuilt,
     )
     return Table(route for room in rooms for route in room.ROUTES)

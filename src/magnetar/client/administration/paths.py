@@ -72,6 +72,17 @@ def segment_subscription(topic_text: str, name: str) -> str:
     return f"{segment(topic_text)}/subscription/{part(name)}"
 
 
+def sinks(name: str) -> str:
+    """The sinks that write to topics of a namespace."""
+    return f"{ROOT}/sinks/{_namespace(name)}"
+
+
+def sink(topic_text: str, name: str) -> str:
+    found = topic_name(topic_text)
+    where = f"{_namespace(str(found.namespace))}/{part(found.local_name)}"
+    return f"{ROOT}/sinks/{found.domain}/{where}/{part(name)}"
+
+
 def schema(name: str) -> str:
     found = topic_name(name)
     return f"{ROOT}/schemas/{_namespace(str(found.namespace))}/{part(found.local_name)}"
