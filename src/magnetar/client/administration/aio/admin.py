@@ -52,7 +52,6 @@ class Admin:
         self.topics = Topics(self._exchange)
         self.scalable = ScalableTopics(self._exchange)
         self.subscriptions = Subscriptions(self._exchange)
-        self.holds = Holds(self._exchange)
         self.sinks = Sinks(self._exchange)
         self.messages = Messages(self._exchange)
         self.schemas = Schemas(self._exchange)
