@@ -32,9 +32,9 @@ from magnetar.admin import (
     scalable,
     schemas,
     segments,
+    sinks,
     stats,
     subscriptions,
-    sinks,
     tenants,
     topics,
 )
@@ -122,11 +122,11 @@ def table() -> Table:
         scalable,
         schemas,
         segments,
+        sinks,
         stats,
         subscriptions,
         tenants,
         topics,
-        sinks,
         notbuilt,
     )
     return Table(route for room in rooms for route in room.ROUTES)

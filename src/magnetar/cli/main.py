@@ -27,8 +27,8 @@ NOUNS = {
     "message": "Messages: produce, consume, read, peek.",
     "perf": "How fast it is: produce, consume, round trips.",
     "spark": "Queries of PySpark: doctor, init, run, submit, and of a checkpoint offsets and lag.",
-    "context": "Contexts, named places where brokers are: list, show, use, add, edit, remove, test.",
     "sink": "Sinks, exactly-once writers of topics: list, show, delete.",
+    "context": "Contexts, named places where brokers are: list, show, use, add, edit, remove, test.",
     "config": "Which settings are in force, and why: explain.",
 }
 # Commands without verbs: module and function.

@@ -22,8 +22,8 @@ from magnetar.client.administration.aio.messages import Messages
 from magnetar.client.administration.aio.namespaces import Namespaces
 from magnetar.client.administration.aio.scalable import ScalableTopics
 from magnetar.client.administration.aio.schemas import Schemas
-from magnetar.client.administration.aio.subscriptions import Subscriptions
 from magnetar.client.administration.aio.sinks import Sinks
+from magnetar.client.administration.aio.subscriptions import Subscriptions
 from magnetar.client.administration.aio.tenants import Tenants
 from magnetar.client.administration.aio.topics import Topics
 from magnetar.client.administration.answers import NOTHING, Answer
@@ -51,8 +51,8 @@ class Admin:
         self.namespaces = Namespaces(self._exchange)
         self.topics = Topics(self._exchange)
         self.scalable = ScalableTopics(self._exchange)
-        self.subscriptions = Subscriptions(self._exchange)
         self.sinks = Sinks(self._exchange)
+        self.subscriptions = Subscriptions(self._exchange)
         self.messages = Messages(self._exchange)
         self.schemas = Schemas(self._exchange)
 

@@ -23,8 +23,8 @@ from magnetar.client.administration.sync.messages import Messages
 from magnetar.client.administration.sync.namespaces import Namespaces
 from magnetar.client.administration.sync.scalable import ScalableTopics
 from magnetar.client.administration.sync.schemas import Schemas
-from magnetar.client.administration.sync.subscriptions import Subscriptions
 from magnetar.client.administration.sync.sinks import Sinks
+from magnetar.client.administration.sync.subscriptions import Subscriptions
 from magnetar.client.administration.sync.tenants import Tenants
 from magnetar.client.administration.sync.topics import Topics
 
@@ -51,8 +51,8 @@ class Admin:
         self.namespaces = Namespaces(self._exchange)
         self.topics = Topics(self._exchange)
         self.scalable = ScalableTopics(self._exchange)
-        self.subscriptions = Subscriptions(self._exchange)
         self.sinks = Sinks(self._exchange)
+        self.subscriptions = Subscriptions(self._exchange)
         self.messages = Messages(self._exchange)
         self.schemas = Schemas(self._exchange)
 
