@@ -22,6 +22,7 @@ NOUNS = {
     "segment": "Segments of scalable topics: list, tree, history, and which takes a key.",
     "key": "Keys of scalable topics: where they are and were.",
     "subscription": "Subscriptions: list, create, delete, show, explain, assignments, seek, skip, clear.",
+    "hold": "Holds of scalable topics, what is kept for readers that commit rarely: list, show, delete.",
     "namespace": "Namespaces: list, create, delete, show, their topics.",
     "tenant": "Tenants: list, create, show, delete.",
     "message": "Messages: produce, consume, read, peek.",

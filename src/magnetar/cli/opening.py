@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from magnetar.base.errors import Refused
 from magnetar.cli.drawing import scalable_name
 from magnetar.cli.options import Change, Common
 from magnetar.cli.session import Session
 
 
 @contextmanager
-def opened(common: Common, topic: str, change: Change | None = None) -> Iterator[tuple[Session, str]]:
-    """The session and the topic's name. Misuse: not a scalable topic."""
+def opened(
+    common: Common, topic: str, change: Change | None = None, *, unless: type[Refused] | None = None
+) -> Iterator[tuple[Session, str]]:
+    """The session and the topic's name; `unless`: an error that is none. Misuse: not a scalable topic."""
     name = str(scalable_name(topic))
-    with common.session(change) as session:
+    with common.session(change, unless=unless) as session:
         session.about(topic=name)
         yield session, name

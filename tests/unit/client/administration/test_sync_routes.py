@@ -28,6 +28,7 @@ RESOURCES = [
     "namespaces",
     "topics",
     "scalable",
+    "holds",
     "subscriptions",
     "messages",
     "schemas",
@@ -57,6 +58,7 @@ VALUES: dict[str, list[Any]] = {
     "value": ["a/b"],
     "key": ["a b"],
     "subscription": ["a/sub"],
+    "hold": ["a/hold"],
     "path": ["/readyz", "/status.html"],
     "allowed_clusters": [["standalone"]],
     "admin_roles": [["admin"]],
@@ -72,6 +74,7 @@ NAMES = {
     "topics": TOPICS,
     "scalable": ["topic://acme/shop/or ders", "or ders"],
     "subscriptions": ["a/sub"],
+    "holds": ["topic://acme/shop/or ders", "or ders"],
 }
 BY_TYPE: dict[str, list[Any]] = {"bool": [True], "int": [4], "int | None": [4], "str | None": ["x"]}
 BY_TYPE["Sequence[int]"] = [[1, 2], [1, 2, 3]]

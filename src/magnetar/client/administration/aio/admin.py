@@ -18,6 +18,7 @@ from magnetar.base.limits import ADMIN_TIMEOUT_S
 from magnetar.client.administration.aio.brokers import Brokers
 from magnetar.client.administration.aio.clusters import Clusters
 from magnetar.client.administration.aio.exchange import Exchange
+from magnetar.client.administration.aio.holds import Holds
 from magnetar.client.administration.aio.messages import Messages
 from magnetar.client.administration.aio.namespaces import Namespaces
 from magnetar.client.administration.aio.scalable import ScalableTopics
@@ -52,6 +53,7 @@ class Admin:
         self.topics = Topics(self._exchange)
         self.scalable = ScalableTopics(self._exchange)
         self.sinks = Sinks(self._exchange)
+        self.holds = Holds(self._exchange)
         self.subscriptions = Subscriptions(self._exchange)
         self.messages = Messages(self._exchange)
         self.schemas = Schemas(self._exchange)

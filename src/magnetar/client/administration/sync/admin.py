@@ -19,6 +19,7 @@ from magnetar.client.administration.answers import NOTHING, Answer
 from magnetar.client.administration.sync.brokers import Brokers
 from magnetar.client.administration.sync.clusters import Clusters
 from magnetar.client.administration.sync.exchange import Exchange
+from magnetar.client.administration.sync.holds import Holds
 from magnetar.client.administration.sync.messages import Messages
 from magnetar.client.administration.sync.namespaces import Namespaces
 from magnetar.client.administration.sync.scalable import ScalableTopics
@@ -52,6 +53,7 @@ class Admin:
         self.topics = Topics(self._exchange)
         self.scalable = ScalableTopics(self._exchange)
         self.sinks = Sinks(self._exchange)
+        self.holds = Holds(self._exchange)
         self.subscriptions = Subscriptions(self._exchange)
         self.messages = Messages(self._exchange)
         self.schemas = Schemas(self._exchange)

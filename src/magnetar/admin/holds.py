@@ -1,0 +1,56 @@
+"""Holds of scalable topics over REST: who keeps what, how far behind its reader is, and ending one by hand.
+
+Holds are made and moved by their readers, over the wire (HOLD); what is here is for the people who look after them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.admin.request import DONE, Request, Response, shown
+from magnetar.admin.route import delete, get
+from magnetar.admin.scalable import name_of
+from magnetar.broker.holds import Listed
+from magnetar.client.documents.holds import Hold
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+
+async def holds(node: Node, request: Request) -> Response:
+    found = await node.handlers.holds.list(name_of(node, request))
+    return shown({one.name: _document(one) for one in found})
+
+
+async def hold(node: Node, request: Request) -> Response:
+    return shown(_document(await node.handlers.holds.find(name_of(node, request), request.parts["hold"])))
+
+
+async def release(node: Node, request: Request) -> Response:
+    await node.handlers.holds.release(name_of(node, request), request.parts["hold"])
+    return DONE
+
+
+def _document(one: Listed) -> Hold:
+    held = one.held
+    return Hold(
+        hold=one.name,
+        owner=held.owner,
+        state="EXPIRED" if held.expired_ms else "WARNED" if held.warned_ms else "KEEPS",
+        lagMessages=one.lag.messages,
+        lagBytes=one.lag.bytes,
+        expiresS=held.expires_s,
+        untilMs=held.until_ms,
+        movedMs=held.moved_ms,
+        warnedMs=held.warned_ms,
+        expiredMs=held.expired_ms,
+        places={str(id): str(place) for id, place in held.places},
+    )
+
+
+_HOLDS = "/admin/v2/scalable/{tenant}/{namespace}/{topic}/holds"
+ROUTES = [
+    get(_HOLDS, holds, "The holds: what is kept for readers that commit rarely", dict[str, Hold]),
+    get(f"{_HOLDS}/{{hold}}", hold, "One hold, with how far behind its reader is", Hold),
+    delete(f"{_HOLDS}/{{hold}}", release, "End a hold: nothing is kept for it any more"),
+]

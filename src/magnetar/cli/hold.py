@@ -1,0 +1,120 @@
+"""`magnetar hold`: what scalable topics keep for readers that commit rarely, how far behind those are, ending one.
+
+Holds are made and moved by their readers (a Spark query, `Client.hold`); nothing here makes one.
+"""
+
+from __future__ import annotations
+
+from magnetar.base.errors import NotFound
+from magnetar.cli.cells import Cell, Lag, Moment, Size
+from magnetar.cli.opening import opened
+from magnetar.cli.options import COMMON, DESTRUCTION, Common, Destruction, IfExists
+from magnetar.cli.output import Facts, Sheet
+from magnetar.client.documents.holds import Hold
+
+COLUMNS = ("HOLD", "STATE", "LAG", "SIZE", "MOVED", "EXPIRES", "OWNER")
+PLACE_COLUMNS = ("SEGMENT", "KEPT FROM")
+
+
+def list_(topic: str, /, *, common: Common = COMMON) -> None:
+    """The holds of a scalable topic: who keeps messages, how many, and until when.
+
+    Parameters
+    ----------
+    topic
+        The scalable topic.
+
+    Examples
+    --------
+    $ magnetar hold list topic://public/default/clicks
+    $ magnetar hold list topic://public/default/clicks -o json
+    """
+    with opened(common, topic) as (session, name):
+        found = session.admin.holds.list(name)
+        rows: list[tuple[Cell, ...]] = [
+            (
+                key,
+                one.state,
+                Lag(one.lagMessages),
+                Size(one.lagBytes),
+                Moment(one.movedMs),
+                Moment(one.untilMs),
+                one.owner or None,
+            )
+            for key, one in sorted(found.items())
+        ]
+        lines = [one for _, one in sorted(found.items())]
+        session.show(session.document, Sheet(COLUMNS, rows, optional=frozenset(("OWNER",))), lines=lines)
+
+
+def show(topic: str, name: str, /, *, common: Common = COMMON) -> None:
+    """One hold: its reader's lag, its end, and from where on each segment is kept.
+
+    Segments before those places are not kept for it; segments behind them are kept whole.
+
+    Parameters
+    ----------
+    topic
+        The scalable topic.
+    name
+        The hold.
+
+    Examples
+    --------
+    $ magnetar hold show topic://public/default/clicks nightly
+    """
+    with opened(common, topic) as (session, whole):
+        one = session.admin.holds.get(whole, name)
+        rows: list[tuple[Cell, ...]] = [
+            (int(id), "all of it" if place == "-1:-1" else place)
+            for id, place in sorted(one.places.items(), key=lambda pair: int(pair[0]))
+        ]
+        sheets = [Sheet(PLACE_COLUMNS, rows)] if rows else []
+        optional = frozenset(("owner", "announced", "expired"))
+        session.show(session.document, Facts(_facts(whole, one), optional=optional), *sheets)
+
+
+def _facts(topic: str, one: Hold) -> dict[str, Cell]:
+    return {
+        "hold": one.hold,
+        "topic": topic,
+        "state": one.state,
+        "owner": one.owner or None,
+        "lag": Lag(one.lagMessages),
+        "size": Size(one.lagBytes),
+        "moved": Moment(one.movedMs),
+        "expires": Moment(one.untilMs),
+        "announced": Moment(one.warnedMs) if one.warnedMs else None,
+        "expired": Moment(one.expiredMs) if one.expiredMs else None,
+    }
+
+
+def delete(
+    topic: str,
+    name: str,
+    /,
+    *,
+    if_exists: IfExists = False,
+    change: Destruction = DESTRUCTION,
+    common: Common = COMMON,
+) -> None:
+    """End a hold: what its reader has not read is kept no longer than retention says.
+
+    Parameters
+    ----------
+    topic
+        The scalable topic.
+    name
+        The hold.
+
+    Examples
+    --------
+    $ magnetar hold delete topic://public/default/clicks nightly --yes
+    """
+    with opened(common, topic, change, unless=NotFound if if_exists else None) as (session, whole):
+        one = session.admin.holds.get(whole, name)
+        session.confirm(name, f"ends hold {name} of {whole}: {one.lagMessages} messages are kept for it")
+        session.do(f"delete hold {name} of {whole}", lambda: session.admin.holds.delete(whole, name))
+
+
+VERBS = {"list": list_, "show": show, "delete": delete}

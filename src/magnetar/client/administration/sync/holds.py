@@ -1,0 +1,23 @@
+"""Holds of scalable topics over REST: list, show, delete. Their readers make and move them (`Client.hold`)."""
+
+from __future__ import annotations
+
+from magnetar.client.administration import paths
+from magnetar.client.administration.sync.exchange import Exchange
+from magnetar.client.documents.holds import Hold
+
+
+class Holds:
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def list(self, name: str) -> dict[str, Hold]:
+        """By name."""
+        return self._exchange.read(f"{paths.scalable(name)}/holds", dict[str, Hold])
+
+    def get(self, name: str, hold: str) -> Hold:
+        return self._exchange.read(f"{paths.scalable(name)}/holds/{paths.part(hold)}", Hold)
+
+    def delete(self, name: str, hold: str) -> None:
+        """Nothing is kept for its reader any more."""
+        self._exchange.call("DELETE", f"{paths.scalable(name)}/holds/{paths.part(hold)}")

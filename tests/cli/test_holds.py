@@ -1,0 +1,31 @@
+"""Holds on the command line: who keeps messages and how many, and ending one."""
+
+from __future__ import annotations
+
+from magnetar import Client
+from tests.cli.conftest import Run
+from tests.servers.standalone import Standalone
+
+
+def test_a_hold_is_listed_with_lag_and_owner_shown_with_its_places_and_deleted(
+    magnetar: Run, broker: Standalone, name: str
+) -> None:
+    topic = f"topic://public/default/{name}"
+    assert magnetar("topic", "create", topic, "--segments", "2").code == 0
+    with Client(broker.url) as client:
+        client.hold(topic, "nightly", owner="a query", expires_s=3600)
+        with client.create_producer(topic) as producer:
+            for number in range(20):
+                producer.send(b"x", key=str(number))
+        [line] = magnetar("hold", "list", topic).out.splitlines()[1:]
+        assert line.split()[:3] == ["nightly", "KEEPS", "20"]
+        assert "a query" in line
+        plan = client.plan(topic)
+        client.hold(topic, "nightly", {id: one.end for id, one in plan.stretches.items()}, incarnation=plan.incarnation)
+    shown = magnetar("hold", "show", topic, "nightly", "-o", "json").json
+    assert (shown["lagMessages"], shown["owner"], sorted(shown["places"])) == (0, "a query", ["0", "1"])
+    assert "KEPT FROM" in magnetar("hold", "show", topic, "nightly").out
+    assert magnetar("hold", "delete", topic, "nightly", "--yes").code == 0
+    assert magnetar("hold", "list", topic, "-o", "json").json == {}
+    assert magnetar("hold", "show", topic, "nightly").code != 0
+    assert magnetar("hold", "delete", topic, "nightly", "--yes", "--if-exists").code == 0

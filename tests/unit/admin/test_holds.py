@@ -1,0 +1,53 @@
+"""Holds over REST: listed with lag and owner, shown with their places, ended by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from magnetar.base.ids import SegmentId
+from magnetar.base.names import topic_name
+from magnetar.broker.holds import Asking
+from magnetar.layout.stretch import Place
+from magnetar.scalable import hold
+from tests.unit.admin.world import a_world, run
+
+X = "/admin/v2/scalable/public/default/x"
+NAME = topic_name("topic://public/default/x")
+
+
+def test_holds_are_listed_with_lag_and_owner_and_end_by_hand() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            await world.do("PUT", f"{X}?numInitialSegments=2")
+            assert await world.get(f"{X}/holds") == {}
+            holds = world.node.handlers.holds
+            await holds.hold(NAME, Asking("q/1", {SegmentId(0): Place(3, 4)}, owner="a query", expires_s=60))
+            found = await world.get(f"{X}/holds")
+            one = found["q/1"]
+            assert (one["hold"], one["owner"], one["state"], one["lagMessages"]) == ("q/1", "a query", "KEEPS", 0)
+            assert (one["expiresS"], one["untilMs"] - one["movedMs"]) == (60, 60_000)
+            assert one["places"] == {"0": "3:4"}
+            assert await world.get(f"{X}/holds/q%2F1") == one
+            listed = await world.get(f"{X}/subscriptions")
+            assert listed["q/1"]["type"] == "CHECKPOINT"
+            await world.do("DELETE", f"{X}/holds/q%2F1")
+            assert await world.get(f"{X}/holds") == {}
+            for method, path in (("DELETE", f"{X}/holds/q"), ("GET", f"{X}/holds/q"), ("GET", f"{X}none/holds")):
+                assert (await world.ask(method, path)).status == 404
+
+    run(body())
+
+
+def test_an_end_that_was_announced_or_came_is_shown() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            await world.do("PUT", X)
+            made = await world.node.handlers.holds.hold(NAME, Asking("q", expires_s=60))
+            records = world.node.scalable.records
+            for state, held in (("WARNED", hold.warned(made.held, 5)), ("EXPIRED", hold.expired(made.held, 6))):
+                found, version = await records.subscription(NAME, "q")
+                assert found is not None
+                await records.write_subscription(NAME, replace(found, hold=held), version)
+                assert (await world.get(f"{X}/holds/q"))["state"] == state
+
+    run(body())
