@@ -7,6 +7,8 @@ import pytest
 from magnetar.base.errors import AlreadyExists, Refused, SubscriptionNotFound
 from magnetar.base.names import topic_name
 from magnetar.broker.migration import migrate
+from magnetar.broker.plain import GUARD_PROPERTY
+from magnetar.cluster.peers import LookPlain, PlainFacts
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
 from tests.traces import as_fields, trace
@@ -188,6 +190,54 @@ def test_partitions_that_come_are_given_out_to_stream_consumers() -> None:
         assert ids(pushes(client)[-1].assignment) == [0, 1]
 
     run(story)
+
+
+def test_a_subscription_that_was_being_made_when_the_guard_came_is_among_those_that_are_carried_h_d10() -> None:
+    async def story(world: World) -> None:
+        topic = await world.topic(str(PLAIN))
+        await topic.managed.set_properties({GUARD_PROPERTY: "x"})  # so that the guard itself waits for nothing
+        client = world.client()
+        world.metadata.hold()
+        client.request(
+            "SUBSCRIBE", topic=str(PLAIN), consumer_id=1, subscription="late", subType=pb.CommandSubscribe.Shared
+        )
+        await settle()
+        looking = world.spawn(world.node.peers.owner(PLAIN).ask(LookPlain(op="x", guard=True)))
+        await settle()
+        assert not looking.done()
+        world.metadata.release()
+        found = await looking
+        assert isinstance(found, PlainFacts)
+        assert [one.name for one in found.subscriptions] == ["late"]
+
+    run(story)
+
+
+def test_the_end_of_a_migrated_plain_topic_is_told_when_the_disk_knows_h_f2() -> None:
+    """Whoever is told leaves for good: nobody would take what a crash brings back."""
+
+    async def story(world: World) -> None:
+        client = world.client()
+        await client.produce(1, topic=str(PLAIN))
+        await client.subscribe(1, topic=str(PLAIN), permits=10)
+        client.send(0, "1")
+        await settle()
+        await migrate(world.node, PLAIN, force=True)
+        world.ledgers.hold()
+        client.ack(1, (await world.topic(str(PLAIN))).managed.last)
+        for _ in range(5):
+            await pass_s(1)
+        assert not ends(client)
+        world.ledgers.release()
+        for _ in range(20):
+            await pass_s(1)
+        assert ends(client)
+
+    run(story)
+
+
+def ends(client: Client) -> int:
+    return sum(said.type == pb.BaseCommand.REACHED_END_OF_TOPIC for said, _ in client.heard.heard)
 
 
 def test_the_name_of_a_migrated_topic_is_given_to_no_other_and_its_guard_outlives_its_owner() -> None:
