@@ -54,7 +54,8 @@ class BucketOrder(Generic[K]):
             self._counts[bucket] = self._counts.get(bucket, 0) + 1
 
     def acked(self, slot: int, position: Position) -> bool:
-        """Acknowledged or otherwise gone for good. True if something that waits may go now."""
+        """Acknowledged or otherwise gone for good. True if something that waits may go now: what else waits may have
+        been left for later."""
         waited = self._stop_waiting(position)
         return self._release(slot, position) or waited
 
@@ -170,7 +171,7 @@ class BucketOrder(Generic[K]):
         return more
 
     def _release(self, slot: int, position: Position) -> bool:
-        """True if something waits for what it frees."""
+        """True if that freed a bucket."""
         holder = self._holders.get(span(slot)[0])
         held = None if holder is None else self._held.get(holder)
         if held is None or held.get(position) != slot:
@@ -183,5 +184,5 @@ class BucketOrder(Generic[K]):
             self._counts[bucket] -= 1
             if not self._counts[bucket]:
                 del self._holders[bucket], self._counts[bucket]
-                freed = freed or bucket in self._lines
+                freed = True
         return freed

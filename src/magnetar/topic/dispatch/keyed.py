@@ -58,6 +58,7 @@ class Keyed:
         self._delayed: dict[Position, int] = {}  # slots of what waits for its time
         self._pumping = False
         self._again = False  # the next turn of the loop goes on
+        self._left = False  # of what waits, more could go than one turn takes
 
     def join(self, consumer: Consumer) -> None:
         asked = consumer.key_shared
@@ -177,7 +178,7 @@ class Keyed:
             for _ in range(DISPATCH_TURN_RUNS_MAX):
                 if self._full() or not any(consumer.ready for consumer in self.consumers):
                     return
-                if not self._hand_out_waiting() or not self._hand_out_new():
+                if not self._hand_out_waiting() or not (self._hand_out_new() or self._left):
                     return
         finally:
             self._pumping = False
@@ -197,9 +198,11 @@ class Keyed:
 
     def _hand_out_waiting(self) -> bool:
         """False while a read for one of them is under way: what is behind it must not overtake."""
+        self._left = False
         if not self.guard.waiting():
             return True
         positions = self.guard.take(self._owner, REPLAY_TURN_ENTRIES_MAX, _is_ready)
+        self._left = len(positions) == REPLAY_TURN_ENTRIES_MAX
         out: dict[Consumer, list[bytes]] = {}
         for place, position in enumerate(positions):
             slot = self.guard.slot_of(position)

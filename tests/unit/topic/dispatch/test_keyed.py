@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from magnetar.base.hashes import key_shared_slot, murmur3
 from magnetar.base.ids import Position
-from magnetar.base.limits import KEYED_LOOKAHEAD_ENTRIES_MAX
+from magnetar.base.limits import KEYED_LOOKAHEAD_ENTRIES_MAX, REPLAY_TURN_ENTRIES_MAX
 from magnetar.topic.consumer import Consumer, KeyShared
 from magnetar.topic.dispatch.keyed import Keyed
 from magnetar.topic.subscription import KEY_SHARED
@@ -232,5 +234,27 @@ def test_what_is_given_back_is_read_again_from_files() -> None:
         subscription_of(topic).redeliver(consumer, positions[3:30:9])
         await settle()
         assert [one.position for one in out.delivered] == positions[3:30:9]
+
+    run(body)
+
+
+@pytest.mark.parametrize("buckets", [False, True])
+def test_more_than_one_turn_takes_of_what_waits_goes_out_when_its_owner_is_ready(buckets: bool) -> None:
+    count = REPLAY_TURN_ENTRIES_MAX + 100
+    asked = KeyShared(sticky=True, ranges=[(0, 32767), (32768, 65535)], out_of_order=False, buckets=True)
+
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        slow, quick = Out(1), Out(2)
+        settings: dict[str, Any] = {"key_shared": asked} if buckets else {}
+        first = await world.consumer(topic, slow, "c1", kind=KEY_SHARED, **settings)
+        await world.consumer(topic, quick, "c2", kind=KEY_SHARED, permits=10, **settings)
+        [mine] = keys_of(topic, first)
+        await publish(world, topic, *[mine] * count)
+        await settle()
+        assert slow.texts == []
+        first.flow(10 * count)
+        await settle()
+        assert [text.split(":")[1] for text in slow.texts] == [str(number) for number in range(count)]
 
     run(body)
