@@ -87,6 +87,36 @@ def test_under_live_splits_and_merges_of_pulsar_5_nothing_is_lost_or_invented(el
     asyncio.run(body())
 
 
+def test_a_checkpoint_of_a_topic_of_pulsar_5_replays_the_rest_in_order_after_a_split(elsewhere: Pulsar) -> None:
+    topic = "topic://public/default/checkpoints"
+
+    async def body() -> None:
+        async with aio.Client(elsewhere.url) as client, aio.Admin(elsewhere.http) as admin:
+            await admin.scalable.create(topic)
+            async with await client.create_producer(topic) as producer:
+                for number in range(100):
+                    if number == 50:
+                        await admin.scalable.split(topic, (await active(admin, topic))[0])
+                    await producer.send(b"%d" % number, key=KEYS[number % len(KEYS)])
+            async with await client.checkpoint_consumer(topic) as reader:
+                first = [int((await reader.receive(120)).data) for _ in range(30)]
+                assert first == list(range(30))
+                kept = (await reader.checkpoint()).to_bytes()
+            async with await client.checkpoint_consumer(topic, kept) as reader:
+                rest = [int((await reader.receive(120)).data) for _ in range(70)]
+            assert rest[:20] == list(range(30, 50))  # the parent's, before anything of its children
+            assert sorted(rest) == list(range(30, 100))
+            for key in range(len(KEYS)):
+                mine = [number for number in rest if number % len(KEYS) == key]
+                assert mine == sorted(mine)
+            async with await client.checkpoint_consumer(topic, InitialPosition.LATEST) as reader:
+                async with await client.create_producer(topic) as producer:
+                    await producer.send(b"100", key="key-0")
+                assert (await reader.receive(120)).data == b"100"
+
+    asyncio.run(body())
+
+
 @pytest.mark.parametrize("partitions", [0, 2])
 def test_plain_topics_of_pulsar_5_are_used_and_followed_through_their_migration(
     elsewhere: Pulsar, partitions: int

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from magnetar.base import bundles, names, ranges
-from magnetar.base.errors import BadFrame, Corrupt, InvalidName, InvalidRange
-from magnetar.wire import codec, entry, frames, ids, message, metadata, sends
+from magnetar.base.errors import BadFrame, Corrupt, InvalidName, InvalidRange, Misuse
+from magnetar.wire import checkpoint, codec, entry, frames, ids, message, metadata, sends
 from magnetar.wire.proto import pb
 from tests.fuzz import journal, reference, snapshots
 from tests.golden import load, sent_frames
@@ -153,6 +153,14 @@ def message_ids(data: bytes) -> None:
         assert pb.MessageIdData.FromString(data).IsInitialized()
 
 
+def checkpoints(data: bytes) -> None:
+    try:
+        found = checkpoint.from_bytes(data)
+    except (Corrupt, Misuse):  # of a newer version: refused with what to do
+        return
+    assert checkpoint.from_bytes(checkpoint.to_bytes(found)) == found
+
+
 def topic_names(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
     with suppress(InvalidName):
@@ -198,6 +206,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "entries": entries,
     "batches": batches,
     "message_ids": message_ids,
+    "checkpoints": checkpoints,
     "topic_names": topic_names,
     "journal_damage": journal.journal_damage,
     "journal_files": journal.journal_files,
@@ -243,6 +252,12 @@ def id_seeds() -> list[bytes]:
     return [bytes.fromhex(case["bytes"]) for case in load("message-ids.json")["classic"]]
 
 
+def checkpoint_seeds() -> list[bytes]:
+    cases = load("message-ids.json")
+    theirs = [bytes.fromhex(case["bytes"]) for case in (*cases["checkpoints"], *cases["checkpoints_malformed"])]
+    return theirs + [checkpoint.from_bytes(data).to_bytes() for data in theirs[:6]]
+
+
 def name_seeds() -> list[bytes]:
     return [case["input"].encode("utf-8", "surrogatepass") for case in load("names.json")["parse"]]
 
@@ -254,6 +269,7 @@ SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "entries": entry_seeds,
     "batches": batch_seeds,
     "message_ids": id_seeds,
+    "checkpoints": checkpoint_seeds,
     "topic_names": name_seeds,
     "journal_damage": journal.damage_seeds,
     "journal_files": journal.file_seeds,
