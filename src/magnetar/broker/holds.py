@@ -90,16 +90,18 @@ class Holds:
         """Durable when it returns. Refused: the places are of another life of the topic (H-C4), or there is a
         subscription of this name that is no checkpoint's. Busy: two change it all the time."""
         _check(asking)
-        scalable = self._node.scalable
+        scalable, whole = self._node.scalable, topic.scalable
         for _ in range(HOLD_TRIES_MAX):
             record = await self._plans.record(topic)
+            if not record.incarnation:  # a plain topic that nobody needed a record of yet
+                record = await self._node.segments.plains.stand_in(topic)
             if asking.incarnation and asking.incarnation != record.incarnation:
                 raise Refused(
                     "the topic was deleted and made again since these places were read: begin anew", topic=str(topic)
                 )
-            one, version = await scalable.records.subscription(topic, asking.name)
+            one, version = await scalable.records.subscription(whole, asking.name)
             if one is None or one.incarnation != record.incarnation or not one.ready:
-                await scalable.subscribe(topic, asking.name, Type.CHECKPOINT, earliest=True)
+                await scalable.subscribe(whole, asking.name, Type.CHECKPOINT, earliest=True)
                 continue
             try:
                 return await self._move(topic, record, one, version, asking)
@@ -121,7 +123,7 @@ class Holds:
             expires_s=asking.expires_s or (before.expires_s if before is not None else HOLD_EXPIRES_S),
             owner=asking.owner,
         )
-        await self._node.scalable.records.write_subscription(topic, replace(one, hold=held), version)
+        await self._node.scalable.records.write_subscription(topic.scalable, replace(one, hold=held), version)
         expired = before is not None and not before.keeps
         if expired:
             self._node.runtime.mark("hold.revived", topic=str(topic), hold=one.name)
@@ -132,7 +134,7 @@ class Holds:
     async def release(self, topic: TopicName, name: str) -> None:
         """SubscriptionNotFound: there is none."""
         await self.find(topic, name)
-        await self._node.scalable.unsubscribe(topic, name)
+        await self._node.scalable.unsubscribe(topic.scalable, name)
 
     async def _lost(self, topic: TopicName, record: Record, held: Held) -> tuple[SegmentId, ...]:
         """Nothing more goes from here on. What is gone already?"""
@@ -153,18 +155,18 @@ class Holds:
 
     async def floor(self, topic: Topic) -> Position:
         """The last entry of a topic that no hold needs. Unavailable: nobody can say, so nothing may go."""
-        if not topic.name.is_segment:
+        scalable = self._node.scalable
+        if not scalable.enabled:
             return AFTER_ALL
-        parent = topic.name.parent
-        records = self._node.scalable.records
-        record, _ = await records.fresh(parent)
-        if record is None or not record.is_live:
-            return AFTER_ALL
+        parent = topic.name.parent if topic.name.is_segment else topic.name.scalable
+        record, _ = await scalable.records.fresh(parent)
+        id = None if record is None or not record.is_live else _segment(topic.name, record)
         found = AFTER_ALL
-        for one, _ in await records.subscriptions(parent, record.incarnation):
+        if record is None or id is None:
+            return found
+        for one, _ in await scalable.records.subscriptions(parent, record.incarnation):
             if one.hold is not None:
-                assert topic.name.segment is not None
-                found = min(found, hold.floor(one.hold, record.layout, SegmentId(topic.name.segment.id)))
+                found = min(found, hold.floor(one.hold, record.layout, id))
         return found
 
     # What people ask
@@ -176,8 +178,11 @@ class Holds:
         raise SubscriptionNotFound(f"Hold {name} not found on topic {topic}")
 
     async def list(self, topic: TopicName) -> list[Listed]:
-        record = await self._plans.record(topic)
-        found = await self._node.scalable.records.subscriptions(topic, record.incarnation)
+        """Of a plain topic by the name of the scalable one that stands for it, or by its own."""
+        record = await self._node.scalable.read(topic.scalable)
+        if record is None:
+            record = await self._plans.record(topic)
+        found = await self._node.scalable.records.subscriptions(topic.scalable, record.incarnation)
         return [
             Listed(one.name, one.hold, await self._lag(topic, record, one.hold))
             for one, _ in found
@@ -279,6 +284,13 @@ class Holds:
             yield "magnetar_hold_expires_seconds", labels, max(0, one.held.until_ms - now_ms) // 1000
             yield "magnetar_hold_warned", labels, int(bool(one.held.warned_ms))
             yield "magnetar_hold_expired", labels, int(bool(one.held.expired_ms))
+
+
+def _segment(name: TopicName, record: Record) -> SegmentId | None:
+    """Which segment a topic holds the messages of; None: its record does not say that it holds any."""
+    if name.segment is not None:
+        return SegmentId(name.segment.id)
+    return next((one.id for one in record.layout.segments if one.legacy_topic == str(name)), None)
 
 
 def _check(asking: Asking) -> None:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import TopicNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CALLS_AT_ONCE_MAX
-from magnetar.base.names import TopicName, topic_name
+from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.cluster.ownership import Broker
 from magnetar.cluster.peers import Measure, MeasuredAll
 from magnetar.layout.stretch import Stretch
+from magnetar.layout.synthetic import synthetic
 from magnetar.scalable.plan import Question, agreed, asked, enough, missing, rounds
 from magnetar.scalable.record import Record
 from magnetar.topic.measure import Asked
@@ -44,7 +45,7 @@ class Plans:
         self._destination = destination
 
     async def plan(self, name: TopicName, question: Question) -> Planned:
-        """TopicNotFound: there is no such scalable topic."""
+        """TopicNotFound: there is no such topic."""
         record = await self.record(name)
         layout = record.layout
         found: dict[SegmentId, Stretch] = {}
@@ -63,8 +64,15 @@ class Plans:
         return MeasuredAll(tuple(await self._here([(topic_name(topic), one) for topic, one in pairs])))
 
     async def record(self, name: TopicName) -> Record:
-        found = await self._node.scalable.read(name)
-        if found is None:
+        """Of a scalable topic, or of a plain one that was migrated; else a plain one is shown as the layout that it
+        stands for. TopicNotFound."""
+        found = await self._node.scalable.read(name.scalable)
+        if name.domain is Domain.PERSISTENT and (found is None or found.is_plain):
+            topics = await self._node.segments.plains.topics(name, create=False)
+            if found is not None:
+                return found.grown(topics)
+            return Record(synthetic(topics, epoch=len(topics) if topic_name(topics[0]).is_partition else 0), 0)
+        if found is None or found.is_plain:
             raise TopicNotFound(f"Scalable topic not found: {name}")
         return found
 

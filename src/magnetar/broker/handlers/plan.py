@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import Misuse
-from magnetar.base.names import TopicName, topic_name
+from magnetar.base.errors import Misuse, Refused, TopicNotFound
+from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.handlers.request import honestly, start
 from magnetar.broker.handlers.scalable import check_enabled
 from magnetar.broker.holds import Asking
@@ -86,8 +86,13 @@ async def _hold(connection: Connection, asked: pb.CommandHold) -> bytes:
 
 
 def planned_name(text: str) -> TopicName:
-    """InvalidName where there is no scalable topic of such a name."""
-    return topic_name(text).scalable
+    """Of a topic that has a layout: a scalable one, or a plain one that is kept."""
+    name = topic_name(text)
+    if name.domain is Domain.NON_PERSISTENT:
+        raise Refused(f"{name} is not kept: there is nothing to plan or to hold")
+    if name.domain is Domain.SEGMENT or name.is_partition:
+        raise TopicNotFound(f"{name} is a part of a topic: ask about the topic")
+    return name
 
 
 def _question(asked: pb.CommandPlan) -> Question:

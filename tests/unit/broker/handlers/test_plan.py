@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from magnetar.base.ids import SegmentId
+from magnetar.base.names import topic_name
 from magnetar.layout.stretch import DONE, START
 from magnetar.wire.plans import columns, read_places, read_stretches
 from magnetar.wire.proto import pb
@@ -128,5 +129,56 @@ def test_a_hold_is_made_moved_and_released() -> None:
         assert (await hold(client, places={A: DONE})).HasField("error")
         assert not (await hold(client, release=True)).HasField("error")
         assert await world.node.handlers.holds.list(NAME) == []
+
+    run(story)
+
+
+P = "persistent://public/default/plain"
+
+
+def test_a_plain_topic_is_planned_as_the_layout_it_stands_for_and_kept_by_a_hold() -> None:
+    async def story(world: World) -> None:
+        client = world.client(**OURS)
+        assert (await plan(client, P)).error == pb.TopicNotFound
+        await client.produce(topic=P)
+        for sequence in range(10):
+            client.send(sequence)
+            await settle()
+        first = await plan(client, P)
+        assert [one.legacy_topic_name for one in first.dag.segments] == [P]
+        found = read_stretches(first.stretches)[A]
+        assert (found.messages, found.lost) == (10, False)
+        again = await plan(client, P, known_incarnation=first.incarnation, known_epoch=first.epoch)
+        assert not again.HasField("dag")
+        held = await hold(client, places={A: found.marks[3].place}, topic=P)
+        assert (held.moved, list(held.lost_segment_id), held.incarnation > 0) == (True, [], True)
+        topic = await world.topic(P)
+        assert await topic.trim() == 1
+        rest = read_stretches((await plan(client, P, {A: found.marks[3].place})).stretches)[A]
+        assert (rest.messages, rest.lost, rest.start) == (10 - found.marks[3].messages, False, found.marks[3].place)
+        [listed] = await world.node.handlers.holds.list(topic_name(P))
+        assert (listed.name, listed.lag.messages) == ("q", rest.messages)
+        await hold(client, topic=P, release=True)
+        await topic.trim()
+        assert read_stretches((await plan(client, P, {A: found.marks[3].place})).stretches)[A].lost
+
+    settings = {"managedLedgerMaxEntriesPerLedger": "3", "managedLedgerMinLedgerRolloverTimeMinutes": "0"}
+    run(story, **settings)
+
+
+def test_the_partitions_of_a_topic_are_its_segments() -> None:
+    async def story(world: World) -> None:
+        await world.node.catalogue.create_partitioned(topic_name(P), 3)
+        client = world.client(**OURS)
+        for index in range(3):
+            await client.produce(index + 1, topic=f"{P}-partition-{index}")
+            client.send(0, producer_id=index + 1)
+            await settle()
+        said = await plan(client, P)
+        found = read_stretches(said.stretches)
+        assert {id: one.messages for id, one in found.items()} == {0: 1, 1: 1, 2: 1}
+        assert (await hold(client, topic=P)).moved
+        assert (await plan(client, f"{P}-partition-1")).error == pb.TopicNotFound
+        assert (await plan(client, "non-persistent://public/default/x")).error == pb.NotAllowedError
 
     run(story)
