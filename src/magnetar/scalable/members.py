@@ -187,6 +187,6 @@ def _member(path: str, value: bytes | None) -> tuple[str, Member | None]:
     except Corrupt as error:
         log.warning("record not read", topic=str(name), error=str(error))
         record = None
-    if record is None or not record.is_live:
+    if record is None or not record.is_live or record.is_plain:
         return name.canonical, None
     return name.canonical, Member(record.incarnation, record.properties)

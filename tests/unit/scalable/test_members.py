@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from magnetar.base.names import namespace_name, topic_name
+from magnetar.broker.migration import migrate
 from magnetar.metadata import paths
 from magnetar.metadata.store import Node
 from magnetar.scalable import record, recordform
@@ -93,6 +94,22 @@ def test_a_record_that_cannot_be_read_is_no_topic_and_harms_no_other() -> None:
         await one.metadata.put(paths.scalable(OTHER), b"{")
         seen = Seen()
         one.service.members.watch(HERE, seen)
+        await settle()
+        assert list(seen.now) == [str(NAME)]
+
+    run(body, 1)
+
+
+def test_a_plain_topic_with_stream_consumers_is_no_member_until_it_is_migrated() -> None:
+    async def body(cluster: Cluster) -> None:
+        [one] = cluster.members
+        plain = topic_name("persistent://public/default/orders")
+        await one.node.segments.plains.stand_in(plain)
+        seen = Seen()
+        one.service.members.watch(HERE, seen)
+        await settle()
+        assert list(seen.now) == []
+        await migrate(one.node, plain, force=True)
         await settle()
         assert list(seen.now) == [str(NAME)]
 
