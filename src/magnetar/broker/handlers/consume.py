@@ -109,6 +109,7 @@ def _request(asked: pb.CommandSubscribe, consumer_name: str) -> Subscribe:
             sticky=meta.keySharedMode == pb.STICKY,
             ranges=[(item.start, item.end) for item in meta.hashRanges],
             out_of_order=meta.allowOutOfOrderDelivery,
+            buckets=meta.entryBucketDispatch,
         )
     start_position = None
     if asked.HasField("start_message_id"):
