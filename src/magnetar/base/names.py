@@ -22,6 +22,7 @@ from magnetar.base.ranges import HashRange, slot_from_hex
 PUBLIC_TENANT = "public"
 DEFAULT_NAMESPACE = "default"
 PARTITION_SUFFIX = "-partition-"
+SINK_PREFIX = "__sink-"  # producers that write and publish stages: what they stored is known whatever the settings say
 STAGE_PREFIX = "__stage-"  # topics that hold what a sink has not published yet: made, read and deleted by brokers alone
 
 _ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)

@@ -15,7 +15,7 @@ from typing import Any
 
 from magnetar.base.errors import MagnetarError, NotBuilt, StageNotFound
 from magnetar.base.limits import CLIENT_STAGE_ASK_S, CLIENT_STAGE_RENEWALS, CLIENT_STAGE_S
-from magnetar.base.names import full_name, topic_name
+from magnetar.base.names import SINK_PREFIX, full_name, topic_name
 from magnetar.client.backoff import persist
 from magnetar.client.client import Client
 from magnetar.client.options import ProducerOptions
@@ -110,7 +110,7 @@ class StagedSink:
             log.warning("sink", sink=self.name, topic=self.topic, why=told.warning)
         if not told.stage:
             return None
-        chosen: ProducerOptions = {"name": f"stage-{told.stage}", **options}  # type: ignore[typeddict-item]
+        chosen: ProducerOptions = {"name": f"{SINK_PREFIX}{told.stage}", **options}  # type: ignore[typeddict-item]
         try:
             producer = await self.client.create_producer(told.stage_topic, **chosen)
         except BaseException:

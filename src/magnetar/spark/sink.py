@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from magnetar.base.errors import Misuse
+from magnetar.base.errors import Corrupt, Misuse
 from magnetar.base.limits import SPARK_SEQUENCE_ROW_BITS, SPARK_STAGE_WRITE_S
 from magnetar.client.client import Client
 from magnetar.client.producer import Producer
@@ -140,11 +140,15 @@ class Task:
             for _ in batches:  # drained: Spark does not like a task that leaves its input
                 pass
             return Written(self._sink, self._batch, once=self._once)
+        rows = 0
         try:
             for batch in batches:
-                rows = messages(batch, self._columns)
-                run(url, lambda _, rows=rows: post(stage.producer, rows))  # type: ignore[misc]
+                each = messages(batch, self._columns)
+                run(url, lambda _, each=each: post(stage.producer, each))  # type: ignore[misc]
+                rows += batch.num_rows
             count = run(url, lambda _: stage.seal())
+            if count != rows:
+                raise Corrupt(f"{rows} rows were written and the stage holds {count}: it is not used", stage=stage.id)
         except BaseException:
             run(url, lambda _: stage.drop())
             raise

@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from magnetar.base.names import TopicName
+from magnetar.base.names import SINK_PREFIX, TopicName
 from magnetar.topic.outlet import Outlet
 
 if TYPE_CHECKING:
     from magnetar.topic.nonpersistent import NonPersistentTopic
     from magnetar.topic.publish import Publication
     from magnetar.topic.topic import Topic
-
-
-SINK_PREFIX = "__sink-"  # whoever publishes stages: what it stored is remembered whatever the settings say
 
 
 class Producer:

@@ -15,7 +15,7 @@ from typing import Any
 from magnetar.base.errors import Closed, Conflict, Corrupt, MagnetarError, NotReady, Sealed
 from magnetar.base.ids import Position, Term
 from magnetar.base.limits import TRIM_S
-from magnetar.base.names import TopicName
+from magnetar.base.names import SINK_PREFIX, TopicName
 from magnetar.ledger.cursor import CursorFlusher
 from magnetar.ledger.managed import ManagedLedger
 from magnetar.ledger.run import Run
@@ -27,7 +27,7 @@ from magnetar.topic.consumer import Consumer
 from magnetar.topic.dedup import Dedup
 from magnetar.topic.measure import Meter
 from magnetar.topic.outlet import Outlet
-from magnetar.topic.producer import SINK_PREFIX, Producer, base_name
+from magnetar.topic.producer import Producer, base_name
 from magnetar.topic.producers import EPOCH_PROPERTY, Producers
 from magnetar.topic.publish import publish
 from magnetar.topic.recall import Recall

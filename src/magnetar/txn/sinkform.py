@@ -15,8 +15,7 @@ import msgspec
 
 from magnetar.base.errors import Corrupt, InvalidName, LimitExceeded
 from magnetar.base.limits import RECORD_BYTES_MAX, SINK_NAME_BYTES_MAX
-from magnetar.base.names import STAGE_PREFIX, Domain, TopicName, topic_name
-from magnetar.topic.producer import SINK_PREFIX
+from magnetar.base.names import SINK_PREFIX, STAGE_PREFIX, Domain, TopicName, topic_name
 from magnetar.txn.staged import Sink
 
 VERSION = 1
