@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.spark.conftest import SETTINGS
-from tests.spark.published import texts
+from tests.spark.published import finished, patiently, texts
 
 
 def main() -> None:
@@ -45,9 +45,9 @@ def main() -> None:
     reader = spark.readStream.format("magnetar").option("url", asked["url"]).option("topic", asked["topic"])
     for key, value in asked["options"].items():
         reader = reader.option(key, value)
-    writer = reader.load().writeStream.foreachBatch(write).option("checkpointLocation", asked["checkpoint"])
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
+    frame = patiently(reader.load)
+    writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", asked["checkpoint"])
+    finished(writer.trigger(availableNow=True))
     spark.stop()
 
 

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from magnetar import Admin, Batching, Client
 from tests.servers.standalone import Standalone
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-END_S = 120.0
+T = TypeVar("T")
+
+TRIES = 6
+NOT_STARTED = ("failed to connect back", "to connect back after", "Python worker exited unexpectedly")
 
 
 class Topic:
@@ -74,10 +77,10 @@ class Topic:
     # In Spark
 
     def stream(self, spark: SparkSession, **options: object) -> DataFrame:
-        return self._asked(spark.readStream, {"startingOffsets": "earliest", **options}).load()
+        return patiently(self._asked(spark.readStream, {"startingOffsets": "earliest", **options}).load)
 
     def batch(self, spark: SparkSession, **options: object) -> DataFrame:
-        return self._asked(spark.read, options).load()
+        return patiently(self._asked(spark.read, options).load)
 
     def _asked(self, reader: Any, options: dict[str, Any]) -> Any:
         reader = reader.format("magnetar").option("url", self.server.url).option("topic", self.name)
@@ -129,6 +132,69 @@ class Live:
                 self._topic.reshape()
         except BaseException as error:
             self._error = error
+
+
+class Collected:
+    """A foreachBatch that keeps what it was given, in the order of tasks and batches; a batch that is run again takes
+    the place of the first.
+    """
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[tuple[str, str]]] = {}
+
+    def __call__(self, frame: Any, batch: int) -> None:
+        self.batches[batch] = texts(frame.collect())
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        return [row for batch in sorted(self.batches) for row in self.batches[batch]]
+
+
+def patiently(work: Callable[[], T]) -> T:
+    """Spark gives its Python processes ten seconds to start and to come back, which a loaded machine does not always
+    keep: that is none of ours, and tried again.
+    """
+    from pyspark.errors import PySparkException
+
+    for _ in range(TRIES):
+        try:
+            return work()
+        except PySparkException as error:
+            if not any(word in str(error) for word in NOT_STARTED):
+                raise
+    return work()
+
+
+class Running:
+    """A query that goes on until it is drained."""
+
+    def __init__(self, writer: DataStreamWriter) -> None:
+        self._writer = writer
+        self._query = writer.start()
+
+    def process(self) -> None:
+        """Everything that was published before this call."""
+        patiently(self._process)
+
+    def drain(self) -> None:
+        self.process()
+        self._query.stop()
+
+    def _process(self) -> None:
+        if not self._query.isActive:
+            self._query = self._writer.start()
+        self._query.processAllAvailable()
+
+
+def finished(writer: DataStreamWriter) -> StreamingQuery:
+    """A query that ends by itself, ended."""
+
+    def once() -> StreamingQuery:
+        query = writer.start()
+        query.awaitTermination()
+        return query
+
+    return patiently(once)
 
 
 def drained(query: StreamingQuery) -> None:

@@ -20,7 +20,7 @@ from magnetar.spark.options import source_options
 from magnetar.spark.query import Planned
 from magnetar.spark.reading import record_batches
 from tests.servers.pulsar import POM_5, SCALABLE, Pulsar
-from tests.spark.published import Topic, texts
+from tests.spark.published import Collected, Running, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,13 +139,12 @@ def test_spark_reads_a_topic_of_pulsar_5_while_it_is_reshaped(
 ):
     with Topic(elsewhere, admin, "topic://public/default/spark-live") as topic:
         admin.scalable.create(topic.name)
-        kept: list[tuple[str, str]] = []
-        writer = topic.stream(spark).writeStream.foreachBatch(lambda frame, _: kept.extend(texts(frame.collect())))
-        query = writer.option("checkpointLocation", str(tmp_path)).start()
+        kept = Collected()
+        writer = topic.stream(spark).writeStream.foreachBatch(kept)
+        query = Running(writer.option("checkpointLocation", str(tmp_path)))
         for _ in range(3):
             topic.publish(40)
             topic.reshape()
         topic.publish(40)
-        query.processAllAvailable()
-        query.stop()
-        topic.judge(kept)
+        query.drain()
+        topic.judge(kept.rows)

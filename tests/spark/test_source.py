@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from magnetar import Client
-from tests.spark.published import Topic, drained, texts
+from tests.spark.published import Collected, Running, Topic, finished, patiently, texts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,34 +24,20 @@ EVERY = (
 )
 
 
-class Collected:
-    """A foreachBatch that keeps what it was given, in the order of tasks and batches."""
-
-    def __init__(self) -> None:
-        self.batches: dict[int, list[tuple[str, str]]] = {}
-
-    def __call__(self, frame: Any, batch: int) -> None:
-        self.batches[batch] = texts(frame.collect())
-
-    @property
-    def rows(self) -> list[tuple[str, str]]:
-        return [row for batch in sorted(self.batches) for row in self.batches[batch]]
-
-
 def test_a_batch_read_has_every_row_once_over_splits_and_merges(spark: SparkSession, topic: Topic):
     for _ in range(4):
         topic.publish(50)
         topic.reshape()
     topic.publish(50)
-    topic.judge(texts(topic.batch(spark).collect()))
+    topic.judge(patiently(lambda: texts(topic.batch(spark).collect())))
 
 
 def test_every_column_arrives_with_its_own_type(spark: SparkSession, topic: Topic):
     with Client(topic.server.url) as client, client.create_producer(topic.name, name="me") as producer:
         producer.send(b"v", key="k", properties={"a": "b"}, event_time_ms=1_700_000_000_000)
-    frame = topic.batch(spark, columns=EVERY)
+    frame = patiently(lambda: topic.batch(spark, columns=EVERY))
     assert ",".join(frame.columns) == EVERY
-    row = frame.collect()[0].asDict()
+    row = patiently(frame.collect)[0].asDict()
     assert (bytes(row["key"]), bytes(row["value"]), row["topic"]) == (b"k", b"v", topic.name)
     assert row["properties"] == {"a": "b"}
     assert row["event_time"] == datetime.fromtimestamp(1_700_000_000, UTC).replace(tzinfo=None)
@@ -63,9 +49,9 @@ def test_every_column_arrives_with_its_own_type(spark: SparkSession, topic: Topi
 def test_only_the_columns_of_a_schema_of_ones_own_are_read(spark: SparkSession, topic: Topic):
     topic.publish(5)
     reader = spark.read.format("magnetar").option("url", topic.server.url).option("topic", topic.name)
-    frame = reader.schema("value binary, `__segment` long").load()
+    frame = patiently(reader.schema("value binary, `__segment` long").load)
     assert frame.columns == ["value", "__segment"]
-    assert frame.count() == 5
+    assert patiently(frame.count) == 5
 
 
 @pytest.mark.parametrize("order", ["chain", "barrier"])
@@ -74,20 +60,20 @@ def test_keys_stay_in_order_for_foreach_batch_while_the_topic_is_reshaped(
 ):
     collected = Collected()
     frame = topic.stream(spark, keyOrder=order, maxMessagesPerTrigger=120)
-    query = frame.writeStream.foreachBatch(collected).option("checkpointLocation", str(tmp_path)).start()
+    query = Running(frame.writeStream.foreachBatch(collected).option("checkpointLocation", str(tmp_path)))
     with topic.live(rounds=8, rows=60):
         pass
-    drained(query)
+    query.drain()
     topic.judge(collected.rows)
 
 
 def test_relaxed_order_loses_nothing(spark: SparkSession, topic: Topic, tmp_path: Path):
     collected = Collected()
     frame = topic.stream(spark, keyOrder="relaxed")
-    query = frame.writeStream.foreachBatch(collected).option("checkpointLocation", str(tmp_path)).start()
+    query = Running(frame.writeStream.foreachBatch(collected).option("checkpointLocation", str(tmp_path)))
     with topic.live(rounds=4, rows=60):
         pass
-    drained(query)
+    query.drain()
     assert sorted(int(value.split(" ")[0]) for _, value in collected.rows) == list(range(topic.sent))
 
 
@@ -102,8 +88,7 @@ def test_available_now_ends_with_what_there_was_and_the_next_run_goes_on_there(
         kept = Collected()
         frame = topic.stream(spark, maxMessagesPerTrigger=25)
         writer = frame.writeStream.foreachBatch(kept).option("checkpointLocation", str(tmp_path))
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
+        finished(writer.trigger(availableNow=True))
         collected += kept.rows
         assert len(kept.batches) > 1
     topic.judge(collected)
@@ -111,17 +96,13 @@ def test_available_now_ends_with_what_there_was_and_the_next_run_goes_on_there(
 
 def test_a_limit_is_kept_and_the_lag_is_in_the_progress(spark: SparkSession, topic: Topic, tmp_path: Path):
     topic.publish(100, batch=1)
-    sizes: list[int] = []
-    frame = topic.stream(spark, maxMessagesPerTrigger=30)
-    writer = frame.writeStream.foreachBatch(lambda frame, _: sizes.append(frame.count()))
-    query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-    query.awaitTermination()
-    assert sum(sizes) == 100
-    assert max(sizes) <= 30
-    source = json.loads(query.recentProgress[0].json)["sources"][0]
-    first, last = source["endOffset"], source["latestOffset"]
-    assert first["seg"] != last["seg"]
-    assert set(first["seg"]) == set(last["seg"])
+    kept = Collected()
+    writer = topic.stream(spark, maxMessagesPerTrigger=30).writeStream.foreachBatch(kept)
+    query = finished(writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True))
+    topic.judge(kept.rows)
+    assert max(map(len, kept.batches.values())) <= 30
+    sources = [json.loads(one.json)["sources"][0] for one in query.recentProgress]
+    assert all(one["latestOffset"]["seg"] == sources[-1]["endOffset"]["seg"] for one in sources)
 
 
 def test_once_takes_everything_and_goes_on_behind_it(spark: SparkSession, topic: Topic, tmp_path: Path):
@@ -130,8 +111,7 @@ def test_once_takes_everything_and_goes_on_behind_it(spark: SparkSession, topic:
         topic.publish(40)
         kept = Collected()
         writer = topic.stream(spark, maxMessagesPerTrigger=5).writeStream.foreachBatch(kept)
-        query = writer.option("checkpointLocation", str(tmp_path)).trigger(once=True).start()
-        query.awaitTermination()
+        finished(writer.option("checkpointLocation", str(tmp_path)).trigger(once=True))
         rows += kept.rows
     topic.judge(rows)
 
@@ -140,9 +120,9 @@ def test_a_stream_starts_at_the_end_unless_told_otherwise(spark: SparkSession, t
     topic.publish(10)
     kept = Collected()
     frame = topic.stream(spark, startingOffsets="latest")
-    query = frame.writeStream.foreachBatch(kept).option("checkpointLocation", str(tmp_path)).start()
-    query.processAllAvailable()
+    query = Running(frame.writeStream.foreachBatch(kept).option("checkpointLocation", str(tmp_path)))
+    query.process()
     assert kept.rows == []
     topic.publish(10)
-    drained(query)
+    query.drain()
     assert sorted(int(value.split(" ")[0]) for _, value in kept.rows) == list(range(10, 20))

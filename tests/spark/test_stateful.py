@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.published import Topic, drained
+from tests.spark.published import Running, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,9 +90,9 @@ def followed(told: Any, topic: Topic, folder: Path, *, mode: str) -> dict[str, t
         for row in frame.collect():
             last[row.key] = max(last.get(row.key, (0, 0)), (row.seen, row.wrong))
 
-    query = told.writeStream.outputMode(mode).foreachBatch(keep).option("checkpointLocation", str(folder)).start()
+    writer = told.writeStream.outputMode(mode).foreachBatch(keep)
+    query = Running(writer.option("checkpointLocation", str(folder)))
     with topic.live(rounds=6, rows=80):
         pass
-    drained(query)
-    assert json.loads(query.lastProgress.json)["sources"][0]["description"]
+    query.drain()
     return last

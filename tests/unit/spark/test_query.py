@@ -17,7 +17,7 @@ from magnetar.spark.frontier import DONE, START, Frontier, Places, parse
 from magnetar.spark.options import AtTime, Extreme, source_options
 from magnetar.spark.planner import DataLost, Limits, Rules
 from magnetar.spark.query import Planned, Query
-from magnetar.spark.shape import Shape
+from magnetar.spark.shape import Shape, plain
 from tests.unit.spark.world import Topic, a_topic
 
 T = TypeVar("T")
@@ -245,6 +245,26 @@ def test_a_gap_that_was_skipped_is_in_the_offset_and_not_asked_for_again():
     assert list(end.gaps) == [first]
     again, _ = a_query(topic, startingOffsets="earliest")
     assert len(read(topic, run(again.tasks(start, end)))) == len(topic.published) - 1
+
+
+def test_partitions_that_are_added_and_empty_make_no_batch():
+    class Growing(Known):
+        partitions = 2
+
+        async def shape(self, epoch: Epoch = FIRST) -> Shape:
+            return plain(NAME, [f"{NAME}-partition-{index}" for index in range(self.partitions)])
+
+        async def survey(self, start: Frontier, limits: Limits, rules: Rules) -> Survey:
+            return Survey(await self.shape(), {})
+
+        async def find(self, where: Extreme | AtTime) -> tuple[Shape, Places]:
+            return await self.shape(), {}
+
+    facts = Growing(a_topic())
+    query = Query(source_options({"topic": NAME}, streaming=True), facts, Clock())
+    at = run(query.latest(run(query.start())))
+    facts.partitions = 4
+    assert run(query.latest(at)) is at
 
 
 def test_a_checkpoint_can_be_where_a_query_starts():
