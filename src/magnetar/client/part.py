@@ -210,8 +210,8 @@ class Part:
             self.acks.whole(chunk)
         return True
 
-    def ack_id(self, message_id: MessageId) -> None:
-        """By id alone; the chunks of a chunked message are remembered for that."""
+    def ack_id(self, message_id: MessageId, unacked: int | None = None) -> None:
+        """By id alone; the chunks of a chunked message are remembered for that. `unacked`: its batch as delivered."""
         if not self.persistent:
             return
         position = (message_id.ledger, message_id.entry)
@@ -219,7 +219,8 @@ class Part:
             size = message_id.batch_size
             if size <= message_id.batch_index:
                 raise Misuse("the id does not say how large its batch is: acknowledge the message itself")
-            self.acks.individual(position, message_id.batch_index, size, all_bits(size))
+            left = all_bits(size) if unacked is None else unacked
+            self.acks.individual(position, message_id.batch_index, size, left)
         else:
             self.acks.whole(position)
             for chunk in self.redelivery.chunks_of(position):
@@ -228,6 +229,10 @@ class Part:
             self.redelivery.acked(position)
 
     def ack_until(self, ledger: int, entry: int, index: int, size: int, unacked: int) -> None:
+        """Up to this one; where a segment is shared, whoever gives out messages says each of them."""
+        if self.asked.key_shared is not None and self.asked.key_shared.buckets:
+            self.ack_id(MessageId(ledger, entry, -1, index, size), unacked)
+            return
         if not self.asked.type.single:
             raise Misuse(
                 "only EXCLUSIVE and FAILOVER consumers acknowledge cumulatively: others do not get everything",
