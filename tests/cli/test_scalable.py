@@ -118,8 +118,15 @@ def test_a_subscription_of_a_scalable_topic_is_made_used_shown_and_deleted(
     assert magnetar("subscription", "list", topic, "-o", "json").json == wanted
     assert magnetar("subscription", "show", topic, "s", "-o", "json").json == wanted["s"]
     assert magnetar("subscription", "show", topic, "nobody").code == 3
-    for verb in (["seek", topic, "s", "--to", "latest"], ["skip", topic, "s", "1"], ["clear", topic, "s"]):
-        assert magnetar("subscription", *verb).code == 2
+    assert magnetar("subscription", "seek", topic, "s", "--to", "earliest").code == 0
+    assert magnetar("message", "consume", topic, "-s", "s", "-n", "2").out == "a\nb\n", "all of it again"
+    assert magnetar("subscription", "seek", topic, "s", "--to", "1:2").code == 2, "in which segment?"
+    assert magnetar("subscription", "seek", topic, "nobody", "--to", "latest").code == 3
+    assert magnetar("subscription", "skip", topic, "s", "1").code == 2, "there is no order to count in"
+    assert magnetar("subscription", "clear", topic, "s").code == 2, "it asks"
+    assert magnetar("subscription", "seek", topic, "s", "--to", "0/0:0").code == 0
+    assert magnetar("subscription", "clear", topic, "s", "--yes").code == 0
+    assert magnetar("message", "consume", topic, "-s", "s", "--wait", "0.1").code == 6, "it was skipped"
     assert magnetar("subscription", "delete", topic, "s", "--yes").code == 0
     assert magnetar("subscription", "list", topic, "-o", "json").json == {}
 

@@ -97,8 +97,6 @@ _SCALABLE = "/admin/v2/scalable/{tenant}/{namespace}/{topic}"
 _SEGMENT = "/admin/v2/segments/{tenant}/{namespace}/{topic}/{descriptor}"
 OF_SCALABLE_TOPICS = {
     f"{_SCALABLE}/autoScalePolicy": "automatic splits and merges",
-    f"{_SCALABLE}/subscriptions/{{subscription}}/seek": "seek of a scalable topic's subscription",
-    f"{_SCALABLE}/subscriptions/{{subscription}}/skip-all": "skip-all of a scalable topic's subscription",
     f"{_SEGMENT}/subscription/{{subscription}}/seek": "seek on a segment",
     f"{_SEGMENT}/subscription/{{subscription}}/skip-all": "skip-all on a segment",
 }

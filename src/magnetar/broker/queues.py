@@ -31,6 +31,8 @@ async def admit_consumer(scalable: Scalable, topic: Topic, asked: Subscribe) -> 
     if found is not None and found.seek is not None and asked.durable:
         scalable.poke(parent)  # whoever was at it may be gone
         raise NotReady(f"subscription {found.name} of {parent} is being moved: ask again")
+    if found is not None and found.seeks and topic.name.segment is not None and asked.durable:
+        admission.check_granted(found, SegmentId(topic.name.segment.id), asked.consumer_name)
     shared = asked.key_shared if asked.key_shared is not None and asked.key_shared.buckets else None
     if admission.check_consumer(found, asked.kind, buckets=shared is not None):
         if shared is not None and record is not None and topic.name.segment is not None:

@@ -33,6 +33,11 @@ async def reset(records: Records, topic: Topic, request: ResetCursor) -> CursorT
     return CursorThere(end is not None and found.cursor.drained(end))
 
 
+def seeks_of(subscription: Subscription | None) -> int:
+    """How often it was moved as one of a scalable topic's; told to clients, which have left what was drained."""
+    return 0 if subscription is None else int(subscription.cursor.properties.get(SEEKS_PROPERTY, "0"))
+
+
 async def _move(topic: Topic, found: Subscription, request: ResetCursor) -> None:
     """Where a consumer would have said that it starts, the seek has said so."""
     if request.by_time:

@@ -1,7 +1,7 @@
 """`magnetar subscription`: list, create, delete, show, and moving one: seek, skip, clear.
 
 Moving is done by the broker, which sends the consumers away and back. Of a partitioned topic the subscription is that
-of all partitions.
+of all partitions, of a scalable topic that of all segments (`moving`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cyclopts import Parameter, validators
 
 from magnetar.base.errors import AlreadyExists, Misuse, NotFound, SubscriptionNotFound
 from magnetar.base.names import topic_name
-from magnetar.cli import reading, scalables
+from magnetar.cli import moving, reading, scalables
 from magnetar.cli.cells import Cell, Duration, Lag, Moment, Rate, moment, pairs
 from magnetar.cli.options import CHANGE, COMMON, DESTRUCTION, Change, Common, Destruction, IfExists, IfNotExists, flag
 from magnetar.cli.output import Facts, Sheet
@@ -194,16 +194,20 @@ def seek(
     name
         The subscription.
     to
-        earliest, latest, a message id (12:34), a moment of publishing (2026-11-15T10:00:00Z) or how long ago (10m, 2h).
+        earliest, latest, a message id (12:34; of a scalable topic with its segment, 3/12:34), a moment of publishing
+        (2026-11-15T10:00:00Z) or how long ago (10m, 2h).
 
     Examples
     --------
     $ magnetar subscription seek orders billing --to earliest --dry-run
     $ magnetar subscription seek orders billing --to 10m
     $ magnetar subscription seek orders billing --to 2026-11-15T10:00:00Z
+    $ magnetar subscription seek topic://public/default/clicks billing --to 10m
     """
-    scalables.refuse_scalable(topic, "a place in it is one in each segment, and no verb moves them all")
     with common.session(change) as session:
+        if scalables.is_scalable(topic):
+            moving.seek(session, topic, name, to)
+            return
         _one(session, topic, name)  # what is not there cannot be moved, also in a dry run
         where = place(to, session.now_ms)
         for one in _targets(session, topic, where):
@@ -234,7 +238,7 @@ def skip(
     --------
     $ magnetar subscription skip orders billing 1 --yes
     """
-    scalables.refuse_scalable(topic, "a place in it is one in each segment, and no verb moves them all")
+    scalables.refuse_scalable(topic, "its segments have no order among them to count entries in: seek or clear it")
     with common.session(change) as session:
         _about(session, topic, name)
         session.confirm(name, f"makes {name} of {topic} skip {count:,} entries it has not consumed")
@@ -254,9 +258,12 @@ def clear(topic: str, name: str, /, *, change: Destruction = DESTRUCTION, common
     Examples
     --------
     $ magnetar subscription clear orders billing --yes
+    $ magnetar subscription clear topic://public/default/clicks billing --yes
     """
-    scalables.refuse_scalable(topic, "a place in it is one in each segment, and no verb moves them all")
     with common.session(change) as session:
+        if scalables.is_scalable(topic):
+            moving.clear(session, topic, name)
+            return
         one, _ = _one(session, topic, name)
         session.confirm(name, f"makes {name} of {topic} skip all {one.msgBacklog:,} entries it has not consumed")
         session.do(f"clear {name}", lambda: session.admin.subscriptions.clear(topic, name))

@@ -34,6 +34,7 @@ from magnetar.client.spread import (
     SegmentOpened,
     SegmentRefused,
     Spread,
+    SubscriptionMoved,
     TimePassed,
 )
 from magnetar.client.subscribing import InitialPosition, Subscribing
@@ -83,6 +84,7 @@ class Branches:
         self._paused = asked.paused
         self._spread = Spread()
         self._layout: Layout | None = None
+        self._seeks = -1
         self._watch = Watch(lookup, topic, heard=self._shown, gone=self._end, create=create)
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._timer: asyncio.TimerHandle | None = None
@@ -178,8 +180,17 @@ class Branches:
             segment=segment,
             creates=not inherits,
         )
+        part.on_seeks = self._sought
         self.parts[segment] = part
         self._runtime.spawn(self._owner, self._attach(segment, part))
+
+    def _sought(self, seeks: int) -> None:
+        """Told at every attach: how often the subscription was moved, as far as that segment knows."""
+        if self._seeks < seeks:
+            before, self._seeks = self._seeks, seeks
+            if before >= 0:
+                self._handle(SubscriptionMoved())
+        self._seeks = max(self._seeks, 0)
 
     async def _attach(self, segment: SegmentId, part: Part) -> None:
         try:

@@ -80,6 +80,7 @@ class Part:
         self.start = None if asked.start is None else Start(asked.start, asked.start_inclusive)
         self.connection: Connection | None = None  # while attached and answered
         self.checked: Callable[[Connection], Awaitable[None]] | None = None  # before anything comes, at every attach
+        self.on_seeks: Callable[[int], None] | None = None  # told at every attach how often its subscription was moved
         self.epoch = 0
         self.closed = False
         self.failed: MagnetarError | None = None  # it will not come back
@@ -285,7 +286,7 @@ class Part:
         )
         connection.attach_consumer(self.id, self)
         try:
-            await connection.request(command, request_id, timeout_s=self.timeout_s)
+            reply = await connection.request(command, request_id, timeout_s=self.timeout_s)
             if self.checked is not None:
                 await self.checked(connection)
         except BaseException:
@@ -299,6 +300,8 @@ class Part:
             self.creates = False  # it was there: whoever removed it meant it (H-D9)
         self.at_end = False
         self.connection = connection
+        if self.on_seeks is not None:
+            self.on_seeks(reply.success.seeks)
         self._receiver.gather()
         self.acker.attach(connection)
         self.lane.attach()

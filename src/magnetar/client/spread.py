@@ -2,9 +2,10 @@
 
 Every segment of the newest layout is opened, a few at a time, in whatever order: a queue has none. One is left for good
 when its broker says that the subscription is drained there, not before (H-F13), or when the topic does not list it any
-more. What fails in passing is tried again, for ever, with back-off. Once every segment of one layout was open it has
-begun: from then on the subscription is known to be there, what comes later inherits it and is read from its first
-message (H-D3), and nothing is made any more (H-D9). Decides only: events and the time in, effects out.
+more; a seek brings back what was drained (H-D7). What fails in passing is tried again, for ever, with back-off. Once
+every segment of one layout was open it has begun: from then on the subscription is known to be there, what comes later
+inherits it and is read from its first message (H-D3), and nothing is made any more (H-D9). Decides only: events and the
+time in, effects out.
 """
 
 from __future__ import annotations
@@ -52,11 +53,18 @@ class SegmentClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class SubscriptionMoved:
+    """By a seek: what was drained may not be any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     pass
 
 
-Event: TypeAlias = LayoutAdvanced | SegmentOpened | SegmentRefused | SegmentEnded | SegmentClosed | TimePassed
+Event: TypeAlias = (
+    LayoutAdvanced | SegmentOpened | SegmentRefused | SegmentEnded | SegmentClosed | SubscriptionMoved | TimePassed
+)
 
 # Effects
 
@@ -133,6 +141,8 @@ class Spread:
                 effects = self._end(segment)
             case SegmentClosed(segment=segment):
                 effects = self._closed(segment)
+            case SubscriptionMoved():
+                effects = self._moved()
             case TimePassed():
                 effects = []
         if self.error is not None:
@@ -153,6 +163,14 @@ class Spread:
             if one.id not in self.done and one.id not in self.segments:
                 self.segments[one.id] = _Held()
         return [effect for segment in gone for effect in self._leave(segment)]
+
+    def _moved(self) -> list[Effect]:
+        """All that is listed is opened again; what is drained still says so at once."""
+        self.done.clear()
+        for one in self._layout.segments if self._layout is not None else ():
+            if one.id not in self.segments:
+                self.segments[one.id] = _Held()
+        return []
 
     def _leave(self, segment: SegmentId) -> list[Effect]:
         held = self.segments[segment]
@@ -222,4 +240,7 @@ class Spread:
         held = self.segments.get(segment)
         if held is not None and held.state is State.CLOSING:
             del self.segments[segment]
+            listed = self._layout is not None and segment in self._layout
+            if listed and segment not in self.done and self.error is None:  # moved back while it was being left
+                self.segments[segment] = _Held()
         return []

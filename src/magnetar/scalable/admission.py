@@ -88,6 +88,16 @@ def check_consumer(subscription: Subscription | None, kind: int, *, buckets: boo
     return subscription.ready
 
 
+def check_granted(subscription: Subscription, segment: SegmentId, consumer: str) -> None:
+    """Who had a segment before a seek and has not heard yet that it was taken away must not read it before its past
+    (H-D7): of a stream that was moved, a segment is for whom the plan names. NotReady: not for this one, now."""
+    name, found, _ = consumer.rpartition(f"-seg-{segment}")
+    if subscription.type is not Type.STREAM or not found:
+        return
+    if not any(hold.segment == segment and name in (hold.holder, *hold.sharers) for hold in subscription.plan.holds):
+        raise NotReady(f"segment {segment} is not given to {name} now: the subscription was moved", segment=segment)
+
+
 def check_buckets(record: Record, segment: SegmentId, asked: KeyShared) -> None:
     """Whoever shares a segment has its boundaries as they stand: by others a key would belong to two (PIP-486)."""
     if segment not in record.layout:

@@ -3,8 +3,8 @@
 The target is written into the subscription's record first, together with the end of all latches: from then on owners
 attach nobody to it and call none of its segments drained, so that no message of the future is read before the past
 that was moved back. Then the cursor of every segment is moved, as often as it takes; a move is known by the number of
-the seek. One more write ends it. A later seek takes the place of an earlier one. Takes events, returns effects; talks
-to nobody.
+the seek. One more write ends it, once the controller has taken away what waits for an older segment again. A later seek
+takes the place of an earlier one. Takes events, returns effects; talks to nobody.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from magnetar.base.errors import Busy, Conflict, MagnetarError, Misuse, Refused, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.layout.layout import Child
+from magnetar.layout.lineage import open_segments
 from magnetar.scalable.calls import (
     ABSENT,
     Answer,
@@ -67,6 +68,7 @@ class Seeking:
     version: int = ABSENT
     left: frozenset[SegmentId] = frozenset()  # cursors that are not moved yet
     drained: frozenset[SegmentId] = frozenset()  # moved to the end of a sealed segment, durably
+    waits: int = 0  # how often somebody still had what must be taken away
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,17 @@ def _finish_read(state: Seeking, event: SubscriptionRead) -> Step:
     if state.left:
         return _list(state)  # an owner had read what was before this seek
     ended = replace(found, seek=None, sought=state.op, latched=tuple(sorted(state.drained)))
+    if not _settled(state, ended):
+        return replace(state, waits=state.waits + 1), (ReadSubscription(state.op, state.name),)
     return state, (WriteSubscription(state.op, event.version, ended),)
+
+
+def _settled(state: Seeking, ended: Subscription) -> bool:
+    """Nobody is to have a segment whose past was moved back: it would be read too early. The controller takes it away
+    by itself, and stores that."""
+    assert state.record is not None
+    readable = {one.id for one in open_segments(state.record.layout, ended.latched)}
+    return all(hold.segment in readable or not hold.held_by for hold in ended.plan.holds)
 
 
 def _finished(state: Seeking, _: SubscriptionWritten) -> Step:

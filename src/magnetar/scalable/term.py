@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from magnetar.base.errors import MagnetarError, SubscriptionNotFound
-from magnetar.base.limits import CALL_RETRY_S_MAX
+from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN
 from magnetar.base.names import TopicName
 from magnetar.layout.layout import Child
 from magnetar.metadata import paths
@@ -196,9 +196,14 @@ class Term:
             changed = after.phase is not before.phase
             self._step("seek", after.phase.name.lower() if changed else within, after.phase.name, operation)
 
+        async def perform(state: Seeking, call: Call) -> calls.Event:
+            if state.waits and isinstance(call, calls.ReadSubscription):
+                await asyncio.sleep(CALL_RETRY_S_MIN)  # for what the controller stores
+            return await self._perform(state, call)
+
         self._working += 1
         try:
-            drive = Drive(self.around.runtime, self.owner, step=seeking.step, perform=self._perform, moved=moved)
+            drive = Drive(self.around.runtime, self.owner, step=seeking.step, perform=perform, moved=moved)
             state, outcome = await drive.run(*begun)
             self._ended(operation, state.phase.name, outcome)
             return outcome

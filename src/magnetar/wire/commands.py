@@ -45,8 +45,12 @@ def auth_challenge(server_version: str, protocol_version: int, method: str, data
     return encode_command(pb.BaseCommand(type=_Type.AUTH_CHALLENGE, authChallenge=command))
 
 
-def success(request_id: int) -> bytes:
-    return encode_command(pb.BaseCommand(type=_Type.SUCCESS, success=pb.CommandSuccess(request_id=request_id)))
+def success(request_id: int, *, seeks: int = 0) -> bytes:
+    """`seeks`: for peers that know our extensions."""
+    said = pb.CommandSuccess(request_id=request_id)
+    if seeks:
+        said.seeks = seeks
+    return encode_command(pb.BaseCommand(type=_Type.SUCCESS, success=said))
 
 
 def error(request_id: int, code: int, text: str) -> bytes:

@@ -23,6 +23,7 @@ from magnetar.client.spread import (
     SegmentRefused,
     Spread,
     State,
+    SubscriptionMoved,
     TimePassed,
 )
 from magnetar.layout.layout import Layout, initial
@@ -73,6 +74,16 @@ def test_a_segment_is_left_when_the_subscription_is_drained_there_and_never_open
     assert spread.done == {P}
     spread.handle(LayoutAdvanced(PRUNED), 3.0)
     assert spread.done == set()
+
+
+def test_a_seek_brings_back_what_was_drained_also_what_is_just_being_left_h_d7():
+    spread = spread_over(MERGED)
+    for one in (P, L):
+        spread.handle(SegmentEnded(one), 1.0)
+    spread.handle(SegmentClosed(P), 1.0)
+    assert spread.handle(SubscriptionMoved(), 2.0) == [OpenSegment(P, inherits=True)]
+    assert spread.handle(SegmentClosed(L), 2.0) == [OpenSegment(L, inherits=True)]
+    assert spread.handle(SubscriptionMoved(), 3.0) == []
 
 
 def test_an_older_or_repeated_layout_changes_nothing():

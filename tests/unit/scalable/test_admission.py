@@ -8,6 +8,7 @@ import pytest
 
 from magnetar.base.errors import (
     Busy,
+    ConsumerAssignError,
     Fenced,
     InvalidRange,
     NotReady,
@@ -19,7 +20,9 @@ from magnetar.base.errors import (
 from magnetar.base.ids import SegmentId, Term
 from magnetar.layout.routing import Routing
 from magnetar.scalable import admission
-from magnetar.scalable.subscription import Subscription, Type
+from magnetar.scalable.record import created
+from magnetar.scalable.subscription import Hold, Plan, Subscription, Type
+from magnetar.topic.consumer import KeyShared
 from magnetar.topic.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from tests.unit.scalable.test_subscriptions import splitting
 
@@ -126,3 +129,29 @@ def test_a_key_of_another_segment_is_refused_h_e10():
     with pytest.raises(InvalidRange):
         admission.check_key(record, SegmentId(2), "hello")
     admission.check_key(replace(record, routing=Routing.LOW16), SegmentId(2), "hello")  # fa47
+
+
+def test_of_a_stream_that_was_moved_a_segment_is_for_whom_the_plan_names_h_d7():
+    plan = Plan(1, (Hold(SegmentId(1), "a", "a"), Hold(SegmentId(2), "", "", ("b", "c"), ("b", "c"))))
+    moved = Subscription("s", Type.STREAM, 1, LIFE, plan=plan)
+    admission.check_granted(moved, SegmentId(1), "a-seg-1")
+    admission.check_granted(moved, SegmentId(2), "c-seg-2")
+    admission.check_granted(moved, SegmentId(2), "of-another-client")
+    admission.check_granted(replace(moved, type=Type.QUEUE), SegmentId(1), "b-seg-1")
+    for segment, name in [(1, "b"), (2, "a"), (0, "a")]:
+        with pytest.raises(NotReady):
+            admission.check_granted(moved, SegmentId(segment), f"{name}-seg-{segment}")
+
+
+def test_those_who_share_a_segment_by_entry_buckets_may_consume_it_with_its_own_boundaries_only():
+    one = Subscription("s", Type.STREAM, life=4, incarnation=LIFE, ready=True)
+    assert admission.check_consumer(one, KEY_SHARED, buckets=True)
+    with pytest.raises(Refused):
+        admission.check_consumer(replace(one, type=Type.QUEUE), KEY_SHARED, buckets=True)
+    record = created(None, 1, now_ms=0, buckets=2)
+    halves = KeyShared(sticky=True, ranges=[(0, 32767), (32768, 65535)], out_of_order=False, buckets=True)
+    admission.check_buckets(record, SegmentId(0), halves)
+    with pytest.raises(ConsumerAssignError):
+        admission.check_buckets(created(None, 1, now_ms=0, buckets=4), SegmentId(0), halves)
+    with pytest.raises(TopicNotFound):
+        admission.check_buckets(record, SegmentId(7), halves)

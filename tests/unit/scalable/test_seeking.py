@@ -28,7 +28,7 @@ from magnetar.scalable.calls import (
 )
 from magnetar.scalable.record import Record, created
 from magnetar.scalable.seeking import Phase, Seeking, begin, step
-from magnetar.scalable.subscription import Standing, Subscription, Type
+from magnetar.scalable.subscription import Hold, Plan, Standing, Subscription, Type
 from magnetar.scalable.target import END, Seek, Stop, Target, Where, at_places
 
 OP, S = "seek-1", "s"
@@ -231,3 +231,20 @@ def test_what_others_wrote_into_the_record_meanwhile_stays() -> None:
     assert effects == (WriteSubscription(OP, 8, replace(now, seek=None, sought=OP)),)
     state, effects = step(state, SubscriptionOvertaken(OP))
     assert effects == (ReadSubscription(OP, S),)
+
+
+def test_it_is_not_over_while_somebody_has_a_segment_whose_past_was_moved_back() -> None:
+    state, _ = looked(a_subscription(), Target(Where.EARLIEST))
+    state, _ = step(state, SubscriptionWritten(OP, 6))
+    state, effects = step(state, RecordRead(OP, RECORD, 2))
+    for effect in effects:
+        assert isinstance(effect, ResetCursor)
+        state, _ = step(state, CursorReset(OP, effect.segment.id, False))
+    held = a_subscription(seeks=1, seek=Seek(OP, Target(Where.EARLIEST)), latched=())
+    child, parent = Hold(SegmentId(1), "c", ""), Hold(SegmentId(0), "c", "c")
+    state, effects = step(state, SubscriptionRead(OP, replace(held, plan=Plan(4, (child,))), 8))
+    assert (effects, state.waits) == ((ReadSubscription(OP, S),), 1)
+    state, effects = step(
+        state, SubscriptionRead(OP, replace(held, plan=Plan(5, (parent, Hold(SegmentId(1), "", "")))), 9)
+    )
+    assert isinstance(effects[0], WriteSubscription)

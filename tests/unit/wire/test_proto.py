@@ -24,6 +24,7 @@ OURS = {
     ("ScalableConsumerAssignment", "generation"): 10002,
     ("MessageMetadata", "size_index"): 10003,
     ("CommandGetLastMessageIdResponse", "deleted_to"): 10006,
+    ("CommandSuccess", "seeks"): 10007,
     ("CommandScalableTopicSubscribe", "initial_position"): 10005,
     ("CommandScalableTopicAssignmentUpdate", "error"): 10000,
     ("CommandScalableTopicAssignmentUpdate", "message"): 10001,

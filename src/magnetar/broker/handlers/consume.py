@@ -22,6 +22,7 @@ from magnetar.base.names import TopicName, check_given, topic_name
 from magnetar.broker.cursors import life
 from magnetar.broker.handlers.request import error_reply, honestly, start, success
 from magnetar.broker.handlers.scalable import check_plain, segment_closed
+from magnetar.broker.resets import seeks_of
 from magnetar.topic.consumer import Consumer, KeyShared
 from magnetar.topic.subscribe import Subscribe
 from magnetar.wire import commands
@@ -76,9 +77,15 @@ async def _subscribe(connection: Connection, asked: pb.CommandSubscribe) -> byte
         topic.remove_consumer(consumer)  # gone, or closed by its client, while it was being made
         return None
     connection.consumers[asked.consumer_id] = consumer
-    connection.write(success(asked.request_id))
+    connection.write(success(asked.request_id, seeks=_seeks(connection, name, consumer)))
     topic.activate(consumer)
     return None
+
+
+def _seeks(connection: Connection, name: TopicName, consumer: Consumer) -> int:
+    """For who follows the segments of a scalable topic and knows our extensions."""
+    extended = connection.features is not None and connection.features.magnetar_extensions
+    return seeks_of(consumer.subscription) if extended and name.is_segment else 0
 
 
 async def _attach(connection: Connection, name: TopicName, asked: pb.CommandSubscribe) -> tuple[AnyTopic, Consumer]:

@@ -43,6 +43,13 @@ class ScalableTopicMetadata(msgspec.Struct, frozen=True, kw_only=True):
     autoScalePolicy: dict[str, Any] | None = None
 
 
+class SeekPlaces(msgspec.Struct, frozen=True, kw_only=True):
+    """Of some segments, the ledger and entry of the first message to come. What came before them is skipped, what comes
+    after them is read from its start, others stay where they are."""
+
+    places: dict[str, tuple[int, int]]
+
+
 class SegmentStats(msgspec.Struct, frozen=True, kw_only=True):
     name: str  # of its topic
     state: str

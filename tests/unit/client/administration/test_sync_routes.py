@@ -125,6 +125,8 @@ def given_values(resource: str, method: str, parameter: inspect.Parameter) -> li
         return [one for one in policy.ALL.values() if isinstance(one, kinds[method])]
     if parameter.name == "name":
         return NAMES[resource]
+    if (resource, method, parameter.name) == ("scalable", "seek", "to"):
+        return ["earliest", 4, {0: (1, 2)}]
     found = VALUES.get(parameter.name) or BY_TYPE.get(str(parameter.annotation))
     assert found, f"{resource}.{method}: say here what to give for {parameter}"
     return found

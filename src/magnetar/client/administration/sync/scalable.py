@@ -6,7 +6,8 @@ Names are whole (`topic://tenant/namespace/name`) or short (`name`, `tenant/name
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from magnetar.client.administration import paths
 from magnetar.client.administration.answers import Answer, decoded
@@ -17,6 +18,7 @@ from magnetar.client.documents.scalable import (
     ScalableSubscriptionStats,
     ScalableTopicMetadata,
     ScalableTopicStats,
+    SeekPlaces,
     SubscriptionPlan,
 )
 from magnetar.client.documents.stats import TopicStats
@@ -68,6 +70,29 @@ class ScalableTopics:
 
     def delete_subscription(self, name: str, subscription: str) -> None:
         self._exchange.send("DELETE", paths.scalable_subscription(name, subscription))
+
+    def seek(
+        self,
+        name: str,
+        subscription: str,
+        to: Literal["earliest", "latest"] | int | Mapping[int, tuple[int, int]],
+    ) -> None:
+        """On all segments, as one plan: nobody reads before all of it is done. `to` a time of publishing in
+        milliseconds since 1970, or places: the ledger and entry of the first message to come, by segment. What came
+        before those segments is skipped, what comes after them is read from its start, others stay where they are.
+        """
+        path = f"{paths.scalable_subscription(name, subscription)}/seek"
+        if isinstance(to, int):
+            self._exchange.send("POST", path, query={"timestamp": to})
+        elif isinstance(to, str):
+            self._exchange.send("POST", path, query={"to": to})
+        else:
+            places = SeekPlaces(places={str(segment): place for segment, place in to.items()})
+            self._exchange.send("POST", path, places)
+
+    def skip_all(self, name: str, subscription: str) -> None:
+        """Everything there is, on all segments, without consuming it."""
+        self._exchange.send("POST", f"{paths.scalable_subscription(name, subscription)}/skip-all")
 
     # Reshapes
 

@@ -1,0 +1,195 @@
+"""Subscriptions of scalable topics moved over all segments, with consumers attached, on a broker of its own process."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from magnetar import InitialPosition, aio, errors
+from tests.servers.standalone import Standalone
+
+EARLIEST = InitialPosition.EARLIEST
+KEYS = [f"k{number}" for number in range(8)]
+WAIT_S = 60
+
+_numbers = itertools.count(1)
+
+Consumer = aio.QueueConsumer[bytes] | aio.StreamConsumer[bytes]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("seek")) as running:
+        yield running
+
+
+class Topic:
+    def __init__(self, client: aio.Client, admin: aio.Admin) -> None:
+        self.client = client
+        self.admin = admin
+        self.name = f"topic://public/default/seek-{next(_numbers)}"
+        self.sent = 0
+
+    async def send(self, rounds: int) -> None:
+        """So many messages of every key."""
+        async with await self.client.create_producer(self.name, batching=None) as producer:
+            for _ in range(rounds):
+                for key in KEYS:
+                    await producer.post(b"%d" % self.sent, key=key)
+                self.sent += 1
+            await producer.flush()
+
+    async def consume(self, kind: str) -> Consumer:
+        make = self.client.queue_consumer if kind == "queue" else self.client.stream_consumer
+        return await make(self.name, kind, initial_position=EARLIEST, name="c", ack_group_s=0.0)  # type: ignore[operator, no-any-return]
+
+
+async def take(consumer: Consumer, rounds: range) -> dict[str, list[int]]:
+    """Everything of these rounds, acknowledged; what was received more often counts once."""
+    found: dict[str, list[int]] = defaultdict(list)
+    while sum(map(len, found.values())) < len(KEYS) * len(rounds):
+        message = await consumer.receive(WAIT_S)
+        number = int(message.data)
+        if isinstance(consumer, aio.QueueConsumer):
+            await consumer.acknowledge(message, confirm=True)
+        else:
+            await consumer.acknowledge_cumulative(message, confirm=True)
+        assert message.key is not None
+        assert number in rounds
+        if number not in found[message.key]:
+            found[message.key].append(number)
+    return dict(found)
+
+
+def whole(rounds: range) -> dict[str, list[int]]:
+    return {key: list(rounds) for key in KEYS}
+
+
+def check(found: dict[str, list[int]], rounds: range, kind: str) -> None:
+    """A stream keeps the order of every key."""
+    if kind == "queue":
+        found = {key: sorted(numbers) for key, numbers in found.items()}
+    assert found == whole(rounds)
+
+
+def run(server: Standalone, body: Callable[[Topic], Awaitable[None]]) -> None:
+    async def all_of_it() -> None:
+        async with aio.Client(server.url) as client, aio.Admin(server.http) as admin:
+            topic = Topic(client, admin)
+            await admin.scalable.create(topic.name)
+            await body(topic)
+
+    asyncio.run(all_of_it())
+
+
+both = pytest.mark.parametrize("kind", ["queue", "stream"])
+
+
+@both
+def test_live_consumer_gets_everything_again_after_a_seek_to_the_start_each_key_in_order(server, kind):
+    async def body(topic: Topic) -> None:
+        consumer = await topic.consume(kind)
+        await topic.send(3)
+        check(await take(consumer, range(3)), range(3), kind)
+        await topic.admin.scalable.split(topic.name, 0)
+        await topic.send(3)
+        check(await take(consumer, range(3, 6)), range(3, 6), kind)
+        await topic.admin.scalable.seek(topic.name, kind, "earliest")
+        check(await take(consumer, range(6)), range(6), kind)
+
+    run(server, body)
+
+
+@both
+def test_what_is_skipped_does_not_come_and_what_is_published_after_it_does(server, kind):
+    async def body(topic: Topic) -> None:
+        await topic.admin.scalable.create_subscription(topic.name, kind, type=kind.upper())
+        await topic.send(2)
+        await topic.admin.scalable.split(topic.name, 0)
+        await topic.send(2)
+        await topic.admin.scalable.skip_all(topic.name, kind)
+        await topic.send(2)
+        check(await take(await topic.consume(kind), range(4, 6)), range(4, 6), kind)
+
+    run(server, body)
+
+
+@both
+def test_exactly_what_was_published_at_a_time_or_later_comes_after_a_seek_to_it(server, kind):
+    async def body(topic: Topic) -> None:
+        await topic.send(2)
+        await topic.admin.scalable.split(topic.name, 0)
+        await topic.send(1)
+        reader = await topic.client.queue_consumer(topic.name, "look", initial_position=EARLIEST)
+        last_ms = max([(await reader.receive(WAIT_S)).publish_time_ms for _ in range(3 * len(KEYS))])
+        while time.time_ns() // 1_000_000 <= last_ms:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        await topic.send(2)
+        await topic.admin.scalable.create_subscription(topic.name, kind, type=kind.upper())
+        await topic.admin.scalable.seek(topic.name, kind, last_ms + 1)
+        check(await take(await topic.consume(kind), range(3, 5)), range(3, 5), kind)
+
+    run(server, body)
+
+
+def test_place_in_a_child_skips_its_parent_and_leaves_its_sibling_where_it_is(server):
+    async def body(topic: Topic) -> None:
+        await topic.send(1)
+        await topic.admin.scalable.split(topic.name, 0)
+        await topic.send(2)
+        first = await topic.client.queue_consumer(topic.name, "look", initial_position=EARLIEST)
+        ids = [(await first.receive(WAIT_S)).id for _ in range(3 * len(KEYS))]
+        inside = sorted(id for id in ids if id.segment == 1)
+        await topic.admin.scalable.create_subscription(topic.name, "s", type="QUEUE")
+        target = inside[1]
+        await topic.admin.scalable.seek(topic.name, "s", {1: (target.ledger, target.entry)})
+        consumer = await topic.client.queue_consumer(topic.name, "s")
+        expected = sorted([*inside[1:], *(id for id in ids if id.segment == 2)])
+        assert sorted([(await consumer.receive(WAIT_S)).id for _ in expected]) == expected
+
+    run(server, body)
+
+
+def test_what_cannot_be_moved_is_refused(server):
+    async def body(topic: Topic) -> None:
+        with pytest.raises(errors.SubscriptionNotFound):
+            await topic.admin.scalable.seek(topic.name, "nobody", "latest")
+        await topic.admin.scalable.create_subscription(topic.name, "s")
+        with pytest.raises(errors.Refused, match="no such segment"):
+            await topic.admin.scalable.seek(topic.name, "s", {7: (1, 1)})
+        with pytest.raises(errors.TopicNotFound):
+            await topic.admin.scalable.skip_all(f"{topic.name}-missing", "s")
+
+    run(server, body)
+
+
+@pytest.mark.slow
+@both
+def test_broker_killed_while_a_subscription_is_moved_finishes_it_when_it_is_back(tmp_path: Path, kind):
+    with Standalone(tmp_path / "killed") as killed:
+
+        async def body(topic: Topic) -> None:
+            await topic.admin.scalable.create_subscription(topic.name, kind, type=kind.upper())
+            await topic.send(2)
+            for segment in (0, 1, 2):
+                await topic.admin.scalable.split(topic.name, segment)
+            await topic.send(2)
+            consumer = await topic.consume(kind)
+            check(await take(consumer, range(4)), range(4), kind)
+            asked = asyncio.ensure_future(topic.admin.scalable.seek(topic.name, kind, "earliest"))
+            await asyncio.sleep(0)
+            await asyncio.to_thread(killed.kill)
+            await asyncio.to_thread(killed.start)
+            try:
+                await asked
+            except errors.MagnetarError:
+                await topic.admin.scalable.seek(topic.name, kind, "earliest")  # it may not have been begun
+            check(await take(consumer, range(4)), range(4), kind)
+
+        run(killed, body)
