@@ -117,6 +117,7 @@ def test_an_older_layout_than_the_checkpoints_is_waited_out_not_taken_for_a_loss
             kept = Checkpoint({ROOT: DONE, LEFT: Reached(101, 3), RIGHT: START}, later.epoch, str(TOPIC), 1)
             opening = asyncio.ensure_future(begin(kept))
             await world.broker.until(lambda: bool(world.scaled.watching))
+            await turns(lambda: bool(world.consumer._reading._waiting))
             world.scaled.show(later)
             consumer = await opening
             assert consumer.segments == [1, 2]
@@ -162,6 +163,7 @@ def test_a_sealed_segment_whose_topic_is_gone_is_a_loss_and_its_children_are_rea
             await begin()
             with pytest.raises(DataLost):
                 await world.consumer.receive(5)
+            assert world.consumer.segments == []  # nothing is read behind a loss
             gaps = []
             await begin(on_gap=gaps.append)
             await world.on(1, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from magnetar.base.ids import SegmentId
 from magnetar.client.subscribing import InitialPosition
-from magnetar.layout.checkpoint import DONE, Reached
+from magnetar.layout.checkpoint import DONE, START, Reached
 from magnetar.wire.checkpoint import Checkpoint
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
@@ -71,5 +71,22 @@ def test_a_sealed_segment_that_is_read_to_the_middle_has_not_ended_however_often
             world.scaled.deliver(0, 1, single(b"b"))
             assert (await consumer.receive(5)).data == b"b"
             assert consumer.segments == [0]
+
+    run(body)
+
+
+def test_a_segment_has_not_ended_while_threads_have_not_taken_what_was_fetched_for_them():
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            consumer = await begin()
+            world.scaled.deliver(0, 0, single(b"a"))
+            await turns(lambda: consumer.queued == 1)
+            fetched = consumer.receiver.take_some(10)
+            world.split(0)
+            world.scaled.end(0)
+            await turns(lambda: len(consumer.positions) == 3 and consumer._reading.parts.parts[ROOT].at_end)
+            assert consumer.positions[0] == START
+            consumer.handed(fetched)
+            await world.on(1, 2)
 
     run(body)
