@@ -91,8 +91,12 @@ async def _cuts(
     count = len(cuts.entries)
     if not count or count > PLAN_FINE_RECORDS_MAX or count == high + 1 - first.entry or not reached(cuts, want):
         return cuts
-    entries = min(high + 1 - first.entry, PLAN_FINE_ENTRIES_MAX)
-    run = await managed.read(first, PLAN_FINE_BYTES, entries)
+    entries, size = min(high + 1 - first.entry, PLAN_FINE_ENTRIES_MAX), PLAN_FINE_BYTES
+    if want.messages is not None:
+        entries = min(entries, want.messages - before[0])  # an entry has one at least
+    if want.bytes is not None:
+        size = min(size, want.bytes - before[1])
+    run = await managed.read(first, size, entries)
     if run is None or (run.ledger, run.first) != first:
         return cuts
     fine = of_run(run, before, want)

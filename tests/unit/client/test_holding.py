@@ -1,0 +1,67 @@
+"""Holds as a client asks for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import Misuse, Refused, SubscriptionNotFound
+from magnetar.base.ids import SegmentId
+from magnetar.client.holding import Holding, hold
+from magnetar.layout.stretch import DONE, Place
+from magnetar.wire import plans
+from magnetar.wire.proto import pb
+from tests.unit.client.test_planning import speaks
+from tests.unit.client.world import Link, a_broker, a_lookup, run
+
+K = pb.BaseCommand
+T = "topic://public/default/t"
+PLACES = {SegmentId(0): DONE, SegmentId(1): Place(3, 4, 5)}
+
+
+def test_a_hold_says_all_it_was_given_and_tells_all_it_was_told() -> None:
+    async def body() -> None:
+        async with a_broker() as broker, a_lookup(broker) as lookup:
+            speaks(broker)
+
+            def held(link: Link, command: pb.BaseCommand) -> bool:
+                told = {"incarnation": 7, "until_ms": 99, "moved": True, "expired": True, "lost": [SegmentId(1)]}
+                link.write(plans.held(command.hold.request_id, PLACES, **told))  # type: ignore[arg-type]
+                return True
+
+            broker.handlers[K.HOLD] = held
+            found = await hold(lookup, Holding(T, "q", PLACES, 60, "me", 7), 5)
+            assert (found.places, found.until_ms, found.moved, found.expired) == (PLACES, 99, True, True)
+            assert (found.lost, found.incarnation, found.name, found.topic) == ((SegmentId(1),), 7, "q", T)
+            [said] = [one.hold for one in broker.kinds(K.HOLD)]
+            assert plans.read_places(said.places) == PLACES
+            assert (said.name, said.expires_s, said.owner, said.incarnation, said.release) == ("q", 60, "me", 7, False)
+            await hold(lookup, Holding(T, "q"), 5)
+            assert not broker.kinds(K.HOLD)[-1].hold.HasField("places")
+            await hold(lookup, Holding(T, "q", release=True), 5)
+            assert broker.kinds(K.HOLD)[-1].hold.release
+
+    run(body)
+
+
+def test_a_refusal_is_an_error_and_a_broker_without_holds_is_not_asked() -> None:
+    async def body() -> None:
+        async with a_broker() as broker, a_lookup(broker) as lookup:
+            with pytest.raises(Refused):
+                await hold(lookup, Holding(T, "q"), 5)
+            assert broker.kinds(K.HOLD) == []
+        async with a_broker() as broker, a_lookup(broker) as lookup:
+            speaks(broker)
+            broker.handlers[K.HOLD] = lambda link, command: (
+                link.write(plans.hold_failed(command.hold.request_id, 12, "no such hold")) or True
+            )
+            with pytest.raises(SubscriptionNotFound):
+                await hold(lookup, Holding(T, "q", release=True), 5)
+
+    run(body)
+
+
+def test_a_hold_has_a_name_and_does_not_end_before_it_began() -> None:
+    with pytest.raises(Misuse):
+        Holding(T, "")
+    with pytest.raises(Misuse):
+        Holding(T, "q", expires_s=-1)

@@ -1,0 +1,137 @@
+"""Plans as a client asks for them: the layout travels once, and what a broker leaves out is not guessed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from magnetar.base.errors import Corrupt, Misuse, Refused, TimedOut, TopicNotFound
+from magnetar.base.ids import SegmentId
+from magnetar.client.planning import Asking, Plan, Planning
+from magnetar.layout.layout import initial
+from magnetar.layout.routing import Routing
+from magnetar.layout.stretch import Columns, Mark, Place, Stretch
+from magnetar.wire import commands, plans
+from magnetar.wire.layouts import Shown, dag
+from magnetar.wire.proto import pb
+from tests.unit.client.world import Broker, Link, a_broker, a_lookup, run
+
+K = pb.BaseCommand
+T = "topic://public/default/t"
+A = SegmentId(0)
+
+
+def speaks(broker: Broker, version: int = 1) -> None:
+    """Announces our extensions."""
+
+    def connect(link: Link, command: pb.BaseCommand) -> bool:
+        link.write(commands.connected("a broker", 21, 1 << 20, pb.FeatureFlags(magnetar_extensions=version)))
+        return True
+
+    broker.handlers[K.CONNECT] = connect
+
+
+def answers(broker: Broker, *, epoch: int = 4, shown: bool = True, known: bool = True) -> None:
+    layout = initial(2, now_ms=1, epoch=epoch)
+    stretches = {
+        A: Stretch(Place(1, 0), Columns.of([Mark(Place(1, 5), 5, 50, 9)]), end=Place(1, 5), messages=5, bytes=50)
+    }
+
+    def plan(link: Link, command: pb.BaseCommand) -> bool:
+        asked = command.plan
+        has = known and (asked.known_incarnation, asked.known_epoch) == (7, epoch)
+        body = dag(Shown(layout, {}, routing=Routing.HIGH16, incarnation=7), extended=True)
+        link.write(plans.planned(asked.request_id, 7, epoch, stretches, body if shown and not has else None))
+        return True
+
+    broker.handlers[K.PLAN] = plan
+
+
+def test_the_layout_travels_once_and_the_question_says_which_one_is_known() -> None:
+    async def body() -> None:
+        async with a_broker() as broker, a_lookup(broker) as lookup:
+            speaks(broker)
+            answers(broker)
+            planning = Planning(lookup)
+            first = await planning.plan(Asking(T, {}), 5)
+            again = await planning.plan(Asking(T, {A: Place(1, 2)}, messages_max=3, bytes_max=4), 5)
+            assert isinstance(first, Plan)
+            assert (again.layout, again.incarnation, again.routing) == (first.layout, 7, Routing.HIGH16)
+            assert again.stretches[A].marks == (Mark(Place(1, 5), 5, 50, 9),)
+            one, two = (said.plan for said in broker.kinds(K.PLAN))
+            assert not one.HasField("known_epoch")
+            assert (two.known_incarnation, two.known_epoch, two.messages_max, two.bytes_max) == (7, 4, 3, 4)
+            assert plans.read_places(two.places) == {A: Place(1, 2)}
+
+    run(body)
+
+
+def test_words_times_and_targets_are_said_in_the_command() -> None:
+    async def body() -> None:
+        async with a_broker() as broker, a_lookup(broker) as lookup:
+            speaks(broker)
+            answers(broker)
+            planning = Planning(lookup)
+            for start in ("start", "earliest", "latest", 12345):
+                await planning.plan(
+                    Asking(T, {}, start, targets={A: Place(3, 4)}, publish_times=True, subscription="s"), 5
+                )  # type: ignore[arg-type]
+            said = [one.plan for one in broker.kinds(K.PLAN)]
+            assert [one.start for one in said] == [pb.FROM_START, pb.FROM_EARLIEST, pb.FROM_LATEST, pb.FROM_TIME]
+            assert said[3].publish_time == 12345
+            assert plans.read_places(said[0].targets) == {A: Place(3, 4)}
+            assert (said[0].publish_times, said[0].subscription) == (True, "s")
+
+    run(body)
+
+
+def test_a_plan_without_a_layout_that_is_known_is_refused() -> None:
+    async def body() -> None:
+        async with a_broker() as broker, a_lookup(broker) as lookup:
+            speaks(broker)
+            answers(broker, shown=False)
+            with pytest.raises(Corrupt):
+                await Planning(lookup).plan(Asking(T, {}), 5)
+
+    run(body)
+
+
+def test_a_broker_that_does_not_know_plans_is_told_apart_from_one_that_says_no() -> None:
+    async def body() -> None:
+        async with a_broker() as broker, a_lookup(broker) as lookup:
+            with pytest.raises(Refused):
+                await Planning(lookup).plan(Asking(T, {}), 5)
+            assert broker.kinds(K.PLAN) == []
+        async with a_broker() as broker, a_lookup(broker) as lookup:
+            speaks(broker)
+            broker.handlers[K.PLAN] = lambda link, command: (
+                link.write(plans.plan_failed(command.plan.request_id, 11, "no such topic")) or True
+            )
+            with pytest.raises(TopicNotFound):
+                await Planning(lookup).plan(Asking(T, {}), 5)
+
+    run(body)
+
+
+def test_a_broker_that_is_not_ready_is_asked_again_and_not_for_ever() -> None:
+    async def body() -> None:
+        async with a_broker() as broker, a_lookup(broker) as lookup:
+            speaks(broker)
+            broker.handlers[K.PLAN] = lambda link, command: (
+                link.write(plans.plan_failed(command.plan.request_id, 6, "moves")) or True
+            )
+            with pytest.raises(TimedOut):
+                await Planning(lookup).plan(Asking(T, {}), 0.2)
+            asked = asyncio.get_running_loop().create_task(Planning(lookup).plan(Asking(T, {}), 60))
+            answers(broker)
+            assert (await asked).epoch == 4
+
+    run(body)
+
+
+def test_questions_that_mean_nothing_are_refused_before_anything_is_sent() -> None:
+    with pytest.raises(Misuse):
+        Asking(T, {}, messages_max=-1)
+    with pytest.raises(Misuse):
+        Asking(T, {}, "middle")  # type: ignore[arg-type]
