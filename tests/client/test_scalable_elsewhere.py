@@ -1,4 +1,4 @@
-"""Our client on the scalable topics of a real Apache Pulsar 5: produce, stream, split, merge.
+"""Our client on the scalable topics of a real Apache Pulsar 5: produce, stream, queue, namespaces, split, merge.
 
 What is ours to keep is asserted: nothing lost, nothing invented, and order where the server gives segments out in turn.
 What the server itself breaks under live reshapes, order and single copies, is recorded in docs/COMPATIBILITY.md.
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from magnetar import InitialPosition, aio
+from magnetar import InitialPosition, Namespace, aio
 from magnetar.cli.workload import Load, Workload
 from tests.servers.pulsar import POM_5, SCALABLE, Pulsar
 
@@ -139,5 +139,60 @@ def test_plain_topics_of_pulsar_5_are_used_and_followed_through_their_migration(
                     found.add(message.data)
                     await queue.acknowledge(message)
             assert len(await active(admin, topic)) == max(partitions, 1)
+
+    asyncio.run(body())
+
+
+def test_queue_consumer_on_pulsar_5_gets_every_message_of_a_split_topic_once(elsewhere: Pulsar) -> None:
+    topic = "topic://public/default/queued"
+
+    async def body() -> None:
+        async with aio.Client(elsewhere.url) as client, aio.Admin(elsewhere.http) as admin:
+            await admin.scalable.create(topic)
+            consumer = await client.queue_consumer(topic, "q", initial_position=InitialPosition.EARLIEST)
+            found: set[int] = set()
+            async with consumer, await client.create_producer(topic) as producer:
+                for step in range(2):
+                    for number in range(100 * step, 100 * step + 100):
+                        await producer.send(b"%d" % number, key=KEYS[number % len(KEYS)])
+                    while len(found) < 100 * (step + 1):
+                        message = await consumer.receive(120)
+                        found.add(int(message.data))
+                        await consumer.acknowledge(message)
+                    if step == 0:
+                        await admin.scalable.split(topic, (await active(admin, topic))[0])
+            assert found == set(range(200))
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("kind", ["queue", "stream"])
+def test_consumer_of_a_namespace_of_pulsar_5_follows_topics_that_come_and_go(elsewhere: Pulsar, kind: str) -> None:
+    namespace = f"public/elsewhere-{kind}"
+
+    async def body() -> None:
+        async with aio.Client(elsewhere.url) as client, aio.Admin(elsewhere.http) as admin:
+            await admin.namespaces.create(namespace)
+            await admin.scalable.create(f"topic://{namespace}/a")
+            make = client.queue_consumer if kind == "queue" else client.stream_consumer
+            consumer = await make(Namespace(namespace), "s", initial_position=InitialPosition.EARLIEST)  # type: ignore[operator]
+            await admin.scalable.create(f"topic://{namespace}/b")
+            for local in ("a", "b"):
+                async with await client.create_producer(f"topic://{namespace}/{local}") as producer:
+                    await producer.send(local.encode(), key="k")
+            found = set()
+            while len(found) < 2:
+                message = await consumer.receive(120)
+                found.add((message.topic, message.data))
+                if kind == "queue":
+                    await consumer.acknowledge(message)
+                else:
+                    await consumer.acknowledge_cumulative(message)
+            assert found == {(f"topic://{namespace}/{local}", local.encode()) for local in ("a", "b")}
+            await admin.scalable.delete(f"topic://{namespace}/b", force=True)
+            async with asyncio.timeout(120):
+                while consumer.topics != [f"topic://{namespace}/a"]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            await consumer.close()
 
     asyncio.run(body())
