@@ -18,6 +18,7 @@ from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.cluster.peers import LookPlain, PlainClient, PlainFacts
 from magnetar.layout.layout import Layout
 from magnetar.layout.synthetic import migrated
+from magnetar.scalable.buckets import shared_out
 from magnetar.scalable.carried import Carried, carried, left_behind, refusal
 from magnetar.scalable.operation import Operation
 
@@ -62,7 +63,8 @@ async def migrate(node: Node, name: TopicName, *, force: bool, reason: str = "",
     if seen.left and not force:
         raise Conflict(refusal(list(seen.left)))
     await node.segments.plains.stand_in(plain_of(name))
-    return await node.scalable.migrate(name.scalable, reason=reason, wait=wait)
+    buckets = shared_out(node.settings.number("scalableTopicEntryBucketBudget"), len(seen.topics), None)
+    return await node.scalable.migrate(name.scalable, buckets=buckets, reason=reason, wait=wait)
 
 
 def plain_of(name: TopicName) -> TopicName:

@@ -214,9 +214,9 @@ class Scalable:
         """A segment of the same range follows, which as many consumers can share as it has entry buckets."""
         return await self._reshape(name, Kind.REBUCKET, [segment], wait, buckets=buckets, reason=reason)
 
-    async def migrate(self, name: TopicName, *, reason: str = "", wait: bool = True) -> Operation:
+    async def migrate(self, name: TopicName, *, buckets: int = 0, reason: str = "", wait: bool = True) -> Operation:
         """A plain topic that has a record becomes a scalable one: see `broker/migration.py`."""
-        return await self._reshape(name, Kind.MIGRATE, (), wait, reason=reason)
+        return await self._reshape(name, Kind.MIGRATE, (), wait, buckets=buckets, reason=reason)
 
     def operation(self, name: TopicName, op: str) -> Operation | None:
         """As far as this broker carried it out."""

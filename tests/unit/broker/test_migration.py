@@ -85,6 +85,7 @@ def test_a_topic_is_migrated_under_its_writer_and_keeps_every_key_in_order_and_e
         assert migrated(record)
         count = max(partitions, 1)
         assert [bool(one.legacy_topic) for one in record.layout.segments] == [True] * count + [False] * count
+        assert {one.buckets for one in record.layout.active} == {max(4 // count, 1)}, "the topic's budget, shared out"
         for key in KEYS:
             await writer.send(key)
         assert await cluster.contents() == writer.sent
