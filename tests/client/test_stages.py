@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
-from magnetar import InitialPosition, aio
-from magnetar.base.errors import MagnetarError, StageNotFound, TopicNotFound
+from magnetar import InitialPosition, NoMessage, aio
+from magnetar.base.errors import StageNotFound, TopicNotFound
 from magnetar.client.stages import StagedSink
 from magnetar.testing import broker
 from magnetar.testing.brokers import AsyncBroker
@@ -18,6 +19,7 @@ from magnetar.testing.brokers import AsyncBroker
 WAIT_S = 60.0
 Row = tuple[str | None, bytes]
 KINDS = ("plain", "partitioned", "scalable")
+_numbers = itertools.count()
 
 
 @asynccontextmanager
@@ -44,23 +46,25 @@ async def written(sink: StagedSink, batch: int, rows: list[Row]) -> str:
     return stage.id
 
 
-async def read(client: aio.Client, topic: str, count: int) -> list[Row]:
+async def read(client: aio.Client, topic: str, count: int, *, exactly: bool = False) -> list[Row]:
     """So many rows, and whatever else is there."""
     found: list[Row] = []
     if topic.startswith("topic://"):
-        consumer = await client.stream_consumer(topic, "check", initial_position=InitialPosition.EARLIEST)
+        name = f"check-{next(_numbers)}"
+        consumer = await client.stream_consumer(topic, name, initial_position=InitialPosition.EARLIEST)
         while len(found) < count:
             message = await consumer.receive(WAIT_S)
             found.append((message.key, message.data))
         try:
-            while True:
+            while not exactly:
                 message = await consumer.receive(0.5)
                 found.append((message.key, message.data))
-        except MagnetarError:
-            await consumer.close()
+        except NoMessage:
+            pass
+        await consumer.close()
         return found
     async with await client.create_reader(topic) as reader:
-        while len(found) < count or await reader.has_message_available():
+        while len(found) < count or (not exactly and await reader.has_message_available()):
             message = await reader.receive(WAIT_S)
             found.append((message.key, message.data))
     return found
@@ -142,8 +146,8 @@ def test_a_broker_killed_while_it_publishes_goes_on_and_stores_nothing_twice(kin
             rows = [the_rows(task, 8_000) for task in range(3)]
             ids = [await written(sink, 0, each) for each in rows]
             await sink.commit(0, ids)
-            for pause_s in (0.0, 0.1, 0.4, 0.8):  # wherever that meets it
-                await asyncio.sleep(pause_s)
+            for count in (0, 500, 4_000, 12_000):  # as soon as so many can be read
+                await read(client, topic, count, exactly=True)
                 await running.kill()
                 await running.start()
             await sink.published(0)
