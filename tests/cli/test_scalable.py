@@ -214,3 +214,13 @@ def test_an_old_client_stops_a_migration_and_force_is_explained(magnetar: Run, b
         assert "--force is needed" in magnetar("topic", "migrate", name, "--dry-run").out
         assert magnetar("topic", "migrate", name, "--yes", "--force").code == 0
         producer.close()
+
+
+def test_a_segment_gets_more_entry_buckets_and_the_same_range(magnetar: Run, broker: Standalone, topic: str) -> None:
+    ran = magnetar("topic", "rebucket", topic, 0, 8, "--reason", "eight readers", "-o", "json")
+    assert (ran.code, ran.json["kind"], ran.json["parentIds"]) == (0, "REBUCKET", [0])
+    found = broker.admin("GET", f"scalable/{topic.removeprefix('topic://')}")["segments"]
+    [child] = ran.json["childIds"]
+    assert found[str(child)]["hashRange"] == found["0"]["hashRange"]
+    assert len(found[str(child)]["entryBucketSplits"]) == 7
+    assert magnetar("topic", "rebucket", topic, child, 8).code != 0  # as many as it has

@@ -223,3 +223,25 @@ def test_ids_that_were_kept_cover_what_was_handed_out_up_to_them_on_open_segment
     assert (positions.unacked(SegmentId(1)), positions.unacked(SegmentId(2))) == (1, 1)
     assert positions.covered({SegmentId(1): 10}) == []
     assert positions.acknowledged(later) == [(SegmentId(1), 12), (SegmentId(2), 20)]
+
+
+def test_of_a_shared_segment_every_message_is_acknowledged_for_itself_whatever_its_id():
+    positions: Positions[int] = Positions()
+    positions.opened(A, shared=True)
+    positions.opened(B)
+    positions.delivered(A, 7)
+    positions.delivered(B, 1)
+    second = positions.delivered(A, 3)  # of a bucket that another had: older, and yet it came later
+    positions.delivered(A, 9)
+    assert positions.acknowledged(second) == [(A, 7), (A, 3), (B, 1)]
+    assert positions.unacked(A) == 1
+
+
+def test_an_id_that_was_kept_of_a_shared_segment_covers_what_was_handed_out_before_it_here_and_else_itself():
+    positions: Positions[int] = Positions()
+    positions.opened(A, shared=True)
+    for id in (7, 3, 9):
+        positions.delivered(A, id)
+    assert positions.covered({A: 3}) == [(A, 7), (A, 3)]  # and not 9, which is higher, nor by number: 7 came before
+    assert positions.covered({A: 100}) == [(A, 100)]  # of another life of this consumer
+    assert positions.unacked(A) == 1

@@ -12,6 +12,7 @@ from magnetar.client.subscribing import (
     KeyShared,
     Subscribing,
     SubscriptionType,
+    by_buckets,
     subscribe_command,
 )
 from magnetar.wire.proto import pb
@@ -112,3 +113,11 @@ def test_readers_say_where_they_start():
     assert said.start_message_rollback_duration_sec == 60
     assert command(reading, start=MessageId.EARLIEST).start_message_id.ledgerId == (1 << 64) - 1
     assert command(reading, start=MessageId.LATEST).start_message_id.entryId == (1 << 63) - 1
+
+
+def test_a_shared_segment_is_subscribed_to_with_all_its_buckets_and_acknowledged_inside_batches():
+    asked = by_buckets(Subscribing("s", read_compacted=True), ((0, 32767), (32768, 65535)))
+    assert (asked.type, asked.ack_batch_index, asked.read_compacted) == (KEYED, True, False)
+    meta = subscribe_command(asked, "t", 1, 2, schema=None, start=None, epoch=0).subscribe.keySharedMeta
+    assert (meta.keySharedMode, meta.entryBucketDispatch) == (pb.STICKY, True)
+    assert [(one.start, one.end) for one in meta.hashRanges] == [(0, 32767), (32768, 65535)]

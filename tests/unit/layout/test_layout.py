@@ -282,3 +282,13 @@ TestReshaping.settings = settings(max_examples=60, stateful_step_count=30, deadl
 
 def test_a_child_is_a_value():
     assert Child(SegmentId(1), FULL) == Child(SegmentId(1), FULL)
+
+
+def test_buckets_are_shared_out_by_a_split_added_by_a_merge_and_said_by_a_rebucket():
+    layout = initial(1, now_ms=0, buckets=5).split(SegmentId(0), now_ms=1)
+    assert [one.buckets for one in layout.active] == [2, 2]
+    assert layout.merge([SegmentId(1), SegmentId(2)], now_ms=2).active[0].buckets == 4
+    assert layout.rebucket_range(SegmentId(1), 8) == layout.segment(SegmentId(1)).range
+    for id, buckets, error in ((1, 2, InvalidRange), (1, 1025, InvalidRange), (0, 8, InvalidRange), (9, 8, NotFound)):
+        with pytest.raises(error):
+            layout.rebucket_range(SegmentId(id), buckets)

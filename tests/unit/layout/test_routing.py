@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.layout.routing import Routing, bucket_hash, routing_of, segment_hash
+from magnetar.layout.routing import Routing, bucket_hash, routing_of, segment_hash, shares_by_buckets
 from tests.golden import load
 
 
@@ -44,3 +44,19 @@ def test_the_released_client_takes_the_low_half():
 )
 def test_the_version_of_a_client_tells_its_half_h_e12(version, routing):
     assert routing_of(version) is routing
+
+
+@pytest.mark.parametrize(
+    ("version", "knows"),
+    [
+        ("Pulsar-Java-v5.0.0-M1", False),
+        ("Pulsar-Java-v5.0.0-M2", True),
+        ("Pulsar-Java-v5.0.0", True),
+        ("Pulsar-Java-v4.1.0", False),
+        ("Pulsar-Java-v10.0.0", True),
+        ("Pulsar-CPP-v5.0.0", False),
+        ("", False),
+    ],
+)
+def test_the_version_of_a_client_of_pulsars_tells_whether_it_knows_entry_buckets(version, knows):
+    assert shares_by_buckets(version) is knows

@@ -104,6 +104,17 @@ def test_routing_is_pinned_by_the_first_and_shown_by_a_new_epoch_h_e12():
     assert pinned.pinned(Routing.HIGH16) is pinned
 
 
+def test_where_the_low_half_routes_every_segment_has_one_entry_bucket_for_ever():
+    record = created(None, 2, now_ms=0, buckets=4)
+    assert {one.buckets for one in record.pinned(Routing.HIGH16).layout.segments} == {4}
+    low = record.pinned(Routing.LOW16)
+    assert {one.buckets for one in low.layout.segments} == {1}
+    burned, children = low.layout.burned([low.layout.merge_range([SegmentId(0), SegmentId(1)])])
+    intent = Intent("op", Kind.MERGE, (SegmentId(0), SegmentId(1)), children, Term(0))
+    merged = low.intended(intent, burned).committed({}, fence=0, now_ms=1)
+    assert {one.buckets for one in merged.layout.segments} == {1}
+
+
 def test_nothing_is_committed_without_an_intent():
     with pytest.raises(Conflict):
         created(None, 1, now_ms=0).committed({}, fence=0, now_ms=1)

@@ -109,3 +109,15 @@ def test_a_session_goes_on_under_a_new_leader_and_nobody_is_disturbed():
 def test_a_session_that_is_over_is_not_begun_anew_behind_the_consumers_back(name, resume):
     state, _ = restore((Member("a", 3),), now_ms=0)
     assert step(state, Registered(name, "c1", 10, resume=resume)) == (state, ())
+
+
+def test_a_consumer_that_comes_back_and_knows_entry_buckets_now_is_stored_and_planned_anew():
+    state, _ = step(Sessions(), Registered("a", "c1", 0))
+    assert state.sharing == frozenset()
+    state, effects = step(state, Registered("a", "c1", 0, shares=True))
+    assert effects == (StoreMembers((Member("a", 2, shares=True),)), Reassign(), PushPlan("a"))
+    assert state.sharing == {"a"}
+    state, effects = step(state, Registered("a", "c1", 0, resume=2, shares=True))
+    assert effects == (PushPlan("a"),)
+    state, _ = restore((Member("a", 2, shares=True), Member("b", 1)), now_ms=0)
+    assert state.sharing == {"a"}  # known to the next leader before it comes back

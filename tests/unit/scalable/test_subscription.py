@@ -20,8 +20,18 @@ RICH = Subscription(
     ready=True,
     seeks=2,
     latched=(SegmentId(0), SegmentId(10)),
-    members=(Member("a", 1), Member("b", 4)),
-    plan=Plan(6, (Hold(SegmentId(2), "a", "b"), Hold(SegmentId(11), "", "a")), (Left(SegmentId(2), "c", 77),)),
+    members=(Member("a", 1), Member("b", 4, shares=True)),
+    plan=Plan(
+        6,
+        (
+            Hold(SegmentId(2), "a", "b"),
+            Hold(SegmentId(11), "", "a"),
+            Hold(SegmentId(12), "a", "", (), ("a", "b")),
+            Hold(SegmentId(13), "", "", ("a", "b"), ("a", "b")),
+            Hold(SegmentId(14), "", "b", ("b",)),
+        ),
+        (Left(SegmentId(2), "c", 77),),
+    ),
 )
 
 
