@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import Closed, Misuse
+from magnetar.base.errors import Closed, Misuse, Sealed
 from magnetar.base.hashes import java_string_hash, masked
 from magnetar.base.ids import Term
 from magnetar.base.limits import STAGE_READ_MESSAGES, STAGE_READ_S, STAGE_SAVED_MESSAGES
@@ -20,7 +20,6 @@ from magnetar.client.batch import Batching
 from magnetar.client.client import Client
 from magnetar.client.copying import copied
 from magnetar.client.message import Message
-from magnetar.client.options import ProducerOptions
 from magnetar.client.producer import Producer
 from magnetar.client.reader import Reader
 from magnetar.txn import sinkform
@@ -89,24 +88,32 @@ class Pouring:
         chosen = self._chosen
         await self._skip(chosen.published)
         producer = await self._producer(batching=Batching())
-        known = producer.last_sequence_id - chosen.first + 1  # so many at most were stored before
-        if known > self._at:
-            await producer.close(flush=False)
-            producer = await self._producer(batching=None)
-            await self._pour(producer, min(known, chosen.messages), saved)
-            await producer.close()
-            producer = await self._producer(batching=Batching())
         try:
-            await self._pour(producer, chosen.messages, saved)
+            known = producer.last_sequence_id - chosen.first + 1  # so many at most were stored before
+            if known <= self._at:
+                await self._pour(producer, chosen.messages, saved)
+                return
         finally:
             await producer.close(flush=False)
+        for batching, end in ((None, min(known, chosen.messages)), (Batching(), chosen.messages)):
+            producer = await self._producer(batching=batching)
+            try:
+                await self._pour(producer, end, saved)
+            finally:
+                await producer.close(flush=False)  # all of it is flushed, unless it failed
 
     async def _producer(self, *, batching: Batching | None) -> Producer[bytes]:
         chosen, sink = self._chosen, self._sink
-        options = ProducerOptions(name=sinkform.producer(sink, chosen.lane), batching=batching)
-        if not topic_name(sink.topic).is_scalable:
-            options["routing"] = self._partition
-        return await self._client.create_producer(sink.topic, **options)
+        name = sinkform.producer(sink, chosen.lane)
+        topic = topic_name(sink.topic)
+        if not topic.is_scalable:
+            try:
+                return await self._client.create_producer(
+                    sink.topic, name=name, batching=batching, routing=self._partition
+                )
+            except Sealed:  # migrated since it was chosen: its segments know what it had stored
+                topic = topic.scalable
+        return await self._client.create_producer(str(topic), name=name, batching=batching)
 
     def _partition(self, key: str | None, partitions: int) -> int:
         """Of those that there were when the stage was chosen: a second try must come to the same."""

@@ -24,7 +24,7 @@ class _Flush:
     __slots__ = ("left", "over", "until")
 
     def __init__(self, until: int, left: int) -> None:
-        self.until = until  # places below this are waited for
+        self.until = until  # turns below this are waited for
         self.left = left
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -95,7 +95,7 @@ class Fates:
 
     def _flushed(self, message: Outbound) -> None:
         for flush in list(self._flushes):
-            if message.place < flush.until:
+            if message.turn < flush.until:
                 flush.left -= 1
                 if not flush.left:
                     self._flushes.remove(flush)

@@ -31,8 +31,8 @@ class Fate(Enum):
 
 
 class Outbound:
-    """One message. `item` is the sender's own, with `fields` and `done` where it has them; `place` its turn among all
-    messages of the producer.
+    """One message. `item` is the sender's own, with `fields` and `done` where it has them; `turn` says when it came
+    among all messages of the producer, `place` when it goes: entry buckets may change that before it is written.
     """
 
     __slots__ = (
@@ -48,6 +48,7 @@ class Outbound:
         "route",
         "sequence",
         "size",
+        "turn",
     )
 
     def __init__(
@@ -67,7 +68,7 @@ class Outbound:
         self.fields = fields
         self.done = done
         self.route = route
-        self.place = place
+        self.place = self.turn = place
         self.sequence = sequence
         self.size = size
         self.deadline = deadline

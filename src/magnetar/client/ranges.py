@@ -75,6 +75,8 @@ class EntryReader:
         self._asking = True
         self._refill()
         if not self._queue:
+            if self._error is not None:
+                raise self._error
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 async with asyncio.timeout(timeout_s):

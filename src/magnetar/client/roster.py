@@ -172,6 +172,7 @@ class Roster:
         if held is not None and held.state is State.OPENING:
             held.state = State.OPEN
             held.tried = True
+            held.newer = True  # gone and opened again, it may be another one of that name: nothing of it is skipped
             held.error = None
             held.backoff_s = CLIENT_BACKOFF_S_MIN
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from magnetar.base.errors import MagnetarError, NotBuilt, StageNotFound
+from magnetar.base.errors import MagnetarError, Misuse, NotBuilt, StageNotFound
 from magnetar.base.limits import CLIENT_STAGE_ASK_S, CLIENT_STAGE_RENEWALS, CLIENT_STAGE_S
 from magnetar.base.names import SINK_PREFIX, full_name, topic_name
 from magnetar.client.backoff import persist
@@ -103,7 +103,9 @@ class StagedSink:
 
     async def begin(self, batch: int, **options: Any) -> Stage | None:
         """A stage for rows of this batch; None: it is committed, there is nothing to write. `options` are a
-        producer's."""
+        producer's; chunks would be counted as rows, so there are none."""
+        if options.get("chunking"):
+            raise Misuse("a stage takes whole messages: leave chunking out", sink=self.name)
         reply = await self._ask(_K.BEGIN_STAGE, "beginStage", self._begin(batch), f"begin batch {batch}")
         told = reply.beginStageResponse
         if told.warning:

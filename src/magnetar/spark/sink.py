@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from magnetar.base.errors import Corrupt, Misuse
 from magnetar.base.limits import SPARK_SEQUENCE_ROW_BITS, SPARK_STAGE_WRITE_S
+from magnetar.base.names import SINK_PREFIX
 from magnetar.client.client import Client
 from magnetar.client.producer import Producer
 from magnetar.client.stages import StagedSink, single_job
@@ -157,7 +158,9 @@ class Task:
     def _straight(self, batches: Iterator[pa.RecordBatch]) -> Written:
         """Numbered rows go one by one: a batch that a second try cuts elsewhere would be neither new nor known."""
         url, numbered = self._asked.url, self._asked.delivery is Delivery.IDEMPOTENT
-        options: dict[str, Any] = {"name": f"{self._sink}-{self._part}", "batching": None} if numbered else {}
+        options: dict[str, Any] = (
+            {"name": f"{SINK_PREFIX}{self._sink}-{self._part}", "batching": None} if numbered else {}
+        )
         producer = run(url, lambda client: client.create_producer(self._asked.topic, **options))
         rows = 0
         try:

@@ -61,8 +61,8 @@ class Meter:
             try:
                 found = await self._measure(asked)
             except NoSuchLedger:
-                if self._topic.closed:
-                    raise
+                if self._topic.closed or managed.chain.floor == now[3]:
+                    raise  # it is not gone for good: whoever asked tries again
                 continue  # trimmed meanwhile: what is left begins later
             self._said = now, found
             return found

@@ -106,12 +106,14 @@ class Leader:
                     sink, _ = await self._records.read(key)
                     if sink is None or not staged.works(sink, now_ms=self._runtime.wall()):
                         return
-                    lock = lock or await self._locks.acquire(paths.sink_leader(key), self._me().encode())
+                    if lock is None:
+                        lock = await self._acquired(key)
+                    if lock is None:
+                        await within(again.wait(), CALL_RETRY_S_MAX)  # another broker leads it
+                        continue
                     await self._work(key)
                     retry_s = CALL_RETRY_S_MIN
                     self.errors.pop(key, None)
-                except Conflict:
-                    await within(again.wait(), CALL_RETRY_S_MAX)  # another broker leads it
                 except MagnetarError as error:
                     if str(error) != self.errors.get(key):
                         log.warning("sink waits", sink=key, why=str(error))
@@ -128,6 +130,12 @@ class Leader:
                 del self._leading[key]
             if again.is_set():
                 self.poke(key)
+
+    async def _acquired(self, key: str) -> Lock | None:
+        try:
+            return await self._locks.acquire(paths.sink_leader(key), self._me().encode())
+        except Conflict:
+            return None
 
     async def _work(self, key: str) -> None:
         """What the record says now: leases, then topics to delete, then what may be published."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 
 import pytest
@@ -13,10 +14,13 @@ from magnetar.base.ids import SegmentId
 from magnetar.base.ranges import FULL
 from magnetar.client.batch import Stamp
 from magnetar.client.bucketing import Bucketing, hash_of
-from magnetar.client.lane import Cut, Lane, Outbound
+from magnetar.client.budget import Budget
+from magnetar.client.fates import Fates
+from magnetar.client.lane import Cut, Entry, Fate, Lane, Outbound
 from magnetar.client.lanes import Effect, Lanes
 from magnetar.client.outgoing import Fields
-from magnetar.client.packing import pack
+from magnetar.client.packing import Packed, pack
+from magnetar.client.producing import Counters
 from magnetar.client.router import Route
 from magnetar.layout.layout import Layout
 from magnetar.layout.segment import Segment, bucket_splits
@@ -165,3 +169,32 @@ class KeepsNumbers(Lanes):
 def test_batches_whose_numbers_lie_between_each_others_lose_messages_at_a_seal() -> None:
     with pytest.raises(Violation):
         lives_with_buckets(400, KeepsNumbers)
+
+
+def test_a_flush_waits_for_what_came_before_it_whatever_places_were_changed() -> None:
+    """A later message that goes first in its bucket's batch is none of those that the flush is about."""
+
+    async def body() -> None:
+        budget = Budget()
+        fates = Fates("t", Counters(), budget)
+        earlier, later = message(0, "a"), message(1, next(key for key in "bcdefghij" if _before(key, "a")))
+        flushing = asyncio.ensure_future(fates.until_over(1, 1))
+        await asyncio.sleep(0)
+        first, second = entries(a_lane(earlier, later))
+        assert first == [later]
+        for batch, over in ((first, False), (second, True)):
+            for one in batch:
+                one.fate = Fate.STORED
+            entry = Entry(batch)
+            entry.frames = Packed([b""])
+            fates.stored(SegmentId(0), entry, 1, 0)
+            await asyncio.sleep(0)
+            assert flushing.done() is over
+
+    asyncio.run(body())
+
+
+def _before(key: str, other: str) -> bool:
+    """Is it in a bucket that goes first?"""
+    buckets = [sum(split <= hash_of(message(0, one)) for split in SPLITS) for one in (key, other)]
+    return buckets[0] < buckets[1]

@@ -122,6 +122,17 @@ def test_a_topic_that_is_not_there_is_said_at_once():
     run(body)
 
 
+def test_why_it_ended_is_told_to_who_comes_later_too():
+    async def body(world: World):
+        world.broker.last = MessageId(1, 3)
+        reader = await a_range(world, (1, 0))
+        reader._reader._end(TopicNotFound("deleted"))  # nobody takes at that moment
+        with pytest.raises(TopicNotFound):
+            await reader.take(600)
+
+    run(body)
+
+
 def test_a_broker_that_sends_nothing_is_not_waited_for_for_ever():
     async def body(world: World):
         world.broker.last = MessageId(1, 3)

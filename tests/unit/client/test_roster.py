@@ -87,6 +87,15 @@ def test_a_topic_that_was_made_anew_is_opened_when_the_one_before_it_is_closed()
     assert roster.handle(TopicClosed("a"), 0.0) == [OpenTopic("a", True)]
 
 
+def test_a_topic_that_was_open_and_comes_back_may_be_another_one_so_nothing_of_it_is_skipped() -> None:
+    roster = Roster()
+    assert roster.handle(come("a"), 0.0) == [OpenTopic("a", False)]
+    roster.handle(TopicOpened("a"), 0.0)
+    roster.handle(TopicFailed("a", TopicNotFound("gone")), 0.0)
+    roster.handle(TopicClosed("a"), 0.0)
+    assert roster.handle(TimePassed(), 1e9) == [OpenTopic("a", True)]
+
+
 def test_a_topic_that_is_gone_while_it_is_opened_is_closed() -> None:
     roster = Roster()
     roster.handle(come("a"), 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from magnetar.base.errors import StageNotFound
+from magnetar.base.errors import Conflict, StageNotFound
 from magnetar.base.limits import SINK_ONCE_S, SINK_SWEEP_S, STAGE_LEASE_S
 from magnetar.metadata import paths
 from magnetar.txn import sinkform
@@ -83,6 +83,20 @@ def test_a_call_that_fails_is_tried_again_and_the_reason_can_be_seen() -> None:
         assert (world.topics.target, world.topics.stages) == (["a"], {})
         assert sinks.trouble(await sinks.find(TARGET, "s")) == ""
         assert sinks.leader.rows == 1
+
+    run(story)
+
+
+def test_a_publisher_that_is_refused_as_one_too_many_is_said_and_not_taken_for_another_leader() -> None:
+    async def story(world: World) -> None:
+        sinks = world.broker()
+        world.topics.refusal = Conflict
+        world.topics.refuse += ["publish"] * 3
+        await sinks.commit(TARGET, "s", 0, [await world.stage(sinks, 0, "a")])
+        await settle()
+        assert "publish fails" in sinks.trouble(await sinks.find(TARGET, "s"))
+        await pass_s(10)
+        assert world.topics.target == ["a"]
 
     run(story)
 

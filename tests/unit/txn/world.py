@@ -30,6 +30,7 @@ class Topics:
     target: list[str] = field(default_factory=list)
     marks: dict[str, int] = field(default_factory=dict)
     refuse: list[str] = field(default_factory=list)  # the next calls of these names fail
+    refusal: type[MagnetarError] = NotReady  # in this way
     interrupt: Callable[[str], None] = lambda row: None  # before a row is published
 
     async def create(self, topic: TopicName) -> None:
@@ -69,7 +70,7 @@ class Topics:
     def _try(self, call: str) -> None:
         if call in self.refuse:
             self.refuse.remove(call)
-            raise NotReady(f"{call} fails")
+            raise self.refusal(f"{call} fails")
 
 
 @dataclass

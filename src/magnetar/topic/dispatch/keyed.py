@@ -250,7 +250,8 @@ class Keyed:
             slot |= (
                 position.entry << SLOT_BITS
             )  # its consumers gave up order: to the guard every entry is a key of its own
-        if self.delay.holds(run, index):
+        shared = isinstance(self.selector, EntryBuckets)  # a stream: nothing overtakes what is to come later (F4)
+        if not shared and self.delay.holds(run, index):
             self._delayed[position] = slot
             return
         consumer = self._ready_owner(slot)
