@@ -7,8 +7,10 @@ repetition and order can be told from what arrived alone.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -206,3 +208,10 @@ def drained(query: StreamingQuery) -> None:
 def texts(rows: Iterable[Any]) -> list[tuple[str, str]]:
     """Key and value of collected rows."""
     return [(bytes(row.key).decode(), bytes(row.value).decode()) for row in rows]
+
+
+def a_moment() -> datetime:
+    """A millisecond behind all that was published: messages are not stamped more finely."""
+    time.sleep(0.02)
+    now = datetime.now(UTC)
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)

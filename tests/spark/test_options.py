@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,20 +15,13 @@ import pytest
 from magnetar import Admin, Client
 from magnetar.layout.routing import DEFAULT, segment_hash
 from tests.servers.standalone import Standalone
-from tests.spark.published import Collected, Running, Topic, finished, patiently, texts
+from tests.spark.published import Collected, Running, Topic, a_moment, finished, patiently, texts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'magnetar[spark]'")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-def a_moment() -> datetime:
-    """A millisecond behind all that was published: messages are not stamped more finely."""
-    time.sleep(0.02)
-    now = datetime.now(UTC)
-    return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
 
 def numbers(rows: Any) -> list[int]:

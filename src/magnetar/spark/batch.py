@@ -27,7 +27,10 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         made = query(self._wanted.narrowed(self._asked))
-        return [InputPartition(one) for one in run(self._asked.url, lambda _: made.whole())]
+        try:
+            return [InputPartition(one) for one in run(self._asked.url, lambda _: made.whole())]
+        finally:  # the process that plans is used again
+            run(self._asked.url, lambda _: made.close())
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         planned: Planned = partition.value

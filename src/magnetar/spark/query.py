@@ -94,6 +94,9 @@ class Query:
     async def committed(self, end: Frontier) -> None:
         await self._facts.hold(end)
 
+    async def close(self) -> None:
+        await self._facts.close()
+
     async def whole(self) -> list[Planned]:
         """The tasks of one batch from the starting to the ending offsets."""
         asked = self._asked
