@@ -113,7 +113,10 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize("step", STEPS)
+QUICK = ("plain.guarded", "migration.carried", "reshape.sealed")  # the others wait for the slow tests
+
+
+@pytest.mark.parametrize("step", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in STEPS])
 def test_a_migration_whose_leader_dies_at_any_step_is_finished_by_the_next(step: str):
     async def body(cluster: Cluster) -> None:
         writer = await prepared(cluster, 2)
