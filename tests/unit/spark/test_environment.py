@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from magnetar.spark.environment import Check, examined, java_home, java_version
+from magnetar.spark.environment import Check, examined, java_home, java_version, launcher_of
 
 JAVA = "#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-01' >&2\n"
 
@@ -67,6 +68,14 @@ def test_an_interpreter_of_another_version_is_said(tmp_path: Path):
 
 def test_an_interpreter_that_does_not_exist_is_said(tmp_path: Path):
     assert "nowhere does not exist" in look(PATH=str(tmp_path), PYSPARK_PYTHON="nowhere")["workers"].found
+
+
+def test_the_launcher_leaves_out_the_module_that_is_not_there_and_nothing_else(tmp_path: Path):
+    java = a_program(tmp_path / "real java", '#!/bin/sh\nprintf "%s|" "$@"\n')
+    launcher = a_program(tmp_path / "java", launcher_of(java))
+    words = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "--add-modules=ALL", "Main", "$x *"]
+    done = subprocess.run([launcher, *words], capture_output=True, text=True, check=True)
+    assert done.stdout.split("|")[:-1] == ["-cp", "a b", "", "--add-modules=ALL", "Main", "$x *"]
 
 
 def test_the_java_that_is_named_is_taken_if_it_is_new_enough(tmp_path: Path):
