@@ -64,6 +64,7 @@ test: unit  ## everything that needs PyPI only: unit, a minute of fuzzing, proce
 
 test-all: test $(SPARK) $(OLDER)/.spark  ## what takes minutes, or Java and Maven, on top of `make test`: our client on a real Apache Pulsar, Spark
 	$(PY) -m tests.servers.pulsar || true  # its jars, once; where Java or Maven is missing the tests say so
+	MAGNETAR_THOROUGH=1 $(PYTEST) -n 2 --dist loadfile -k runTest tests/unit
 	$(PYTEST) -m slow tests
 	$(OLDER)/bin/python -m pytest -m slow tests/spark
 

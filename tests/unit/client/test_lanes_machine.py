@@ -18,6 +18,7 @@ from magnetar.client.lane import Lane, Outbound
 from magnetar.client.lanes import Effect, Lanes
 from magnetar.client.router import Route
 from magnetar.layout.layout import Layout
+from tests.searches import examples
 from tests.unit.client.reshaping import FAR, SLOTS, Violation, World
 
 KEYS = sorted(SLOTS)
@@ -99,7 +100,7 @@ class Producing(RuleBasedStateMachine):
 
 
 TestProducing = Producing.TestCase
-TestProducing.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestProducing.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 
 
 def live(seed: int, make: type[Lanes] = Lanes, buckets: int = 1) -> None:

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from magnetar.base.errors import InvalidTransition
 from magnetar.client.pending import Op, Pending, Whole
+from tests.searches import examples
 
 
 def an_op(sequence: int, highest: int | None = None, *, deadline: float = 0.0, whole: Whole | None = None) -> Op:
@@ -159,4 +160,4 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestLife.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)

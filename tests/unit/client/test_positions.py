@@ -14,6 +14,7 @@ from magnetar.client.message import Delivery, Message
 from magnetar.client.positions import Positions
 from magnetar.client.schemas import BYTES
 from magnetar.wire.proto import pb
+from tests.searches import examples
 
 A, B = SegmentId(0), SegmentId(1)
 METADATA = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=0)
@@ -209,7 +210,7 @@ class Streaming(RuleBasedStateMachine):
 
 
 TestStreaming = Streaming.TestCase
-TestStreaming.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestStreaming.settings = settings(max_examples=examples(80), stateful_step_count=40, deadline=None)
 
 
 def test_ids_that_were_kept_cover_what_was_handed_out_up_to_them_on_open_segments():

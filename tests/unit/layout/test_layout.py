@@ -19,6 +19,7 @@ from magnetar.layout.routing import Routing
 from magnetar.layout.segment import Ending, Segment, State
 from magnetar.layout.synthetic import migrated, synthetic
 from tests.golden import load
+from tests.searches import examples
 
 VECTORS = load("layouts.json")
 INITIAL = [case for case in VECTORS["initial"] if "ranges" in case]
@@ -277,7 +278,7 @@ class Reshaping(RuleBasedStateMachine):
 
 
 TestReshaping = Reshaping.TestCase
-TestReshaping.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestReshaping.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
 def test_a_child_is_a_value():

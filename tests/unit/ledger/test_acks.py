@@ -13,6 +13,7 @@ from magnetar.base.limits import CURSOR_HOLES_WARN
 from magnetar.ledger.acks import VERSION, Acks
 from magnetar.ledger.chain import Chain, Link
 from magnetar.ledger.packing import sections, varint
+from tests.searches import examples
 
 PLACES = st.builds(Position, st.integers(1, 11), st.integers(-1, 7))
 
@@ -148,7 +149,7 @@ class AgainstTheModel(RuleBasedStateMachine):
             assert acks.redelivery(position) == self.counts.get(position, 0)
 
 
-AgainstTheModel.TestCase.settings = settings(max_examples=150, stateful_step_count=30)
+AgainstTheModel.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=30)
 TestAgainstTheModel = AgainstTheModel.TestCase
 
 

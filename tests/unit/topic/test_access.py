@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from magnetar.topic.access import NO_EPOCH, Access, Answer, Granted, GrantedAfterClosing, Mode, Queued, Refused, Request
+from tests.searches import examples
 
 BUSY, FENCED = 16, 25
 SHARED, EXCLUSIVE, WAIT, FENCING = Mode
@@ -310,5 +311,5 @@ class AtMostOneExclusive(RuleBasedStateMachine):
         assert self.epochs == sorted(self.epochs)
 
 
-AtMostOneExclusive.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+AtMostOneExclusive.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
 TestAtMostOneExclusive = AtMostOneExclusive.TestCase

@@ -13,6 +13,7 @@ from magnetar.base.errors import Corrupt, Misuse
 from magnetar.base.ids import Position
 from magnetar.base.ranges import FULL, HashRange
 from magnetar.topic.dedup import Dedup, Verdict, cut, overlay, recorded
+from tests.searches import examples
 
 NEW, DUPLICATE, UNSURE = Verdict
 HERE = Position(7, 42)
@@ -352,5 +353,5 @@ class EachIdIsStoredOnce(RuleBasedStateMachine):
             assert self.dedup.highest(producer) == max(ids, default=-1)
 
 
-EachIdIsStoredOnce.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+EachIdIsStoredOnce.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 TestEachIdIsStoredOnce = EachIdIsStoredOnce.TestCase

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from magnetar.base.ids import Position
 from magnetar.topic.delayed import Delayed
+from tests.searches import examples
 
 TICK_MS = 10
 
@@ -59,6 +61,7 @@ class DelayedMatchesATable(RuleBasedStateMachine):
 
 
 TestDelayedMatchesATable = DelayedMatchesATable.TestCase
+TestDelayedMatchesATable.settings = settings(max_examples=examples(100))
 
 
 def test_a_message_is_held_to_its_very_millisecond_and_late_by_less_than_a_step() -> None:

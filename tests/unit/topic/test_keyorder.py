@@ -15,6 +15,7 @@ from magnetar.base.errors import InvalidTransition
 from magnetar.base.ids import Position
 from magnetar.topic.keyorder import KeyOrder
 from magnetar.topic.selectors import AutoSplit
+from tests.searches import examples
 
 SLOTS = 6
 
@@ -182,7 +183,7 @@ class NoKeyAtTwoConsumers(RuleBasedStateMachine):
         assert self.order.blocked_slots(self.selector.select) == sorted(moved)
 
 
-NoKeyAtTwoConsumers.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+NoKeyAtTwoConsumers.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=60, deadline=None)
 TestNoKeyAtTwoConsumers = NoKeyAtTwoConsumers.TestCase
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from magnetar.base.ids import Position
 from magnetar.topic.redelivery import Pending, Replay
+from tests.searches import examples
 
 POSITIONS = st.builds(Position, st.integers(0, 3), st.integers(0, 12))
 
@@ -61,6 +62,7 @@ class ReplayMatchesASet(RuleBasedStateMachine):
 
 
 TestReplayMatchesASet = ReplayMatchesASet.TestCase
+TestReplayMatchesASet.settings = settings(max_examples=examples(100))
 
 
 def test_a_hundred_thousand_positions_come_out_once_and_in_order() -> None:
@@ -132,6 +134,7 @@ class PendingMatchesADict(RuleBasedStateMachine):
 
 
 TestPendingMatchesADict = PendingMatchesADict.TestCase
+TestPendingMatchesADict.settings = settings(max_examples=examples(100))
 
 
 @given(position=POSITIONS)
