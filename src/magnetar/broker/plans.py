@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import TopicNotFound
 from magnetar.base.ids import SegmentId
-from magnetar.base.limits import CALLS_AT_ONCE_MAX
+from magnetar.base.limits import CALLS_AT_ONCE_MAX, RECORDS_DECODED_MAX
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.cluster.ownership import Broker
 from magnetar.cluster.peers import Measure, MeasuredAll
+from magnetar.layout.layout import Layout
 from magnetar.layout.stretch import Stretch
 from magnetar.layout.synthetic import synthetic
 from magnetar.scalable.plan import Question, agreed, asked, enough, missing, rounds
@@ -43,20 +44,37 @@ class Plans:
     def __init__(self, node: Node, destination: Callable[[Node, TopicName], Awaitable[Broker]]) -> None:
         self._node = node
         self._destination = destination
+        self._names: dict[str, tuple[Layout, dict[SegmentId, TopicName]]] = {}  # the one used last comes last
 
     async def plan(self, name: TopicName, question: Question) -> Planned:
         """TopicNotFound: there is no such topic."""
         record = await self.record(name)
         layout = record.layout
         found: dict[SegmentId, Stretch] = {}
+        names = self._named(name, layout)
         for ids in rounds(layout, question):
-            wanted = [(layout.segment(id).topic(name), asked(question, id, segments=len(ids))) for id in ids]
+            wanted = list(zip([names[id] for id in ids], asked(question, ids), strict=True))
             for id, said in zip(ids, await self.measure(wanted), strict=True):
                 segment = layout.segment(id)
-                found[id] = missing(segment, question) if said is None else agreed(segment, said)
+                if said is None:
+                    said = missing(segment, question)
+                elif said.sealed and segment.is_active:
+                    said = agreed(said)
+                found[id] = said
             if enough(question, found):
                 break
         return Planned(record, found)
+
+    def _named(self, name: TopicName, layout: Layout) -> dict[SegmentId, TopicName]:
+        """The topics of all segments: the same layout is asked about again and again."""
+        key = name.canonical
+        known = self._names.pop(key, None)
+        if known is None or known[0] is not layout:
+            known = layout, {one.id: one.topic(name) for one in layout.segments}
+            if len(self._names) >= RECORDS_DECODED_MAX:
+                del self._names[next(iter(self._names))]
+        self._names[key] = known
+        return known[1]
 
     async def measured(self, request: Measure) -> MeasuredAll:
         """For another broker."""

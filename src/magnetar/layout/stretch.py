@@ -7,7 +7,6 @@ gives marks where a batch may end. Values only; a stretch whose marks do not gro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import lt
 from typing import NamedTuple
 
@@ -80,8 +79,7 @@ class Columns(NamedTuple):
 NO_MARKS = Columns([], [], [], [], [])
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """What can be read of one segment. `start` is where reading begins, at or after the place that was asked about;
     `lost` says that messages in between are gone. `sealed`: the last mark, or the start where there is none, is the end
     for ever. `end`, `messages` and `bytes` are of all there is from the start on; the marks go as far as was asked.

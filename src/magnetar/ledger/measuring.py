@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from magnetar.base.ids import Position
 from magnetar.base.limits import PLAN_FINE_BYTES, PLAN_FINE_ENTRIES_MAX, PLAN_FINE_RECORDS_MAX
@@ -17,8 +18,7 @@ from magnetar.ledger.managed import ManagedLedger
 from magnetar.ledger.store import Reader
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """None: without limit. About `marks_max` marks are given."""
 
     messages: int | None = None

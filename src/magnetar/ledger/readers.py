@@ -22,7 +22,10 @@ class Readers:
 
     async def at(self, link: Link, entry: int) -> Reader:
         """A reader of this ledger that reaches the entry."""
-        reader = self._open.pop(link.ledger, None)
+        reader = self._open.get(link.ledger)
+        if reader is not None and reader.last_entry >= entry and len(self._open) == 1:
+            return reader
+        self._open.pop(link.ledger, None)
         if reader is None or reader.last_entry < entry:
             reader = await self._ledgers.open(link.ledger, recover=False)
         if reader.last_entry < entry and link.closed_ms:

@@ -7,8 +7,8 @@ it. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CALLS_AT_ONCE_MAX, PLAN_MARKS_MAX, PLAN_SEGMENT_MARKS_MAX, PLAN_SEGMENT_MARKS_MIN
@@ -52,23 +52,21 @@ def enough(question: Question, found: Mapping[SegmentId, Stretch]) -> bool:
     )
 
 
-def asked(question: Question, id: SegmentId, *, segments: int) -> Asked:
-    """What the owner of a segment is asked, as one of so many."""
-    place, target = question.places.get(id), question.targets.get(id)
-    marks = min(max(PLAN_MARKS_MAX // max(1, segments), PLAN_SEGMENT_MARKS_MIN), PLAN_SEGMENT_MARKS_MAX)
-    return Asked(
-        question.start if place is None else place,
-        target,
-        question.messages_max,
-        question.bytes_max,
-        marks,
-        question.times,
-    )
+def asked(question: Question, ids: Sequence[SegmentId]) -> list[Asked]:
+    """What the owners of these segments are asked: they share the marks of an answer."""
+    marks = min(max(PLAN_MARKS_MAX // max(1, len(ids)), PLAN_SEGMENT_MARKS_MIN), PLAN_SEGMENT_MARKS_MAX)
+    rest = question.messages_max, question.bytes_max, marks, question.times
+    usual = Asked(question.start, None, *rest)
+    places, targets = question.places, question.targets
+    return [
+        Asked(places.get(id, question.start), targets.get(id), *rest) if id in places or id in targets else usual
+        for id in ids
+    ]
 
 
-def agreed(segment: Segment, said: Stretch) -> Stretch:
-    """A segment that was sealed since the layout was read is taken for active: its children are not in that layout."""
-    return replace(said, sealed=False) if said.sealed and segment.is_active else said
+def agreed(said: Stretch) -> Stretch:
+    """Of a segment that was sealed since the layout was read: its children are not in that layout."""
+    return said._replace(sealed=False)
 
 
 def missing(segment: Segment, question: Question) -> Stretch:

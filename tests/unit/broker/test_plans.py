@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from magnetar.base.errors import ConnectionLost, TopicNotFound
-from magnetar.base.ids import SegmentId
+from magnetar.base.ids import SegmentId, Term
 from magnetar.base.names import topic_name
-from magnetar.cluster.peers import Answer, Measure, Request
-from magnetar.layout.stretch import DONE, START
+from magnetar.broker.carrier import Call
+from magnetar.cluster.peers import Answer, Measure, MeasuredAll, Request
+from magnetar.layout.stretch import DONE, START, Columns, Mark, Place, Stretch
 from magnetar.scalable.plan import Question
-from magnetar.topic.measure import FROM_EARLIEST, FROM_LATEST
+from magnetar.topic.measure import FROM_EARLIEST, FROM_LATEST, Asked
 from tests.unit.scalable.world import KEYS, NAME, Cluster, Member, Writer, run
 
 A, B, C = (SegmentId(id) for id in range(3))
@@ -127,6 +129,32 @@ def test_the_latest_of_a_reshaped_topic_is_behind_all_of_it() -> None:
         assert found.record.layout.epoch == (await cluster.record()).layout.epoch
 
     run(story)
+
+
+def test_a_segment_that_was_sealed_behind_the_layout_is_not_told_as_sealed() -> None:
+    async def story(cluster: Cluster) -> None:
+        one = cluster.members[0]
+        await one.service.create(NAME)
+        await written(cluster, 3)
+        topic = await one.segment((await cluster.record()).layout.segment(A).topic(NAME))
+        await topic.seal("a split that is not committed", Term(9))
+        found = (await plans(one).plan(NAME, Question())).stretches[A]
+        assert (found.messages, found.sealed) == (3, False)
+
+    run(story)
+
+
+def test_questions_and_answers_survive_the_way_between_brokers() -> None:
+    questions = (Asked(Place(1, 2, 3), DONE, 4, 5, 6, True, True), Asked(FROM_LATEST), Asked(12345))
+    call = Call("x", Measure(op="plan", topics=("a", "b", "c"), asked=questions))
+    assert msgspec.json.decode(msgspec.json.encode(call), type=Call) == call
+    marks = Columns.of([Mark(Place(1, 3), 4, 5, 6)])
+    answer = MeasuredAll((None, Stretch(Place(1, 2), marks, True, True, Place(1, 9), 7, 8)))
+    back: Answer = msgspec.json.decode(msgspec.json.encode(answer), type=Answer)
+    assert isinstance(back, MeasuredAll)
+    assert back == answer
+    assert isinstance(back.stretches[1], Stretch)
+    assert back.stretches[1].marks == answer.stretches[1].marks  # type: ignore[union-attr]
 
 
 def test_an_owner_that_does_not_answer_is_the_callers_to_repeat() -> None:

@@ -78,11 +78,11 @@ class LocalReader:
         return messages, size
 
     async def cuts(self, first: int, last: int, want: Want) -> Cuts:
-        if first > self._state.last:
+        index, end = self._state.index, self._state.last
+        if first > end:
             return Cuts([], [], [])
         self._check(first, last)
-        last = min(last, self._state.last)
-        index = self._state.index
+        last = min(last, end)
         start, stop = index.find(first), index.find(last)
         end = index.reaching(start, stop, want.messages, want.bytes)
         if end <= stop:  # a whole record reaches the limit
