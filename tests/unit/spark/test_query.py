@@ -12,13 +12,14 @@ import pytest
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import Epoch
 from magnetar.layout.segment import FIRST
+from magnetar.layout.synthetic import migrated
 from magnetar.spark.facts import Survey
-from magnetar.spark.frontier import DONE, START, Frontier, Places, parse
+from magnetar.spark.frontier import DONE, START, Frontier, Places, RowPosition, parse
 from magnetar.spark.options import AtTime, Extreme, source_options
 from magnetar.spark.planner import DataLost, Limits, Rules
 from magnetar.spark.query import Planned, Query
 from magnetar.spark.shape import Shape, plain
-from tests.unit.spark.world import Topic, a_topic
+from tests.unit.spark.world import Row, Topic, a_topic
 
 T = TypeVar("T")
 NAME = "topic://a/b/c"
@@ -265,6 +266,22 @@ def test_partitions_that_are_added_and_empty_make_no_batch():
     at = run(query.latest(run(query.start())))
     facts.partitions = 4
     assert run(query.latest(at)) is at
+
+
+def test_plain_topics_and_what_came_of_them_in_a_migration_are_never_in_one_batch():
+    topic = a_topic()
+    topic.layout = migrated(["persistent://a/b/c-partition-0", "persistent://a/b/c-partition-1"], now_ms=0)
+    for one in topic.layout.segments:
+        log = topic.logs[one.id]
+        log.sealed = not one.is_active
+        log.rows = [Row(RowPosition(one.id + 1, entry), "k1", one.id * 10 + entry, 1000) for entry in range(3)]
+        log.next = RowPosition(one.id + 1, 3)
+    query, _ = a_query(topic, startingOffsets="earliest")
+    at, batches = run(query.start()), []
+    while (end := run(query.latest(at))) is not at:
+        batches.append({piece.segment for one in run(query.tasks(at, end)) for piece in one.task.pieces})
+        at = end
+    assert batches == [{0, 1}, {2, 3}]
 
 
 def test_a_checkpoint_can_be_where_a_query_starts():
