@@ -21,7 +21,12 @@ TOPIC = "topic://public/default/t"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    with Standalone(tmp_path_factory.mktemp("scalable"), {"brokerDeduplicationEnabled": True}) as running:
+    settings = {
+        "brokerDeduplicationEnabled": True,
+        "defaultRetentionTimeInMinutes": -1,  # who comes late reads what others have acknowledged long ago
+        "defaultRetentionSizeInMB": -1,
+    }
+    with Standalone(tmp_path_factory.mktemp("scalable"), settings) as running:
         yield running
 
 
