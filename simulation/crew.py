@@ -26,12 +26,13 @@ from simulation import history as record
 from simulation.checkpointer import Checkpointer
 from simulation.clients import Book, Follower, Taker
 from simulation.gatherer import ALL, Gatherer
+from simulation.grouper import Grouper
 from simulation.history import INVOKE, OK, UNKNOWN, History
 from simulation.prober import probe
 from simulation.queuer import Queuer
 from simulation.sender import Sender
 from simulation.streamer import Streamer
-from simulation.workload import CHECKPOINT, QUEUE, READER, STREAM, SubscriptionPlan, TopicPlan
+from simulation.workload import CHECKPOINT, GROUP, QUEUE, READER, STREAM, SubscriptionPlan, TopicPlan
 
 IDLE_S = (
     75.0  # nothing for so long: it is the end. Longer than a broker takes to notice a dead client, and than back-off
@@ -116,7 +117,7 @@ class Crew:
             seen = len(self.history.lines)
         for topic in self.plans:
             for plan in topic.subscriptions:
-                if plan.type in (STREAM, QUEUE):
+                if plan.type in (STREAM, QUEUE, GROUP):
                     self.history.note("world", record.SETTLE, OK, topic.topic, subscription=plan.name)
                 elif plan.type not in (READER, CHECKPOINT):
                     present = [taker.attachment for taker in self._present[topic.topic, plan.name]]
@@ -224,7 +225,7 @@ class Crew:
 
     def _draw(self, plan: SubscriptionPlan | None = None) -> random.Random:
         """A stream of its own for each process: what one draws does not disturb another."""
-        apart = plan is not None and plan.type in (QUEUE, CHECKPOINT)
+        apart = plan is not None and plan.type in (QUEUE, CHECKPOINT, GROUP)
         return random.Random((self._apart if apart else self._chance).getrandbits(64))
 
     @staticmethod
@@ -238,6 +239,7 @@ def _kind(plan: SubscriptionPlan) -> type[Taker]:
         STREAM: Streamer,
         QUEUE: Queuer,
         CHECKPOINT: Checkpointer,
+        GROUP: Grouper,
     }
     return kinds.get(plan.type, Taker)
 

@@ -63,12 +63,15 @@ class Notary:
             )
 
     def _subscriptions(self, name: TopicName) -> tuple[list[str], list[str]]:
-        """Those that somebody was told of, and those that were begun, or begun to be removed, and not ended."""
+        """Those with cursors that somebody was told of, and those that were begun, or begun to be removed, and not
+        ended."""
         tree, parent = self._world.store.content.tree, paths.scalable_subscriptions(name)
         ready: list[str] = []
         unready: list[str] = []
         for part in tree.below.get(parent, ()):
             one = subscription.decode(decode(part), tree.records[f"{parent}/{part}"].value)
+            if not one.has_cursors:
+                continue
             (ready if one.ready and one.standing is subscription.Standing.LIVE else unready).append(one.name)
         return sorted(ready), sorted(unready)
 
@@ -152,7 +155,9 @@ class Notary:
                 for name in (hold.holder, *sorted(hold.sharers))
                 if name
             ],
-            durable={str(id): self._durable(name, found.name, id) for id in sorted(latched - before)},
+            durable={
+                str(id): self._durable(name, found.name, id) for id in sorted(latched - before) if found.has_cursors
+            },
         )
 
     def _durable(self, name: TopicName, subscription_name: str, segment: SegmentId) -> bool | None:

@@ -1,5 +1,6 @@
-"""Other ways to consume a scalable topic, beside its stream subscriptions: in some worlds a queue and a reader with
-checkpoints are on the same topic. Drawn apart from everything else, so that worlds without them stay as they were.
+"""Other ways to consume a scalable topic, beside its stream subscriptions: in some worlds a queue, a reader with
+checkpoints and a group of such readers are on the same topic. Drawn apart from everything else, so that worlds without
+them stay as they were.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from simulation.workload import CHECKPOINT, QUEUE, SubscriptionPlan, TopicPlan
+from simulation.workload import CHECKPOINT, GROUP, QUEUE, SubscriptionPlan, TopicPlan
 
 SHARE = 0.3  # of the worlds with scalable topics
 
@@ -19,7 +20,7 @@ def added(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPl
 
 
 def with_ways(chance: random.Random, topic: TopicPlan) -> TopicPlan:
-    return replace(topic, subscriptions=(*topic.subscriptions, _reader(chance), _queue(chance)))
+    return replace(topic, subscriptions=(*topic.subscriptions, _reader(chance), _queue(chance), _group(chance)))
 
 
 def _reader(chance: random.Random) -> SubscriptionPlan:
@@ -28,6 +29,17 @@ def _reader(chance: random.Random) -> SubscriptionPlan:
         CHECKPOINT,
         queue_messages=chance.choice((1, 3, 10, 1_000)),
         stint_s=chance.choice((0.5, 1.0, 3.0)),
+    )
+
+
+def _group(chance: random.Random) -> SubscriptionPlan:
+    return SubscriptionPlan(
+        "group",
+        GROUP,
+        consumers=chance.randint(1, 3),
+        queue_messages=chance.choice((1, 10, 1_000)),
+        holds_s=chance.choice((0.0, 0.3, 2.0)),
+        stint_s=chance.choice((1.0, 3.0, 100.0)),
     )
 
 

@@ -17,6 +17,7 @@ READER = "Reader"
 STREAM = "Stream"  # of a scalable topic
 QUEUE = "Queue"  # of a scalable topic
 CHECKPOINT = "Checkpoint"  # a reader of a scalable topic
+GROUP = "Group"  # of readers of a scalable topic, with one checkpoint
 TYPES = tuple(kind.value for kind in SubscriptionType)
 
 
@@ -38,7 +39,7 @@ class ProducerPlan:
 @dataclass(frozen=True, slots=True)
 class SubscriptionPlan:
     name: str
-    type: str = "Exclusive"  # one of TYPES, READER, STREAM, QUEUE or CHECKPOINT
+    type: str = "Exclusive"  # one of TYPES, READER, STREAM, QUEUE, CHECKPOINT or GROUP
     consumers: int = 1
     first: int = 0  # the number of the first of them
     earliest: bool = True

@@ -87,5 +87,10 @@ def _released(topic: Topic, subscription: Subscription) -> bool:
 
 
 def _flushable(topic: Topic, subscription: Subscription) -> bool:
-    """Everything is acknowledged and only the disk does not know yet."""
-    return topic.managed.terminated is not None and not subscription.backlog and subscription.cursor.dirty
+    """Everything is acknowledged and only the disk does not know yet. Of a reader it never will."""
+    return (
+        subscription.durable
+        and topic.managed.terminated is not None
+        and not subscription.backlog
+        and subscription.cursor.dirty
+    )

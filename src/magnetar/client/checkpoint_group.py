@@ -73,7 +73,8 @@ class Grouped:
         self._mine: dict[SegmentId, Reached] = {}  # received here, of segments that are open here
         self._revoked: set[SegmentId] = set()
         self._over: set[SegmentId] = set()  # received to the end
-        self._told: Assigned | None = None
+        self._finishing = False
+        self._told: list[Assigned] = []  # not passed on yet
         self._turn = asyncio.Lock()  # one hold at a time: the places of a later one are not overwritten by an older
         self._owner = Owner(f"member of {asked.subscription}", self._crashed)
 
@@ -111,17 +112,14 @@ class Grouped:
 
     async def checkpoint(self) -> Checkpoint:
         """What this member has received is done; and where the whole group is now."""
-        layout = self._layout
-        done = [id for id in self._over if id in layout and not layout.segment(id).is_active]
+        done = self._sealed()
         said = {**self._mine, **dict.fromkeys(done, DONE)}
         await self._hold(said)
-        for segment in done:
-            self._over.discard(segment)
-            if self.parts is not None:
-                self.parts.ended(segment)
+        self._left(done)
         for segment in sorted(self._revoked):
             if self._mine.get(segment) == said.get(segment):
                 self._settled(segment)
+        self._finish()  # what came to its end meanwhile
         layout = self._layout
         places = {one.id: self._group.get(one.id, START) for one in layout.segments}
         return Checkpoint(places, layout.epoch, self._topic, self._watch.incarnation)
@@ -146,9 +144,8 @@ class Grouped:
         return self._mine[segment]
 
     def finished(self, segment: SegmentId) -> None:
-        if segment not in self._over:
-            self._over.add(segment)
-            log.info("read to its end: what comes after waits for a checkpoint", topic=self._topic, segment=segment)
+        self._over.add(segment)
+        self._finish()
 
     def missing(self, segment: SegmentId) -> None:
         self._lost(Loss(segment, self.place(segment)))
@@ -183,6 +180,38 @@ class Grouped:
         self._registration.led_by(seen.controller)
         if self.parts is not None:
             self.parts.shown(seen.layout)
+            self._finish()
+
+    def _sealed(self) -> list[SegmentId]:
+        """Received to the end, and the layout says what comes after."""
+        layout = self._layout
+        return [id for id in sorted(self._over) if id in layout and not layout.segment(id).is_active]
+
+    def _finish(self) -> None:
+        """The end may come after the checkpoint that covers everything before it: nobody need say more then."""
+        done = [id for id in self._sealed() if self._mine.get(id, START) == self._group.get(id, START)]
+        if done and not self._finishing and not self.closed:
+            self._finishing = True
+            self._lookup.pool.runtime.spawn(self._owner, self._say_done(done))
+
+    async def _say_done(self, done: list[SegmentId]) -> None:
+        try:
+            await self._hold(dict.fromkeys(done, DONE))
+        except MagnetarError as error:
+            log.info("the end was not told", topic=self._topic, why=error)
+            await asyncio.sleep(CLIENT_BACKOFF_S_MIN)
+        else:
+            self._left(done)
+        finally:
+            self._finishing = False
+        self._finish()
+
+    def _left(self, done: list[SegmentId]) -> None:
+        for segment in done:
+            self._over.discard(segment)
+            self._mine.pop(segment, None)
+            if self.parts is not None:
+                self.parts.ended(segment)
 
     def _settled(self, segment: SegmentId) -> None:
         self._revoked.discard(segment)
@@ -192,14 +221,16 @@ class Grouped:
             self.parts.handle(SegmentSettled(segment))
 
     def _assigned(self, told: Assigned) -> None:
-        """Before a segment is opened it must be known where the one who had it has come to."""
-        waiting, self._told = self._told is not None, told
-        if not waiting and not self.closed:
+        """Before a segment is opened it must be known where the one who had it has come to. All are passed on, in the
+        order they came: which of them holds is for `follow` to say."""
+        self._told.append(told)
+        if len(self._told) == 1 and not self.closed:
             self._lookup.pool.runtime.spawn(self._owner, self._take_up())
 
     async def _take_up(self) -> None:
         wait_s = CLIENT_BACKOFF_S_MIN
-        while (told := self._told) is not None and not self.closed:
+        while self._told and not self.closed:
+            known = list(self._told)
             try:
                 await self._hold({})
             except MagnetarError as error:
@@ -207,12 +238,12 @@ class Grouped:
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, CLIENT_BACKOFF_S_MAX)
                 continue
-            if self._told is told:
-                self._told = None
             for segment in [id for id in self._mine if self.parts is None or id not in self.parts.parts]:
                 del self._mine[segment]  # it may have been another's meanwhile
-            if self.parts is not None:
-                self.parts.handle(told)
+            for told in known:
+                if self.parts is not None:
+                    self.parts.handle(told)
+            del self._told[: len(known)]
 
     async def _hold(self, places: dict[SegmentId, Reached]) -> Hold:
         asked = Holding(

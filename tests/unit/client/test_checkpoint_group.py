@@ -145,6 +145,23 @@ def test_the_end_of_a_segment_is_said_with_the_next_checkpoint_and_then_it_is_le
     run(body)
 
 
+def test_an_end_that_comes_after_the_checkpoint_that_covers_everything_is_said_by_itself():
+    """Else who waits for the next message before it says more would wait for ever."""
+
+    async def body() -> None:
+        async with a_group() as (world, begin):
+            consumer = await begin()
+            world.scaled.deliver(0, 0, single(b"a"))
+            await consumer.receive(5)
+            await consumer.checkpoint()
+            world.split(0)
+            world.scaled.end(0)
+            await world.broker.until(lambda: world.held == {ROOT: stretch.DONE})
+            await turns(lambda: consumer.segments == [])
+
+    run(body)
+
+
 def test_a_segment_that_is_taken_away_is_left_with_the_checkpoint_that_covers_what_was_received():
     async def body() -> None:
         async with a_group(2) as (world, begin):
@@ -158,6 +175,23 @@ def test_a_segment_that_is_taken_away_is_left_with_the_checkpoint_that_covers_wh
             await turns(lambda: consumer.segments == [0])
             assert world.held is not None
             assert world.held[LEFT] == Place(101, 1)
+
+    run(body)
+
+
+def test_an_older_assignment_that_comes_later_takes_nothing_away():
+    """A push may overtake the answer to a registration."""
+
+    async def body() -> None:
+        async with a_group(2) as (world, begin):
+            consumer = await begin()
+            world.scaled.assign(0, 1, generation=7)
+            world.scaled.assign(generation=6)
+            world.scaled.assign(0, generation=8)
+            await turns(lambda: consumer.segments == [0])
+            world.scaled.assign(0, 1, generation=9)
+            world.scaled.assign(generation=6)
+            await turns(lambda: consumer.segments == [0, 1])
 
     run(body)
 
