@@ -125,6 +125,7 @@ def test_lost_calls_to_owners_are_repeated_and_move_nothing_twice(happened: bool
             await leader.service.seek(NAME, "s", LATEST if number % 2 else EARLIEST)
             assert await backlog(cluster) == (0 if number % 2 else 2 * len(KEYS))
         assert leader.carrier.lost
+        assert sum(one.marked("cursor.sought") for one in cluster.members) == 4 * 3
 
     run(body, 2)
 
