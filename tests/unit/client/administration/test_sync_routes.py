@@ -29,6 +29,7 @@ RESOURCES = [
     "topics",
     "scalable",
     "holds",
+    "sinks",
     "subscriptions",
     "messages",
     "schemas",
@@ -75,6 +76,7 @@ NAMES = {
     "scalable": ["topic://acme/shop/or ders", "or ders"],
     "subscriptions": ["a/sub"],
     "holds": ["topic://acme/shop/or ders", "or ders"],
+    "sinks": ["a/sink"],
 }
 BY_TYPE: dict[str, list[Any]] = {"bool": [True], "int": [4], "int | None": [4], "str | None": ["x"]}
 BY_TYPE["Sequence[int]"] = [[1, 2], [1, 2, 3]]
