@@ -24,6 +24,7 @@ from magnetar.client.watch import Seen, Watch
 from magnetar.layout.checkpoint import Checkpoint, Frontier, Loss, Reached
 from magnetar.layout.layout import Layout
 from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
 
 log = get("client.checkpoint")
 
@@ -72,8 +73,9 @@ class Alone:
     ) -> None:
         self.parts: Parts | None = None
         self.closed = False
-        self._over = False
+        self._error: MagnetarError | None = None  # why nothing more is read
         self._lookup = lookup
+        self._runtime = lookup.pool.runtime
         self._topic = topic
         self._asked = asked
         self._make = make
@@ -84,23 +86,22 @@ class Alone:
         self._generation = 0
         self._waiting: list[asyncio.Future[None]] = []  # for a newer layout
         self._turn = asyncio.Lock()  # one seek at a time
+        self._owner = Owner(f"checkpoint consumer of {topic}", self._crashed)
 
     async def start(self, checkpoint: Checkpoint, since_ms: int | None) -> None:
         """Learn the layout, find out where to start, attach."""
         await self._watch.start(self._lookup.timeout_s)
-        async with self._turn:
-            await self._read(await self._begin(checkpoint, since_ms))
+        await self._moved(await self._begin(checkpoint, since_ms))
 
     async def seek(self, checkpoint: Checkpoint, since_ms: int | None) -> None:
-        async with self._turn:
-            begun = await self._begin(checkpoint, since_ms)
-            before, self.parts = self.parts, None
-            if before is not None:
-                await before.close()
-            await self._read(begun)
+        """Cancelled, it stays where it was or goes on at the new place; it never stops reading."""
+        if self._error is not None:
+            raise self._error
+        await self._moved(await self._begin(checkpoint, since_ms))
 
     async def close(self) -> None:
         self.closed = True
+        await self._owner.close()
         try:
             if self.parts is not None:
                 await self.parts.close()
@@ -159,16 +160,31 @@ class Alone:
             raise NotReady("the broker shows an older layout than that of the checkpoint", epoch=epoch) from None
         return seen.layout
 
-    async def _read(self, frontier: Frontier) -> None:
-        if self.closed:
+    async def _moved(self, frontier: Frontier) -> None:
+        """Half of it would be nothing: who gives up waiting does not stop it."""
+        moving = self._runtime.spawn(self._owner, self._move(frontier))
+        try:
+            await asyncio.shield(moving)
+        except asyncio.CancelledError:
+            if not (self.closed and moving.cancelled()):
+                raise
+        if self.closed or self.parts is None:
             raise Closed("the consumer is closed", topic=self._topic)
-        self._frontier = frontier
-        self.parts = self._make(self)
-        self.parts.shown(frontier.layout)
-        if self._watch.seen is not None:
-            self._shown(self._watch.seen)  # it may have come while places were asked for
-        self._grant()
         await self.parts.begun()
+
+    async def _move(self, frontier: Frontier) -> None:
+        async with self._turn:
+            before, self.parts = self.parts, None
+            if before is not None:
+                await before.close()
+            if self.closed:
+                return
+            self._frontier = frontier
+            self.parts = self._make(self)
+            self.parts.shown(frontier.layout)
+            if self._watch.seen is not None:
+                self._shown(self._watch.seen)  # it may have come while places were asked for
+            self._grant()
 
     # What the parts ask (Reading)
 
@@ -196,7 +212,7 @@ class Alone:
     def failed(self, error: MagnetarError) -> None:
         """What waits is handed out, nothing more comes: behind a loss nothing is read as if there were none."""
         log.warning("checkpoint consumer ended", topic=self._topic, why=error)
-        self._over = True
+        self._error = self._error or error
         if self.parts is not None:
             self.parts.stop()
         self._ended(error)
@@ -225,7 +241,7 @@ class Alone:
     def _grant(self) -> None:
         """What may be read now."""
         frontier, parts = self._frontier, self.parts
-        if frontier is None or parts is None or self._over:
+        if frontier is None or parts is None or self._error is not None:
             return
         self._generation += 1
         parent, layout = topic_name(self._topic).scalable, frontier.layout
@@ -237,6 +253,9 @@ class Alone:
             self._losses.told(losses)
         except DataLost as error:
             self.failed(error)
+
+    def _crashed(self, name: str, error: BaseException) -> None:
+        log.crashed("checkpoint consumer failed", error, topic=self._topic)
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from magnetar.base.errors import MagnetarError, NotReady, TopicNotFound
+from magnetar.base.errors import Closed, MagnetarError, NotReady, TopicNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import END_ASK_S
 from magnetar.client.connection import Connection
@@ -127,7 +127,9 @@ class Parts:
         self.closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self._begun.cancel()
+        if not self._begun.done():
+            self._begun.set_exception(Closed("the consumer was closed or moved elsewhere", topic=self._topic))
+            self._begun.exception()  # whoever waits hears it
         await self._owner.close()
         parts, self.parts = self.parts, {}
         await asyncio.gather(*(part.close() for part in parts.values()))

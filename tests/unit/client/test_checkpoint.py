@@ -191,6 +191,52 @@ def test_a_seek_starts_anew_and_one_that_fails_changes_nothing():
     run(body)
 
 
+def test_a_seek_that_is_given_up_at_any_moment_leaves_a_consumer_that_reads():
+    async def body() -> None:
+        for moment in range(12):
+            async with a_world() as (world, begin):
+                consumer = await begin()
+                seeking = asyncio.ensure_future(consumer.seek(InitialPosition.EARLIEST))
+                for _ in range(moment):
+                    await asyncio.sleep(0)
+                seeking.cancel()
+                await asyncio.gather(seeking, return_exceptions=True)
+                await turns(lambda consumer=consumer: consumer.segments == [0] and consumer.connected)
+                world.scaled.deliver(0, 0, single(b"a"))
+                assert (await consumer.receive(5)).data == b"a"
+
+    run(body)
+
+
+def test_a_seek_of_a_consumer_that_has_ended_says_why_it_ended():
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            world.split(0)
+            world.scaled.refusals[world.scaled.name(0)] = [pb.TopicNotFound, pb.TopicNotFound]
+            await begin()
+            with pytest.raises(DataLost):
+                await world.consumer.receive(5)
+            with pytest.raises(DataLost):
+                await world.consumer.seek(InitialPosition.EARLIEST)
+
+    run(body)
+
+
+def test_a_seek_under_which_the_consumer_is_closed_hears_that_and_not_that_it_was_cancelled():
+    async def body() -> None:
+        for moment in range(12):
+            async with a_world() as (_, begin):
+                consumer = await begin()
+                seeking = asyncio.ensure_future(consumer.seek(InitialPosition.EARLIEST))
+                for _ in range(moment):
+                    await asyncio.sleep(0)
+                await consumer.close()
+                (told,) = await asyncio.gather(seeking, return_exceptions=True)
+                assert told is None or isinstance(told, Closed)
+
+    run(body)
+
+
 def test_after_a_lost_connection_the_rest_of_a_batch_comes_although_its_first_message_was_taken():
     """An entry is behind the reader when all of it is: said earlier, the broker of the next connection would not give
     the rest."""
