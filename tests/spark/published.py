@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRIES = 6
-NOT_STARTED = ("failed to connect back", "to connect back after", "Python worker exited unexpectedly")
 
 
 class Topic:
