@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRIES = 6
+NOT_STARTED = ("failed to connect back", "to connect back after")
 
 
 class Topic:
