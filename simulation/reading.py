@@ -62,6 +62,13 @@ class MemoryReader:
         before = sum(stored.counts[:first]), sum(map(len, stored.entries[:first]))
         return within(stored.counts[first:stop], [*map(len, stored.entries[first:stop])], first, before, want)
 
+    def at_once(self, first: int, last: int, cuts_max: int) -> tuple[tuple[int, int], Cuts] | None:
+        if self.ledger not in self._store.shelf.ledgers or not 0 <= first <= last <= self.last_entry:
+            return None
+        counts, sizes = self._stored.counts, [*map(len, self._stored.entries[: last + 1])]
+        before = sum(counts[:first]), sum(sizes[:first])
+        return before, within(counts[first : last + 1], sizes[first:], first, before, Want(None, None, cuts_max))
+
     async def _check(self, first: int, last: int) -> None:
         if not 0 <= first <= last:
             raise Misuse("a read goes from an entry to one that is not before it", first=first, last=last)

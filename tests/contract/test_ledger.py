@@ -180,6 +180,26 @@ def test_cuts_are_exact_and_end_where_a_limit_is_reached(on: On) -> None:
     on(body)
 
 
+def test_what_is_said_at_once_is_what_is_measured_or_nothing(on: On) -> None:
+    async def body(world: World, store: LedgerStore) -> None:
+        writer = await store.create({})
+        await append(writer, *(entries(writer.ledger, first, 6) for first in range(0, 30, 6)))
+        reader = await store.open(writer.ledger, recover=True)
+        said = 0
+        for first in range(31):
+            for last in range(31):
+                told = reader.at_once(first, last, 8)
+                if told is not None:
+                    said += 1
+                    assert told[0] == (await reader.count(0, first - 1) if first else (0, 0))
+                    assert told[1] == await reader.cuts(first, last, Want(None, None, 8))
+        assert said
+        await store.delete(writer.ledger)
+        assert reader.at_once(0, 5, 8) is None
+
+    on(body)
+
+
 def test_many_ledgers_do_not_mix(on: On) -> None:
     async def body(world: World, store: LedgerStore) -> None:
         writers = [await store.create({"n": str(number)}) for number in range(7)]

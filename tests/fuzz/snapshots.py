@@ -47,6 +47,9 @@ class Entries:
     async def cuts(self, first: int, last: int, want: Want) -> Cuts:
         raise AssertionError("snapshots are not measured")
 
+    def at_once(self, first: int, last: int, cuts_max: int) -> None:
+        raise AssertionError("snapshots are not measured")
+
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine that never waits."""

@@ -54,6 +54,25 @@ async def measured(managed: ManagedLedger, start: Position, last: Position, limi
     return found
 
 
+def at_once(managed: ManagedLedger, start: Position, last: Position, limits: Limits) -> Measured | None:
+    """The same from memory alone, where all of it is in one ledger and no limit is reached. None: measure it."""
+    ledger = last.ledger
+    reader = managed.known_reader(ledger, last.entry) if start.ledger == ledger else None
+    found = None if reader is None else reader.at_once(start.entry, last.entry, limits.marks_max)
+    if found is None:
+        return None
+    (skipped, skipped_bytes), (entries, messages, sizes) = found
+    total, size = messages[-1] - skipped, sizes[-1] - skipped_bytes
+    if (limits.messages is not None and total >= limits.messages) or (
+        limits.bytes is not None and size >= limits.bytes
+    ):
+        return None
+    if skipped:
+        messages = [count - skipped for count in messages]
+        sizes = [body - skipped_bytes for body in sizes]
+    return Measured([ledger] * len(entries), entries, messages, sizes, total, size)
+
+
 async def _add(
     managed: ManagedLedger, found: Measured, link: Link, low: int, high: int, *, limits: Limits, share: int
 ) -> None:

@@ -83,6 +83,10 @@ class Reader(Protocol):
         may know fewer places than there are entries. None at all: `first` is past the last entry."""
         ...
 
+    def at_once(self, first: int, last: int, cuts_max: int) -> tuple[tuple[int, int], Cuts] | None:
+        """The messages and bytes before `first`, and cuts without a limit, where memory alone says both; else None."""
+        ...
+
 
 class LedgerStore(Protocol):
     async def create(self, custom: dict[str, str]) -> Writer:

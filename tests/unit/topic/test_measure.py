@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from magnetar.base.ids import AFTER_ALL, Position, Term
 from magnetar.base.limits import PLAN_STAMPS_MAX
 from magnetar.layout.stretch import DONE, START, Place
@@ -164,5 +166,45 @@ def test_what_nobody_with_a_cursor_needs_is_kept_for_whoever_asks_for_it() -> No
         await topic.trim()
         assert topic.managed.first == wanted
         assert topic.managed.messages == 4
+
+    run(body)
+
+
+@pytest.mark.parametrize(("messages", "per_ledger"), [(10, 1000), (10, 3), (0, 1000)])
+def test_what_is_told_from_memory_is_what_is_measured(messages: int, per_ledger: int) -> None:
+    async def body(world: World) -> None:
+        topic = await a_topic(world, messages, per_ledger=per_ledger)
+        ledgers = [link.ledger for link in topic.managed.chain.links]
+        places = [Place(ledger, entry, row) for ledger in ledgers for entry in range(12) for row in (0, 1)]
+        told = 0
+        for sealed in (False, True):
+            if sealed:
+                await topic.seal("op", Term(1))
+            for start in (START, FROM_START, FROM_EARLIEST, FROM_LATEST, 30, Place(-1, 5), DONE, *places):
+                for limits in ((0, 0), (4, 0), (0, 1), (1000, 1 << 40)):
+                    asked = Asked(start, None, *limits)
+                    topic.meter._said = None
+                    wanted = await topic.meter.measure(asked)
+                    topic.meter._said = None
+                    found = topic.meter.at_once(asked)
+                    assert found is None or found == wanted
+                    told += found is not None
+        assert bool(told) == (messages > 0 and per_ledger == 1000)
+
+    run(body)
+
+
+def test_memory_does_not_answer_for_what_has_grown_or_was_limited() -> None:
+    async def body(world: World) -> None:
+        topic = await a_topic(world, 5, per_ledger=1000)
+        asked = Asked(FROM_START)
+        first = await topic.meter.measure(asked)
+        assert topic.meter.at_once(asked) == first
+        producer = await world.producer(topic, Out(), "another")
+        topic.publish(producer, gathered(send_frame(producer.id, 9, an_entry("more", 9, publish_time=90))))
+        await settle()
+        grown = topic.meter.at_once(asked) or await topic.meter.measure(asked)
+        assert grown.messages == first.messages + 1
+        assert topic.meter.at_once(Asked(FROM_START, messages_max=2)) is None
 
     run(body)
