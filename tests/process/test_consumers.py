@@ -1,0 +1,161 @@
+"""One topic, every way to consume it, under splits, merges and `kill -9`: real processes, counted from the messages.
+
+Stream consumers see every key in order and nothing new out of turn; a queue gets every message; a reader with
+checkpoints sees each message of a key once, and every checkpoint it took replays what followed, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from magnetar import InitialPosition, Message, aio, errors
+from tests.servers.standalone import Standalone
+
+EARLIEST = InitialPosition.EARLIEST
+TOPIC = "topic://public/default/everybody"
+SETTINGS = {
+    "brokerDeduplicationEnabled": True,
+    "defaultRetentionTimeInMinutes": -1,
+    "defaultRetentionSizeInMB": -1,
+}
+KEYS, MESSAGES = 16, 2400
+KILLS = 3
+BURST = 24  # sent before a flush
+CHECKPOINTS_EVERY = 300
+WAIT_S = 60
+ENOUGH_S = 240
+
+
+class Sequence:
+    """What came of each key: message n of the topic is number n // KEYS of key n % KEYS."""
+
+    def __init__(self, last: dict[str, int] | None = None, *, repeats: bool) -> None:
+        self.last = dict(last or {})
+        self.new = 0
+        self._repeats = repeats
+
+    def came(self, message: Message[bytes]) -> None:
+        key, number = message.key, int(message.data) // KEYS
+        assert key is not None
+        known = self.last.get(key, -1)
+        if self._repeats and number <= known:
+            return  # not acknowledged on disk when the broker died
+        assert number == known + 1, f"{key}: {number} came behind {known}"
+        self.last[key] = number
+        self.new += 1
+
+
+class Everybody:
+    def __init__(self, client: aio.Client, admin: aio.Admin, broker: Standalone) -> None:
+        self.client = client
+        self.admin = admin
+        self.broker = broker
+        self.sent = 0
+        self.streamed = Sequence(repeats=True)
+        self.queued: set[int] = set()
+        self.read = Sequence(repeats=False)
+        self.checkpoints: list[tuple[bytes, dict[str, int]]] = []
+        self.reshapes = 0
+        self._chance = random.Random(7)
+
+    @property
+    def done(self) -> bool:
+        return self.streamed.new == len(self.queued) == self.read.new == MESSAGES
+
+    async def send(self) -> None:
+        async with await self.client.create_producer(TOPIC, name="p", send_timeout_s=0) as producer:
+            while self.sent < MESSAGES:
+                for number in range(self.sent, min(self.sent + BURST, MESSAGES)):
+                    await producer.post(b"%d" % number, key=f"k{number % KEYS}")
+                await producer.flush()
+                self.sent = min(self.sent + BURST, MESSAGES)
+
+    async def stream(self, name: str) -> None:
+        async with await self.client.stream_consumer(TOPIC, "stream", name=name, initial_position=EARLIEST) as consumer:
+            async for message in consumer:
+                self.streamed.came(message)
+                await consumer.acknowledge_cumulative(message)
+
+    async def queue(self) -> None:
+        async with await self.client.queue_consumer(TOPIC, "queue", initial_position=EARLIEST) as consumer:
+            async for message in consumer:
+                self.queued.add(int(message.data))
+                await consumer.acknowledge(message)
+
+    async def keep(self) -> None:
+        async with await self.client.checkpoint_consumer(TOPIC) as consumer:
+            while self.read.new < MESSAGES:
+                if self.read.new % CHECKPOINTS_EVERY == 0:
+                    self.checkpoints.append(((await consumer.checkpoint()).to_bytes(), dict(self.read.last)))
+                self.read.came(await consumer.receive(WAIT_S))
+
+    async def reshape(self) -> None:
+        while not self.done:
+            try:
+                metadata = await self.admin.scalable.metadata(TOPIC)
+                found = [one for one in metadata.segments.values() if one.state == "ACTIVE"]
+                active = [one.segmentId for one in sorted(found, key=lambda one: one.hashRange.start)]
+                if len(active) < 3 or (len(active) < 6 and self._chance.random() < 0.5):
+                    await self.admin.scalable.split(TOPIC, self._chance.choice(active))
+                else:
+                    lower = self._chance.randrange(len(active) - 1)
+                    await self.admin.scalable.merge(TOPIC, active[lower : lower + 2])
+                self.reshapes += 1
+            except errors.MagnetarError:
+                pass  # the broker is away, or another reshape goes on: it was killed in the middle of one
+            await asyncio.sleep(0.1)
+
+    async def kill(self) -> None:
+        for number in range(1, KILLS + 1):
+            wanted = MESSAGES * number // (KILLS + 1)
+            while self.sent < wanted:  # noqa: ASYNC110  # what is waited for has no event
+                await asyncio.sleep(0.02)
+            await asyncio.to_thread(self.broker.kill)
+            await asyncio.to_thread(self.broker.start)
+
+    async def replayed(self, checkpoint: bytes, last: dict[str, int]) -> None:
+        again = Sequence(last, repeats=False)
+        rest = MESSAGES - sum(number + 1 for number in last.values())
+        async with await self.client.checkpoint_consumer(TOPIC, checkpoint) as consumer:
+            for _ in range(rest):
+                again.came(await consumer.receive(WAIT_S))
+        assert again.last == self.read.last
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    while not happened():  # noqa: ASYNC110  # what is waited for has no event
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_kind_of_consumer_keeps_its_promise_on_one_topic_through_reshapes_and_kills(
+    tmp_path: Path,
+) -> None:
+    async def body(broker: Standalone) -> None:
+        async with (
+            asyncio.timeout(ENOUGH_S),
+            aio.Client(broker.url) as client,
+            aio.Admin(broker.http) as admin,
+        ):
+            await admin.scalable.create(TOPIC, segments=2)
+            everybody = Everybody(client, admin, broker)
+            roles = [everybody.send(), everybody.stream("a"), everybody.stream("b"), everybody.queue()]
+            roles += [everybody.keep(), everybody.reshape(), everybody.kill()]
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(role) for role in roles]
+                await until(lambda: everybody.done or any(one.done() and one.exception() for one in tasks))
+                for task in (tasks[1], tasks[2], tasks[3]):
+                    task.cancel()  # they would go on for ever
+            assert everybody.done
+            assert everybody.reshapes > KILLS
+            for checkpoint, last in everybody.checkpoints:
+                await everybody.replayed(checkpoint, last)
+
+    with Standalone(tmp_path, SETTINGS) as running:
+        asyncio.run(body(running))
