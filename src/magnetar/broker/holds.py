@@ -38,13 +38,16 @@ log = get("holds")
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """`places` None: nothing is said about them. `incarnation`: of the topic that they are of, 0: not told."""
+    """`places` None: nothing is said about them. `incarnation`: of the topic that they are of, 0: not told. `begins`: the
+    places are where a new hold begins; one that is there stays where it is.
+    """
 
     name: str
     places: Places | None = None
     incarnation: int = 0
     expires_s: int = 0
     owner: str = ""
+    begins: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ class Holds:
         held, moved = hold.moved(
             before,
             record.layout,
-            asking.places or {},
+            {} if asking.places is None or (asking.begins and before is not None) else asking.places,
             now_ms=self._node.runtime.wall(),
             expires_s=asking.expires_s or (before.expires_s if before is not None else HOLD_EXPIRES_S),
             owner=asking.owner,

@@ -87,8 +87,9 @@ class Grouped:
             frontier = Frontier(checkpoint, self._layout, topic=self._topic, incarnation=self._watch.incarnation)
             await resolve(frontier, self._lookup, self._asked, since_ms)
             begin = frontier.places
-        if (await self._hold({})).moved and begin:
-            await self._hold(begin)
+        found = await self._hold(begin or {one.id: START for one in self._layout.segments}, begins=True)
+        if found.expired:  # nothing was kept for some time
+            self._losses.told(Loss(id, self._group.get(id, START)) for id in found.lost)
         self.parts = self._make(self)
         self.parts.shown(self._layout)
         await self._registration.start(self._lookup.timeout_s)
@@ -245,13 +246,14 @@ class Grouped:
                     self.parts.handle(told)
             del self._told[: len(known)]
 
-    async def _hold(self, places: dict[SegmentId, Reached]) -> Hold:
+    async def _hold(self, places: dict[SegmentId, Reached], *, begins: bool = False) -> Hold:
         asked = Holding(
             self._topic,
             self._asked.subscription,
             {id: next_of(place) for id, place in places.items()} or None,
             owner=self._asked.name,
             incarnation=self._watch.incarnation,
+            begins=begins,
         )
         async with self._turn:
             if self.closed:

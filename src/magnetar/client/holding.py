@@ -22,7 +22,9 @@ from magnetar.wire.proto import pb
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What is asked for. `places` None: only that it lives on. `release`: it ends."""
+    """What is asked for. `places` None: only that it lives on. `release`: it ends. `begins`: the places count only where
+    there is no such hold yet, so that a repeated call changes nothing.
+    """
 
     topic: str
     name: str
@@ -31,6 +33,7 @@ class Holding:
     owner: str = ""
     incarnation: int = 0
     release: bool = False
+    begins: bool = False
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -92,6 +95,8 @@ def _command(asked: Holding, request_id: int) -> pb.BaseCommand:
         said.owner = asked.owner
     if asked.incarnation:
         said.incarnation = asked.incarnation
+    if asked.begins:
+        said.begins = True
     if asked.release:
         said.release = True
     return command

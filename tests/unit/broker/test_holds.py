@@ -68,6 +68,21 @@ def test_what_a_hold_has_before_it_is_kept_and_what_it_passed_goes() -> None:
     run(story, **DROP)
 
 
+def test_where_a_hold_begins_counts_once_however_often_it_is_said() -> None:
+    async def story(cluster: Cluster) -> None:
+        one = cluster.members[0]
+        await one.service.create(NAME)
+        await written(cluster)
+        places = [mark.place for mark in (await all_of_it(one)).marks]
+        for place in (places[1], places[2], START):
+            found = await holds(one).hold(NAME, Asking("q", {A: place}, begins=True))
+            assert dict(found.held.places) == {A: places[1]}
+        found = await holds(one).hold(NAME, Asking("q", {A: places[2]}))
+        assert dict(found.held.places) == {A: places[2]}
+
+    run(story)
+
+
 def test_a_sealed_segment_and_its_children_are_kept_for_a_reader_of_the_parent_and_the_next_owner_keeps_them_too() -> (
     None
 ):

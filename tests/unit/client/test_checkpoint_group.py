@@ -11,7 +11,7 @@ import pytest
 
 from magnetar.base.errors import Misuse, Refused
 from magnetar.base.ids import SegmentId
-from magnetar.client.checkpoint import CheckpointConsumer
+from magnetar.client.checkpoint import CheckpointConsumer, DataLost
 from magnetar.client.checkpoint_group import last_of, next_of
 from magnetar.client.options import checkpointing_of
 from magnetar.client.schemas import BYTES
@@ -36,17 +36,26 @@ class Group(World):
     def __init__(self, scaled: Any) -> None:
         super().__init__(scaled)
         self.held: dict[SegmentId, Place] | None = None
+        self.lost: tuple[SegmentId, ...] = ()  # while nobody held anything
         self.broker.handlers[K.HOLD] = self._hold
 
     def _hold(self, link: Link, command: pb.BaseCommand) -> bool:
         asked = command.hold
         new = self.held is None
         self.held = dict(self.held or {})
-        if asked.HasField("places"):
+        if asked.HasField("places") and (new or not asked.begins):
             for id, place in plans.read_places(asked.places).items():
                 self.held[id] = max(place, self.held.get(id, stretch.START))
         link.write(
-            plans.held(asked.request_id, self.held, incarnation=1, until_ms=1, moved=new, expired=False, lost=())
+            plans.held(
+                asked.request_id,
+                self.held,
+                incarnation=1,
+                until_ms=1,
+                moved=new,
+                expired=bool(self.lost),
+                lost=self.lost,
+            )
         )
         return True
 
@@ -112,13 +121,35 @@ def test_latest_moves_a_new_group_and_not_one_that_is_there():
     run(body)
 
 
+def test_where_a_new_group_begins_is_said_in_one_breath_so_that_no_member_starts_in_between():
+    async def body() -> None:
+        async with a_group() as (world, begin):
+            world.mark[0] = MessageId(100, 41)
+            await begin(InitialPosition.LATEST)
+            first = world.broker.kinds(K.HOLD)[0].hold
+            assert first.begins
+            assert plans.read_places(first.places) == {ROOT: Place(100, 42)}
+
+    run(body)
+
+
+def test_a_group_whose_hold_had_expired_hears_what_it_lost_h_g4():
+    async def body() -> None:
+        async with a_group(2) as (world, begin):
+            world.held, world.lost = {ROOT: Place(100, 7)}, (LEFT,)
+            with pytest.raises(DataLost):
+                await begin()
+
+    run(body)
+
+
 def test_a_checkpoint_says_how_far_this_one_is_and_answers_for_all():
     async def body() -> None:
         async with a_group(2) as (world, begin):
             consumer = await begin()
             world.scaled.deliver(0, 0, single(b"a"))
             await consumer.receive(5)
-            assert world.held == {}
+            assert world.held == dict.fromkeys((ROOT, LEFT), stretch.START)
             world.held = {LEFT: Place(101, 5)}  # another member's
             kept = await consumer.checkpoint()
             assert world.held == {ROOT: Place(100, 1), LEFT: Place(101, 5)}

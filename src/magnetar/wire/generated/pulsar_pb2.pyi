@@ -1681,7 +1681,7 @@ class CommandPlanResponse(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., incarnation: _Optional[int] = ..., epoch: _Optional[int] = ..., dag: _Optional[_Union[ScalableTopicDAG, _Mapping]] = ..., stretches: _Optional[_Iterable[_Union[PlanStretch, _Mapping]]] = ..., error: _Optional[_Union[ServerError, str]] = ..., message: _Optional[str] = ...) -> None: ...
 
 class CommandHold(_message.Message):
-    __slots__ = ("request_id", "topic", "name", "places", "incarnation", "expires_s", "owner", "release")
+    __slots__ = ("request_id", "topic", "name", "places", "incarnation", "expires_s", "owner", "release", "begins")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -1690,6 +1690,7 @@ class CommandHold(_message.Message):
     EXPIRES_S_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
+    BEGINS_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     topic: str
     name: str
@@ -1698,7 +1699,8 @@ class CommandHold(_message.Message):
     expires_s: int
     owner: str
     release: bool
-    def __init__(self, request_id: _Optional[int] = ..., topic: _Optional[str] = ..., name: _Optional[str] = ..., places: _Optional[_Union[SegmentPlaces, _Mapping]] = ..., incarnation: _Optional[int] = ..., expires_s: _Optional[int] = ..., owner: _Optional[str] = ..., release: _Optional[bool] = ...) -> None: ...
+    begins: bool
+    def __init__(self, request_id: _Optional[int] = ..., topic: _Optional[str] = ..., name: _Optional[str] = ..., places: _Optional[_Union[SegmentPlaces, _Mapping]] = ..., incarnation: _Optional[int] = ..., expires_s: _Optional[int] = ..., owner: _Optional[str] = ..., release: _Optional[bool] = ..., begins: _Optional[bool] = ...) -> None: ...
 
 class CommandHoldResponse(_message.Message):
     __slots__ = ("request_id", "places", "moved", "expired", "until_ms", "lost_segment_id", "incarnation", "error", "message")
