@@ -38,8 +38,8 @@ log = get("holds")
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """`places` None: nothing is said about them. `incarnation`: of the topic that they are of, 0: not told. `begins`: the
-    places are where a new hold begins; one that is there stays where it is.
+    """`places` None: nothing is said about them. `incarnation`: of the topic that they are of, 0: not told. `begins`:
+    the places are where a new hold begins; one that is there stays where it is.
     """
 
     name: str

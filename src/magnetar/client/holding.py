@@ -22,8 +22,8 @@ from magnetar.wire.proto import pb
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What is asked for. `places` None: only that it lives on. `release`: it ends. `begins`: the places count only where
-    there is no such hold yet, so that a repeated call changes nothing.
+    """What is asked for. `places` None: only that it lives on. `release`: it ends. `begins`: the places count only
+    where there is no such hold yet, so that a repeated call changes nothing.
     """
 
     topic: str
