@@ -11,12 +11,14 @@ import os
 import random
 from pathlib import Path
 
+import pytest
+
 from simulation.check import rules
 from simulation.players import bits, each, some, upto
 from tests.process.swarm import Swarm
 from tests.servers.standalone import Standalone
 
-KILLS = int(os.environ.get("MAGNETAR_KILLS", "50"))
+KILLS = int(os.environ.get("MAGNETAR_KILLS", "50"))  # with the slow tests; a fifth of it in every make test
 SEED = int(os.environ.get("MAGNETAR_SEED", random.randrange(1 << 30)))
 FLUSHED_S = 1.1  # after which cursors are on disk; killed earlier, a broker delivers all of its life again
 PLAIN, ONCE, KEYED = (f"persistent://public/{name}" for name in ("default/plain", "once/exact", "default/keyed"))
@@ -27,20 +29,21 @@ SETTINGS = {
 }
 
 
-def test_killed_again_and_again_the_broker_keeps_every_promise(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [KILLS // 5, pytest.param(KILLS, marks=pytest.mark.slow)])
+def test_killed_again_and_again_the_broker_keeps_every_promise(tmp_path: Path, kills: int) -> None:
     with Standalone(tmp_path, SETTINGS) as broker:
         broker.admin("PUT", "namespaces/public/once", {"deduplicationEnabled": True})
-        asyncio.run(killed_under_load(broker))
+        asyncio.run(killed_under_load(broker, kills))
     log = broker.output.read_text(errors="replace")
     assert "Traceback" not in log, log[log.index("Traceback") - 2000 :][:6000]
 
 
-async def killed_under_load(broker: Standalone) -> None:
+async def killed_under_load(broker: Standalone, kills: int) -> None:
     swarm = a_swarm(broker)
     await swarm.subscribe_first()
     swarm.start()
     try:
-        for kill in range(KILLS):
+        for kill in range(kills):
             if kill % 5 != 4:  # every fifth comes before it has recovered, and before its clients are back
                 await swarm.owed(f"before kill {kill}")
             await asyncio.sleep(swarm.chance.uniform(0.0, 0.3) + (FLUSHED_S if kill % 5 == 2 else 0.0))
@@ -53,7 +56,7 @@ async def killed_under_load(broker: Standalone) -> None:
         await swarm.at_rest("after the last kill")
     finally:
         await swarm.stop()
-    assert len(swarm.history.deliveries) > 20 * KILLS, "too little happened to show anything"
+    assert len(swarm.history.deliveries) > 20 * kills, "too little happened to show anything"
 
 
 def a_swarm(broker: Standalone) -> Swarm:

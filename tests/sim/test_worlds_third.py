@@ -1,4 +1,4 @@
-"""More worlds: the third part of the seeds of `test_worlds.py`, in a file of its own for another core."""
+"""More worlds: those behind the first hundred seeds of `test_worlds.py` and `test_worlds_second.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import pytest
 
 from tests.sim.trying import failing, groups, shown
 
+pytestmark = [pytest.mark.slow]
 
-@pytest.mark.parametrize("seeds", groups(100, 119), ids=shown)
+
+@pytest.mark.parametrize("seeds", groups(100, 149), ids=shown)
 def test_whatever_breaks_every_promise_holds_and_the_healed_world_comes_to_rest(seeds: range) -> None:
     assert failing(seeds) == ""
