@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from magnetar import InitialPosition, NoMessage, SubscriptionType, aio, errors
+from magnetar import InitialPosition, SubscriptionType, aio, errors
 from tests.servers.standalone import Standalone
 
 EARLIEST = InitialPosition.EARLIEST
@@ -198,8 +198,10 @@ def test_a_consumer_is_of_a_whole_topic_that_is_kept(server):
                 await plain.client.queue_consumer(wrong, "s")
             with pytest.raises(errors.Misuse, match="whole topic"):
                 await plain.client.create_producer(wrong, follow=True)
-        stream = await plain.client.stream_consumer(plain.topic, "latest")
-        with pytest.raises(NoMessage):
-            await stream.receive(0.01)
+        async with await plain.client.create_producer(plain.topic) as producer:
+            await producer.send(b"before")
+            stream = await plain.client.stream_consumer(plain.topic, "latest")
+            await producer.send(b"after")
+        assert (await stream.receive(WAIT_S)).data == b"after"
 
     run(server, "whole", 0, body)

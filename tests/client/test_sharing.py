@@ -129,6 +129,15 @@ class Scene:
             self.sent += 1
         await producer.flush()
 
+    async def attached(self, *names: str, segment: int = 0) -> None:
+        """Until as many are attached to a segment: a plan says who may be, and comes first."""
+
+        async def there() -> bool:
+            stats = await self.admin.scalable.segment_stats(self.topic, segment)
+            return len(stats.subscriptions["s"].consumers) == len(names)
+
+        await self.until(there)
+
     async def kinds(self, segment: int = 0) -> set[str]:
         """The types of the subscription on a segment, as its owner has it."""
         stats = await self.admin.scalable.segment_stats(self.topic, segment)
@@ -157,6 +166,7 @@ def test_two_consumers_share_a_segment_each_key_at_one_of_them_and_their_acks_st
     async def body(scene: Scene) -> None:
         scene.start("a", "b")
         await scene.shared_by("a", "b")
+        await scene.attached("a", "b")
         async with await scene.client.create_producer(scene.topic) as producer:
             await scene.send(producer, 20)
             await scene.received(20 * len(KEYS))
