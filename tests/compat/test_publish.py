@@ -217,6 +217,7 @@ def test_what_was_acknowledged_is_there_after_kill_and_restart(start: Start, con
     assert texts(take(consumer, 505)) == numbered(505)
 
 
+@pytest.mark.slow
 def test_a_restart_under_load_loses_and_reorders_nothing(start: Start, connect: Connect, topic: str) -> None:
     broker: Standalone = start(brokerDeduplicationEnabled=True)
     client = connect(broker.url)

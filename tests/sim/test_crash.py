@@ -127,6 +127,7 @@ def stopped(play: World, *, power: bool) -> list[str]:
     return found + cast.problems() + play.failures
 
 
+@pytest.mark.slow
 def test_a_failed_sync_anywhere_stops_the_node_in_order_and_loses_nothing() -> None:
     probe = world(0)
     probe.live(Cast().play)

@@ -242,6 +242,7 @@ def exchanged(seed: int, hash_seed: int) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 def test_an_exchange_is_the_same_in_fresh_processes_and_another_for_another_seed() -> None:
     first = exchanged(1, 0)
     assert first.startswith("[b'message 1', b'message 2'")

@@ -30,6 +30,7 @@ def alike(seeds: Sequence[int]) -> None:
     assert len(set(first)) == len(seeds)  # a trace that says nothing is the same for all
 
 
+@pytest.mark.slow
 def test_a_world_is_the_same_in_a_fresh_process_under_other_hashes() -> None:
     # three brokers on shared stores, one on its own disk, deduplication on and off; scalable topics
     alike((5, 11, 23, 21))
