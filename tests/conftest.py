@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,10 @@ REQUIRE_ALL = os.environ.get("MAGNETAR_REQUIRE") == "all"
 # A slow machine is no counter-example: no deadlines. Found examples are printed as code to paste, not kept on disk.
 settings.register_profile("house", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
+
+# What a shell puts in the background ignores SIGINT, and so would everything that is started here: Ctrl-C is tested.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
