@@ -25,6 +25,7 @@ from magnetar.txn.staged import Already, Begun, Committed, Sink
 
 log = get("sinks")
 
+May = Callable[[str], None]
 
 class Sinks:
     """`me` is written into the locks."""
@@ -81,9 +82,12 @@ class Sinks:
         self._runtime.mark("stage.begun", stage=str(id), batch=batch)
         return id, stage, outcome.warning
 
-    async def seal(self, id: StageId) -> int:
+    # Of a stage only its id is told: `may` is asked about the topic that it is for, and raises where that is refused
+
+    async def seal(self, id: StageId, may: May) -> int:
         """Freeze it; how many messages it holds. StageNotFound: it was dropped."""
         sink = await self.records.of(id)
+        may(sink.topic)
         if not staged.lists(sink, id.number):
             raise StageNotFound(f"stage {id} is gone: its lease ended or it was dropped; write its rows anew")
         messages = await self._stages.seal(sinkform.stage_topic(topic_name(sink.topic), id))
@@ -91,15 +95,25 @@ class Sinks:
         self._runtime.mark("stage.sealed", stage=str(id), messages=messages)
         return messages
 
-    async def renew(self, id: StageId) -> None:
+    async def renew(self, id: StageId, may: May) -> None:
         lease_ms = round(STAGE_LEASE_S * 1000)
         now_ms = self._runtime.wall()
-        await self.records.issued(id, lambda one: staged.renew(one, id.number, now_ms=now_ms, lease_ms=lease_ms))
 
-    async def drop(self, id: StageId) -> None:
+        def step(sink: Sink) -> Sink:
+            may(sink.topic)
+            return staged.renew(sink, id.number, now_ms=now_ms, lease_ms=lease_ms)
+
+        await self.records.issued(id, step)
+
+    async def drop(self, id: StageId, may: May) -> None:
         """Forget it if it was not chosen; one of a sink that is gone is forgotten."""
+
+        def step(sink: Sink) -> Sink:
+            may(sink.topic)
+            return staged.drop(sink, (id.number,), now_ms=self._runtime.wall())
+
         try:
-            await self.records.issued(id, lambda one: staged.drop(one, (id.number,), now_ms=self._runtime.wall()))
+            await self.records.issued(id, step)
         except NotFound:
             return
         self.leader.poke(id.sink)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from magnetar.base.names import topic_name
 from tests.unit.admin.world import a_world, run
+from tests.unit.txn.world import anybody
 
 TOPIC = topic_name("topic://public/default/rows")
 ALL = "/admin/v2/sinks/public/default"
@@ -17,7 +18,7 @@ def test_sinks_are_listed_shown_and_deleted_with_their_stages() -> None:
             sinks = world.node.sinks
             begun = await sinks.begin(TOPIC, "nightly", 3, run="r")
             assert isinstance(begun, tuple)
-            await sinks.seal(begun[0])
+            await sinks.seal(begun[0], anybody)
             await sinks.begin(TOPIC, "nightly", 4)
             await sinks.commit(TOPIC, "nightly", 3, [begun[0]])
             one = await world.get(ONE)

@@ -171,7 +171,10 @@ def command(kind: str, **fields: Any) -> pb.BaseCommand:
                 setattr(getattr(body, name), key, inner)
         elif isinstance(value, list):
             for item in value:
-                getattr(body, name).add(**item)
+                if isinstance(item, dict):
+                    getattr(body, name).add(**item)
+                else:
+                    getattr(body, name).append(item)
         else:
             setattr(body, name, value)
     return made

@@ -9,7 +9,7 @@ from magnetar.base.limits import SINK_ONCE_S, SINK_SWEEP_S, STAGE_LEASE_S
 from magnetar.metadata import paths
 from magnetar.txn import sinkform
 from tests.unit.clock import pass_s, settle
-from tests.unit.txn.world import TARGET, World, run
+from tests.unit.txn.world import TARGET, World, anybody, run
 
 
 async def committed(world: World, *rows: str) -> None:
@@ -119,7 +119,7 @@ def test_the_sink_of_a_single_job_is_forgotten_a_day_later_and_no_other() -> Non
         for name, once in (("job", True), ("query", False)):
             begun = await sinks.begin(TARGET, name, 0, once=once)
             assert isinstance(begun, tuple)
-            await sinks.seal(begun[0])
+            await sinks.seal(begun[0], anybody)
             await sinks.commit(TARGET, name, 0, [begun[0]])
         await pass_s(SINK_ONCE_S - 60)
         assert (await sinks.find(TARGET, "job")).once

@@ -13,7 +13,7 @@ from magnetar.txn import sinkform
 from magnetar.txn.sinkform import StageId
 from magnetar.txn.staged import Already, Committed
 from tests.unit.clock import pass_s, settle
-from tests.unit.txn.world import TARGET, World, run
+from tests.unit.txn.world import TARGET, World, anybody, run
 
 
 def test_a_stage_begun_at_one_broker_is_sealed_and_committed_at_others() -> None:
@@ -22,7 +22,7 @@ def test_a_stage_begun_at_one_broker_is_sealed_and_committed_at_others() -> None
         begun = await one.begin(TARGET, "s", 0)
         assert not isinstance(begun, Already)
         world.topics.stages[begun[1]] += ["a", "b"]
-        assert await two.seal(begun[0]) == 2
+        assert await two.seal(begun[0], anybody) == 2
         assert (await one.commit(TARGET, "s", 0, [begun[0]]))[0] == Committed()
         await settle()
         assert (world.topics.target, world.topics.stages) == (["a", "b"], {})
@@ -44,7 +44,7 @@ def test_a_commit_repeated_after_a_lost_answer_is_a_success_that_changes_nothing
         sinks = world.broker()
         stage = await world.stage(sinks, 0, "a")
         await sinks.commit(TARGET, "s", 0, [stage])
-        await sinks.drop(stage)
+        await sinks.drop(stage, anybody)
         assert (await sinks.commit(TARGET, "s", 0, [stage]))[0] == Already()
         await settle()
         assert await sinks.commit(TARGET, "s", 0, []) == (Already(), True)
@@ -63,10 +63,10 @@ def test_stages_of_another_sink_or_of_an_earlier_life_are_not_taken() -> None:
         await sinks.forget(TARGET, "s")
         again = await world.stage(sinks, 0, "b")
         assert (again.number, again.life == stage.life) == (stage.number, False)
-        for call in (sinks.seal(stage), sinks.renew(stage), sinks.commit(TARGET, "s", 0, [stage])):
+        for call in (sinks.seal(stage, anybody), sinks.renew(stage, anybody), sinks.commit(TARGET, "s", 0, [stage])):
             with pytest.raises(StageNotFound):
                 await call
-        await sinks.drop(stage)  # forgotten already
+        await sinks.drop(stage, anybody)  # forgotten already
         assert (await sinks.commit(TARGET, "s", 0, [again]))[0] == Committed()
 
     run(story)
@@ -114,7 +114,7 @@ def test_the_topic_of_a_stage_may_exist_while_the_record_lists_it() -> None:
         assert await sinks.listed(topic)
         assert not await sinks.listed(sinkform.stage_topic(TARGET, StageId(id.sink, "00000000", id.number)))
         assert not await sinks.listed(topic_name("persistent://t/n/__stage-other"))
-        await sinks.drop(id)
+        await sinks.drop(id, anybody)
         assert not await sinks.listed(topic)
 
     run(story)

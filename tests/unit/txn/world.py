@@ -21,6 +21,10 @@ from tests.unit.topic.world import NoFiles
 TARGET = topic_name("persistent://t/n/rows")
 
 
+def anybody(topic: str) -> None:
+    """May do anything with the stages of any topic."""
+
+
 @dataclass
 class Topics:
     """Keeps `Stages`; of all brokers."""
@@ -99,7 +103,7 @@ class World:
         begun = await sinks.begin(TARGET, name, batch)
         assert not isinstance(begun, Already)
         self.topics.stages[begun[1]] += rows
-        assert await sinks.seal(begun[0]) == len(rows)
+        assert await sinks.seal(begun[0], anybody) == len(rows)
         return begun[0]
 
 

@@ -8,6 +8,7 @@ UnknownError: asked again, the record says.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Refused
@@ -15,13 +16,13 @@ from magnetar.base.limits import STAGE_LEASE_S
 from magnetar.base.names import TopicName, topic_name
 from magnetar.broker.handlers.request import error_reply, honestly, start, success
 from magnetar.txn.sinkform import stage_id
+from magnetar.txn.sinks import May
 from magnetar.txn.staged import Already, Committed
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
-    from magnetar.broker.node import Node
 
 
 def begin(connection: Connection, command: pb.BaseCommand) -> None:
@@ -31,7 +32,7 @@ def begin(connection: Connection, command: pb.BaseCommand) -> None:
 
 def seal(connection: Connection, command: pb.BaseCommand) -> None:
     asked = command.sealStage
-    _start(connection, asked.request_id, lambda: _seal(connection.node, asked))
+    _start(connection, asked.request_id, lambda: _seal(connection, asked))
 
 
 def commit(connection: Connection, command: pb.BaseCommand) -> None:
@@ -41,12 +42,12 @@ def commit(connection: Connection, command: pb.BaseCommand) -> None:
 
 def drop(connection: Connection, command: pb.BaseCommand) -> None:
     asked = command.dropStages
-    _start(connection, asked.request_id, lambda: _drop(connection.node, asked))
+    _start(connection, asked.request_id, lambda: _drop(connection, asked))
 
 
 def renew(connection: Connection, command: pb.BaseCommand) -> None:
     asked = command.renewStage
-    _start(connection, asked.request_id, lambda: _renew(connection.node, asked))
+    _start(connection, asked.request_id, lambda: _renew(connection, asked))
 
 
 def _start(connection: Connection, request_id: int, work: Callable[[], Coroutine[object, object, bytes]]) -> None:
@@ -61,8 +62,13 @@ async def _announced(connection: Connection, work: Callable[[], Coroutine[object
 
 def _target(connection: Connection, text: str) -> TopicName:
     name = topic_name(text)
-    connection.node.allow(connection.principal, "produce", str(name))
+    _may(connection)(str(name))
     return name
+
+
+def _may(connection: Connection) -> May:
+    """Whoever publishes to a topic does everything with its stages."""
+    return partial(connection.node.allow, connection.principal, "produce")
 
 
 async def _begin(connection: Connection, asked: pb.CommandBeginStage) -> bytes:
@@ -83,8 +89,8 @@ async def _begin(connection: Connection, asked: pb.CommandBeginStage) -> bytes:
     return encode_command(answer)
 
 
-async def _seal(node: Node, asked: pb.CommandSealStage) -> bytes:
-    messages = await node.sinks.seal(stage_id(asked.stage))
+async def _seal(connection: Connection, asked: pb.CommandSealStage) -> bytes:
+    messages = await connection.node.sinks.seal(stage_id(asked.stage), _may(connection))
     answer = pb.BaseCommand(type=pb.BaseCommand.SEAL_STAGE_RESPONSE)
     answer.sealStageResponse.request_id = asked.request_id
     answer.sealStageResponse.messages = messages
@@ -105,12 +111,12 @@ async def _commit(connection: Connection, asked: pb.CommandCommitStages) -> byte
     return encode_command(answer)
 
 
-async def _drop(node: Node, asked: pb.CommandDropStages) -> bytes:
+async def _drop(connection: Connection, asked: pb.CommandDropStages) -> bytes:
     for text in asked.stages:
-        await node.sinks.drop(stage_id(text))
+        await connection.node.sinks.drop(stage_id(text), _may(connection))
     return success(asked.request_id)
 
 
-async def _renew(node: Node, asked: pb.CommandRenewStage) -> bytes:
-    await node.sinks.renew(stage_id(asked.stage))
+async def _renew(connection: Connection, asked: pb.CommandRenewStage) -> bytes:
+    await connection.node.sinks.renew(stage_id(asked.stage), _may(connection))
     return success(asked.request_id)

@@ -89,3 +89,37 @@ def test_a_stage_is_seen_by_nobody_and_does_not_come_back_for_a_task_that_writes
         assert (answer.type, answer.error.error) == (_T.ERROR, pb.TopicNotFound)
 
     run(story)
+
+
+class Except:
+    """Everybody may do everything, but publish to one topic."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+
+    def authenticate(self, method: str, data: bytes) -> str | None:
+        return None
+
+    def allowed(self, principal: str | None, action: str, resource: str) -> bool:
+        return (action, resource) != ("produce", self.topic)
+
+
+def test_who_may_not_publish_to_the_topic_does_nothing_with_its_stages() -> None:
+    async def story(world: World) -> None:
+        client = ours(world)
+        begun = (await client.ask("BEGIN_STAGE", topic=TOPIC, sink="s", batch=0)).beginStageResponse
+        before = await world.node.sinks.find(topic_name(TOPIC), "s")
+        world.node.access = Except(TOPIC)
+        for kind, fields in (
+            ("BEGIN_STAGE", {"topic": TOPIC, "sink": "s", "batch": 0}),
+            ("SEAL_STAGE", {"stage": begun.stage}),
+            ("RENEW_STAGE", {"stage": begun.stage}),
+            ("DROP_STAGES", {"stages": [begun.stage]}),
+            ("COMMIT_STAGES", {"topic": TOPIC, "sink": "s", "batch": 0, "stages": [begun.stage]}),
+        ):
+            answer = await client.ask(kind, **fields)
+            assert (kind, answer.type, answer.error.error) == (kind, _T.ERROR, pb.AuthorizationError)
+        assert await world.node.sinks.find(topic_name(TOPIC), "s") == before
+        assert (await client.produce(topic=begun.stage_topic)).type == _T.PRODUCER_SUCCESS  # neither sealed nor dropped
+
+    run(story)
