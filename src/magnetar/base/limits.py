@@ -212,8 +212,8 @@ CLIENT_SEND_S = 30.0  # a message without an answer for this long may or may not
 CLIENT_BATCH_MESSAGES_MAX = 1_000  # as stock clients
 CLIENT_BATCH_BYTES_MAX = 128 * 1024  # as stock clients
 CLIENT_BATCH_DELAY_S = 0.001  # how long a batch may wait to grow while another is on its way, as Java's client
-CLIENT_ROUND_LANES_A_DELAY = 3  # written in one round, they keep the next one away for one batch delay
-CLIENT_ROUND_DELAYS_MAX = 10  # however many lanes: messages that nobody waits for wait no longer than this many delays
+CLIENT_ROUND_ENTRIES_A_DELAY = 3  # written in one round, they keep the next one away for one batch delay
+CLIENT_ROUND_DELAYS_MAX = 10  # however many entries: messages that nobody waits for wait no longer than this many delays
 CLIENT_PARTITIONS_S = 60.0  # how often the number of partitions is read again, as stock clients
 CLIENT_KEY_BATCHES_MAX = 1_000  # open batches of a key-based producer: one a key; more keys close them all
 DEMO_START_S = 30.0  # for the demo's broker to say that it is ready
@@ -266,6 +266,7 @@ UNLOADS_AT_ONCE_MAX = 100  # topics of a bundle that is given up: their last wri
 
 # Stream consumers of scalable topics
 FOLLOW_BACKOFF_S_MAX = 30.0  # attaching to a segment that another consumer still holds, doubling, as Pulsar's V5 client
+BUCKETS_FILLED_MAX = 8  # full entries that one lane gathers at most before it writes them, a bucket each
 BUCKET_WINDOW_S = 1.0  # messages that came within this may change places for the sake of their entry buckets
 REVOKED_DRAIN_S = 30.0  # to acknowledge what one has of a segment taken away; then its next reader gets it again
 HELD_BACK_WARN_S = 10.0  # between warnings that unacknowledged messages keep the next segments waiting

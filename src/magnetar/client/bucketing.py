@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from magnetar.base.hashes import SLOTS, low16, murmur3
-from magnetar.base.limits import BUCKET_WINDOW_S
+from magnetar.base.limits import BUCKET_WINDOW_S, BUCKETS_FILLED_MAX
 from magnetar.client.router import routing_key
 
 if TYPE_CHECKING:
     from magnetar.client.lane import Outbound
 
+_SHARE = 0.8  # of an entry, on average: then few buckets overflow into a second, small one
 _SPREAD = 40503  # odd: numbers that follow each other land far apart
 
 
@@ -34,6 +35,11 @@ class Bucketing:
         self._arranged = -1  # the place up to which the lane is in order
         self._bounds: dict[int, tuple[int, int]] = {}  # of what was put in order last: the hashes of each bucket
         self._turn = 0
+
+    @property
+    def room(self) -> float:
+        """How many entries may be filled before they are cut: less than one for each, as no two get the same share."""
+        return max(min(len(self._splits) + 1, BUCKETS_FILLED_MAX) * _SHARE, 1.0)
 
     def arrange(self, queue: deque[Outbound], *, mark: int, messages_max: int) -> None:
         """Before an entry is cut from the head of the queue."""

@@ -154,6 +154,7 @@ class Lane:
         "pending",
         "queue",
         "range",
+        "room",
         "segment",
         "state",
     )
@@ -169,6 +170,7 @@ class Lane:
         self.pending: deque[Entry] = deque()
         self._unwritten: deque[Entry] = deque()
         self.buckets = Bucketing(segment.bucket_splits) if segment.bucket_splits else None
+        self.room = self.buckets.room if self.buckets is not None else 1.0  # entries that are filled side by side
 
     @property
     def sealed(self) -> bool:

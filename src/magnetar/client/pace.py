@@ -2,8 +2,8 @@
 
 One lane fills its entries with whatever comes while one is on its way. The same messages spread over many lanes would
 make as many entries, each a fraction of the size, and an entry costs a broker about the same whatever is in it. So the
-lanes of a producer go together, in rounds, and a round keeps the next one away the longer the more entries it had:
-entries stay large under load. A round of one entry keeps nothing away, and so does a message that somebody waits for:
+lanes of a producer go together, in rounds, and a round keeps the next one away the longer the more entries it had, of
+several lanes or of the buckets of one: entries stay large under load. A round of one entry keeps nothing away, and so does a message that somebody waits for:
 it goes as soon as nothing is on its way. Full entries never wait. Decides only; it trusts its owner to ring when asked,
 and to say what was written, answered and lost.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from magnetar.base.ids import SegmentId
-from magnetar.base.limits import CLIENT_ROUND_DELAYS_MAX, CLIENT_ROUND_LANES_A_DELAY
+from magnetar.base.limits import CLIENT_ROUND_DELAYS_MAX, CLIENT_ROUND_ENTRIES_A_DELAY
 from magnetar.client.lane import Cut
 
 
@@ -61,10 +61,16 @@ class Pace:
         """For tests: whatever waits will be written."""
         return self._turning or self._ringing or not self._waiting
 
-    def gathered(self, segment: SegmentId, size: int, messages: int, now: float, *, awaited: bool = False) -> Due:
-        """A message came into a lane, which has so many now."""
+    def gathered(
+        self, segment: SegmentId, size: int, messages: int, now: float, *, awaited: bool = False, room: float = 1.0
+    ) -> Due:
+        """A message came into a lane, which has so many now. `room`: the entries that it fills side by side; who
+        lingers until an entry is full counts on the first.
+        """
         waiting = self._waiting[segment] = self._waiting.get(segment, 0) + size
-        if waiting >= self._cut.bytes_max or messages >= self._cut.messages_max:
+        if not self._eager:
+            room = 1.0
+        if waiting >= self._cut.bytes_max * room or messages >= self._cut.messages_max * room:
             return Due.NOW
         if awaited:
             self._awaited[segment] = None
@@ -122,10 +128,10 @@ class Pace:
         if something:
             self._flying[segment] = None
 
-    def went(self, lanes: int, now: float) -> None:
+    def went(self, entries: int, now: float) -> None:
         """So many were written in a round."""
-        if lanes > 1:
-            delays = min(lanes / CLIENT_ROUND_LANES_A_DELAY, CLIENT_ROUND_DELAYS_MAX)
+        if entries > 1:
+            delays = min(entries / CLIENT_ROUND_ENTRIES_A_DELAY, CLIENT_ROUND_DELAYS_MAX)
             self._quiet_until = now + delays * self._delay_s
 
     def _due(self, now: float) -> list[SegmentId]:

@@ -149,7 +149,7 @@ class ScalablePublisher:
         if alone:
             self._write(lane.segment)
             return
-        due = self._pace.gathered(lane.segment, size, len(lane.queue), now, awaited=awaited)
+        due = self._pace.gathered(lane.segment, size, len(lane.queue), now, awaited=awaited, room=lane.room)
         if due is Due.LATER:
             return
         if due is Due.NOW:
@@ -313,31 +313,31 @@ class ScalablePublisher:
         """Write these lanes together: what goes to one broker is one write."""
         if not segments:
             return
-        written = [segment for segment in segments if self._write(segment)]
+        written = {segment: entries for segment in segments if (entries := self._write(segment))}
         for segment in written:
             connection = self._writers[segment].connection
             if connection is not None:
                 connection.flush()
-        self._pace.went(len(written), self._runtime.monotonic())
+        self._pace.went(sum(written.values()), self._runtime.monotonic())
         if self._pace.silenced() and self._ringing is not None:
             self._ringing.cancel()
             self._ringing = None
 
-    def _write(self, segment: SegmentId) -> bool:
-        """Write what the lane may; whether there was anything."""
+    def _write(self, segment: SegmentId) -> int:
+        """Write what the lane may; how many entries that were."""
         writer = self._writers.get(segment)
         connection = None if writer is None else writer.connection
-        wrote = False
+        wrote = 0
         while writer is not None and connection is not None and not connection.congested:
             entry = self._lanes.next_entry(segment)
             if entry is None:
                 break
             packed = self._packed(writer, entry)
             if packed is not None:
-                wrote = True
+                wrote += 1
                 for frame in packed.frames:
                     connection.write(frame)
-        self._pace.wrote(segment, something=wrote)
+        self._pace.wrote(segment, something=wrote > 0)
         if wrote and self._router is not None:
             self._router.advance()
         return wrote

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from magnetar.base.hashes import low16, murmur3
 from magnetar.base.ids import SegmentId
+from magnetar.base.limits import BUCKETS_FILLED_MAX
 from magnetar.base.ranges import FULL
 from magnetar.client.batch import Stamp
 from magnetar.client.bucketing import Bucketing, hash_of
@@ -88,6 +89,12 @@ def test_the_stamp_covers_its_messages_and_lies_within_their_bucket() -> None:
             hashes = [low16(murmur3(item)) for item in items if item != b"None"]
             assert all(stamp[0] <= hash <= stamp[1] for hash in hashes)
             assert sum(split <= stamp[0] for split in SPLITS) == sum(split <= stamp[1] for split in SPLITS)
+
+
+def test_a_lane_gathers_for_all_its_buckets_before_entries_are_cut_within_a_bound() -> None:
+    assert Bucketing((100, 200, 300)).room == 4 * 0.8
+    assert Bucketing((30000,)).room == 1.6
+    assert Bucketing(tuple(range(1, 200))).room == BUCKETS_FILLED_MAX * 0.8
 
 
 def test_messages_without_a_key_take_the_buckets_in_turn() -> None:

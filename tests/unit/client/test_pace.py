@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 from magnetar.base.ids import SegmentId
-from magnetar.base.limits import CLIENT_ROUND_DELAYS_MAX, CLIENT_ROUND_LANES_A_DELAY
+from magnetar.base.limits import CLIENT_ROUND_DELAYS_MAX, CLIENT_ROUND_ENTRIES_A_DELAY
 from magnetar.client.lane import Cut
 from magnetar.client.pace import Due, Pace
 
 A, B, C = SegmentId(0), SegmentId(1), SegmentId(2)
-MANY = [SegmentId(number) for number in range(2 * CLIENT_ROUND_LANES_A_DELAY)]
+MANY = [SegmentId(number) for number in range(2 * CLIENT_ROUND_ENTRIES_A_DELAY)]
 DELAY_S = 1.0
 
 
@@ -56,6 +56,26 @@ def test_full_lane_goes_by_itself_and_the_others_stay():
     assert pace.turned(0.0)[0] == [A, C]
 
 
+def test_lane_that_fills_several_entries_goes_when_they_are_full_unless_it_lingers_for_the_first():
+    pace = a_pace()
+    gather(pace, A)
+    assert pace.gathered(A, 2980, 29, 0.0, room=3.0) is Due.LATER
+    assert pace.gathered(A, 10, 30, 0.0, room=3.0) is Due.NOW
+    assert pace.gathered(B, 3000, 2, 0.0, room=3.0) is Due.NOW
+    assert a_pace(eager=False).gathered(A, 1, 10, 0.0, room=3.0) is Due.NOW
+
+
+def test_entries_of_one_lane_keep_the_next_round_away_as_those_of_many_do():
+    pace = a_pace()
+    gather(pace, A)
+    pace.turned(0.0)
+    pace.wrote(A, something=True)
+    pace.went(len(MANY), 0.0)
+    assert pace.answered(A, 0.0) == []
+    assert gather(pace, A, 0.5) is Due.RING
+    assert pace.wait_s == len(MANY) / CLIENT_ROUND_ENTRIES_A_DELAY * DELAY_S - 0.5
+
+
 def test_what_comes_while_an_entry_is_on_its_way_goes_with_the_last_receipt():
     pace = a_pace()
     gather(pace, A)
@@ -75,7 +95,7 @@ def test_round_of_many_lanes_keeps_the_next_one_away_and_a_round_of_one_does_not
     write(pace, pace.turned(0.0)[0])
     pace.answered(B, 0.0)
     a_round(pace, MANY)
-    quiet_s = len(MANY) / CLIENT_ROUND_LANES_A_DELAY * DELAY_S
+    quiet_s = len(MANY) / CLIENT_ROUND_ENTRIES_A_DELAY * DELAY_S
     assert gather(pace, A, 0.5) is Due.RING
     assert pace.wait_s == quiet_s - 0.5
     assert gather(pace, B, 0.6) is Due.LATER
