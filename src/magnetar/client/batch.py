@@ -32,9 +32,9 @@ class Batching:
     """When a batch is closed: whichever comes first. While nothing is on its way to the broker a batch does not wait
     at all, unless it is told to `linger`. `by_key` keeps a batch to one key, which Key_Shared subscriptions need.
 
-    A scalable topic has a batch for each segment and each of its entry buckets. Of messages that were posted they go out together, the next time a
-    third of `delay_s` later for every batch that went (5 ms of sixteen), so that they stay large; a `send` waits for
-    nothing but what is on its way.
+    A scalable topic has a batch for each segment and each of its entry buckets. Of messages that were posted they go
+    out together, the next time a third of `delay_s` later for every batch that went (5 ms of sixteen), so that they
+    stay large; a `send` waits for nothing but what is on its way.
     """
 
     messages_max: int = CLIENT_BATCH_MESSAGES_MAX

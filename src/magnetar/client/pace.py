@@ -3,9 +3,9 @@
 One lane fills its entries with whatever comes while one is on its way. The same messages spread over many lanes would
 make as many entries, each a fraction of the size, and an entry costs a broker about the same whatever is in it. So the
 lanes of a producer go together, in rounds, and a round keeps the next one away the longer the more entries it had, of
-several lanes or of the buckets of one: entries stay large under load. A round of one entry keeps nothing away, and so does a message that somebody waits for:
-it goes as soon as nothing is on its way. Full entries never wait. Decides only; it trusts its owner to ring when asked,
-and to say what was written, answered and lost.
+several lanes or of the buckets of one: entries stay large under load. A round of one entry keeps nothing away, and so
+does a message that somebody waits for: it goes as soon as nothing is on its way. Full entries never wait. Decides only;
+it trusts its owner to ring when asked, and to say what was written, answered and lost.
 """
 
 from __future__ import annotations
