@@ -128,6 +128,21 @@ def test_deleted_topic_is_closed_and_not_made_again_and_one_of_its_name_is_anoth
     run(server, body)
 
 
+def test_message_of_a_drained_segment_is_confirmed_though_other_topics_have_one_of_its_number(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.make("a", "b")
+        consumer = await cluster.consume("queue")
+        await cluster.send("a", "a0")
+        message = await consumer.receive(WAIT_S)
+        await cluster.admin.scalable.split(cluster.name("a"), 0)
+        await done(consumer, message)
+        await until(lambda: sorted(consumer.segments) == [0, 1, 2])  # b's, and the children of a's
+        for again in (message, message.id):
+            await done(consumer, again)
+
+    run(server, body)
+
+
 @both
 def test_only_topics_with_the_properties_are_attached(server, kind):
     async def body(cluster: Cluster) -> None:

@@ -129,9 +129,9 @@ class Branches:
             self._begun.set_result(None)
         self._rearm()
 
-    def waits_for(self, segment: SegmentId) -> bool:
-        """It is neither drained nor gone."""
-        return segment in self._spread.segments
+    def comes_again(self, segment: SegmentId, topic: str) -> bool:
+        """Is it a segment of this topic that is neither drained nor gone? `topic` as in `Limb.part`."""
+        return self._spread.comes_again(segment) and topic in ("", self.topic, self._name(segment))
 
     def _apply(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -154,11 +154,10 @@ class Branches:
     # Segments
 
     def _open(self, segment: SegmentId, inherits: bool) -> None:
-        assert self._layout is not None
         asked = self._asked
         part = Part(
             self._lookup,
-            str(self._layout.segment(segment).topic(topic_name(self.topic).scalable)),
+            self._name(segment),
             replace(
                 asked,
                 name=f"{asked.name}-seg-{segment}",
@@ -183,6 +182,10 @@ class Branches:
         part.on_seeks = self._sought
         self.parts[segment] = part
         self._runtime.spawn(self._owner, self._attach(segment, part))
+
+    def _name(self, segment: SegmentId) -> str:
+        assert self._layout is not None
+        return str(self._layout.segment(segment).topic(topic_name(self.topic).scalable))
 
     def _sought(self, seeks: int) -> None:
         """Told at every attach: how often the subscription was moved, as far as that segment knows."""

@@ -95,10 +95,10 @@ class Limb:
         """Whoever is attached to a segment now. `topic`: of the segment, or what it is a part of; "": of whatever."""
         for one in self.branches:
             found = one.parts.get(segment)
-            if found is not None and topic in ("", found.topic, one.topic):
+            if found is not None and not found.closed and topic in ("", found.topic, one.topic):
                 return found
         return None
 
-    def waits_for(self, segment: SegmentId) -> bool:
-        """It is neither drained nor gone: it is attached again soon."""
-        return any(one.waits_for(segment) for one in self.branches)
+    def comes_again(self, segment: SegmentId, topic: str) -> bool:
+        """It is neither drained nor gone: it is attached again soon. `topic` as in `part`."""
+        return any(one.comes_again(segment, topic) for one in self.branches)

@@ -283,13 +283,10 @@ class QueueConsumer(Generic[T]):
                 raise Misuse("the message was received by another consumer", topic=message.topic)
             if not part.closed:
                 return part
-            segment, topic = part.segment, part.topic
-        else:
-            segment, topic = message.segment, message.topic
-            if segment < 0:
-                raise Misuse("the id does not say which segment it is of", id=str(message))
+        elif message.segment < 0:
+            raise Misuse("the id does not say which segment it is of", id=str(message))
         for one in self._limbs.values():
-            found = one.part(SegmentId(segment), topic)
+            found = one.part(*_place(message))
             if found is not None:
                 return found
         return None
@@ -306,8 +303,7 @@ class QueueConsumer(Generic[T]):
 
     def _comes_again(self, message: Message[Any] | MessageId) -> bool:
         """Its segment is not drained: it was refused, and is attached again soon."""
-        segment = message._delivery.source.segment if isinstance(message, Message) else message.segment
-        return any(one.waits_for(SegmentId(segment)) for one in self._limbs.values())
+        return any(one.comes_again(*_place(message)) for one in self._limbs.values())
 
     def _end(self, error: MagnetarError) -> None:
         log.warning("queue consumer ended", topic=self.topic, subscription=self.asked.subscription, why=error)
@@ -315,3 +311,9 @@ class QueueConsumer(Generic[T]):
 
     def _crashed(self, name: str, error: BaseException) -> None:
         log.crashed("queue consumer failed", error, name=name)
+
+
+def _place(message: Message[Any] | MessageId) -> tuple[SegmentId, str]:
+    """Its segment, whose number every other topic may have too, and its topic: "" where an id does not say it."""
+    where = message._delivery.source if isinstance(message, Message) else message
+    return SegmentId(where.segment), where.topic

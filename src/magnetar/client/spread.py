@@ -127,6 +127,11 @@ class Spread:
             return None
         return min((one.at for one in self.segments.values() if one.state is State.WAITING and one.at), default=None)
 
+    def comes_again(self, segment: SegmentId) -> bool:
+        """It is neither drained nor gone: what was received of it and not acknowledged is delivered again."""
+        listed = self._layout is not None and segment in self._layout
+        return listed and segment in self.segments and segment not in self.done
+
     def handle(self, event: Event, now: float) -> list[Effect]:
         if self.error is not None and not isinstance(event, SegmentClosed):
             return []

@@ -19,7 +19,7 @@ from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
 from tests.unit.client.scaled import TOPIC, Scaled, a_scaled
 from tests.unit.client.scripted import single
-from tests.unit.client.world import run, turns
+from tests.unit.client.world import Link, run, turns
 
 K = pb.BaseCommand
 SHARED = pb.CommandSubscribe.Shared
@@ -53,6 +53,17 @@ class World:
         said = [command.ack for command in self.broker.kinds(K.ACK)]
         assert all(one.ack_type == pb.CommandAck.Individual for one in said)
         return [(id.ledgerId, id.entryId) for one in said for id in one.message_id]
+
+
+class Held:
+    """Commands that wait for the test to have them answered."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[Link, pb.BaseCommand]] = []
+
+    def __call__(self, link: Link, command: pb.BaseCommand) -> bool:
+        self.said.append((link, command))
+        return True
 
 
 async def no_outbox(topic: str, initial: str) -> Any:
@@ -164,6 +175,33 @@ def test_an_acknowledgement_for_a_segment_that_was_left_is_nothing_to_do():
             await world.consumer.acknowledge(message)
             await world.consumer.negative_acknowledge(message.id)
             assert world.acks() == []
+
+    run(body)
+
+
+def test_of_a_drained_segment_all_is_confirmed_though_another_topic_has_one_of_its_number():
+    async def body() -> None:
+        async with a_world(retry=True, started=False) as world:
+            await world.consumer.start()
+            consumers = world.scaled.consumers
+            assert len(consumers) == 2  # the topic of what is put off has a segment 0 too, and keeps it
+            world.scaled.deliver(0, 0, single(b"m"))
+            message = await world.consumer.receive(5)
+            id = message.id
+            world.split(0)
+            await turns(lambda: len(consumers) == 6)
+            drained = world.scaled.consumer(0)
+            world.broker.handlers[K.CLOSE_CONSUMER] = held = Held()
+            world.scaled.end(0)
+            await world.broker.until(lambda: bool(held.said))
+            await world.consumer.acknowledge(message, confirm=True)  # while it is being left
+            world.scaled._close_consumer(*held.said.pop())
+            assert drained not in consumers
+            await turns(lambda: world.consumer.segments == [1, 2])
+            await world.consumer.acknowledge(message, confirm=True)
+            await world.consumer.acknowledge(id, confirm=True)
+            assert world.acks() == []
+            world.broker.handlers[K.CLOSE_CONSUMER] = world.scaled._close_consumer
 
     run(body)
 

@@ -256,3 +256,18 @@ def test_in_every_order_of_events_it_ends_on_all_segments_that_are_not_drained()
                 waiting.append(after)
     assert ends > 10
     assert len(seen) > 1000
+
+
+def test_what_is_refused_comes_again_and_what_is_drained_or_pruned_does_not():
+    spread = spread_over(SPLIT)
+    assert not spread.comes_again(M)
+    spread.handle(SegmentRefused(L, NotReady("busy")), 1.0)
+    assert [spread.comes_again(segment) for segment in (P, L, R)] == [True] * 3
+    spread.handle(SegmentEnded(R), 1.0)
+    assert not spread.comes_again(R)  # while it is being left
+    spread.handle(SegmentClosed(R), 1.0)
+    assert not spread.comes_again(R)  # and after
+    spread.handle(LayoutAdvanced(PRUNED), 1.0)
+    assert not spread.comes_again(P)  # not listed any more, and being left
+    spread.handle(SegmentClosed(P), 1.0)
+    assert [spread.comes_again(segment) for segment in (P, L, R, M)] == [False, True, False, True]
