@@ -1,9 +1,9 @@
 """PLAN over a thousand segments and ten million messages: `python -m benchmarks.plan`, or `--segments 100 --rounds 3`.
 
 The topic is made and filled over the wire; then one reader asks, over and over, how far everything can be read: from
-the beginning of all segments, and from a place in the middle of each. What the broker takes is measured on a raw
-socket, from the command to the last byte of the answer; what a client takes has the reading of the answer in it.
-Nothing is asserted.
+the beginning of all segments, from a place in the middle of each, and from places that move from question to question,
+which nothing that the broker remembers can serve. What the broker takes is measured on a raw socket, from the command
+to the last byte of the answer; what a client takes has the reading of the answer in it. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def fill(peer: Peer, topics: list[str]) -> None:
     link.close()
 
 
-async def asked(peer: Peer, rounds: int, report: Report) -> dict[SegmentId, Place]:
-    """By our client; places in the middle of every segment."""
+async def asked(peer: Peer, rounds: int, report: Report) -> list[dict[SegmentId, Place]]:
+    """By our client; a few places in every segment, those in its middle first."""
     async with Client(peer.url) as client:
         begun = time.perf_counter()
         plan = await client.plan(TOPIC)
@@ -74,20 +74,21 @@ async def asked(peer: Peer, rounds: int, report: Report) -> dict[SegmentId, Plac
         total = sum(one.messages for one in plan.stretches.values())
         report.note("messages planned", total, "messages")
         report.note("marks told", sum(len(one.marks) for one in plan.stretches.values()), "marks")
-        middle = {id: one.marks[len(one.marks) // 2].place for id, one in plan.stretches.items()}
+        marks = {id: one.marks for id, one in plan.stretches.items()}
+        places = [{id: told[len(told) * part // 8].place for id, told in marks.items()} for part in (4, 1, 2, 3, 5)]
         times = []
         for _ in range(rounds):
             begun = time.perf_counter()
-            await client.plan(TOPIC, middle, messages_max=total)
+            await client.plan(TOPIC, places[0], messages_max=total)
             times.append((time.perf_counter() - begun) * 1e3)
         report.note("client, from the middle p50", quantile(times, 0.5), "ms")
-        return middle
+        return places
 
 
 def raw(
-    peer: Peer, what: str, places: dict[SegmentId, Place] | None, rounds: int, report: Report, *, fresh: bool = True
+    peer: Peer, what: str, places: list[dict[SegmentId, Place]], rounds: int, report: Report, *, limits: bool = False
 ) -> None:
-    """`fresh`: another question each time, which nobody remembers the answer to."""
+    """`places` by turns, none: the beginning. `limits`: other ones each time."""
     link = peer.connect()
     flags = pb.FeatureFlags(magnetar_extensions=1)
     link.socket.sendall(
@@ -100,11 +101,12 @@ def raw(
     )
     link.command()
     command = pb.BaseCommand(type=pb.BaseCommand.PLAN, plan=pb.CommandPlan(request_id=1, topic=TOPIC))
-    if places is not None:
-        command.plan.places.CopyFrom(columns(places))
+    stands = [columns(some) for some in places]
     times = []
     for number in range(rounds + 1):
-        if fresh:
+        if stands:
+            command.plan.places.CopyFrom(stands[number % len(stands)])
+        if limits:
             command.plan.bytes_max = (1 << 50) + number
         begun = time.perf_counter()
         link.socket.sendall(frames.framed(command))
@@ -143,10 +145,11 @@ def main() -> None:
         fill(peer, asyncio.run(held(peer)))
         with going_first():
             go_first(peer.process.pid)
-            middle = asyncio.run(asked(peer, given.rounds, report))
-            raw(peer, "from the beginning", None, given.rounds, report)
-            raw(peer, "from the middle", middle, given.rounds, report)
-            raw(peer, "the same again", None, given.rounds, report, fresh=False)
+            places = asyncio.run(asked(peer, given.rounds, report))
+            raw(peer, "from the beginning, other limits", [], given.rounds, report, limits=True)
+            raw(peer, "from the middle, other limits", places[:1], given.rounds, report, limits=True)
+            raw(peer, "from places that move", places, given.rounds, report)
+            raw(peer, "the same again", [], given.rounds, report)
     print(report.table())
     given.output.parent.mkdir(parents=True, exist_ok=True)
     given.output.write_text(json.dumps(report.document(given.rounds, 0), indent=2) + "\n")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -186,13 +187,12 @@ def test_what_is_said_at_once_is_what_is_measured_or_nothing(on: On) -> None:
         await append(writer, *(entries(writer.ledger, first, 6) for first in range(0, 30, 6)))
         reader = await store.open(writer.ledger, recover=True)
         said = 0
-        for first in range(31):
-            for last in range(31):
-                told = reader.at_once(first, last, 8)
-                if told is not None:
-                    said += 1
-                    assert told[0] == (await reader.count(0, first - 1) if first else (0, 0))
-                    assert told[1] == await reader.cuts(first, last, Want(None, None, 8))
+        for first, last, most in product(range(31), range(31), (2, 8)):
+            told = reader.at_once(first, last, most)
+            if told is not None:
+                said += 1
+                assert told[0] == (await reader.count(0, first - 1) if first else (0, 0))
+                assert told[1] == await reader.cuts(first, last, Want(None, None, most))
         assert said
         await store.delete(writer.ledger)
         assert reader.at_once(0, 5, 8) is None

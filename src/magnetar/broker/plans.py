@@ -25,6 +25,7 @@ from magnetar.scalable.plan import Question, agreed, asked, enough, missing, rou
 from magnetar.scalable.record import Record
 from magnetar.topic.measure import Asked
 from magnetar.topic.topic import Topic
+from magnetar.wire.plans import Written
 
 if TYPE_CHECKING:
     from magnetar.broker.node import Node
@@ -32,10 +33,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """`stretches` by segment, of those that were measured."""
+    """`stretches` by segment, of those that were measured; `written`: as they stood in the answer before, for whoever
+    writes this one."""
 
     record: Record
     stretches: dict[SegmentId, Stretch]
+    written: Written
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Of a topic that is asked about again and again: what holds as long as its layout does."""
+
+    layout: Layout
+    topics: dict[SegmentId, TopicName]
+    written: Written
 
 
 class Plans:
@@ -44,37 +56,36 @@ class Plans:
     def __init__(self, node: Node, destination: Callable[[Node, TopicName], Awaitable[Broker]]) -> None:
         self._node = node
         self._destination = destination
-        self._names: dict[str, tuple[Layout, dict[SegmentId, TopicName]]] = {}  # the one used last comes last
+        self._kept: dict[str, _Kept] = {}  # the one used last comes last
 
     async def plan(self, name: TopicName, question: Question) -> Planned:
         """TopicNotFound: there is no such topic."""
         record = await self.record(name)
         layout = record.layout
         found: dict[SegmentId, Stretch] = {}
-        names = self._named(name, layout)
+        kept = self._known(name, layout)
+        topics = kept.topics
         for ids in rounds(layout, question):
-            wanted = list(zip([names[id] for id in ids], asked(question, ids), strict=True))
+            wanted = list(zip([topics[id] for id in ids], asked(question, ids), strict=True))
             for id, said in zip(ids, await self.measure(wanted), strict=True):
-                segment = layout.segment(id)
                 if said is None:
-                    said = missing(segment, question)
-                elif said.sealed and segment.is_active:
+                    said = missing(layout.segment(id), question)
+                elif said.sealed and layout.segment(id).is_active:
                     said = agreed(said)
                 found[id] = said
             if enough(question, found):
                 break
-        return Planned(record, found)
+        return Planned(record, found, kept.written)
 
-    def _named(self, name: TopicName, layout: Layout) -> dict[SegmentId, TopicName]:
-        """The topics of all segments: the same layout is asked about again and again."""
+    def _known(self, name: TopicName, layout: Layout) -> _Kept:
         key = name.canonical
-        known = self._names.pop(key, None)
-        if known is None or known[0] is not layout:
-            known = layout, {one.id: one.topic(name) for one in layout.segments}
-            if len(self._names) >= RECORDS_DECODED_MAX:
-                del self._names[next(iter(self._names))]
-        self._names[key] = known
-        return known[1]
+        known = self._kept.pop(key, None)
+        if known is None or known.layout is not layout:
+            known = _Kept(layout, {one.id: one.topic(name) for one in layout.segments}, {})
+            if len(self._kept) >= RECORDS_DECODED_MAX:
+                del self._kept[next(iter(self._kept))]
+        self._kept[key] = known
+        return known
 
     async def measured(self, request: Measure) -> MeasuredAll:
         """For another broker."""
@@ -127,8 +138,9 @@ class Plans:
         """Those in memory at once; the others are loaded, a bounded number at a time."""
         found: list[Stretch | None] = [None] * len(wanted)
         cold: list[int] = []
+        loaded = self._node.topics.loaded
         for index, (name, one) in enumerate(wanted):
-            topic = self._node.topics.loaded.get(name.canonical)
+            topic = loaded.get(name.canonical)
             if isinstance(topic, Topic) and not topic.closing:
                 said = topic.meter.at_once(one)
                 found[index] = said if said is not None else await topic.meter.measure(one)

@@ -234,9 +234,9 @@ class ManagedLedger:
         """Of one ledger, reaching this entry: for whoever measures."""
         return await self._readers.at(link, entry)
 
-    def known_reader(self, ledger: int, entry: int) -> Reader | None:
-        """The same if it is open."""
-        return self._readers.known(ledger, entry)
+    def known_reader(self, ledger: int) -> Reader | None:
+        """The same if it is open, wherever it ends."""
+        return self._readers.known(ledger)
 
     # Ending
 

@@ -54,23 +54,18 @@ async def measured(managed: ManagedLedger, start: Position, last: Position, limi
     return found
 
 
-def at_once(managed: ManagedLedger, start: Position, last: Position, limits: Limits) -> Measured | None:
-    """The same from memory alone, where all of it is in one ledger and no limit is reached. None: measure it."""
-    ledger = last.ledger
-    reader = managed.known_reader(ledger, last.entry) if start.ledger == ledger else None
-    found = None if reader is None else reader.at_once(start.entry, last.entry, limits.marks_max)
+def at_once(managed: ManagedLedger, first: int, last: Position, marks_max: int) -> Cuts | None:
+    """The same without a limit and from memory alone, where all of it is in the last ledger: cuts counted from entry
+    `first` on. None: measure it."""
+    reader = managed.known_reader(last.ledger)
+    found = None if reader is None else reader.at_once(first, last.entry, marks_max)
     if found is None:
         return None
-    (skipped, skipped_bytes), (entries, messages, sizes) = found
-    total, size = messages[-1] - skipped, sizes[-1] - skipped_bytes
-    if (limits.messages is not None and total >= limits.messages) or (
-        limits.bytes is not None and size >= limits.bytes
-    ):
-        return None
-    if skipped:
-        messages = [count - skipped for count in messages]
-        sizes = [body - skipped_bytes for body in sizes]
-    return Measured([ledger] * len(entries), entries, messages, sizes, total, size)
+    (skipped, skipped_bytes), cuts = found
+    if not skipped:
+        return cuts
+    entries, messages, sizes = cuts
+    return Cuts(entries, [count - skipped for count in messages], [body - skipped_bytes for body in sizes])
 
 
 async def _add(

@@ -44,11 +44,10 @@ def rounds(layout: Layout, question: Question) -> Iterator[list[SegmentId]]:
 
 
 def enough(question: Question, found: Mapping[SegmentId, Stretch]) -> bool:
-    messages = sum(one.messages for one in found.values())
-    size = sum(one.bytes for one in found.values())
+    messages, size = question.messages_max, question.bytes_max
     return bool(
-        (question.messages_max and messages >= question.messages_max)
-        or (question.bytes_max and size >= question.bytes_max)
+        (messages and sum([one.messages for one in found.values()]) >= messages)
+        or (size and sum([one.bytes for one in found.values()]) >= size)
     )
 
 

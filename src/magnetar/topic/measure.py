@@ -8,7 +8,7 @@ between its entries.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -39,6 +39,16 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     settled: bool = False  # after a trim that is under way: what it takes is told as gone
 
 
+class _Said(NamedTuple):
+    """The answer to what was asked last, and what it was told of."""
+
+    asked: Asked
+    last: Position
+    terminated: Position | None
+    floor: Position | None
+    told: Stretch
+
+
 class Meter:
     """One for each topic."""
 
@@ -46,8 +56,8 @@ class Meter:
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
-        self._said: tuple[object, Stretch] | None = None  # what was asked last, of what, and the answer
-        self._stamps: dict[Position, int] = {}  # in the order they came
+        self._said: _Said | None = None  # a query that waits asks the same again and again, or with other limits
+        self._stamps: dict[tuple[int, int], int] = {}  # in the order they came
 
     async def measure(self, asked: Asked) -> Stretch:
         if asked.settled:
@@ -55,51 +65,58 @@ class Meter:
                 pass
         managed = self._topic.managed
         while True:
-            now = (asked, self._topic.readable, managed.terminated, managed.chain.floor)
-            if self._said is not None and self._said[0] == now:
-                return self._said[1]  # a query that waits asks the same again and again
+            said = self._said
+            last, terminated, floor = self._topic.readable, managed.terminated, managed.chain.floor
+            if said is not None and said[1:4] == (last, terminated, floor) and _serves(said.asked, said.told, asked):
+                return said.told
             try:
-                found = await self._measure(asked)
+                told = await self._measure(asked)
             except NoSuchLedger:
-                if self._topic.closed or managed.chain.floor == now[3]:
+                if self._topic.closed or managed.chain.floor == floor:
                     raise  # it is not gone for good: whoever asked tries again
                 continue  # trimmed meanwhile: what is left begins later
-            self._said = now, found
-            return found
+            self._said = _Said(asked, last, terminated, floor, told)
+            return told
 
     def at_once(self, asked: Asked) -> Stretch | None:
         """The same from memory alone, for a topic of one ledger: a thousand of them are asked in one breath. None:
         `measure` it."""
-        topic, managed = self._topic, self._topic.managed
-        chain, last = managed.chain, topic.readable
-        now = (asked, last, managed.terminated, chain.floor)
-        if self._said is not None and self._said[0] == now:
-            return self._said[1]
+        if asked.settled:
+            return None
+        managed = self._topic.managed
+        chain, last, terminated = managed.chain, self._topic.readable, managed.terminated
+        said, floor = self._said, chain.floor
+        if said is not None:
+            before, *of, told = said
+            if of == [last, terminated, floor] and _serves(before, told, asked):
+                return told
         start = asked.start
+        ledger, end = last
         if (
             len(chain.links) != 1
-            or chain.floor is not None
-            or last.entry < 0
+            or floor is not None
+            or end < 0
             or asked.target is not None
-            or asked.settled
             or asked.times
             or isinstance(start, int)
             or start == FROM_LATEST
         ):
             return None
-        ledger = last.ledger
         first = Place(ledger, 0) if isinstance(start, str) or start == START else start
-        if first.ledger != ledger or first.row or not 0 <= first.entry <= last.entry:
+        if first.ledger != ledger or first.row or not 0 <= first.entry <= end:
             return None
-        limits = Limits(asked.messages_max or None, asked.bytes_max or None, asked.marks_max)
-        found = at_once(managed, Position(ledger, first.entry), last, limits)
-        time = None if found is None else self._stamps.get(Position(ledger, found.entries[0] - 1))
-        if found is None or time is None:
+        cuts = at_once(managed, first.entry, last, asked.marks_max)
+        if cuts is None:
             return None
-        marks = Columns(found.ledgers, found.entries, found.before, found.sizes, [time])
-        end, sealed = Place(ledger, last.entry + 1), managed.terminated is not None
-        told = Stretch(first, marks, sealed, False, end, found.messages, found.bytes)
-        self._said = now, told
+        entries, messages, sizes = cuts
+        time = self._stamps.get((ledger, entries[0] - 1))
+        if time is None:
+            return None
+        marks = Columns([ledger] * len(entries), entries, messages, sizes, [time])
+        told = Stretch(first, marks, terminated is not None, False, Place(ledger, end + 1), messages[-1], sizes[-1])
+        if not _within(asked, told):
+            return None
+        self._said = _Said(asked, last, terminated, floor, told)
         return told
 
     async def _measure(self, asked: Asked) -> Stretch:
@@ -164,3 +181,23 @@ class Meter:
         while len(self._stamps) > PLAN_STAMPS_MAX:
             del self._stamps[next(iter(self._stamps))]
         return found
+
+
+def _serves(before: Asked, told: Stretch, asked: Asked) -> bool:
+    """Whether what was told is the answer to this too: a limit that is not reached changes nothing."""
+    if before is asked or before == asked:
+        return True
+    return (
+        before.start == asked.start
+        and before.marks_max == asked.marks_max
+        and before.times == asked.times
+        and before.target == asked.target
+        and _within(before, told)
+        and _within(asked, told)
+    )
+
+
+def _within(asked: Asked, told: Stretch) -> bool:
+    """Whether all that there is reaches no limit."""
+    messages, size = asked.messages_max, asked.bytes_max
+    return (not messages or told.messages + told.start.row < messages) and (not size or told.bytes < size)

@@ -14,8 +14,13 @@ from magnetar.base.ids import SegmentId
 from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Columns, Place, Places, Stretch
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
+from magnetar.wire.templates import varint
 
 _Type = pb.BaseCommand
+_STRETCH_TAG = b"\x2a"  # field 5 of CommandPlanResponse, bytes
+_PLANNED = b"\x08" + varint(_Type.PLAN_RESPONSE) + varint(_Type.PLAN_RESPONSE << 3 | 2)  # a command's type, its field
+
+Written = dict[SegmentId, tuple[Stretch, bytes]]  # stretches, each as it stands in an answer
 _KNOWN_ERRORS = frozenset(pb.ServerError.values())
 
 
@@ -49,17 +54,23 @@ def planned(
     epoch: int,
     stretches: Mapping[SegmentId, Stretch],
     dag: pb.ScalableTopicDAG | None,
+    written: Written | None = None,
 ) -> bytes:
-    """PLAN_RESPONSE; without `dag` the layout is as the client knows it."""
-    said = pb.CommandPlanResponse(
-        request_id=request_id,
-        incarnation=incarnation,
-        epoch=epoch,
-        stretches=[_stretch(id, one) for id, one in stretches.items()],
-    )
-    if dag is not None:
-        said.dag.CopyFrom(dag)
-    return encode_command(pb.BaseCommand(type=_Type.PLAN_RESPONSE, planResponse=said))
+    """PLAN_RESPONSE; without `dag` the layout is as the client knows it. What is in `written` is not written again, and
+    what is written anew stays there. Put together from the bytes of its parts: protobuf would copy a thousand messages
+    twice."""
+    kept = {} if written is None else written
+    head = pb.CommandPlanResponse(request_id=request_id, incarnation=incarnation, epoch=epoch, dag=dag)
+    parts = [head.SerializeToString()]
+    for id, one in stretches.items():
+        known = kept.get(id)
+        if known is None or known[0] is not one:
+            body = _stretch(id, one).SerializeToString()
+            known = kept[id] = one, _STRETCH_TAG + varint(len(body)) + body
+        parts.append(known[1])
+    said = b"".join(parts)
+    command = _PLANNED + varint(len(said)) + said
+    return (len(command) + 4).to_bytes(4, "big") + len(command).to_bytes(4, "big") + command
 
 
 def plan_failed(request_id: int, code: int, text: str) -> bytes:

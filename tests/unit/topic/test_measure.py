@@ -208,3 +208,39 @@ def test_memory_does_not_answer_for_what_has_grown_or_was_limited() -> None:
         assert topic.meter.at_once(Asked(FROM_START, messages_max=2)) is None
 
     run(body)
+
+
+@pytest.mark.parametrize("per_ledger", [1000, 3])
+def test_an_answer_serves_every_limit_that_it_does_not_reach_and_no_other(per_ledger: int) -> None:
+    async def body(world: World) -> None:
+        topic = await a_topic(world, per_ledger=per_ledger)
+        meter = topic.meter
+        size = (await meter.measure(Asked(FROM_START))).bytes
+        third, ninth = Place(*topic.managed.chain.nth(3)), Place(*topic.managed.chain.nth(9))
+        limits = [(0, 0), (4, 0), (10, 0), (11, 0), (0, 1), (0, size), (0, size + 1), (10, size + 1), (11, size + 1)]
+        questions = [Asked(start, None, *some) for start in (FROM_START, third) for some in limits]
+        questions += [Asked(FROM_START, ninth), Asked(FROM_START, marks_max=2), Asked(FROM_START, times=True)]
+        wanted, again = [], 0
+        for asked in questions:
+            meter._said = None
+            wanted.append(await meter.measure(asked))
+        for first in questions:
+            for asked, right in zip(questions, wanted, strict=True):
+                meter._said = None
+                before = await meter.measure(first)
+                after = meter.at_once(asked) or await meter.measure(asked)
+                assert after == right
+                again += after is before and asked != first
+        assert again
+
+    run(body)
+
+
+def test_a_settled_answer_is_never_told_from_memory() -> None:
+    async def body(world: World) -> None:
+        topic = await a_topic(world, per_ledger=1000)
+        asked = Asked(START, settled=True)
+        assert (await topic.meter.measure(asked)).messages == 10
+        assert topic.meter.at_once(asked) is None
+
+    run(body)

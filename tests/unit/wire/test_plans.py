@@ -55,6 +55,21 @@ def test_a_plan_comes_back_as_it_went() -> None:
     assert not decoded(plans.planned(3, 17, 4, stretches, None)).planResponse.HasField("dag")
 
 
+def test_what_was_written_before_is_not_written_again_and_what_changed_is() -> None:
+    marks = Columns([1], [300], [300], [1 << 40], [99])
+    stretches = {SegmentId(id): Stretch(Place(1, 0), marks, end=Place(1, 300)) for id in (0, 1, 300)}
+    written: plans.Written = {}
+    first = plans.planned(3, 17, 4, stretches, None, written)
+    kept = dict(written)
+    assert plans.planned(3, 17, 4, stretches, None, written) == first
+    assert all(written[id] is kept[id] for id in stretches)
+    stretches[SegmentId(1)] = Stretch(Place(2, 2))
+    del stretches[SegmentId(0)]
+    said = decoded(plans.planned(4, 17, 5, stretches, None, written)).planResponse
+    assert plans.read_stretches(said.stretches) == stretches
+    assert (said.request_id, said.epoch, written[SegmentId(300)]) == (4, 5, kept[SegmentId(300)])
+
+
 def test_marks_that_do_not_agree_are_refused() -> None:
     said = pb.PlanStretch(segment_id=1, ledger_id=[1, 1], entry_id=[1, 2], messages=[1], bytes=[1, 2])
     with pytest.raises(Corrupt):

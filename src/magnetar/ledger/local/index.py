@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 
-from magnetar.ledger.cuts import Cuts
+from magnetar.ledger.cuts import Cuts, chosen
 
 LOST = 0  # the segment of entries whose record was destroyed
 
@@ -92,6 +92,32 @@ class LedgerIndex:
         return Cuts(
             [firsts[item] for item in items], [messages[item] for item in items], [sizes[item] for item in items]
         )
+
+    def between(self, first: int, last: int, cuts_max: int) -> tuple[tuple[int, int], Cuts] | None:
+        """What came before entry `first`, and cuts up to behind `last`. None: one of them is not there, or lies within
+        a record, which would have to be read. A plan asks a thousand ledgers in one breath: no call that can be
+        spared."""
+        firsts, messages, sizes = self.firsts, self.messages_before, self.bytes_before
+        end = last + 1
+        if end == self.entries_total:
+            stop, behind, size = len(firsts), self.messages_total, self.bytes_total
+        else:
+            stop = bisect_left(firsts, end)
+            if stop == len(firsts) or firsts[stop] != end:
+                return None
+            behind, size = messages[stop], sizes[stop]
+        start = bisect_left(firsts, first, 0, stop)
+        if start == stop or firsts[start] != first:
+            return None
+        low = start + 1
+        if stop - low <= cuts_max:
+            cuts = Cuts(firsts[low:stop].tolist(), messages[low:stop].tolist(), sizes[low:stop].tolist())
+        else:
+            cuts = self.cuts([start + place for place in chosen(stop - low, cuts_max)])
+        cuts[0].append(end)
+        cuts[1].append(behind)
+        cuts[2].append(size)
+        return (messages[start], sizes[start]), cuts
 
     def move(self, item: int, segment: int, offset: int) -> None:
         self.segments[item] = segment

@@ -96,18 +96,7 @@ class LocalReader:
 
     def at_once(self, first: int, last: int, cuts_max: int) -> tuple[tuple[int, int], Cuts] | None:
         state = self._state
-        index = state.index
-        if state.deleted or not 0 <= first <= last <= state.last:
-            return None
-        start, stop = index.find(first), index.find(last)
-        if index.firsts[start] != first or last != index.firsts[stop] + index.entries(stop) - 1:
-            return None  # within a record, which would have to be read
-        entries, messages, sizes = index.cuts([start + place for place in chosen(stop - start, cuts_max)])
-        total = index.whole(0, stop + 1)
-        entries.append(last + 1)
-        messages.append(total[0])
-        sizes.append(total[1])
-        return (index.messages_before[start], index.bytes_before[start]), Cuts(entries, messages, sizes)
+        return None if state.deleted or not 0 <= first <= last else state.index.between(first, last, cuts_max)
 
     def _check(self, first: int, last: int) -> None:
         if self._state.deleted:
