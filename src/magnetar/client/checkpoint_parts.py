@@ -262,6 +262,7 @@ class Parts:
         if part is not None:
             part.skip(True)
             part.lane.clear()
+            part.put_away()  # what threads have of it keeps it until a checkpoint covers that
         self._reading.revoked(segment)
 
     async def _leave(self, segment: SegmentId) -> None:

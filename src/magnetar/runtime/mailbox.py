@@ -107,6 +107,7 @@ class Shelf(Generic[T]):
 
     def __init__(self, portal: Portal, ready: Callable[[], bool]) -> None:
         self.items: deque[T] = deque()
+        self._pop: Callable[[], T] = self.items.popleft
         self._portal = portal
         self._ready = ready
         self._waiters: deque[threading.Lock] = deque()
@@ -135,7 +136,7 @@ class Shelf(Generic[T]):
         try:
             while True:
                 try:
-                    return self.items.popleft()
+                    return self._pop()
                 except IndexError:  # also where another thread was faster
                     left_s = None if deadline is None else deadline - time.monotonic()
                 if self._ready():
@@ -152,14 +153,14 @@ class Shelf(Generic[T]):
         found: list[T] = []
         try:
             while len(found) < items_max:
-                found.append(self.items.popleft())
+                found.append(self._pop())
         except IndexError:  # all of it, or another thread was faster
             pass
         return found
 
     def _last(self) -> T | None:
         try:
-            return self.items.popleft()
+            return self._pop()
         except IndexError:
             return None
 
@@ -211,6 +212,38 @@ class PulledShelf(Shelf[T]):
         finally:
             self._asking.release()
             self._wake(1, _release)  # who waits asks next
+
+
+class CountedShelf(PulledShelf[T]):
+    """One that knows what threads have taken, in order, until the loop asks for it. An item is on the shelf or counted
+    as taken, at every moment: what the loop drops no thread takes, what a thread took the loop is told of.
+    """
+
+    def __init__(self, portal: Portal) -> None:
+        super().__init__(portal)
+        self._counted: deque[T] = deque()
+        self._moving = threading.Lock()
+        self._pop = self._pop_counted
+
+    def taken(self) -> list[T]:
+        """What threads have taken since this was asked last. On the loop."""
+        with self._moving:
+            found = list(self._counted)
+            self._counted.clear()
+        return found
+
+    def drop(self, gone: Callable[[T], bool]) -> None:
+        """On the loop."""
+        with self._moving:
+            kept = [item for item in self.items if not gone(item)]
+            self.items.clear()
+            self.items.extend(kept)
+
+    def _pop_counted(self) -> T:
+        with self._moving:
+            item = self.items.popleft()
+            self._counted.append(item)
+        return item
 
 
 def _release(waiter: threading.Lock) -> None:

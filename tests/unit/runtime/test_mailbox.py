@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from magnetar.runtime.mailbox import Mailbox, PulledShelf, Shelf
+from magnetar.runtime.mailbox import CountedShelf, Mailbox, PulledShelf, Shelf
 from magnetar.runtime.portal import portal
 
 WAIT_S = 10
@@ -236,3 +236,37 @@ def test_who_waits_at_a_pulled_shelf_asks_when_the_one_who_asked_was_told_an_err
     asking.join()
     other.join()
     assert found == [7]
+
+
+def test_a_counted_shelf_tells_what_was_taken_in_order_and_drops_only_what_was_not():
+    shelf: CountedShelf[int] = CountedShelf(portal())
+    shelf.put(range(6))
+    assert shelf.take(WAIT_S, lambda left_s: None) == 0
+    assert shelf.take_some(2) == [1, 2]
+    shelf.drop(lambda item: item % 2 == 0)
+    assert (shelf.taken(), shelf.taken()) == ([0, 1, 2], [])
+    assert shelf.take_some(9) == [3, 5]
+    assert (shelf.taken(), len(shelf)) == ([3, 5], 0)
+
+
+def test_threads_that_take_while_the_loop_drops_have_exactly_what_it_is_told_of():
+    shelf: CountedShelf[int] = CountedShelf(portal())
+    shelf.put(range(3_000))
+    took: list[list[int]] = [[], []]
+
+    def take(mine: list[int]) -> None:
+        while found := shelf.take_some(1):
+            mine += found
+
+    threads = [threading.Thread(target=take, args=(mine,)) for mine in took]
+    for thread in threads:
+        thread.start()
+    told: list[int] = []
+    for last in range(0, 3_000, 100):
+        shelf.drop(lambda item, last=last: item > 2_900 - last)
+        told += shelf.taken()
+    for thread in threads:
+        thread.join()
+    told += shelf.taken()
+    assert told == sorted(told)
+    assert sorted(took[0] + took[1]) == told

@@ -4,7 +4,6 @@ thread has taken them, not before: a checkpoint covers what the application has.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any, Generic, TypeVar
 
 from magnetar.base.limits import CLIENT_TAKEN_MESSAGES_MAX
@@ -13,9 +12,11 @@ from magnetar.client.checkpoint_start import StartAt
 from magnetar.client.consumer import BATCH_MESSAGES_MAX, BATCH_WAIT_S
 from magnetar.client.counters import Counters
 from magnetar.client.message import Message
+from magnetar.client.part import Part
 from magnetar.client.receive import NoMessage
 from magnetar.client.sync.taking import Taking
 from magnetar.layout.checkpoint import Reached
+from magnetar.runtime.mailbox import CountedShelf
 from magnetar.runtime.portal import Portal
 from magnetar.wire.checkpoint import Checkpoint
 
@@ -25,19 +26,11 @@ T = TypeVar("T")
 class CheckpointConsumer(Taking[AsyncCheckpointConsumer[Any], T], Generic[T]):
     """Made by `Client.checkpoint_consumer`. `for message in consumer` ends when the consumer is closed."""
 
-    _given: deque[Message[T]]  # to threads, not yet told to the loop
+    _shelf: CountedShelf[Message[T]]
 
     def renewed(self, where: Portal, made: AsyncCheckpointConsumer[Any]) -> None:
-        super().renewed(where, made)
-        self._given = deque()
-
-    def receive(self, timeout_s: float | None = None) -> Message[T]:
-        """The next message; `NoMessage` if none came in time."""
-        while True:
-            message = super().receive(timeout_s)
-            if not _stale(message):
-                self._given.append(message)
-                return message
+        self._shelf = CountedShelf(where)
+        made.receiver.serve(_Threads(self._shelf, made))
 
     def receive_batch(
         self, messages_max: int = BATCH_MESSAGES_MAX, *, timeout_s: float = BATCH_WAIT_S
@@ -47,9 +40,7 @@ class CheckpointConsumer(Taking[AsyncCheckpointConsumer[Any], T], Generic[T]):
             first = self.receive(timeout_s)
         except NoMessage:
             return []
-        rest = [message for message in self._shelf.take_some(messages_max - 1) if not _stale(message)]
-        self._given.extend(rest)
-        return [first, *rest]
+        return [first, *self._shelf.take_some(messages_max - 1)]
 
     def checkpoint(self) -> Checkpoint:
         """How far the application has received, in all its threads, at this moment."""
@@ -94,14 +85,8 @@ class CheckpointConsumer(Taking[AsyncCheckpointConsumer[Any], T], Generic[T]):
 
     # On the loop
 
-    def _tell(self, made: AsyncCheckpointConsumer[Any]) -> None:
-        given: list[Message[T]] = []
-        while self._given:
-            given.append(self._given.popleft())
-        made.handed(given)
-
     async def _fetch(self, made: AsyncCheckpointConsumer[Any], timeout_s: float | None) -> None:
-        self._tell(made)
+        made.handed(self._shelf.taken())
         found = made.receiver.take_some(CLIENT_TAKEN_MESSAGES_MAX)
         if not found:
             self._shelf.put([await made.receiver.next(timeout_s)])
@@ -109,15 +94,36 @@ class CheckpointConsumer(Taking[AsyncCheckpointConsumer[Any], T], Generic[T]):
         self._shelf.put(found)
 
     async def _checkpoint(self, made: AsyncCheckpointConsumer[Any]) -> Checkpoint:
-        self._tell(made)
+        made.handed(self._shelf.taken())
         return await made.checkpoint()
 
     async def _positions(self, made: AsyncCheckpointConsumer[Any]) -> dict[int, Reached]:
-        self._tell(made)
+        made.handed(self._shelf.taken())
         return made.positions
 
 
-def _stale(message: Message[Any]) -> bool:
-    """Of before a seek: its reader is closed. One that read a segment to its end is closed when all of it was given."""
-    closed: bool = message._delivery.source.closed
-    return closed
+class _Threads:
+    """What they have taken is told before a reader is left, and what they have not is of no more use then: it comes
+    again, or it is of before a seek. A reader that is attached anew goes on behind what was put on the shelf.
+    """
+
+    def __init__(self, shelf: CountedShelf[Message[Any]], made: AsyncCheckpointConsumer[Any]) -> None:
+        self._shelf = shelf
+        self._consumer = made
+
+    def arrived(self) -> None:
+        pass
+
+    def gather(self) -> None:
+        self._shelf.drop(_left)
+        self._consumer.handed(self._shelf.taken())
+
+    def put_away(self, source: Part, positions: set[tuple[int, int]] | None) -> None:
+        if source.skipping:  # its segment is another's now
+            self._shelf.drop(lambda message: message._delivery.source is source)
+            self._consumer.handed(self._shelf.taken())
+
+
+def _left(message: Message[Any]) -> bool:
+    part: Part = message._delivery.source
+    return part.closed or part.failed is not None
