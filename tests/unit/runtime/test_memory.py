@@ -16,13 +16,15 @@ def test_what_was_freed_goes_back_and_what_is_in_use_stays() -> None:
 
 
 def test_what_was_there_is_not_looked_at_again_and_what_comes_later_is() -> None:
-    before = gc.get_freeze_count()
+    before, often = gc.get_freeze_count(), gc.get_threshold()
     try:
         settle()
         assert gc.get_freeze_count() > before
+        assert gc.get_threshold()[0] > often[0]
         loop: list[object] = []
         loop.append(loop)
         del loop
         assert gc.collect() > 0
     finally:
         gc.unfreeze()
+        gc.set_threshold(*often)
