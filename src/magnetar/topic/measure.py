@@ -17,6 +17,7 @@ from magnetar.base.ids import BEFORE_ALL, Position
 from magnetar.base.limits import PLAN_SEGMENT_MARKS_MAX, PLAN_STAMPS_MAX
 from magnetar.layout.stretch import DONE, NO_MARKS, START, Columns, Place, Stretch
 from magnetar.ledger.measuring import Limits, Measured, at_once, measured
+from magnetar.ledger.run import Run
 
 if TYPE_CHECKING:
     from magnetar.topic.topic import Topic
@@ -111,7 +112,9 @@ class Meter:
         entries, messages, sizes = cuts
         time = self._stamps.get((ledger, entries[0] - 1))
         if time is None:
-            return None
+            time = self._cached(Position(ledger, entries[0] - 1))
+            if time is None:
+                return None
         marks = Columns([ledger] * len(entries), entries, messages, sizes, [time])
         told = Stretch(first, marks, terminated is not None, False, Place(ledger, end + 1), messages[-1], sizes[-1])
         if not _within(asked, told):
@@ -171,13 +174,22 @@ class Meter:
 
     async def _time(self, position: Position) -> int:
         known = self._stamps.get(position)
+        if known is None:
+            known = self._cached(position)
         if known is not None:
             return known
-        managed = self._topic.managed
-        run = managed.cached(position, 1, 1) or await managed.read(position, 1, 1)
+        run = await self._topic.managed.read(position, 1, 1)
         if run is None or run.position(0) != position:
             return 0  # trimmed meanwhile
-        found = self._stamps[position] = managed.config.publish_time_of(run.entry(0))
+        return self._stamp(position, run)
+
+    def _cached(self, position: Position) -> int | None:
+        """Of an entry that is still in memory: a reader that keeps up asks about new ones each time."""
+        run = self._topic.managed.cached(position, 1, 1)
+        return None if run is None else self._stamp(position, run)
+
+    def _stamp(self, position: Position, run: Run) -> int:
+        found = self._stamps[position] = self._topic.managed.config.publish_time_of(run.entry(0))
         while len(self._stamps) > PLAN_STAMPS_MAX:
             del self._stamps[next(iter(self._stamps))]
         return found

@@ -236,6 +236,19 @@ def test_an_answer_serves_every_limit_that_it_does_not_reach_and_no_other(per_le
     run(body)
 
 
+def test_a_reader_that_keeps_up_is_answered_at_once_at_every_new_place() -> None:
+    async def body(world: World) -> None:
+        topic = await a_topic(world, per_ledger=1000)
+        await topic.meter.measure(Asked(FROM_START))  # somebody has read here: the ledger is open
+        for number in range(10):
+            place = Place(*topic.managed.chain.nth(number))
+            found = topic.meter.at_once(Asked(place))
+            assert found is not None
+            assert (found.start, found.messages, found.marks[0].publish_ms) == (place, 10 - number, number * 10)
+
+    run(body)
+
+
 def test_a_settled_answer_is_never_told_from_memory() -> None:
     async def body(world: World) -> None:
         topic = await a_topic(world, per_ledger=1000)
