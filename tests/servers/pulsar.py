@@ -67,7 +67,13 @@ SETTINGS: dict[str, object] = {
     "allowLoopback": True,
 }
 
-SCALABLE: dict[str, object] = {"scalableTopicsEnabled": True, "scalableTopicAutoScaleEnabled": False}
+# A segment that is sealed while it is written to may stay fenced there for ever, and what is in it and behind it never
+# comes; with a bound the server closes such a segment and opens it anew.
+SCALABLE: dict[str, object] = {
+    "scalableTopicsEnabled": True,
+    "scalableTopicAutoScaleEnabled": False,
+    "topicFencingTimeoutSeconds": 3,
+}
 
 
 class Pulsar:
