@@ -55,7 +55,8 @@ def decompress(kind: int, data: bytes, size: int, bytes_max: int) -> bytes:
 def _decompress(kind: int, data: bytes, size: int) -> bytes:
     if kind == LZ4:
         room = bytearray(size)
-        return bytes(memoryview(room)[: cramjam.lz4.decompress_block_into(data, room)])
+        # Without `output_len` the first four bytes are taken for a size wherever they could be one.
+        return bytes(memoryview(room)[: cramjam.lz4.decompress_block_into(data, room, output_len=size)])
     if kind == ZLIB:
         return zlib.decompressobj().decompress(data, size + 1)  # one more shows a payload that is larger than it says
     if kind == ZSTD:

@@ -55,6 +55,14 @@ def test_garbage_is_corrupt_or_of_the_claimed_size(kind, data, size):
         pass
 
 
+def test_lz4_that_begins_as_if_its_size_stood_before_it_comes_back():
+    """A run behind three zeros: the first bytes of the block are a small number in four bytes."""
+    data = b"\0\0\0\xcf\x12\xc8\x01" + b"a" * 200 + b"\x18d0" + bytes(101)
+    packed = codec.compress(codec.LZ4, data)
+    assert packed[1:4] == bytes(3)
+    assert codec.decompress(codec.LZ4, packed, len(data), LIMIT) == data
+
+
 def test_zlib_stream_that_was_never_finished_is_read():
     stream = zlib.compressobj()
     packed = stream.compress(TEXT) + stream.flush(zlib.Z_SYNC_FLUSH)
