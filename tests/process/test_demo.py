@@ -1,4 +1,6 @@
-"""`magnetar demo` as it is typed: in a pipe, on a terminal, without the kill, and interrupted; nothing stays behind."""
+"""`magnetar demo` as it is typed: in a pipe, on a terminal, without the kill, and interrupted; nothing stays behind.
+
+Through Spark it is run whole by `make demo`; here stand what it says where Spark cannot start."""
 
 from __future__ import annotations
 
@@ -124,4 +126,24 @@ def test_a_broker_that_cannot_start_is_said_with_what_to_do(temporary: dict[str,
     assert ran.returncode == 1, ran.stderr
     assert "magnetar[broker]" in ran.stderr
     assert "Traceback" not in ran.stderr
+    assert left(temporary, ran.stderr) == []
+
+
+def test_without_pyspark_it_says_what_to_install_and_starts_nothing(temporary: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.metadata as m\n"
+        "found = m.version\n"
+        "def version(name):\n"
+        "    if name == 'pyspark':\n"
+        "        raise m.PackageNotFoundError(name)\n"
+        "    return found(name)\n"
+        "m.version = version\n"
+    )
+    environment = {**temporary, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "magnetar.cli.main", "demo", "--spark"]
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (ran.returncode, ran.stdout) == (2, ""), ran.stderr
+    assert "pyspark: not installed; pip install 'magnetar[spark]'" in " ".join(ran.stderr.split())
+    assert "Traceback" not in ran.stderr
+    assert "broker" not in ran.stderr
     assert left(temporary, ran.stderr) == []

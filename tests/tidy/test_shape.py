@@ -17,6 +17,7 @@ DECIDERS = [
     "cli/completing.py",
     "cli/contextfacts.py",
     "cli/contexts.py",
+    "cli/demo/judge.py",
     "cli/layers.py",
     "cli/lines.py",
     "client/acks.py",

@@ -224,6 +224,10 @@ DEMO_BACKLOG_MAX = 20_000  # messages the slowest subscription may be behind: wh
 DEMO_IN_FLIGHT_MAX = 3_000  # messages without an answer: a dead broker's wait for it, and the rest is not sent at all
 DEMO_RESUME_S = 20.0  # after a restart the demo goes on when messages flow again, or after this
 DEMO_TICK_S = 0.02  # producers send what is due since the last tick
+DEMO_LOOK_S = 0.3  # between two looks at what the demo's pipeline has written
+DEMO_QUERY_S = 300.0  # for its query to write something: a loaded machine starts Spark in a minute
+DEMO_QUERY_STARTS_MAX = 5  # of a query that ends by itself: Spark gives its Python processes ten seconds to start
+DEMO_MOMENT_S = 5.0  # the demo waits so long for a batch to be under way, to kill the query in the middle of it
 CLIENT_MAILBOX_MESSAGES_MAX = 10_000  # on their way to the loop thread of a blocking client: then the caller waits
 CLIENT_TAKEN_MESSAGES_MAX = 1_000  # that cross from the loop thread at once: a crossing costs as much as 30 messages
 TOPICS_GONE_MANY = 1000  # topics that have left before freed memory is given back: some tens of megabytes
@@ -324,6 +328,8 @@ CLIENT_STAGE_ASK_S = 0.02  # whether all is published: asked after so long, then
 CLIENT_STAGE_RENEWALS = 4  # of a lease while its stage is written
 SPARK_SEQUENCE_ROW_BITS = 32  # of a sequence id: the row in its task's batch; the rest is the number of the batch
 SPARK_STAGE_WRITE_S = 600.0  # a row waits for room: a task had better wait for its broker than fail
+SPARK_SHEAVES_BYTES_MAX = 32 * 1024 * 1024  # of an Arrow batch that is written at once: copies of it are made meanwhile
+SPARK_SHEAF_ROWS_MIN = 16  # rows for each destination, on average: fewer are gathered one by one, into larger entries
 
 # PLAN and HOLD
 PLAN_MARKS_MAX = 8_192  # in one answer, shared by its segments: some 200 KiB, and a planner looks at each

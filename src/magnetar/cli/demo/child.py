@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,11 +22,14 @@ SHOWN_LINES = 15
 
 
 class Child:
-    def __init__(self, folder: Path) -> None:
+    """`settings` of the broker, beside its ports and its directory."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self.url = ""
         self.http = ""
         self.pid = 0
         self._folder = folder
+        self._settings = dict(settings or {})
         self._ports = ("0", "0")
         self._process: asyncio.subprocess.Process | None = None
 
@@ -37,6 +41,10 @@ class Child:
         port, http_port = self._ports
         command = [sys.executable, "-m", "magnetar.cli.main", "standalone", "--data", str(self._folder / "data")]
         command += ["--port", port, "--http-port", http_port]
+        if self._settings:
+            conf = self._folder / "broker.conf"
+            conf.write_text("".join(f"{key}={value}\n" for key, value in self._settings.items()))
+            command += ["--conf", str(conf)]
         with (self._folder / "broker.log").open("ab") as log:
             process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=log)
         self._process, self.pid = process, process.pid

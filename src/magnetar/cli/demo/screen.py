@@ -1,0 +1,186 @@
+"""What people see of the demo's pipeline while it runs, on standard error: how many orders are where, and the segments.
+
+On a terminal it is one picture that is drawn again and again; in a pipe it is steps, and a line now and then. It reads
+`Counts` and changes nothing; it has no part in the verdict.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from magnetar.cli.demo.display import STEPS_SHOWN, Silence, bars
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.table import Table
+    from rich.text import Text
+
+WINDOW_S = 3.0  # a batch takes about a second: rates over less jump
+LINE_S = 3.0  # in a pipe
+HISTORY = 40
+BAR_S = 0.5
+TREE_COLUMNS = 24
+STATES = {"starting": "yellow", "running": "green", "killed": "bold red", "done": "dim"}
+
+
+@dataclass(slots=True)
+class Counts:
+    """As they are known: rows that were acknowledged, that are in the other topic, that are in committed files."""
+
+    published: int = 0
+    written: int = 0
+    stored: int = 0
+    broker: str = "starting"
+    query: str = "starting"
+    batches: dict[str, int] = field(default_factory=dict)
+
+
+class Rate:
+    """A counter as a rate, from what was read over the last seconds."""
+
+    def __init__(self) -> None:
+        self._read: deque[tuple[float, int]] = deque()
+
+    def read(self, now: float, count: int) -> float:
+        self._read.append((now, count))
+        while len(self._read) > 2 and self._read[1][0] <= now - WINDOW_S:
+            self._read.popleft()
+        then, before = self._read[0]
+        return (count - before) / max(now - then, 0.001)
+
+
+class Lines(Silence):
+    """For a pipe: a line for each step, and one now and then."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._began: float | None = None
+        self._told = 0.0
+
+    def say(self, step: str, now: float) -> None:
+        if self._began is None:
+            self._began = self._told = now
+        sys.stderr.write(f"{now - self._began:5.1f} s  {step}\n")
+        sys.stderr.flush()
+
+    def draw(self, now: float) -> None:
+        if now - self._told < LINE_S:
+            return
+        self._told = now
+        counts = self._counts
+        self.say(
+            f"{counts.published} orders acknowledged, {counts.written} in the topic, {counts.stored} in Parquet; "
+            f"query {counts.query}, broker {counts.broker}",
+            now,
+        )
+
+
+class Screen:
+    """For a terminal."""
+
+    def __init__(self, counts: Counts, console: Console) -> None:
+        from rich.live import Live
+
+        self._counts = counts
+        self._rates = {name: Rate() for name in ("published", "written", "stored")}
+        self._bars: deque[float] = deque([0.0] * HISTORY, maxlen=HISTORY)
+        self._bar_at = 0.0
+        self._steps: deque[tuple[float, str]] = deque(maxlen=STEPS_SHOWN)
+        self._began: float | None = None
+        self._branches: list[tuple[str, bool]] = []
+        self._live: Live = Live(console=console, auto_refresh=False, transient=True, redirect_stderr=False)
+
+    def say(self, step: str, now: float) -> None:
+        if self._began is None:
+            self._began = now
+        self._steps.append((now - self._began, step))
+        self.draw(now)
+
+    def draw(self, now: float) -> None:
+        self._live.update(self.picture(now), refresh=True)
+
+    def tree(self, branches: list[tuple[str, bool]]) -> None:
+        self._branches = branches
+
+    def picture(self, now: float) -> Any:
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.text import Text
+
+        counts = self._counts
+        rates = {name: rate.read(now, getattr(counts, name)) for name, rate in self._rates.items()}
+        if now - self._bar_at >= BAR_S:
+            self._bar_at = now
+            self._bars.append(rates["written"])
+        head = Text.assemble(
+            ("broker ", "dim"), (f"{counts.broker:<10}", STATES.get(counts.broker, "")),
+            ("query ", "dim"), (f"{counts.query:<10}", STATES.get(counts.query, "")),
+            (bars(self._bars), "cyan"),
+        )  # fmt: skip
+        parts = Group(head, Text(), self._places(rates), Text(), self._below())
+        return Panel(parts, title="magnetar demo --spark", title_align="left", expand=False)
+
+    def _places(self, rates: dict[str, float]) -> Table:
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        counts = self._counts
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+        table.add_column("ORDERS", no_wrap=True, min_width=26)
+        for name in ("ROWS", "RATE", "BEHIND", "BATCH"):
+            table.add_column(name, justify="right", no_wrap=True, min_width=9)
+        rows = (
+            ("acknowledged to producers", "published", None),
+            ("in the other topic", "written", "taxes"),
+            ("in Parquet", "stored", "files"),
+        )
+        for words, name, query in rows:
+            count = getattr(counts, name)
+            behind = max(0, counts.published - count)
+            table.add_row(
+                words,
+                f"{count:,}",
+                Text(f"{rates[name]:,.0f}/s", style="cyan"),
+                "" if query is None else Text(f"{behind:,}", style="yellow" if behind else "green"),
+                "" if query is None else str(counts.batches.get(query, "-")),
+            )
+        return table
+
+    def _below(self) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        steps = Table.grid(padding=(0, 2, 0, 0))
+        steps.add_column(justify="right", no_wrap=True, style="dim")
+        steps.add_column()
+        for number, (at, step) in enumerate(self._steps):
+            steps.add_row(f"{at:.1f} s", Text(step, style="bold" if number == len(self._steps) - 1 else ""))
+        below = Table.grid(padding=(0, 3, 0, 0))
+        below.add_column(no_wrap=True, min_width=TREE_COLUMNS)
+        below.add_column()
+        below.add_row(Text("SEGMENTS", style="bold"), Text("STEPS", style="bold"))
+        below.add_row(self._segments(), steps)
+        return below
+
+    def _segments(self) -> Text:
+        from rich.text import Text
+
+        return Text("\n").join(
+            Text.assemble((words, "bold cyan" if active else "dim"), (" ●" if active else "", "green"))
+            for words, active in self._branches
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
