@@ -15,7 +15,7 @@ import sys
 from magnetar.admin.server import WebServer
 from magnetar.broker.standalone import run
 
-WHERE = ("reshape.", "topic.sealed", "subscription.", "plain.", "migration.")  # marks that the file may name
+WHERE = ("reshape.", "topic.sealed", "subscription.", "plain.", "migration.", "stage.")  # marks that the file may name
 
 
 def say(line: str) -> None:

@@ -164,6 +164,7 @@ class Leader:
 
         async def saved(messages: int) -> None:
             nonlocal done
+            self._runtime.mark("stage.poured", stage=str(id), messages=messages)
             self.rows += messages - done
             done = messages
             await self._records.update(
