@@ -32,6 +32,9 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.streaming.stopTimeout": "60s",
+    # Shuffles and sorts of more than a few rows spill to disk, as those of real sizes do.
+    "spark.shuffle.spill.numElementsForceSpillThreshold": "16",
+    "spark.shuffle.sort.bypassMergeThreshold": "1",
 }
 
 

@@ -1,17 +1,21 @@
-"""The sink with a switch: at one moment of one batch it kills the whole query with SIGKILL, driver and Java and all.
+"""The sink with a switch: told so by a file, it kills with SIGKILL at a moment of what it writes or commits.
 
-Python workers live in a group of their own, so they survive the kill for a moment: what they still do is what a zombie
-does. The moment is in the environment, `batch:moment`; a file says that it has come, so that it comes once.
+An order is one line, `who:moment`, in the file `order` of a folder that the environment names; whoever comes to the
+moment first takes it, so that it is carried out once. `driver` is the whole query, Java and all; Python workers live in
+groups of their own and outlive it for a moment: what they still do is what a zombie does. `worker` is the process that
+came to the moment. A `straggler` is not killed: it stands still until Spark has begun the same task a second time.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -19,14 +23,45 @@ from magnetar.spark.sink import StreamWriter, _columns
 from magnetar.spark.sinkoptions import sink_options
 from magnetar.spark.source import MagnetarSource
 
-MOMENTS = ("begun", "mid-write", "written", "commit entered", "commit done")
+FOLDER, GROUP = "CRASH_FOLDER", "CRASH_GROUP"
+SECOND_S = 120.0
+POLL_S = 0.02
 
 
-def at(batch: int, moment: str) -> None:
-    wanted, group, flag = (os.environ.get(name, "") for name in ("CRASH_AT", "CRASH_GROUP", "CRASH_FLAG"))
-    if wanted == f"{batch}:{moment}" and not Path(flag).exists():
-        Path(flag).write_text(wanted)
-        os.killpg(int(group), signal.SIGKILL)
+def at(moment: str, task: str = "") -> None:
+    folder = Path(os.environ[FOLDER])
+    who = taken(folder, moment)
+    if who == "driver":
+        os.killpg(int(os.environ[GROUP]), signal.SIGKILL)
+    elif who == "worker":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif who == "straggler":
+        end = time.monotonic() + SECOND_S
+        while not second(folder, task).exists():
+            if time.monotonic() > end:
+                raise AssertionError(f"nobody began {task} a second time")
+            time.sleep(POLL_S)
+        (folder / "straggled").touch()
+
+
+def taken(folder: Path, moment: str) -> str:
+    """Whom the order names, if there is one for this moment and nobody was faster."""
+    order = folder / "order"
+    mine = folder / f"order-{os.getpid()}"
+    try:
+        who, wanted = order.read_text().split(":")
+        if wanted != moment:
+            return ""
+        order.rename(mine)
+    except FileNotFoundError:
+        return ""
+    mine.unlink()
+    return who
+
+
+def second(folder: Path, task: str) -> Path:
+    """Stages are counted anew by every driver, so its group is in the name."""
+    return folder / f"second-{os.environ[GROUP]}-{task}"
 
 
 class CrashingSource(MagnetarSource):
@@ -40,26 +75,26 @@ class CrashingSource(MagnetarSource):
 
 class CrashingWriter(StreamWriter):
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        from pyspark import TaskContext
-
         context = TaskContext.get()
         assert context is not None
-        batch = int(context.getLocalProperty("streaming.sql.batchId") or -1)
+        task = f"{context.stageId()}-{context.partitionId()}"
+        if context.attemptNumber():
+            second(Path(os.environ[FOLDER]), task).touch()
 
         def watched() -> Iterator[Any]:
             for each in iterator:
-                at(batch, "begun")
+                at("begun", task)
                 half = max(each.num_rows // 2, 1)
                 yield each.slice(0, half)
-                at(batch, "mid-write")
+                at("mid-write", task)
                 if half < each.num_rows:
                     yield each.slice(half)
 
         told = super().write(watched())
-        at(batch, "written")
+        at("written", task)
         return told
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        at(batchId, "commit entered")
+        at("commit entered")
         super().commit(messages, batchId)
-        at(batchId, "commit done")
+        at("commit done")

@@ -58,19 +58,22 @@ class Topic:
         self._producer.flush()
 
     def active(self) -> list[int]:
-        found = self.admin.scalable.metadata(self.name).segments.values()
-        alive = [one for one in found if one.state == "ACTIVE"]
-        return [one.segmentId for one in sorted(alive, key=lambda one: one.hashRange.start)]
+        return [one.segmentId for one in self._segments()]
 
     def reshape(self) -> None:
-        """A split or a merge in turn, so that every segment has its share."""
+        """A split of the widest or a merge in turn: it can go on for ever."""
         active = self.active()
         self._reshapes += 1
         if len(active) < 5 and self._reshapes % 3:
-            self.admin.scalable.split(self.name, active[self._reshapes % len(active)])
+            widest = max(self._segments(), key=lambda one: one.hashRange.end - one.hashRange.start)
+            self.admin.scalable.split(self.name, widest.segmentId)
         else:
             lower = self._reshapes % (len(active) - 1)
             self.admin.scalable.merge(self.name, active[lower : lower + 2])
+
+    def _segments(self) -> list[Any]:
+        found = self.admin.scalable.metadata(self.name).segments.values()
+        return sorted((one for one in found if one.state == "ACTIVE"), key=lambda one: one.hashRange.start)
 
     def live(self, rounds: int, rows: int) -> Live:
         """Rows and reshapes in turn, in a thread of their own, until `rounds` are over."""
@@ -173,6 +176,7 @@ class Running:
     def __init__(self, writer: DataStreamWriter) -> None:
         self._writer = writer
         self._query = writer.start()
+        self._runs = [str(self._query.runId)]
 
     def process(self) -> None:
         """Everything that was published before this call."""
@@ -182,9 +186,19 @@ class Running:
         self.process()
         self._query.stop()
 
+    def spilled(self, spark: SparkSession) -> int:
+        """Bytes that its shuffles and sorts put on disk."""
+        jvm: Any = spark.sparkContext._jsc.sc()
+        jvm.listenerBus().waitUntilEmpty()  # what ended is told later
+        tracker, store = spark.sparkContext.statusTracker(), jvm.statusStore()
+        jobs = [tracker.getJobInfo(job) for run in self._runs for job in tracker.getJobIdsForGroup(run)]
+        stages = [stage for job in jobs if job is not None for stage in job.stageIds]
+        return sum(int(store.lastStageAttempt(stage).diskBytesSpilled()) for stage in stages)
+
     def _process(self) -> None:
         if not self._query.isActive:
             self._query = self._writer.start()
+            self._runs.append(str(self._query.runId))
         self._query.processAllAvailable()
 
 

@@ -1,4 +1,6 @@
-"""Order through reshapes for Spark's own stateful operators: what they keep of a key is fed in the order of the key."""
+"""Order through reshapes behind a shuffle that spills: in foreachBatch, and for Spark's own stateful operators, where
+what they keep of a key is fed in the order of the key.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.published import Running, Topic
+from tests.spark.published import Running, Topic, texts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,6 +19,24 @@ pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'magnetar
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 OUT = "key string, seen long, wrong long"
+
+
+def test_foreach_batch_sees_each_key_in_order_behind_a_shuffle_that_spills(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+):
+    batches: dict[int, list[tuple[str, str]]] = {}
+
+    def keep(frame: Any, batch: int) -> None:
+        arranged = frame.repartition(2, "key").sortWithinPartitions("key", "__order")
+        batches[batch] = texts(arranged.collect())
+
+    frame = topic.stream(spark, columns="key,value,__order", maxMessagesPerTrigger=150)
+    query = Running(frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path)))
+    with topic.live(rounds=6, rows=80):
+        pass
+    query.drain()
+    topic.judge(row for batch in sorted(batches) for row in batches[batch])
+    assert query.spilled(spark)
 
 
 def test_apply_in_pandas_with_state_sees_each_key_in_order(spark: SparkSession, topic: Topic, tmp_path: Path):
@@ -42,7 +62,7 @@ def test_apply_in_pandas_with_state_sees_each_key_in_order(spark: SparkSession, 
     told = named.groupBy("key").applyInPandasWithState(
         follow, OUT, "seen long, wrong long", "update", GroupStateTimeout.NoTimeout
     )
-    last = followed(told, topic, tmp_path, mode="update")
+    last = followed(spark, told, topic, tmp_path)
     assert {key: (count, 0) for key, count in topic.counts.items()} == last
 
 
@@ -76,23 +96,24 @@ def test_transform_with_state_sees_each_key_in_order(spark: SparkSession, topic:
             col("__order").alias("order"),
         )
         told = named.groupBy("key").transformWithStateInPandas(Follow(), OUT, "Update", "None")
-        last = followed(told, topic, tmp_path, mode="update")
+        last = followed(spark, told, topic, tmp_path)
     finally:
         spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
     assert {key: (count, 0) for key, count in topic.counts.items()} == last
 
 
-def followed(told: Any, topic: Topic, folder: Path, *, mode: str) -> dict[str, tuple[int, int]]:
-    """What was said last of each key, after rows and reshapes."""
+def followed(spark: SparkSession, told: Any, topic: Topic, folder: Path) -> dict[str, tuple[int, int]]:
+    """What was said last of each key, after rows and reshapes, and spills."""
     last: dict[str, tuple[int, int]] = {}
 
     def keep(frame: Any, batch: int) -> None:
         for row in frame.collect():
             last[row.key] = max(last.get(row.key, (0, 0)), (row.seen, row.wrong))
 
-    writer = told.writeStream.outputMode(mode).foreachBatch(keep)
+    writer = told.writeStream.outputMode("update").foreachBatch(keep)
     query = Running(writer.option("checkpointLocation", str(folder)))
     with topic.live(rounds=6, rows=80):
         pass
     query.drain()
+    assert query.spilled(spark)
     return last
