@@ -10,19 +10,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import httpx2
 import msgspec
 
 from magnetar.base import errors
 from magnetar.base.errors import ConnectionLost, MagnetarError, Moved, NotReady, Refused, Unknown
 from magnetar.base.limits import PEER_CALL_S
 from magnetar.base.names import Domain, TopicName, topic_name
-from magnetar.client.administration.aio.exchange import Exchange
 from magnetar.cluster.ownership import Broker
 from magnetar.cluster.peers import Answer, Request
 
 if TYPE_CHECKING:
+    import httpx2
+
     from magnetar.broker.node import Node
+    from magnetar.client.administration.aio.exchange import Exchange
 
 PATH = "/admin/v2/peers"
 
@@ -82,6 +83,8 @@ class Remote:
     def _exchange(self, url: str) -> Exchange:
         found = self._exchanges.get(url)
         if found is None:
+            from magnetar.client.administration.aio.exchange import Exchange  # a broker alone never needs it
+
             found = self._exchanges[url] = Exchange(
                 url, token=self._token(), timeout_s=PEER_CALL_S, transport=self._transport
             )
