@@ -217,9 +217,14 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self, reason: str) -> None:
+        if not self.closed and self._transport is not None:
+            log.warning("connection closed", peer=self.peer, client=self.client_version, reason=reason)
+            self.abort_unsaid()
+
+    def abort_unsaid(self) -> None:
+        """For whoever tells why by himself."""
         if self.closed or self._transport is None:
             return
-        log.warning("connection closed", peer=self.peer, client=self.client_version, reason=reason)
         self.node.metrics.connections_aborted.value += 1
         self.closed = True
         # Not `close`: that waits for what is unsent, for ever if the peer is dead, and its consumers with it.

@@ -32,7 +32,7 @@ from magnetar.broker.rules import publish_time
 from magnetar.broker.schemas import Schemas
 from magnetar.broker.segments import Segments
 from magnetar.broker.served import Served
-from magnetar.broker.sockets import Sockets, refusal
+from magnetar.broker.sockets import Refusals, Sockets, refusal
 from magnetar.broker.staging import sinks_of
 from magnetar.broker.topics import Topics
 from magnetar.broker.turn import Turn
@@ -148,6 +148,7 @@ class Node:
         self.paused: dict[Connection, None] = {}
         self.turn = Turn()
         self.connections: dict[Connection, None] = {}
+        self.refusals = Refusals()
         self.sockets_max = Sockets()  # whoever owns the process says how many there may be
         self._server: asyncio.Server | None = None
         self._stops: list[Callable[[], None]] = []
@@ -283,7 +284,8 @@ class Node:
         self.connections[connection] = None
         self.metrics.connections_opened.value += 1
         if why := refusal(self.connections, connection.address, self.sockets_max, self.settings):
-            connection.abort(why)
+            self.refusals.refused(connection.peer, why)
+            connection.abort_unsaid()
 
     def connection_closed(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
@@ -316,6 +318,7 @@ class Node:
     async def _maintain(self) -> None:
         while True:
             await asyncio.sleep(MAINTENANCE_S)
+            self.refusals.round()
             try:
                 await self.topics.maintain()
                 await self.visits.round()

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from magnetar.base.limits import DESCRIPTORS_KEPT_MIN, HTTP_CONNECTIONS_MAX
+from magnetar.observe.log import get
 from magnetar.policy.settings import Settings
+
+log = get("connection")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,30 @@ class Sockets:
 
     clients: int = 0
     web: int = 0
+
+
+class Refusals:
+    """What the log says of connections that are refused: the first one at once, then in each `round` of housekeeping
+    how many more there were. Whoever comes again and again does not fill the disk that way.
+    """
+
+    def __init__(self) -> None:
+        self._told = False  # in this round, or the one before
+        self._more = 0
+        self._last = ""
+
+    def refused(self, peer: str, reason: str) -> None:
+        if self._told:
+            self._more += 1
+            self._last = reason
+        else:
+            self._told = True
+            log.warning("connection refused", peer=peer, reason=reason)
+
+    def round(self) -> None:
+        if self._more:
+            log.warning("connections refused", more=self._more, reason=self._last)
+        self._told, self._more = self._more > 0, 0
 
 
 class Addressed(Protocol):

@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from magnetar.base.errors import Closed, StorageFailed, StorageFull
-from magnetar.base.limits import MAINTENANCE_S
 from magnetar.broker.sockets import Sockets
 from magnetar.wire.proto import pb
 from tests.unit.broker.world import TOPIC, World, pass_s, run, settle
@@ -92,36 +91,6 @@ def test_nobody_is_let_in_beyond_the_maximum_of_connections() -> None:
         assert len(world.node.connections) == 2
 
     run(body, brokerMaxConnections="2")
-
-
-def test_who_is_refused_again_and_again_gets_a_line_a_round_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    def lines() -> list[str]:
-        found = [line.getMessage() for line in caplog.records if "refused" in line.getMessage()]
-        caplog.clear()
-        return found
-
-    async def body(world: World) -> None:
-        why = 'reason="the broker has its maximum of 1 connections (brokerMaxConnections)"'
-        world.client().wire.polite = True
-        for _ in range(40):
-            assert world.bare_client().wire.aborted
-            await settle()
-        assert lines() == [f"connection refused peer=10.0.0.1:50000 {why}"]
-        await pass_s(MAINTENANCE_S + 0.1)
-        assert lines() == [f"connections refused more=39 {why}"]
-        for _ in range(7):
-            world.bare_client()
-            await settle()
-        assert lines() == []
-        await pass_s(MAINTENANCE_S)
-        assert lines() == [f"connections refused more=7 {why}"]
-        await pass_s(MAINTENANCE_S)  # a round without any: the next one is news
-        assert lines() == []
-        world.bare_client()
-        assert lines() == [f"connection refused peer=10.0.0.1:50000 {why}"]
-        assert world.node.metrics.connections_aborted.value == 48
-
-    run(body, brokerMaxConnections="1")
 
 
 def test_connections_beyond_what_open_files_allow_are_refused_and_the_others_stay() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from magnetar.base.ids import Position
 from magnetar.base.limits import DELAY_ALARM_S_MAX
+from magnetar.topic.consumer import KeyShared
 from magnetar.topic.dispatch.delay import Delay
 from magnetar.topic.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from magnetar.topic.topic import Topic
@@ -54,6 +55,21 @@ def test_a_single_active_consumer_gets_delayed_entries_at_once(kind: int) -> Non
         await world.consumer(topic, out, kind=kind, permits=100)
         await delayed(world, topic, 60)
         assert out.texts == ["60"]
+
+    run(body)
+
+
+def test_sharers_of_a_segment_get_delayed_entries_at_once_so_that_nothing_overtakes_them() -> None:
+    halves = KeyShared(sticky=True, ranges=[(0, 32767), (32768, 65535)], out_of_order=False, buckets=True)
+
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        outs = [Out(number) for number in range(2)]
+        for number, out in enumerate(outs):
+            await world.consumer(topic, out, f"c{number}", kind=KEY_SHARED, permits=100, key_shared=halves)
+        await delayed(world, topic, 60)
+        await world.publish(topic, "now")
+        assert sorted((out.texts for out in outs), key=len) == [[], ["60", "now"]]  # both without a key: one bucket
 
     run(body)
 
