@@ -1,5 +1,5 @@
-"""However few descriptors there are, files keep theirs and each door has at least one; the log is not filled with who is
-refused."""
+"""However few descriptors there are, files keep theirs and each door has at least one; the log is not filled with who
+is refused."""
 
 from __future__ import annotations
 
