@@ -15,7 +15,7 @@ from magnetar.client.publisher import Publisher
 from magnetar.wire import message
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
-from tests.unit.client.world import Broker, Sent, a_broker, a_lookup
+from tests.unit.client.world import WAIT_S, Broker, Sent, a_broker, a_lookup
 
 K = pb.BaseCommand
 TOPIC = "persistent://public/default/t"
@@ -47,7 +47,7 @@ class World:
 @asynccontextmanager
 async def a_world(*, receipts: bool = True, **opening: Any) -> AsyncIterator[World]:
     opening.setdefault("batching", None)
-    opening.setdefault("operation_timeout_s", 5.0)
+    opening.setdefault("operation_timeout_s", WAIT_S)
     async with a_broker() as broker, a_lookup(broker) as lookup:
         broker.receipts = receipts
         budget = Budget()
@@ -65,5 +65,5 @@ def payloads(sent: list[Sent]) -> list[bytes]:
 
 
 async def flushed(world: World) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WAIT_S):
         await world.publisher.flush()

@@ -22,7 +22,7 @@ from magnetar.wire.ids import MessageId, to_data
 from magnetar.wire.proto import pb
 
 K = pb.BaseCommand
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Peer(asyncio.Protocol):

@@ -35,7 +35,7 @@ class World:
         )
 
     async def take(self, count: int) -> list[Message[bytes]]:
-        return [await self.consumer.receive(5) for _ in range(count)]
+        return [await self.consumer.receive(60) for _ in range(count)]
 
     def acks(self) -> list[tuple[str, int, int]]:
         """Cumulative acknowledgements: the segment's topic, ledger and entry."""

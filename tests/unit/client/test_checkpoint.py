@@ -43,10 +43,10 @@ def test_children_wait_until_everything_of_the_parent_was_taken_by_the_applicati
             world.split(0)
             world.scaled.end(0)
             await turns(lambda: len(consumer.positions) == 3)
-            assert (await consumer.receive(5)).data == b"a"
+            assert (await consumer.receive(60)).data == b"a"
             assert consumer.positions == {0: Reached(100, 0, 0, 2), 1: START, 2: START}
             assert consumer.segments == [0]
-            assert (await consumer.receive(5)).data == b"b"
+            assert (await consumer.receive(60)).data == b"b"
             await world.on(1, 2)
             assert consumer.positions[0] == DONE
 
@@ -59,7 +59,7 @@ def test_an_end_that_overtakes_the_layout_waits_for_it():
             consumer = await begin()
             world.scaled.deliver(0, 0, single(b"a"))
             world.scaled.end(0)
-            await consumer.receive(5)
+            await consumer.receive(60)
             await turns(lambda: consumer._reading.parts is not None and consumer._reading.parts.parts[ROOT].at_end)
             assert (await consumer.checkpoint()).places == {ROOT: Reached(100, 0)}
             world.split(0)
@@ -146,7 +146,7 @@ def test_what_was_deleted_while_a_reader_was_away_is_noticed_when_it_comes_back_
         async with a_world() as (world, begin):
             consumer = await begin()
             world.scaled.deliver(0, 0, single(b"a"))
-            await consumer.receive(5)
+            await consumer.receive(60)
             world.deleted[0] = MessageId(100, 3)
             world.broker.cut()
             with pytest.raises(DataLost):
@@ -162,7 +162,7 @@ def test_a_sealed_segment_whose_topic_is_gone_is_a_loss_and_its_children_are_rea
             world.scaled.refusals[world.scaled.name(0)] = [pb.TopicNotFound, pb.TopicNotFound]
             await begin()
             with pytest.raises(DataLost):
-                await world.consumer.receive(5)
+                await world.consumer.receive(60)
             assert world.consumer.segments == []  # nothing is read behind a loss
             gaps = []
             await begin(on_gap=gaps.append)
@@ -179,7 +179,7 @@ def test_a_seek_starts_anew_and_one_that_fails_changes_nothing():
             world.scaled.deliver(0, 0, single(b"a"))
             world.scaled.deliver(0, 1, single(b"b"))
             await turns(lambda: consumer.queued == 2)
-            await consumer.receive(5)
+            await consumer.receive(60)
             with pytest.raises(Misuse):
                 await consumer.seek(Checkpoint({ROOT: START}, Epoch(0), str(TOPIC), 5))
             assert consumer.positions == {0: Reached(100, 0)}
@@ -203,7 +203,7 @@ def test_a_seek_that_is_given_up_at_any_moment_leaves_a_consumer_that_reads():
                 await asyncio.gather(seeking, return_exceptions=True)
                 await turns(lambda consumer=consumer: consumer.segments == [0] and consumer.connected)
                 world.scaled.deliver(0, 0, single(b"a"))
-                assert (await consumer.receive(5)).data == b"a"
+                assert (await consumer.receive(60)).data == b"a"
 
     run(body)
 
@@ -215,7 +215,7 @@ def test_a_seek_of_a_consumer_that_has_ended_says_why_it_ended():
             world.scaled.refusals[world.scaled.name(0)] = [pb.TopicNotFound, pb.TopicNotFound]
             await begin()
             with pytest.raises(DataLost):
-                await world.consumer.receive(5)
+                await world.consumer.receive(60)
             with pytest.raises(DataLost):
                 await world.consumer.seek(InitialPosition.EARLIEST)
 
@@ -245,12 +245,12 @@ def test_after_a_lost_connection_the_rest_of_a_batch_comes_although_its_first_me
         async with a_world() as (world, begin):
             consumer = await begin()
             world.scaled.deliver(0, 0, batch(b"a", b"b"))
-            await consumer.receive(5)
+            await consumer.receive(60)
             world.broker.cut()
             await world.broker.until(lambda: len(world.broker.kinds(K.SUBSCRIBE)) == 2)
             await world.on(0)
             world.scaled.deliver(0, 0, batch(b"a", b"b"))
-            assert (await consumer.receive(5)).data == b"b"
+            assert (await consumer.receive(60)).data == b"b"
             await world.broker.until(lambda: world.acks() == [(100, 0)])
 
     run(body)
@@ -262,7 +262,7 @@ def test_a_topic_that_is_deleted_ends_it_and_a_closed_consumer_says_so():
             consumer = await begin()
             world.scaled.gone()
             with pytest.raises(TopicNotFound):
-                await consumer.receive(5)
+                await consumer.receive(60)
             await consumer.close()
             with pytest.raises(Closed):
                 await consumer.seek(InitialPosition.EARLIEST)

@@ -148,7 +148,7 @@ def test_a_checkpoint_says_how_far_this_one_is_and_answers_for_all():
         async with a_group(2) as (world, begin):
             consumer = await begin()
             world.scaled.deliver(0, 0, single(b"a"))
-            await consumer.receive(5)
+            await consumer.receive(60)
             assert world.held == dict.fromkeys((ROOT, LEFT), stretch.START)
             world.held = {LEFT: Place(101, 5)}  # another member's
             kept = await consumer.checkpoint()
@@ -163,7 +163,7 @@ def test_the_end_of_a_segment_is_said_with_the_next_checkpoint_and_then_it_is_le
         async with a_group() as (world, begin):
             consumer = await begin()
             world.scaled.deliver(0, 0, single(b"a"))
-            await consumer.receive(5)
+            await consumer.receive(60)
             world.split(0)
             world.scaled.end(0)
             await turns(lambda: ROOT in consumer._reading._over)  # type: ignore[union-attr]
@@ -183,7 +183,7 @@ def test_an_end_that_comes_after_the_checkpoint_that_covers_everything_is_said_b
         async with a_group() as (world, begin):
             consumer = await begin()
             world.scaled.deliver(0, 0, single(b"a"))
-            await consumer.receive(5)
+            await consumer.receive(60)
             await consumer.checkpoint()
             world.split(0)
             world.scaled.end(0)
@@ -198,7 +198,7 @@ def test_a_segment_that_is_taken_away_is_left_with_the_checkpoint_that_covers_wh
         async with a_group(2) as (world, begin):
             consumer = await begin()
             world.scaled.deliver(1, 0, single(b"a"))
-            await consumer.receive(5)
+            await consumer.receive(60)
             world.scaled.assign(0, generation=2)
             await turns(lambda: LEFT in consumer._reading._revoked)  # type: ignore[union-attr]
             assert consumer.segments == [0, 1]

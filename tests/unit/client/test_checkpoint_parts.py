@@ -45,7 +45,7 @@ def test_a_broker_that_does_not_say_the_end_to_who_comes_late_is_asked_for_it():
             world.last[0] = MessageId(100, 0)
             consumer = await begin()
             world.scaled.deliver(0, 0, single(b"a"))
-            await consumer.receive(5)
+            await consumer.receive(60)
             world.split(0)
             await turns(lambda: consumer._reading.parts is not None and consumer._reading.parts._timer is not None)
             assert consumer._reading.parts is not None
@@ -62,14 +62,14 @@ def test_a_sealed_segment_that_is_read_to_the_middle_has_not_ended_however_often
             world.last[0] = MessageId(100, 1)
             consumer = await begin(InitialPosition.EARLIEST)
             world.scaled.deliver(0, 0, single(b"a"))
-            await consumer.receive(5)
+            await consumer.receive(60)
             world.split(0)
             await turns(lambda: len(consumer.positions) == 3)
             assert consumer._reading.parts is not None
             consumer._reading.parts._time_passed()
             await world.broker.until(lambda: bool(world.broker.kinds(K.GET_LAST_MESSAGE_ID)))
             world.scaled.deliver(0, 1, single(b"b"))
-            assert (await consumer.receive(5)).data == b"b"
+            assert (await consumer.receive(60)).data == b"b"
             assert consumer.segments == [0]
 
     run(body)

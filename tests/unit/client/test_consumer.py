@@ -26,7 +26,7 @@ def run(body) -> None:
 
 
 async def values(consumer, count: int) -> list[bytes]:
-    return [(await consumer.receive(5)).data for _ in range(count)]
+    return [(await consumer.receive(60)).data for _ in range(count)]
 
 
 def test_messages_come_in_order_and_acknowledgements_in_one_group():
@@ -35,7 +35,7 @@ def test_messages_come_in_order_and_acknowledgements_in_one_group():
         for entry in range(3):
             world.broker.push(entry, single(b"m%d" % entry))
         for entry in range(3):
-            received = await consumer.receive(5)
+            received = await consumer.receive(60)
             assert received.data == b"m%d" % entry
             await consumer.acknowledge(received)
         await world.broker.until(lambda: len(world.broker.acked()) == 3)
@@ -52,7 +52,7 @@ def test_a_full_group_is_sent_at_once():
         for entry in range(4):
             world.broker.push(entry, single(b"x"))
         for _ in range(4):
-            await consumer.acknowledge(await consumer.receive(5))
+            await consumer.acknowledge(await consumer.receive(60))
         await world.broker.until(lambda: len(world.broker.acked()) == 4)
         assert len(world.broker.said(K.ACK)) == 2
 
@@ -63,7 +63,7 @@ def test_close_sends_what_waits_before_it_leaves():
     async def body(world: World):
         consumer = await world.consumer(ack_group_s=3600)
         world.broker.push(0, single(b"x"))
-        await consumer.acknowledge(await consumer.receive(5))
+        await consumer.acknowledge(await consumer.receive(60))
         await consumer.close()
         kinds = [command.type for command in world.broker.heard]
         assert kinds[-2:] == [K.ACK, K.CLOSE_CONSUMER]
@@ -81,7 +81,7 @@ def test_a_receipt_is_awaited_and_its_refusal_is_raised_and_repeated():
         consumer = await world.consumer(ack_group_s=3600)
         world.broker.push(0, single(b"x"))
         world.broker.push(1, single(b"y"))
-        first, second = await consumer.receive(5), await consumer.receive(5)
+        first, second = await consumer.receive(60), await consumer.receive(60)
         await consumer.acknowledge(first, confirm=True)
         assert world.broker.acked() == [(1, 0, [])]
         world.broker.refuse[K.ACK] = [(14, "slowly")]
@@ -98,7 +98,7 @@ def test_a_batch_counts_its_messages_and_is_acknowledged_as_a_whole():
         consumer = await world.consumer(queue_messages=4, ack_group_s=0)
         world.broker.push(0, batch(b"a", b"b", b"c", b"d"))
         for value in (b"a", b"b", b"c", b"d"):
-            received = await consumer.receive(5)
+            received = await consumer.receive(60)
             assert (received.data, world.broker.acked()) == (value, [])
             await consumer.acknowledge(received)
         await world.broker.until(lambda: world.broker.acked() == [(1, 0, [])])
@@ -111,7 +111,7 @@ def test_with_batch_index_parts_of_a_batch_are_acknowledged_and_not_shown_again(
     async def body(world: World):
         consumer = await world.consumer(ack_batch_index=True, ack_group_s=0)
         world.broker.push(0, batch(b"a", b"b", b"c"), ack_set=[0b110])
-        received = await consumer.receive(5)
+        received = await consumer.receive(60)
         assert received.data == b"b"
         await consumer.acknowledge(received)
         await world.broker.until(lambda: world.broker.acked() == [(1, 0, [0b100])])
@@ -124,7 +124,7 @@ def test_cumulative_acknowledgements():
         consumer = await world.consumer(ack_group_s=0)
         for entry in range(3):
             world.broker.push(entry, single(b"x"))
-        received = [await consumer.receive(5) for _ in range(3)]
+        received = [await consumer.receive(60) for _ in range(3)]
         await consumer.acknowledge_cumulative(received[1])
         await consumer.acknowledge_cumulative(received[2].id, confirm=True)
         acks = [(ack.ack_type, ack.message_id[0].entryId) for ack in world.broker.said(K.ACK)]
@@ -137,7 +137,7 @@ def test_only_one_who_gets_everything_acknowledges_cumulatively():
     async def body(world: World):
         consumer = await world.consumer(type=SHARED)
         world.broker.push(0, single(b"x"))
-        received = await consumer.receive(5)
+        received = await consumer.receive(60)
         with pytest.raises(Misuse):
             await consumer.acknowledge_cumulative(received)
 
@@ -149,7 +149,7 @@ def test_acknowledging_by_id():
         consumer = await world.consumer(ack_group_s=0)
         world.broker.push(0, single(b"x"))
         world.broker.push(1, batch(b"a", b"b"))
-        for received in [await consumer.receive(5) for _ in range(3)]:
+        for received in [await consumer.receive(60) for _ in range(3)]:
             kept = MessageId.from_bytes(received.id.to_bytes())
             await consumer.acknowledge(kept)
         await world.broker.until(lambda: world.broker.acked() == [(1, 0, []), (1, 1, [])])
@@ -163,7 +163,7 @@ def test_another_consumers_message_is_refused():
     async def body(world: World):
         first, second = await world.consumer("a"), await world.consumer("b")
         world.broker.push(0, single(b"x"))
-        received = await second.receive(5)
+        received = await second.receive(60)
         with pytest.raises(Misuse):
             await first.acknowledge(received)
 
@@ -205,7 +205,7 @@ def test_chunks_come_as_one_message_and_all_of_them_are_acknowledged():
         metadata = pb.MessageMetadata(producer_name="p", sequence_id=3, publish_time=1)
         for entry, chunk in enumerate(message.chunks(metadata, b"0123456789", 4)):
             world.broker.push(entry, chunk)
-        received = await consumer.receive(5)
+        received = await consumer.receive(60)
         assert received.data == b"0123456789"
         assert str(received.id) == "1:0:-1;1:2:-1"
         await consumer.acknowledge(received)
@@ -297,7 +297,7 @@ def test_without_a_queue_each_receive_asks_for_one():
         consumer = await world.consumer(queue_messages=0)
         assert world.broker.permits() == 0
         for entry in range(3):
-            receiving = asyncio.create_task(consumer.receive(5))
+            receiving = asyncio.create_task(consumer.receive(60))
             await world.broker.until(lambda entry=entry: world.broker.permits() == entry + 1)
             world.broker.push(entry, single(b"x"))
             await receiving
@@ -352,8 +352,10 @@ def test_a_start_that_is_cancelled_leaves_nothing_behind():
 
 def test_asking_a_consumer_that_is_not_attached_says_that_nothing_happened():
     async def inside():
-        async with a_world(timeout_s=0.05) as world:
+        async with a_world() as world:
             consumer = await world.consumer()
+            for part in consumer._parts.by_topic.values():
+                part.timeout_s = 0.05
             world.broker.refuse[K.SUBSCRIBE] = [(6, "not yet")] * 1000
             world.broker.drop()
             await world.broker.until(lambda: len(world.broker.said(K.SUBSCRIBE)) > 1)

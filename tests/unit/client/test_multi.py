@@ -31,7 +31,7 @@ def test_every_partition_is_attached_and_messages_are_merged_and_acknowledged_wh
             world.broker.push(
                 0, single(b"p%d" % index), consumer_id=ids(world)[f"{T}-partition-{index}"], partition=index
             )
-        received = [await consumer.receive(5) for _ in range(3)]
+        received = [await consumer.receive(60) for _ in range(3)]
         assert sorted(item.data for item in received) == [b"p0", b"p1", b"p2"]
         for item in received:
             assert item.topic == f"{T}-partition-{item.id.partition}"
@@ -98,7 +98,7 @@ def test_the_end_of_one_of_several_topics_is_not_the_end():
         first, second = ids(world).values()
         world.broker.tell(commands.reached_end_of_topic(first), first)
         world.broker.push(0, single(b"x"), consumer_id=second)
-        assert (await consumer.receive(5)).data == b"x"
+        assert (await consumer.receive(60)).data == b"x"
         assert not consumer.reached_end
         world.broker.tell(commands.reached_end_of_topic(second), second)
         assert [item async for item in consumer] == []

@@ -69,7 +69,7 @@ def test_acknowledgements_that_waited_through_a_loss_are_sent_before_anything_is
     async def body(world: World):
         consumer = await world.consumer(ack_group_s=3600)
         world.broker.push(0, single(b"x"))
-        await consumer.acknowledge(await consumer.receive(5))
+        await consumer.acknowledge(await consumer.receive(60))
         world.broker.drop()
         await attached_again(world, 2)
         kinds = [command.type for command in world.broker.heard if command.type in (K.SUBSCRIBE, K.ACK, K.FLOW)]
@@ -82,7 +82,7 @@ def test_what_waits_to_be_acknowledged_is_not_shown_again():
     async def body(world: World):
         consumer = await world.consumer(ack_group_s=3600)
         world.broker.push(0, single(b"x"))
-        await consumer.acknowledge(await consumer.receive(5))
+        await consumer.acknowledge(await consumer.receive(60))
         world.broker.push(0, single(b"x"), redelivery_count=1)
         world.broker.push(1, single(b"y"))
         assert await values(consumer, 1) == [b"y"]
@@ -95,12 +95,12 @@ def test_of_a_batch_delivered_again_only_the_rest_is_shown():
     async def body(world: World):
         consumer = await world.consumer(ack_group_s=0)
         world.broker.push(0, batch(b"a", b"b", b"c"))
-        received = [await consumer.receive(5) for _ in range(3)]
+        received = [await consumer.receive(60) for _ in range(3)]
         await consumer.acknowledge(received[1])
         world.broker.drop()
         await attached_again(world, 2)
         world.broker.push(0, batch(b"a", b"b", b"c"), redelivery_count=1)
-        again = [await consumer.receive(5) for _ in range(2)]
+        again = [await consumer.receive(60) for _ in range(2)]
         assert [item.data for item in again] == [b"a", b"c"]
         await consumer.acknowledge(received[0])  # of the first delivery
         await consumer.acknowledge(again[1])
@@ -127,7 +127,7 @@ def test_a_receipt_lost_with_its_connection_leaves_the_outcome_open_and_is_sent_
     async def body(world: World):
         consumer = await world.consumer(ack_group_s=3600)
         world.broker.push(0, single(b"x"))
-        received = await consumer.receive(5)
+        received = await consumer.receive(60)
         world.broker.silent.add(K.ACK)
         confirming = asyncio.create_task(consumer.acknowledge(received, confirm=True))
         await world.broker.until_said(K.ACK)
@@ -161,13 +161,13 @@ def test_a_seek_into_a_batch_shows_what_was_asked_for(inclusive, expected):
         consumer = await world.consumer(ack_group_s=0)
         for entry in range(5, 7):
             world.broker.push(entry, single(b"old"))
-        await consumer.receive(5)
+        await consumer.receive(60)
         await consumer.seek(MessageId(1, 3, -1, 1, 4), inclusive=inclusive)
         assert world.broker.said(K.SEEK)[0].message_id.entryId == 3
         assert consumer.queued == 0
         world.broker.push(2, single(b"before"))
         world.broker.push(3, batch(b"a", b"b", b"c", b"d"))
-        received = [await consumer.receive(5) for _ in expected]
+        received = [await consumer.receive(60) for _ in expected]
         assert [item.data for item in received] == expected
         for item in received:
             await consumer.acknowledge(item)
@@ -266,9 +266,9 @@ def test_available_is_what_stands_behind_the_message_taken_last():
         consumer = await world.consumer()
         world.broker.last = MessageId(1, 0, batch_index=1)
         world.broker.push(0, batch(b"a", b"b"))
-        await consumer.receive(5)
+        await consumer.receive(60)
         assert await consumer.has_message_available()
-        await consumer.receive(5)
+        await consumer.receive(60)
         assert not await consumer.has_message_available()
 
     run(body)
@@ -349,7 +349,7 @@ def test_messages_that_nobody_keeps_are_shown_all_and_never_acknowledged():
         consumer = await world.consumer("non-persistent://public/default/t", ack_group_s=0, nack=NackBackoff(0, 0))
         for number in range(3):
             world.broker.push(0, single(b"m%d" % number), ledger=0)
-            received = await consumer.receive(5)
+            received = await consumer.receive(60)
             assert received.data == b"m%d" % number
             await consumer.acknowledge(received)
             await consumer.negative_acknowledge(received)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from magnetar.base.errors import (
@@ -187,14 +189,16 @@ def test_a_fenced_producer_says_of_each_message_what_it_knows():
 
 def test_a_message_nobody_answers_may_be_stored_and_is_not_sent_again():
     async def body() -> None:
-        async with a_world(receipts=False, send_timeout_s=0.5) as world:
+        async with a_world(receipts=False, send_timeout_s=0.05) as world:
             world.add(b"a")
+            await world.broker.until(lambda: len(world.broker.sent) == 1)
             await flushed(world)
             assert world.failed() == [(b"a", TimedOut)]
             error = world.told[0][2]
             assert error is not None
             assert error.outcome is Outcome.INDEFINITE
             world.broker.sent[0].receipt()  # late
+            world.publisher.opening = replace(world.publisher.opening, send_timeout_s=60.0)
             world.broker.receipts = True
             world.broker.cut()
             world.add(b"b")

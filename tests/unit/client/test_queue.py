@@ -150,7 +150,7 @@ def test_what_is_refused_is_asked_for_by_itself():
         async with a_world(2) as world:
             for entry in range(3):
                 world.scaled.deliver(1, entry, single(b"m"))
-            taken = [await world.consumer.receive(5) for _ in range(3)]
+            taken = [await world.consumer.receive(60) for _ in range(3)]
             part = taken[1]._delivery.source
             await world.consumer.negative_acknowledge(taken[1])
             part.redelivery._ask(part.redelivery._nacks.take_due(1e12))  # its time has come
@@ -167,7 +167,7 @@ def test_an_acknowledgement_for_a_segment_that_was_left_is_nothing_to_do():
     async def body() -> None:
         async with a_world() as world:
             world.scaled.deliver(0, 0, single(b"m"))
-            message = await world.consumer.receive(5)
+            message = await world.consumer.receive(60)
             world.split(0)
             await world.on(0, 1, 2)
             world.scaled.end(0)
@@ -186,7 +186,7 @@ def test_of_a_drained_segment_all_is_confirmed_though_another_topic_has_one_of_i
             consumers = world.scaled.consumers
             assert len(consumers) == 2  # the topic of what is put off has a segment 0 too, and keeps it
             world.scaled.deliver(0, 0, single(b"m"))
-            message = await world.consumer.receive(5)
+            message = await world.consumer.receive(60)
             id = message.id
             world.split(0)
             await turns(lambda: len(consumers) == 6)
@@ -214,7 +214,7 @@ def test_a_lost_connection_is_attached_again_and_makes_no_subscription_h_d9():
             assert [one.force_topic_creation for one in world.asked()] == [True, False]
             await turns(lambda: world.consumer.connected)
             world.scaled.deliver(0, 0, single(b"again"))
-            assert (await world.consumer.receive(5)).data == b"again"
+            assert (await world.consumer.receive(60)).data == b"again"
 
     run(body)
 
@@ -226,7 +226,7 @@ def test_a_subscription_that_was_removed_ends_the_consumer_h_d9():
             id = world.scaled.consumer(0)
             world.scaled.consumers.pop(id)[1].write(commands.close_consumer(id))
             with pytest.raises(SubscriptionNotFound):
-                await world.consumer.receive(5)
+                await world.consumer.receive(60)
             await turns(lambda: world.consumer.segments == [])
 
     run(body)
@@ -249,7 +249,7 @@ def test_a_deleted_topic_is_told_to_whoever_receives():
         async with a_world() as world:
             world.scaled.gone()
             with pytest.raises(TopicNotFound):
-                await world.consumer.receive(5)
+                await world.consumer.receive(60)
 
     run(body)
 
@@ -288,7 +288,7 @@ def test_the_id_of_a_plain_message_and_retry_without_being_asked_for_are_misuse(
                 await world.consumer.acknowledge(MessageId(1, 2))
             world.scaled.deliver(0, 0, single(b"m"))
             with pytest.raises(Misuse, match="retry=True"):
-                await world.consumer.reconsume_later(await world.consumer.receive(5), 1)
+                await world.consumer.reconsume_later(await world.consumer.receive(60), 1)
 
     run(body)
 

@@ -35,7 +35,7 @@ def test_a_reader_is_not_durable_and_tells_how_far_it_is_once_an_entry():
         assert said.start_message_id.ledgerId == (1 << 64) - 1
         world.broker.push(0, batch(b"a", b"b"))
         world.broker.push(1, single(b"c"))
-        assert [(await reader.receive(5)).data for _ in range(3)] == [b"a", b"b", b"c"]
+        assert [(await reader.receive(60)).data for _ in range(3)] == [b"a", b"b", b"c"]
         ack = await world.broker.until_said(K.ACK)
         assert (ack.ack_type, ack.message_id[0].entryId) == (pb.CommandAck.Cumulative, 1)
 
@@ -47,7 +47,7 @@ def test_a_reader_hides_what_stands_before_its_start():
         reader = await a_reader(world, MessageId(1, 3, -1, 0, 2))
         assert starts(world) == [(1, 3, 0)]
         world.broker.push(3, batch(b"a", b"b"))
-        assert (await reader.receive(5)).data == b"b"
+        assert (await reader.receive(60)).data == b"b"
 
     run(body)
 
@@ -56,12 +56,12 @@ def test_after_a_loss_it_goes_on_behind_what_was_read_last():
     async def body(world: World):
         reader = await a_reader(world)
         world.broker.push(0, batch(b"a", b"b", b"c"))
-        assert [(await reader.receive(5)).data for _ in range(2)] == [b"a", b"b"]
+        assert [(await reader.receive(60)).data for _ in range(2)] == [b"a", b"b"]
         world.broker.drop()
         await attached_again(world, 2)
         assert starts(world)[1] == (1, 0, 1)
         world.broker.push(0, batch(b"a", b"b", b"c"))
-        assert (await reader.receive(5)).data == b"c"
+        assert (await reader.receive(60)).data == b"c"
 
     run(body)
 
@@ -72,12 +72,12 @@ def test_an_entry_is_told_as_read_when_all_of_it_is_not_with_its_first_message()
     async def body(world: World):
         reader = await a_reader(world)
         world.broker.push(0, batch(b"a", b"b"))
-        assert (await reader.receive(5)).data == b"a"
+        assert (await reader.receive(60)).data == b"a"
         world.broker.drop()
         await attached_again(world, 2)
         assert world.broker.said(K.ACK) == []
         world.broker.push(0, batch(b"a", b"b"))
-        assert (await reader.receive(5)).data == b"b"
+        assert (await reader.receive(60)).data == b"b"
         ack = await world.broker.until_said(K.ACK)
         assert ack.message_id[0].entryId == 0
 
@@ -101,7 +101,7 @@ def test_the_last_message_itself():
         reader = await a_reader(world, MessageId.LATEST, inclusive=True)
         assert world.broker.said(K.SEEK)[0].message_id.entryId == 41
         world.broker.push(41, single(b"last"), ledger=7)
-        assert (await reader.receive(5)).data == b"last"
+        assert (await reader.receive(60)).data == b"last"
 
     run(body)
 
@@ -113,7 +113,7 @@ def test_available_between_start_and_end():
         world.broker.last = MessageId(1, 0)
         assert await reader.has_message_available()
         world.broker.push(0, single(b"x"))
-        await reader.receive(5)
+        await reader.receive(60)
         assert not await reader.has_message_available()
         behind = await a_reader(world, MessageId(1, 0))
         assert not await behind.has_message_available()
@@ -127,7 +127,7 @@ def test_a_seek_starts_anew_after_a_loss_too():
     async def body(world: World):
         reader = await a_reader(world)
         world.broker.push(5, single(b"x"))
-        await reader.receive(5)
+        await reader.receive(60)
         await reader.seek(MessageId(1, 2), inclusive=True)
         assert starts(world)[-1][:2] == (1, 2)
         world.broker.push(2, single(b"again"))

@@ -29,7 +29,7 @@ def test_exactly_the_refused_entries_are_asked_for_again():
         consumer = await world.consumer(type=SHARED, nack=AT_ONCE)
         for entry in range(3):
             world.broker.push(entry, single(b"x"))
-        received = [await consumer.receive(5) for _ in range(3)]
+        received = [await consumer.receive(60) for _ in range(3)]
         await consumer.negative_acknowledge(received[0])
         await consumer.negative_acknowledge(received[2].id)
         asked = await world.broker.until_said(REDELIVER)
@@ -44,7 +44,7 @@ def test_the_rest_of_a_refused_batch_leaves_the_queue_with_it():
         consumer = await world.consumer(type=SHARED, nack=AT_ONCE, queue_messages=6)
         world.broker.push(0, batch(b"a", b"b", b"c"))
         world.broker.push(1, single(b"d"))
-        await consumer.negative_acknowledge(await consumer.receive(5))
+        await consumer.negative_acknowledge(await consumer.receive(60))
         assert positions(await world.broker.until_said(REDELIVER)) == [(1, 0)]
         assert await values(consumer, 1) == [b"d"]
         assert consumer.queued == 0
@@ -57,7 +57,7 @@ def test_where_one_gets_everything_everything_is_asked_for():
         consumer = await world.consumer(nack=AT_ONCE)
         for entry in range(3):
             world.broker.push(entry, single(b"x"))
-        await consumer.negative_acknowledge(await consumer.receive(5))
+        await consumer.negative_acknowledge(await consumer.receive(60))
         asked = await world.broker.until_said(REDELIVER)
         assert (positions(asked), asked.consumer_epoch, consumer.queued) == ([], 1, 0)
 
@@ -69,7 +69,7 @@ def test_an_acknowledgement_of_another_message_of_the_batch_does_not_stop_it(by_
     async def body(world: World):
         consumer = await world.consumer(type=SHARED, nack=NackBackoff(0.05, 0.05))
         world.broker.push(0, batch(b"a", b"b"))
-        first, second = await consumer.receive(5), await consumer.receive(5)
+        first, second = await consumer.receive(60), await consumer.receive(60)
         await consumer.negative_acknowledge(first)
         await consumer.acknowledge(second.id if by_id else second)
         assert positions(await world.broker.until_said(REDELIVER)) == [(1, 0)]
@@ -81,8 +81,8 @@ def test_an_acknowledgement_of_another_message_of_the_batch_does_not_stop_the_ti
     async def body(world: World):
         consumer = await world.consumer(type=SHARED, ack_timeout_s=1)
         world.broker.push(0, batch(b"a", b"b"))
-        await consumer.receive(5)
-        await consumer.acknowledge(await consumer.receive(5))
+        await consumer.receive(60)
+        await consumer.acknowledge(await consumer.receive(60))
         assert positions(await world.broker.until_said(REDELIVER)) == [(1, 0)]
 
     run(body)
@@ -93,7 +93,7 @@ def test_an_acknowledgement_after_all_stops_it():
         consumer = await world.consumer(type=SHARED, nack=NackBackoff(0.05, 0.05))
         world.broker.push(0, single(b"x"))
         world.broker.push(1, single(b"y"))
-        first, second = await consumer.receive(5), await consumer.receive(5)
+        first, second = await consumer.receive(60), await consumer.receive(60)
         await consumer.negative_acknowledge(first)
         await consumer.negative_acknowledge(second)
         await consumer.acknowledge(first)
@@ -193,7 +193,7 @@ def test_putting_off_goes_through_the_retry_topic_and_ends_among_the_dead_letter
         assert consumer.topics == ["persistent://public/default/t", "persistent://public/default/t-s-RETRY"]
         by_topic = {topic: consumer_id for consumer_id, topic in world.broker.topic_of.items()}
         world.broker.push(0, single(b"later"), consumer_id=by_topic[consumer.topics[0]])
-        await consumer.reconsume_later(await consumer.receive(5), 30, properties={"why": "busy"})
+        await consumer.reconsume_later(await consumer.receive(60), 30, properties={"why": "busy"})
         await world.broker.until(lambda: len(world.broker.acked()) == 1)
         [(value, _, properties, deliver_at)] = outboxes.made[0].sent
         assert outboxes.made[0].topic.endswith("-RETRY")
@@ -206,7 +206,7 @@ def test_putting_off_goes_through_the_retry_topic_and_ends_among_the_dead_letter
         assert deliver_at is not None
         fields = [pb.KeyValue(key=key, value=text) for key, text in properties.items()]
         world.broker.push(0, single(b"later", properties=fields), consumer_id=by_topic[consumer.topics[1]], ledger=2)
-        await consumer.reconsume_later(await consumer.receive(5), 0)
+        await consumer.reconsume_later(await consumer.receive(60), 0)
         assert outboxes.made[1].topic == "persistent://public/default/t-s-DLQ"
         assert consumer.counters.dead_letters == 1
 
@@ -217,7 +217,7 @@ def test_putting_off_without_a_retry_topic_is_refused():
     async def body(world: World):
         consumer = await world.consumer(type=SHARED)
         world.broker.push(0, single(b"x"))
-        received = await consumer.receive(5)
+        received = await consumer.receive(60)
         with pytest.raises(Misuse):
             await consumer.reconsume_later(received, 1)
 

@@ -36,7 +36,7 @@ def test_consumer_that_was_fenced_ends_and_leaves_its_other_segments():
             world.scaled.refusals[world.scaled.name(1)] = [pb.ProducerFenced]
             await world.consumer.start()
             with pytest.raises(Fenced):
-                await world.consumer.receive(5)
+                await world.consumer.receive(60)
             await turns(lambda: world.consumer.segments == [])
 
     run(body)

@@ -80,7 +80,7 @@ def test_message_that_came_first_is_in_the_positions_of_every_later_one():
 
     async def body() -> None:
         async with a_world(2) as world:
-            waiting = [asyncio.ensure_future(world.consumer.receive(5)) for _ in range(2)]
+            waiting = [asyncio.ensure_future(world.consumer.receive(60)) for _ in range(2)]
             await asyncio.sleep(0)
             world.scaled.deliver(1, 4, single(b"high"))
             world.scaled.deliver(0, 5, single(b"low"))

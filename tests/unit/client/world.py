@@ -17,6 +17,8 @@ from magnetar.runtime.real import RealRuntime
 from magnetar.wire import commands, frames, templates
 from magnetar.wire.proto import pb
 
+WAIT_S = 60.0  # for what a slow machine brings in a moment
+
 Handler = Callable[["Link", pb.BaseCommand], bool | None]
 
 
@@ -93,8 +95,8 @@ class Broker:
         self._news.clear()
 
     async def until(self, seen: Callable[[], bool]) -> None:
-        """Wait for what arrives until it is so; a test that waits in vain fails after ten seconds."""
-        async with asyncio.timeout(10):
+        """Wait for what arrives until it is so; a test that waits in vain fails after a minute."""
+        async with asyncio.timeout(WAIT_S):
             while not seen():
                 news = asyncio.get_running_loop().create_future()
                 self._news.append(news)
@@ -152,14 +154,14 @@ async def a_lookup(broker: Broker, *, timeout_s: float = 10.0) -> AsyncIterator[
 
 async def turns(seen: Callable[[], bool]) -> None:
     """Turn after turn of the loop until it is so: for what no broker hears of."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WAIT_S):
         while not seen():  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
 def run(body: Callable[[], Awaitable[None]]) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(2 * WAIT_S):
             await body()
 
     asyncio.run(whole())

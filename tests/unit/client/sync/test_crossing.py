@@ -26,7 +26,7 @@ def on_the_loop(body: Callable[[World, Crossing[bytes]], Awaitable[None]]) -> No
 def test_acknowledgement_of_a_segment_that_was_refused_and_is_attached_again_is_sent():
     async def body(world: World, crossing: Crossing[bytes]) -> None:
         world.scaled.deliver(0, 3, single(b"m"))
-        message = await world.consumer.receive(5)
+        message = await world.consumer.receive(60)
         id = world.scaled.consumer(0)
         world.scaled.refusals[world.scaled.name(0)] = [pb.TopicNotFound]
         world.scaled.consumers.pop(id)[1].write(commands.close_consumer(id))
