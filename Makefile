@@ -77,15 +77,16 @@ test-all: test $(SPARK) $(OLDER)/.spark  ## what takes minutes, or Java and Mave
 	$(PY) -m tests.servers.pulsar || true  # its jars, once; where Java or Maven is missing the tests say so
 	MAGNETAR_THOROUGH=1 $(PYTEST) -n 2 --dist loadfile -k runTest tests/unit
 	$(PYTEST) -m slow tests
-	$(OLDER)/bin/python -m pytest -m slow tests/spark
+	MAGNETAR_SPARK_KILLS=1 $(OLDER)/bin/python -m pytest -m slow tests/spark
 
 fuzz: $(STAMP)  ## ten minutes of hostile bytes
 	MAGNETAR_FUZZ_S=600 $(PYTEST) --timeout 1200 $(FUZZ)
 
-chaos: $(STAMP)  ## thousands of worlds, kill -9 under load and power cuts, for long; writes docs/CHAOS.md: SEEDS=3000 KILLS=500 CUTS=10
+chaos: $(SPARK)  ## thousands of worlds, kill -9 under load, of Spark too, and power cuts, for long; writes docs/CHAOS*.md: SEEDS=3000 KILLS=500 CUTS=10 SPARK_KILLS=20
 	$(PY) -m simulation run --seeds $${SEEDS:-3000} --jobs $$(nproc) --marks --record docs/CHAOS.md
 	MAGNETAR_KILLS=$${KILLS:-500} $(PYTEST) --timeout 14400 -k kill tests/process
 	MAGNETAR_CRASH_SEEDS=$${CUTS:-10} $(PYTEST) --timeout 14400 tests/sim/test_crash.py
+	MAGNETAR_SPARK_KILLS=$${SPARK_KILLS:-20} MAGNETAR_RECORD=docs/CHAOS_SPARK.md $(PYTEST) --timeout 14400 tests/spark/test_sink_kills.py tests/spark/test_cluster.py
 
 bench: $(STAMP)  ## the broker beside its ceilings, the client beside the stock one, splits beside Apache Pulsar 5 (Java and Maven); writes benchmarks/results/
 	$(PY) -m benchmarks.broker

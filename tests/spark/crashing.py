@@ -24,7 +24,7 @@ from magnetar.spark.sinkoptions import sink_options
 from magnetar.spark.source import MagnetarSource
 
 FOLDER, GROUP = "CRASH_FOLDER", "CRASH_GROUP"
-SECOND_S = 120.0
+SECOND_S = 300.0
 POLL_S = 0.02
 
 

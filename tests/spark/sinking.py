@@ -62,6 +62,7 @@ def session(asked: dict[str, Any]) -> SparkSession:
         builder = builder.config(key, value)
     for key, value in around.items():
         builder = builder.config(f"spark.executorEnv.{key}", value)
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     spark = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "20").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark

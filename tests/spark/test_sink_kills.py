@@ -16,6 +16,7 @@ import pytest
 from tests.servers.standalone import Standalone
 from tests.spark.killing import MOMENTS, Pressure, Query, schedule
 from tests.spark.published import Topic
+from tests.spark.recorded import recorded
 
 pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'magnetar[spark]'")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
@@ -36,3 +37,4 @@ def test_every_row_comes_once_over_kills_of_drivers_and_workers_with_changing_pa
         query.finish()
     query.killed.reshapes = pressure.reshapes
     query.judge()
+    recorded("one process, local[2]", query.killed)
