@@ -16,6 +16,7 @@ from magnetar.client.backoff import Backoff, passing
 from magnetar.client.connection import Connection
 from magnetar.client.lookup import Route
 from magnetar.client.pool import Pool
+from magnetar.client.producing import close_command
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
 
@@ -40,6 +41,17 @@ def producer_fatal(error: MagnetarError, first: bool) -> bool:
 def consumer_fatal(error: MagnetarError, first: bool) -> bool:
     """Once attached, a consumer comes back whatever the broker says, as stock clients do."""
     return not passing(error) if first else isinstance(error, Closed)
+
+
+async def leave(connection: Connection, producer_id: int, *, timeout_s: float, topic: str) -> bool:
+    """Close a producer. False: nobody answered; the broker forgets it with the connection."""
+    request_id = connection.next_request_id()
+    try:
+        await connection.request(close_command(producer_id, request_id), request_id, timeout_s=timeout_s)
+    except MagnetarError as error:
+        log.info("close unanswered", topic=topic, why=error)
+        return False
+    return True
 
 
 class Attached:

@@ -21,22 +21,22 @@ class Budget:
         self.messages_max = messages_max
         self.bytes = 0
         self.messages = 0
-        self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._line: deque[tuple[int, int, asyncio.Future[None]]] = deque()
 
-    def take(self, size: int) -> bool:
-        """Room for one message, if there is any and nobody waits for it."""
+    def take(self, size: int, messages: int = 1) -> bool:
+        """Room for one message, or for many that go together, if there is any and nobody waits for it."""
         if self._line or not self._room(size):
             return False
         self.bytes += size
-        self.messages += 1
+        self.messages += messages
         return True
 
-    async def wait(self, size: int) -> None:
-        """Take room for one message as soon as it is our turn. Cancelled, nothing is taken."""
-        if self.take(size):
+    async def wait(self, size: int, messages: int = 1) -> None:
+        """Take room as soon as it is our turn. Cancelled, nothing is taken."""
+        if self.take(size, messages):
             return
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        place = (size, granted)
+        place = (size, messages, granted)
         self._line.append(place)
         try:
             await granted
@@ -46,7 +46,7 @@ class Budget:
                     self._line.remove(place)
                 self._grant()
             else:
-                self.give(size, 1)  # granted and cancelled in the same turn of the loop
+                self.give(size, messages)  # granted and cancelled in the same turn of the loop
             raise
 
     def give(self, size: int, messages: int) -> None:
@@ -58,9 +58,9 @@ class Budget:
         return not self.messages or (self.messages < self.messages_max and self.bytes + size <= self.bytes_max)
 
     def _grant(self) -> None:
-        while self._line and (self._line[0][1].cancelled() or self._room(self._line[0][0])):
-            size, granted = self._line.popleft()
+        while self._line and (self._line[0][2].cancelled() or self._room(self._line[0][0])):
+            size, messages, granted = self._line.popleft()
             if not granted.cancelled():
                 self.bytes += size
-                self.messages += 1
+                self.messages += messages
                 granted.set_result(None)

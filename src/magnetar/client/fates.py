@@ -51,7 +51,7 @@ class Fates:
                 tell(done, MessageId(ledger, number, first_chunk=first, segment=segment), None)
             elif done is not None:
                 tell(done, MessageId(ledger, number, -1, place, count, segment=segment), None)
-            over += 1
+            over += message.count
             size += len(message.item)
             if self._flushes:
                 self._flushed(message)
@@ -61,7 +61,7 @@ class Fates:
         error = self._why(report.message, report.error)
         self.refused(report.message.done, error)
         self._flushed(report.message)
-        self._budget.give(len(report.message.item), 1)
+        self._budget.give(len(report.message.item), report.message.count)
 
     def refused(self, done: Done | None, error: MagnetarError) -> None:
         self._counters.errors += 1
@@ -96,7 +96,7 @@ class Fates:
     def _flushed(self, message: Outbound) -> None:
         for flush in list(self._flushes):
             if message.turn < flush.until:
-                flush.left -= 1
+                flush.left -= message.count
                 if not flush.left:
                     self._flushes.remove(flush)
                     if not flush.over.done():

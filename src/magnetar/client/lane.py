@@ -51,6 +51,8 @@ class Outbound:
         "turn",
     )
 
+    count = 1  # messages: a sheaf has many
+
     def __init__(
         self,
         item: Any,
@@ -103,7 +105,8 @@ class Entry:
 
     @property
     def highest(self) -> int:
-        return self.messages[-1].sequence
+        last = self.messages[-1]
+        return last.sequence + last.count - 1
 
     @property
     def alive(self) -> bool:

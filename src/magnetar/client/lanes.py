@@ -11,6 +11,7 @@ broker to store what one attachment sends in the order it was sent.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -21,6 +22,7 @@ from magnetar.base.limits import CLIENT_PENDING_BYTES_MAX
 from magnetar.client.lane import Cut, Entry, Fate, Lane, Outbound, State
 from magnetar.client.outgoing import Done, Fields
 from magnetar.client.router import Route, partitions_of
+from magnetar.client.sheaf import Bound, Sheaf
 from magnetar.layout.layout import Layout
 
 # Events
@@ -175,6 +177,20 @@ class Lanes:
         self.messages += 1
         return lane
 
+    def add_sheaf(self, sheaf: Sheaf, deadline: float) -> Lane | None:
+        """Take many at once. None: they were cut for another layout, other numbers, or a segment that was sealed."""
+        layout = self.layout
+        if not self.begun or layout is None or self._sealed or not sheaf.fits(layout.epoch, self.next_sequence):
+            return None
+        lane = self._lane_of(sheaf.route)
+        bound = Bound(sheaf, self.places, deadline)
+        lane.queue.append(bound)
+        self.next_sequence += sheaf.count
+        self.places += sheaf.count
+        self.bytes += bound.size
+        self.messages += sheaf.count
+        return lane
+
     def next_entry(self, segment: SegmentId) -> Entry | None:
         """What is to be written next, if anything may be: it counts as written from here on."""
         lane = self._lanes.get(segment)
@@ -192,7 +208,7 @@ class Lanes:
                 if message.fate is live:
                     message.fate = stored
                     self.bytes -= message.size
-                    self.messages -= 1
+                    self.messages -= message.count
         return entry
 
     @property
@@ -313,7 +329,7 @@ class Lanes:
         for lane in ready:
             del self._lanes[lane.segment]
             self._sealed.remove(lane)
-            for message in lane.queue:
+            for message in self._apart(lane.queue):
                 rest.setdefault(self._destination(self.layout, message.route), []).append(message)
         for segment, messages in rest.items():
             self._hand_over(self._lanes[segment], messages)
@@ -358,7 +374,18 @@ class Lanes:
 
     def _over(self, message: Outbound) -> None:
         self.bytes -= message.size
-        self.messages -= 1
+        self.messages -= message.count
+
+    def _apart(self, queue: deque[Outbound]) -> Iterator[Outbound]:
+        """Sheaves were cut for segments that are no more."""
+        for message in queue:
+            if isinstance(message, Bound):
+                self.bytes -= message.size
+                for one in message.apart():
+                    self.bytes += one.size
+                    yield one
+            else:
+                yield message
 
 
 def _place(message: Outbound) -> int:

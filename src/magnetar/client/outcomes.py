@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from magnetar.base.errors import MagnetarError
+from magnetar.base.errors import ConnectionLost, MagnetarError
 from magnetar.client.outgoing import Done
 from magnetar.client.pending import Op
 from magnetar.client.producing import Counters
@@ -69,6 +69,13 @@ class Outcomes:
             elif not future.done():
                 future.set_result(None)
         self._flushers = waiting
+
+
+def unsure(op: Op, error: MagnetarError) -> MagnetarError:
+    """Why an entry was given up that was written and may be stored."""
+    reason = ConnectionLost(f"given up without a receipt, it may be stored: {error}", sequence=op.sequence)
+    reason.__cause__ = error
+    return reason
 
 
 def tell(done: Done, found: MessageId | None, error: MagnetarError | None) -> None:

@@ -7,6 +7,7 @@ from typing import Protocol
 from magnetar.base.errors import MagnetarError
 from magnetar.client.outgoing import Done, Fields
 from magnetar.client.producing import Counters
+from magnetar.client.sheaf import Cutting, Sheaf
 
 
 class Outlet(Protocol):
@@ -26,6 +27,14 @@ class Outlet(Protocol):
 
     def add(self, payload: bytes, fields: Fields | None, done: Done | None, *, awaited: bool = False) -> None:
         """`awaited`: somebody waits for this one, so it does not wait for others to share an entry with."""
+        ...
+
+    def cutting(self) -> Cutting | None:
+        """How messages for `add_sheaf` are cut now; None: they are added one by one."""
+        ...
+
+    def add_sheaf(self, sheaf: Sheaf) -> bool:
+        """As `add`, for many. False: it does not hold good any more, and nothing of it was taken."""
         ...
 
     def refused(self, done: Done | None, error: MagnetarError) -> None: ...

@@ -26,6 +26,8 @@ def pack(entry: Entry, stamp: Stamp, publish_time: int, *, chunking: bool) -> Pa
     messages = entry.messages
     if len(messages) == 1:
         only = messages[0]
+        if only.count > 1:
+            return Packed([only.item.frame(stamp, publish_time)])
         payload: bytes = only.item
         fields = only.fields if only.fields is not None else NOTHING
         if chunking:

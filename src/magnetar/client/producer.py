@@ -27,6 +27,7 @@ from magnetar.client.publisher import Publisher
 from magnetar.client.router import Router
 from magnetar.client.scalable import ScalablePublisher
 from magnetar.client.schemas import Schema
+from magnetar.client.sheaf import Cutting, Sheaf
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
 from magnetar.wire import codec
@@ -234,6 +235,20 @@ class Producer(Generic[T]):
         """As `admit`, as soon as there is room."""
         await self._room(len(payload))
         self._hand_over(payload, fields, done)
+
+    def cutting(self) -> Cutting | None:
+        """How whole columns of messages are to be cut for `admit_sheaf`; None: `admit` takes them one by one."""
+        return None if self._only is None else self._only.cutting()
+
+    async def admit_sheaf(self, sheaf: Sheaf) -> None:
+        """As `admit_later`, for many that were cut as `cutting` said, in that order; what changed meanwhile does not
+        matter."""
+        if not self._budget.take(sheaf.value_bytes, sheaf.count):
+            self.hurry(awaited=True)
+            await self._budget.wait(sheaf.value_bytes, sheaf.count)
+        if sheaf.count == 1 or self._only is None or not self._only.add_sheaf(sheaf):
+            for payload, fields, _ in sheaf.singles():
+                self._hand_over(payload, fields, None)
 
     def hurry(self, *, awaited: bool = False) -> None:
         """What the next turn of the loop would write is written in this one. `awaited`: a thread waits for it."""

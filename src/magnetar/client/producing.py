@@ -42,6 +42,10 @@ class Counters:
         self.timeouts = 0  # of those, by the send timeout
         self.reattached = 0
 
+    def took(self, messages: int, bytes: int) -> None:
+        self.messages += messages
+        self.bytes += bytes
+
 
 def producer_command(
     opening: Opening, topic: str, producer_id: int, request_id: int, *, name: str, epoch: int, topic_epoch: int | None

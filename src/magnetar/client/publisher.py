@@ -12,16 +12,17 @@ from collections.abc import Callable
 
 from magnetar.base.errors import Closed, ConnectionLost, Fenced, LimitExceeded, MagnetarError, Sealed, TimedOut
 from magnetar.base.limits import MESSAGE_BYTES_MAX
-from magnetar.client.attached import Attached, producer_fatal
+from magnetar.client.attached import Attached, leave, producer_fatal
 from magnetar.client.batch import NOTHING, Batch, Stamp, chunk_frames, single_frame
 from magnetar.client.budget import Budget
 from magnetar.client.connection import Connection
 from magnetar.client.gathering import Gathering
 from magnetar.client.lookup import Lookup
-from magnetar.client.outcomes import Outcomes
+from magnetar.client.outcomes import Outcomes, unsure
 from magnetar.client.outgoing import Done, Fields
 from magnetar.client.pending import Op, Pending, Whole
 from magnetar.client.producing import Counters, Opening, close_command, producer_command
+from magnetar.client.sheaf import Cutting, Sheaf
 from magnetar.observe.log import get
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
@@ -108,6 +109,23 @@ class Publisher:
         if len(batch.payloads) >= self._messages_max:
             self._close_batches()
 
+    def cutting(self) -> Cutting | None:
+        batching = self.opening.batching
+        if batching is None or batching.by_key:
+            return None
+        self._close_batches()
+        return Cutting(self.next_sequence, batching.messages_max, self._bytes_max)
+
+    def add_sheaf(self, sheaf: Sheaf) -> bool:
+        self._close_batches()
+        if self.error is not None or sheaf.sequence != self.next_sequence:
+            return False
+        self.counters.took(sheaf.count, sheaf.value_bytes)
+        self.next_sequence = sheaf.highest + 1
+        self._push(sheaf.op(self._stamp, self._runtime.wall(), self._runtime.monotonic() + self.opening.send_timeout_s))
+        self._write()
+        return True
+
     def hurry(self, *, awaited: bool = False) -> None:
         """What would go out in the next turn of the loop goes out in this one: nobody else will add to it."""
         if self._eager and not len(self._pending) and len(self._gathering) and self._ready is not None:
@@ -142,7 +160,7 @@ class Publisher:
             await self._attached.close()
             if connection is not None and not connection.closed:
                 connection.detach_producer(self.id)
-                await self._leave(connection)
+                await leave(connection, self.id, timeout_s=self.opening.operation_timeout_s, topic=self.topic)
 
     # Sink
 
@@ -173,7 +191,7 @@ class Publisher:
             found = self._pending.refused(sequence)
             refused = next((op for op in found if op.sequence <= sequence <= op.highest), None)
             # Refused now, but written before on a connection that was lost: that one may be stored.
-            self._fail(found, error if refused is None or refused.writes <= 0 else _unsure(refused, error))
+            self._fail(found, error if refused is None or refused.writes <= 0 else unsure(refused, error))
         elif self._ready is not None:
             self._ready.abort(ConnectionLost(f"begin again after a refused send: {error}", topic=self.topic))
 
@@ -235,15 +253,6 @@ class Publisher:
         self._ready = connection
         self._pending.rewind()
         self._write()
-
-    async def _leave(self, connection: Connection) -> None:
-        request_id = connection.next_request_id()
-        try:
-            await connection.request(
-                close_command(self.id, request_id), request_id, timeout_s=self.opening.operation_timeout_s
-            )
-        except MagnetarError as error:  # the broker forgets it with the connection
-            log.info("close unanswered", topic=self.topic, why=error)
 
     # Batches
 
@@ -347,12 +356,10 @@ class Publisher:
             connection.write(op.frame)
 
     def _watch_expiry(self) -> None:
-        deadline = self._pending.deadline
-        if deadline is None:
-            self._expiry = None
-            return
-        wait_s = max(deadline - self._runtime.monotonic(), 0.0)
-        self._expiry = self._loop.call_later(wait_s, self._expire)
+        deadline, self._expiry = self._pending.deadline, None
+        if deadline is not None:
+            wait_s = max(deadline - self._runtime.monotonic(), 0.0)
+            self._expiry = self._loop.call_later(wait_s, self._expire)
 
     def _expire(self) -> None:
         found = self._pending.expired(self._runtime.monotonic())
@@ -390,10 +397,4 @@ class Publisher:
             self._expiry.cancel()
             self._expiry = None
         for op in self._pending.drained():
-            self._fail([op], _unsure(op, error) if op.writes > 0 else error)
-
-
-def _unsure(op: Op, error: MagnetarError) -> MagnetarError:
-    reason = ConnectionLost(f"given up without a receipt, it may be stored: {error}", sequence=op.sequence)
-    reason.__cause__ = error
-    return reason
+            self._fail([op], unsure(op, error) if op.writes > 0 else error)

@@ -1,3 +1,4 @@
+# long: one actor between its deciders (lanes, pace, fates), its segments and its producer; each call is a few lines
 """Publishing to a scalable topic: every active segment has a lane, and a key stays in order whatever is reshaped.
 
 The actor around `lanes`: it follows the layout (`watch`), attaches to owners (`segment`), writes what may be written,
@@ -42,6 +43,7 @@ from magnetar.client.packing import Packed, pack, wire_size
 from magnetar.client.producing import Counters, Opening
 from magnetar.client.router import SegmentRouter
 from magnetar.client.segment import SegmentWriter
+from magnetar.client.sheaf import Cutting, Sheaf, by_segments
 from magnetar.client.watch import Seen, Watch
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
@@ -158,6 +160,23 @@ class ScalablePublisher:
             self._loop.call_soon(self._turn_over)
         elif due is Due.RING:
             self._ringing = self._loop.call_later(self._pace.wait_s, self._rang)
+
+    def cutting(self) -> Cutting | None:
+        """A producer with a name may come back with numbers of its own, and batches by key are cut by key."""
+        layout, router = self._lanes.layout, self._router
+        if layout is None or router is None or not self._batches or self._by_key or self.opening.name:
+            return None
+        return by_segments(layout, router.pinned, self._cut, self._lanes.next_sequence)
+
+    def add_sheaf(self, sheaf: Sheaf) -> bool:
+        lane = None if self.error else self._lanes.add_sheaf(sheaf, self._runtime.monotonic() + self._patience_s)
+        if lane is None:
+            return False
+        self.counters.took(sheaf.count, sheaf.value_bytes)
+        if self._expiry is None and self._patience_s < math.inf:
+            self._watch_expiry()
+        self._write(lane.segment)
+        return True
 
     def hurry(self, *, awaited: bool = False) -> None:
         """What would go out in the next turn of the loop goes out in this one. `awaited`: somebody waits for all of

@@ -15,7 +15,7 @@ from magnetar.base.errors import Closed, Fenced, MagnetarError, Sealed, TimedOut
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import MESSAGE_BYTES_MAX
 from magnetar.base.names import topic_name
-from magnetar.client.attached import Attached
+from magnetar.client.attached import Attached, leave
 from magnetar.client.backoff import passing
 from magnetar.client.batch import Stamp
 from magnetar.client.connection import Connection
@@ -102,7 +102,7 @@ class SegmentWriter:
         await self._attached.close()
         if connection is not None and not connection.closed:
             connection.detach_producer(self.id)
-            await self._ask_to_close(connection)
+            await self._leave(connection)
 
     # Sink
 
@@ -194,22 +194,14 @@ class SegmentWriter:
         connection = self.connection
         if connection is None:
             return  # whoever took it has told already
-        answered = await self._ask_to_close(connection)
+        answered = await self._leave(connection)
         if self.connection is connection:  # not lost or closed by the broker meanwhile
             self.connection = None
             connection.detach_producer(self.id)
             self._port.closed(self.segment, certain=answered)
 
-    async def _ask_to_close(self, connection: Connection) -> bool:
-        request_id = connection.next_request_id()
-        try:
-            await connection.request(
-                close_command(self.id, request_id), request_id, timeout_s=self._opening.operation_timeout_s
-            )
-        except MagnetarError as error:  # the broker forgets it with the connection
-            log.info("close unanswered", topic=self.topic, why=error)
-            return False
-        return True
+    async def _leave(self, connection: Connection) -> bool:
+        return await leave(connection, self.id, timeout_s=self._opening.operation_timeout_s, topic=self.topic)
 
     def _crashed(self, name: str, error: BaseException) -> None:
         log.crashed("segment failed", error, topic=self.topic)

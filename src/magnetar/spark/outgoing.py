@@ -52,18 +52,18 @@ def messages(batch: pa.RecordBatch, names: Sequence[str], *, first: int = -1) ->
     keys = _keys(columns["key"]) if "key" in columns else [None] * len(values)
     if first < 0 and "event_time" not in columns and "properties" not in columns and None not in values:
         for value, key in zip(values, keys, strict=True):  # most often that is all
-            yield value, keyed(key) if type(key) is str else None if key is None else _fields(key)
+            yield value, keyed(key) if type(key) is str else None if key is None else fields(key)
         return
-    times = _times(columns["event_time"]) if "event_time" in columns else [None] * len(values)
+    times = times_of(columns["event_time"]).to_pylist() if "event_time" in columns else [None] * len(values)
     properties = columns["properties"].to_pylist() if "properties" in columns else [None] * len(values)
     rows = zip(values, keys, times, properties, strict=True)
     for index, (value, key, time, pairs) in enumerate(rows):
         sequence = first + index if first >= 0 else None
-        yield value or b"", _fields(key, time, _properties(pairs), sequence, null=value is None)
+        yield value or b"", fields(key, time, pairs_of(pairs), sequence, null=value is None)
 
 
-def _fields(
-    key: str | bytes | None,
+def fields(
+    key: str | bytes | None = None,
     event_time_ms: int | None = None,
     properties: dict[str, str] | None = None,
     sequence_id: int | None = None,
@@ -99,10 +99,10 @@ def _key(data: bytes) -> str | bytes:
         return data
 
 
-def _times(column: pa.Array) -> list[Any]:
-    zone = column.type.tz
-    return column.cast(pa.timestamp("ms", zone), safe=False).cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+def times_of(column: pa.Array) -> pa.Array:
+    """In milliseconds."""
+    return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
 
 
-def _properties(pairs: list[tuple[str, str | None]] | None) -> dict[str, str] | None:
+def pairs_of(pairs: list[tuple[str, str | None]] | None) -> dict[str, str] | None:
     return {name: text or "" for name, text in pairs} if pairs else None

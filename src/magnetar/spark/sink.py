@@ -18,13 +18,14 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from magnetar.base.errors import Corrupt, Misuse
-from magnetar.base.limits import SPARK_SEQUENCE_ROW_BITS, SPARK_STAGE_WRITE_S
+from magnetar.base.limits import SPARK_SEQUENCE_ROW_BITS, SPARK_SHEAF_ROWS_MIN, SPARK_STAGE_WRITE_S
 from magnetar.base.names import SINK_PREFIX
 from magnetar.client.client import Client
 from magnetar.client.producer import Producer
 from magnetar.client.stages import StagedSink, single_job
 from magnetar.spark.link import run
 from magnetar.spark.outgoing import Outgoing, check_columns, messages
+from magnetar.spark.sheaves import sheaves
 from magnetar.spark.sinkoptions import Delivery, SinkOptions, sink_options
 
 if TYPE_CHECKING:
@@ -144,8 +145,7 @@ class Task:
         rows = 0
         try:
             for batch in batches:
-                each = messages(batch, self._columns)
-                run(url, lambda _, each=each: post(stage.producer, each))  # type: ignore[misc]
+                run(url, lambda _, batch=batch: post(stage.producer, batch, self._columns))  # type: ignore[misc]
                 rows += batch.num_rows
             count = run(url, lambda _: stage.seal())
             if count != rows:
@@ -166,8 +166,7 @@ class Task:
         try:
             for batch in batches:
                 first = (self._batch << SPARK_SEQUENCE_ROW_BITS) + rows if numbered else -1
-                each = messages(batch, self._columns, first=first)
-                run(url, lambda _, each=each: post(producer, each))  # type: ignore[misc]
+                run(url, lambda _, batch=batch, first=first: post(producer, batch, self._columns, first))  # type: ignore[misc]
                 rows += batch.num_rows
             run(url, lambda _: producer.close())
         except BaseException:
@@ -179,13 +178,23 @@ class Task:
         return StagedSink(client, self._asked.topic, self._sink, run=self._ran, once=self._once)
 
 
-async def post(producer: Producer[bytes], rows: Iterator[Outgoing]) -> None:
-    """All of them to the producer, waiting for room only. What cannot be stored is told when it is closed."""
+async def post(producer: Producer[bytes], batch: pa.RecordBatch, columns: Sequence[str], first: int = -1) -> None:
+    """All rows to the producer, waiting for room only. What cannot be stored is told when it is closed."""
+    cutting = producer.cutting() if first < 0 else None
+    if cutting is not None and batch.num_rows >= cutting.destinations * SPARK_SHEAF_ROWS_MIN:
+        for sheaf in sheaves(batch, columns, cutting):
+            async with asyncio.timeout(SPARK_STAGE_WRITE_S):
+                await producer.admit_sheaf(sheaf)
+    else:
+        await _post_each(producer, messages(batch, columns, first=first))
+    producer.hurry()
+
+
+async def _post_each(producer: Producer[bytes], rows: Iterator[Outgoing]) -> None:
     for payload, fields in rows:
         if not producer.admit(payload, fields, None):
             async with asyncio.timeout(SPARK_STAGE_WRITE_S):
                 await producer.admit_later(payload, fields, None)
-    producer.hurry()
 
 
 def commit(asked: SinkOptions, told: Sequence[WriterCommitMessage | None], batch: int, *, wait: bool = False) -> None:

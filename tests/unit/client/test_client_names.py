@@ -39,7 +39,19 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 # What only one face has: a thread cannot await, and a loop needs no mailbox.
 ONLY_AIO = {
     "Client": {"budget", "lookup", "operation_timeout_s", "pool", "runtime"},
-    "Producer": {"admit", "admit_later", "grow", "hurry", "prepared", "send_nowait", "start", "submit", "work"},
+    "Producer": {
+        "admit",
+        "admit_later",
+        "admit_sheaf",
+        "cutting",
+        "grow",
+        "hurry",
+        "prepared",
+        "send_nowait",
+        "start",
+        "submit",
+        "work",
+    },
     "CheckpointConsumer": {"handed", "start", "stream_id"},
     "Consumer": {"source_of", "start"},
     "Reader": {"counters", "start"},

@@ -1,0 +1,162 @@
+"""Many messages that were made together, as the entry that they become: no object for any of them on its way.
+
+Who has whole columns of messages asks a producer for its `Cutting`, cuts them by it and hands over sheaves: messages of
+one destination, numbered one after the other, as the payload of one batch. A sheaf holds good as long as the layout and
+the numbers are those that it was cut for. Where they are not any more, and where a batch has to be cut anew, it comes
+apart into `singles`: what each of them is then is its maker's to say. Decides only; it trusts its maker for the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from magnetar.client.batch import Stamp
+from magnetar.client.lane import Cut, Outbound
+from magnetar.client.outgoing import Fields
+from magnetar.client.packing import wire_size
+from magnetar.client.pending import Op
+from magnetar.client.router import Route
+from magnetar.layout.layout import Layout
+from magnetar.layout.routing import DEFAULT, Routing
+from magnetar.wire import codec
+from magnetar.wire.publishing import batch_metadata, send_frame
+
+Single = tuple[bytes, Fields | None, Route]
+NOWHERE = Route(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """How messages are cut into sheaves now. `sequence` is the number of the first. Keys go by `routing` to the last
+    segment that starts at or before them; within it to the bucket of its `splits`. `epoch` -1: one destination for all.
+    """
+
+    sequence: int
+    messages_max: int
+    bytes_max: int
+    epoch: int = -1
+    routing: Routing = DEFAULT
+    starts: tuple[int, ...] = (0,)
+    splits: tuple[tuple[int, ...], ...] = ((),)
+
+    @property
+    def destinations(self) -> int:
+        return sum(len(one) + 1 for one in self.splits)
+
+
+def by_segments(layout: Layout, routing: Routing, cut: Cut, sequence: int) -> Cutting | None:
+    """None: some segments are plain topics, where keys go by other rules."""
+    if not layout.active or any(one.legacy_topic for one in layout.active):
+        return None
+    return Cutting(
+        sequence,
+        cut.messages_max,
+        cut.bytes_max,
+        layout.epoch,
+        routing,
+        tuple(one.range.start for one in layout.active),
+        tuple(one.bucket_splits for one in layout.active),
+    )
+
+
+class Sheaf:
+    """`payload` is that of a batch whose `count` messages have the numbers from `sequence` on; `value_bytes` what their
+    values take. `key` is the first message's, as the wire carries it, `hashes` the stamp of its entry bucket, `route`
+    that of any of its messages.
+    """
+
+    __slots__ = (
+        "count",
+        "epoch",
+        "hashes",
+        "index",
+        "key",
+        "key_base64",
+        "payload",
+        "route",
+        "sequence",
+        "singles",
+        "value_bytes",
+    )
+
+    def __init__(
+        self,
+        payload: bytes,
+        count: int,
+        sequence: int,
+        *,
+        value_bytes: int,
+        singles: Callable[[], Iterable[Single]],
+        index: bytes = b"",
+        key: bytes | None = None,
+        key_base64: bool = False,
+        hashes: tuple[int, int] | None = None,
+        route: Route = NOWHERE,
+        epoch: int = -1,
+    ) -> None:
+        self.payload = payload
+        self.count = count
+        self.sequence = sequence
+        self.value_bytes = value_bytes
+        self.singles = singles
+        self.index = index
+        self.key = key
+        self.key_base64 = key_base64
+        self.hashes = hashes
+        self.route = route
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        """What it takes of a client's budget, as the payloads of its messages would."""
+        return self.value_bytes
+
+    @property
+    def highest(self) -> int:
+        return self.sequence + self.count - 1
+
+    def fits(self, epoch: int, sequence: int) -> bool:
+        """Was it cut for this layout, and for this number?"""
+        return self.epoch == epoch and self.sequence == sequence
+
+    def op(self, stamp: Stamp, publish_time: int, deadline: float) -> Op:
+        """The entry of a plain topic."""
+        frame = self.frame(stamp, publish_time)
+        return Op(frame, self.sequence, self.highest, count=self.count, size=len(self), deadline=deadline, dones=[])
+
+    def frame(self, stamp: Stamp, publish_time: int) -> bytes:
+        metadata = batch_metadata(
+            stamp.producer,
+            self.sequence,
+            publish_time,
+            count=self.count,
+            highest=self.highest,
+            key=self.key,
+            key_base64=self.key_base64,
+            compression=stamp.compression,
+            uncompressed_size=len(self.payload),
+            schema_version=stamp.schema_version,
+            hashes=self.hashes,
+            index=self.index,
+        )
+        packed = codec.compress(stamp.compression, self.payload)
+        return send_frame(stamp.producer_id, self.sequence, metadata, packed, count=self.count, highest=self.highest)
+
+
+class Bound(Outbound):
+    """A sheaf in a lane: one entry, and as many messages as it has."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, sheaf: Sheaf, place: int, deadline: float) -> None:
+        super().__init__(sheaf, sheaf.route, place, sheaf.sequence, len(sheaf.payload), deadline, alone=True)
+        self.count = sheaf.count
+
+    def apart(self) -> Iterator[Outbound]:
+        """Its messages one by one, with the places, numbers and doubts that they have."""
+        sheaf: Sheaf = self.item
+        for index, (payload, fields, route) in enumerate(sheaf.singles()):
+            size = wire_size(payload, fields)
+            one = Outbound(payload, route, self.place + index, self.sequence + index, size, self.deadline)
+            one.fields, one.turn, one.doubt = fields, self.turn + index, self.doubt
+            yield one

@@ -1,0 +1,164 @@
+"""Sheaves: many messages as one entry, and as themselves again where segments or numbers are not those they were cut
+for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from magnetar.base.ids import SegmentId
+from magnetar.base.limits import CLIENT_BATCH_BYTES_MAX
+from magnetar.client.batch import Stamp
+from magnetar.client.lane import Cut, Fate
+from magnetar.client.lanes import LaneClosed, LaneOpened, Lanes, LayoutAdvanced
+from magnetar.client.outgoing import keyed
+from magnetar.client.packing import pack
+from magnetar.client.router import Route
+from magnetar.client.sheaf import Cutting, Sheaf, Single, by_segments
+from magnetar.layout.layout import Layout, initial
+from magnetar.layout.routing import Routing
+from magnetar.layout.synthetic import synthetic
+from tests.unit.client.laned import HIGH, LOW, MERGED, ONE, PARENT, SPLIT, add, fates, names, some_lanes, written
+
+STAMP = Stamp(7, b"p-seg-1", None, 0, 1 << 20)
+SLOTS = (0, 0xFFFF)
+
+
+def a_sheaf(lanes: Lanes, *rows: str, layout: Layout = ONE) -> Sheaf:
+    """Rows that begin with "a" have the lowest slot, others the highest."""
+
+    def singles() -> Iterable[Single]:
+        for row in rows:
+            slot = SLOTS[not row.startswith("a")]
+            yield row.encode(), keyed(row[0]), Route(slot, slot)
+
+    return Sheaf(
+        b"|".join(row.encode() for row in rows),
+        len(rows),
+        lanes.next_sequence,
+        value_bytes=sum(map(len, rows)),
+        singles=singles,
+        key=rows[0][:1].encode(),
+        route=Route(SLOTS[not rows[0].startswith("a")], 0),
+        epoch=layout.epoch,
+    )
+
+
+def payloads(lanes: Lanes, segment: SegmentId) -> list[list[tuple[bytes, int]]]:
+    found = []
+    while (entry := lanes.next_entry(segment)) is not None:
+        found.append([(message.item, message.sequence) for message in entry.messages])
+    return found
+
+
+def test_a_sheaf_is_one_entry_and_as_many_messages_as_it_has():
+    lanes = some_lanes()
+    sheaf = a_sheaf(lanes, "a1", "a2", "a3")
+    assert lanes.add_sheaf(sheaf, 10.0) is lanes.lane(PARENT)
+    assert (lanes.messages, lanes.next_sequence, lanes.places) == (3, 3, 3)
+    entry = lanes.next_entry(PARENT)
+    assert entry is not None
+    assert (names(entry), entry.sequence, entry.highest) == ([sheaf], 0, 2)
+    assert pack(entry, STAMP, 1, chunking=False).frames == [sheaf.frame(STAMP, 1)]
+    assert lanes.stored(PARENT, 0) is entry
+    assert (lanes.messages, lanes.bytes) == (0, 0)
+
+
+def test_messages_before_and_behind_a_sheaf_keep_their_places():
+    lanes = some_lanes()
+    add(lanes, 0, "a1")
+    sheaf = a_sheaf(lanes, "a2", "a3")
+    lanes.add_sheaf(sheaf, 10.0)
+    add(lanes, 0, "a4")
+    assert written(lanes, PARENT) == [["a1"], [sheaf], ["a4"]]
+
+
+def test_a_split_takes_a_sheaf_apart_and_every_message_goes_where_its_key_is():
+    lanes = some_lanes(cut=Cut(messages_max=10))
+    lanes.add_sheaf(a_sheaf(lanes, "a1", "b1", "a2"), 10.0)
+    lanes.add_sheaf(a_sheaf(lanes, "b2", "a3"), 10.0)
+    assert len(payloads(lanes, PARENT)) == 2
+    lanes.handle(LayoutAdvanced(SPLIT))
+    lanes.handle(LaneOpened(LOW))
+    lanes.handle(LaneOpened(HIGH))
+    lanes.handle(LaneClosed(PARENT, certain=True))
+    assert payloads(lanes, LOW) == [[(b"a1", 0), (b"a2", 2), (b"a3", 4)]]
+    assert payloads(lanes, HIGH) == [[(b"b1", 1), (b"b2", 3)]]
+    assert lanes.messages == 5
+    lanes.stored(LOW, 0)
+    lanes.stored(HIGH, 1)
+    assert (lanes.messages, lanes.bytes) == (0, 0)
+
+
+def test_what_may_be_stored_of_a_sheaf_is_sent_one_by_one_below_what_the_children_know():
+    lanes = some_lanes(cut=Cut(messages_max=10))
+    lanes.add_sheaf(a_sheaf(lanes, "a1", "a2", "b1"), 10.0)
+    payloads(lanes, PARENT)
+    lanes.handle(LayoutAdvanced(SPLIT))
+    lanes.handle(LaneClosed(PARENT, certain=False))
+    lanes.handle(LaneOpened(LOW, 2))
+    lanes.handle(LaneOpened(HIGH, -1))
+    assert payloads(lanes, LOW) == [[(b"a1", 0)], [(b"a2", 1)]]
+    assert payloads(lanes, HIGH) == [[(b"b1", 2)]]
+    gone = lanes.expired(99.0)
+    assert {message.message.fate for message in gone} == {Fate.UNKNOWN}
+
+
+def test_a_merge_puts_the_messages_of_sheaves_in_the_order_of_sending():
+    lanes = some_lanes(SPLIT, cut=Cut(messages_max=10))
+    lanes.add_sheaf(a_sheaf(lanes, "a1", "a2", layout=SPLIT), 10.0)
+    lanes.add_sheaf(a_sheaf(lanes, "b1", "b2", layout=SPLIT), 10.0)
+    add(lanes, 0, "a3")
+    lanes.handle(LayoutAdvanced(MERGED))
+    lanes.handle(LaneClosed(LOW, certain=True))
+    lanes.handle(LaneClosed(HIGH, certain=True))
+    lanes.handle(LaneOpened(SegmentId(3)))
+    assert payloads(lanes, SegmentId(3)) == [[(b"a1", 0), (b"a2", 1), (b"b1", 2), (b"b2", 3), ("a3", 4)]]
+
+
+def test_a_sheaf_of_another_layout_or_another_number_is_not_taken():
+    lanes = some_lanes()
+    older = a_sheaf(lanes, "a1", "a2")
+    add(lanes, 0, "a0")
+    assert lanes.add_sheaf(older, 10.0) is None  # its numbers were given away
+    later = a_sheaf(lanes, "a1", "a2")
+    lanes.handle(LayoutAdvanced(SPLIT))
+    assert lanes.add_sheaf(later, 10.0) is None
+    assert lanes.messages == 1
+
+
+def test_a_sheaf_is_not_taken_while_a_sealed_segment_keeps_its_keys():
+    lanes = some_lanes()
+    add(lanes, 0, "a1")
+    written(lanes, PARENT)
+    lanes.handle(LayoutAdvanced(SPLIT))
+    assert lanes.add_sheaf(a_sheaf(lanes, "a2", "a3", layout=SPLIT), 10.0) is None
+
+
+def test_a_sheaf_written_and_lost_is_the_same_entry_again():
+    lanes = some_lanes()
+    sheaf = a_sheaf(lanes, "a1", "a2")
+    lanes.add_sheaf(sheaf, 10.0)
+    first = lanes.next_entry(PARENT)
+    lanes.handle(LaneClosed(PARENT))
+    lanes.handle(LaneOpened(PARENT, 1))
+    assert lanes.next_entry(PARENT) is first
+
+
+def test_a_sheaf_whose_time_is_up_is_told_once():
+    lanes = some_lanes()
+    sheaf = a_sheaf(lanes, "a1", "a2")
+    lanes.add_sheaf(sheaf, 10.0)
+    assert fates(lanes.expired(11.0)) == {sheaf: Fate.FAILED}
+    assert (lanes.messages, lanes.bytes) == (0, 0)
+
+
+def test_layouts_are_cut_by_ranges_and_buckets_and_plain_topics_are_not():
+    layout = initial(2, now_ms=0, buckets=2)
+    cutting = by_segments(layout, Routing.LOW16, Cut(), 5)
+    assert cutting is not None
+    assert cutting.starts == (0, 0x8000)
+    assert cutting.splits == tuple(one.bucket_splits for one in layout.active)
+    assert cutting.destinations == 4
+    assert (cutting.sequence, cutting.bytes_max, cutting.epoch) == (5, CLIENT_BATCH_BYTES_MAX, layout.epoch)
+    assert by_segments(synthetic(["persistent://a/b/c"]), Routing.LOW16, Cut(), 0) is None
+    assert Cutting(0, 1, 1).destinations == 1
