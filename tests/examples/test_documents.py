@@ -34,13 +34,23 @@ def is_conftest(block: str) -> bool:
     return "@pytest.fixture" in block
 
 
-SCRIPTS = [(where, block) for where, block in blocks() if not is_suite(block) and not is_conftest(block)]
+def is_spark(block: str) -> bool:
+    """Tried beside the examples for Spark."""
+    return "import SparkSession" in block
+
+
+SCRIPTS = [
+    (where, block)
+    for where, block in blocks()
+    if not is_suite(block) and not is_conftest(block) and not is_spark(block)
+]
+SPARK = [(where, block) for where, block in blocks() if is_spark(block)]
 SUITES = [(where, block) for where, block in blocks() if is_suite(block)]
 CONFTESTS = [(where, block) for where, block in blocks() if is_conftest(block)]
 
 
 def test_there_is_something_to_try_of_each() -> None:
-    assert (len(SCRIPTS), len(SUITES), len(CONFTESTS)) == (4, 2, 1)
+    assert (len(SCRIPTS), len(SPARK), len(SUITES), len(CONFTESTS)) == (4, 1, 2, 1)
 
 
 @pytest.mark.parametrize("block", [block for _, block in SCRIPTS], ids=[where for where, _ in SCRIPTS])

@@ -12,6 +12,7 @@ from tests.testing.suites import run_suite
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 TRIED = {"stock_client.py", "async_client.py", "test_orders.py"}
+TRIED_IN_SPARK = {"spark_orders.py", "spark_backfill.py", "spark_enrich.py"}  # test_spark.py, slow
 
 
 def run(example: str, broker: Broker) -> list[str]:
@@ -23,7 +24,7 @@ def run(example: str, broker: Broker) -> list[str]:
 
 
 def test_every_example_is_tried() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == TRIED
+    assert {path.name for path in EXAMPLES.glob("*.py")} == TRIED | TRIED_IN_SPARK
 
 
 def test_the_stock_client_finds_every_order_in_the_order_of_its_customer(magnetar_broker_session: Broker) -> None:

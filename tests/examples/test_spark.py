@@ -1,0 +1,93 @@
+"""The examples for Spark and the README's block run as they are written, one after another in one Spark, against a
+broker of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from magnetar import Client
+from tests.examples.test_documents import SPARK, URL
+from tests.examples.test_examples import EXAMPLES
+from tests.servers.standalone import Standalone
+
+pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'magnetar[spark]'")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+NAMES = ["spark_orders.py", "spark_backfill.py", "spark_enrich.py"]
+TRIES = 4
+WAIT_S = 60.0
+NOT_STARTED = ("failed to connect back", "to connect back after")  # in ten seconds, which a loaded machine may not keep
+QUIET = "--driver-memory 700m --conf spark.ui.enabled=false --conf spark.driver.bindAddress=127.0.0.1 pyspark-shell"
+
+# Each has the arguments of a person who typed them; what it prints is told apart by its name.
+PROGRAM = """
+import contextlib, io, json, runpy, sys
+for path, *arguments in json.loads(sys.argv[1]):
+    sys.argv, said = [path, *arguments], io.StringIO()
+    with contextlib.redirect_stdout(said):
+        runpy.run_path(path, run_name="__main__")
+    print(json.dumps([path.rsplit("/", 1)[1], said.getvalue().splitlines()]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What each of them printed."""
+    for attempt in range(TRIES):
+        folder = tmp_path_factory.mktemp(f"examples-{attempt}")
+        with Standalone(folder / "broker") as server, Client(server.url) as client:
+            with client.create_producer("topic://public/default/events") as producer:
+                producer.send(b"hello", key="Ada")
+            ran = run(folder, server.url)
+            if ran.returncode == 0:
+                shouted = client.checkpoint_consumer("topic://public/default/shouted").receive(WAIT_S)
+        if ran.returncode == 0 or not any(words in ran.stderr for words in NOT_STARTED):
+            break
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    told: dict[str, list[str]] = dict(json.loads(line) for line in ran.stdout.splitlines() if line.startswith("["))
+    return {**told, "shouted": [f"{shouted.key} {shouted.value.decode()}"]}
+
+
+def run(folder: Path, url: str) -> subprocess.CompletedProcess[str]:
+    block = folder / "readme.py"
+    block.write_text(SPARK[0][1].replace(URL, url))
+    asked = [[str(EXAMPLES / name), url, str(folder / name)] for name in NAMES] + [[str(block)]]
+    around = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": QUIET}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(asked)],
+        cwd=folder,
+        env={**os.environ, **around},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_totals_go_on_over_a_restart_and_are_in_the_topic_and_in_parquet(said: dict[str, list[str]]) -> None:
+    assert said["spark_orders.py"] == [
+        '{"customer":"customer-0","orders":3,"amount":51}',
+        '{"customer":"customer-1","orders":2,"amount":22}',
+        '{"customer":"customer-2","orders":2,"amount":33}',
+        "6 rows in Parquet",
+    ]
+
+
+def test_a_time_range_is_filled_again_and_written_once_however_often_it_runs(said: dict[str, list[str]]) -> None:
+    assert said["spark_backfill.py"] == ["Parquet 30 100 158", "topic 30"]
+
+
+def test_orders_are_joined_with_what_was_said_last_of_their_customers(said: dict[str, list[str]]) -> None:
+    lines = said["spark_enrich.py"]
+    assert sorted(lines) == ["Ada Lovelace engine", "Ada Lovelace program", "Grace compiler", "unknown abacus"]
+    assert lines.index("Ada Lovelace engine") < lines.index("Ada Lovelace program")
+
+
+def test_the_block_of_the_readme_runs_as_it_is_written(said: dict[str, list[str]]) -> None:
+    assert said["readme.py"] == []
+    assert said["shouted"] == ["Ada HELLO"]
