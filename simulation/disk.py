@@ -1,4 +1,3 @@
-# long: the contract of a disk, its faults and what a crash leaves of it, read together
 """A disk in memory that forgets: what a real one may do to files between a crash and the next start.
 
 Every file has what is durable and a list of changes since its last sync; every directory has its durable names and a
@@ -31,8 +30,8 @@ from collections.abc import Sequence
 
 from magnetar.base.errors import Conflict, NotFound, StorageFailed, StorageFull
 from magnetar.runtime.files import Buffer
+from simulation.inodes import SECTOR_BYTES, Change, Inode, Rename, survivors
 
-SECTOR_BYTES = 512  # the unit a disk writes whole
 ENDLESS = 1 << 50
 FOR_GOOD = 1 << 50  # `fail_syncs`: until it is set to 0
 WRITE_S, SYNC_S, BYTE_S = 20e-6, 200e-6, 1e-9  # of an ordinary disk: a call, a sync, a byte written
@@ -40,50 +39,6 @@ WRITE_S, SYNC_S, BYTE_S = 20e-6, 200e-6, 1e-9  # of an ordinary disk: a call, a 
 
 class Crashed(BaseException):
     """The machine is gone: no code of ours may catch this and go on."""
-
-
-class Change:
-    """One unsynced change of a file: bytes at an offset, or a new length."""
-
-    __slots__ = ("data", "offset", "size")
-
-    def __init__(self, offset: int, data: bytes, size: int = -1) -> None:
-        self.offset = offset
-        self.data = data
-        self.size = size  # -1: a write
-
-    def apply(self, content: bytearray) -> None:
-        if self.size >= 0:
-            _resize(content, self.size)
-            return
-        _resize(content, max(len(content), self.offset))
-        content[self.offset : self.offset + len(self.data)] = self.data
-
-
-class Inode:
-    __slots__ = ("changes", "current", "durable")
-
-    def __init__(self, content: bytes = b"") -> None:
-        self.durable = bytearray(content)
-        self.current = bytearray(content)
-        self.changes: list[Change] = []
-
-
-class Rename:
-    """One unsynced change of a directory: `old` None is a creation, `new` None a removal."""
-
-    __slots__ = ("inode", "new", "old")
-
-    def __init__(self, inode: Inode, old: str | None, new: str | None) -> None:
-        self.inode = inode
-        self.old = old
-        self.new = new
-
-    def apply(self, names: dict[str, Inode]) -> None:
-        if self.old is not None and names.get(self.old) is self.inode:
-            del names[self.old]
-        if self.new is not None:
-            names[self.new] = self.inode
 
 
 class ForgetfulFile:
@@ -184,7 +139,9 @@ class ForgetfulFiles:
         self.counts["crashes"] += 1
         after._directories = kept = self._kept_directories()
         names = {path: inode for path, inode in names.items() if _exists(_parent(path), kept, self._directories)}
-        contents = {inode: _survivors(inode, chance, self) for inode in dict.fromkeys(names.values())}
+        contents = {
+            inode: survivors(inode, chance, self.counts, flips=self.flips) for inode in dict.fromkeys(names.values())
+        }
         for path, inode in names.items():
             after._names[path] = after._durable[path] = contents[inode]
         return after
@@ -323,7 +280,9 @@ class ForgetfulFiles:
         if self.syncs == self.fail_sync_at or self.fail_syncs > 0:
             self.fail_syncs = max(0, self.fail_syncs - 1)
             self.counts["syncs failed"] += 1
-            inode.durable = _survivors(inode, random.Random(f"{self._seed}:{self.calls}"), self).durable
+            inode.durable = survivors(
+                inode, random.Random(f"{self._seed}:{self.calls}"), self.counts, flips=self.flips
+            ).durable
             inode.changes.clear()
             raise StorageFailed(f"cannot sync {path}: input/output error; check the disk", path=path)
         for change in inode.changes:
@@ -363,36 +322,6 @@ class ForgetfulFiles:
         )
 
 
-def _survivors(inode: Inode, chance: random.Random, files: ForgetfulFiles) -> Inode:
-    """What a crash leaves of a file. One draw says how bad this crash was to it, so that clean cases occur too."""
-    content = bytearray(inode.durable)
-    kept = chance.choice((0.0, 0.5, 0.9, 1.0))
-    counts = files.counts
-    for change in inode.changes:
-        if change.size >= 0:
-            if chance.random() < kept:
-                change.apply(content)
-            else:
-                counts["lengths forgotten"] += 1
-            continue
-        end = change.offset + len(change.data)
-        starts = range(change.offset - change.offset % SECTOR_BYTES, end, SECTOR_BYTES)
-        there = 0
-        for start in starts:
-            if chance.random() >= kept:
-                continue
-            there += 1
-            low, high = max(start, change.offset), min(start + SECTOR_BYTES, end)
-            data = bytearray(change.data[low - change.offset : high - change.offset])
-            if files.flips and data and chance.random() < 0.1:
-                data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-                counts["bits flipped"] += 1
-            Change(low, bytes(data)).apply(content)
-        if there < len(starts):
-            counts["writes torn" if there else "writes forgotten"] += 1
-    return Inode(bytes(content))
-
-
 def _exists(directory: str | None, there: dict[str, bool], known: dict[str, bool]) -> bool:
     """Whether this directory and all above it are there; those that nobody made are taken for granted."""
     while directory:
@@ -400,13 +329,6 @@ def _exists(directory: str | None, there: dict[str, bool], known: dict[str, bool
             return False
         directory = _parent(directory)
     return True
-
-
-def _resize(content: bytearray, size: int) -> None:
-    if size < len(content):
-        del content[size:]
-    else:
-        content.extend(bytes(size - len(content)))
 
 
 def _parent(path: str | None) -> str | None:

@@ -14,7 +14,8 @@ from magnetar.ledger import snapshots
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.run import Run, run_of
 from magnetar.ledger.store import Done, Writer
-from simulation.disk import ForgetfulFiles, Inode
+from simulation.disk import ForgetfulFiles
+from simulation.inodes import Inode
 
 _MARK = struct.Struct("<qq")
 _MARK_AT = 3  # behind version, tag and length of the first section of a cursor's snapshot

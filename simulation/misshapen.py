@@ -19,7 +19,7 @@ from magnetar.layout.checkpoint import DONE, START, Checkpoint, Frontier
 from magnetar.layout.layout import Layout
 from magnetar.scalable import admission, assign, record, reshape, takeover
 from magnetar.scalable.calls import RecordRead
-from magnetar.scalable.coordinator import Coordinator
+from magnetar.scalable.kept import Kept
 from magnetar.scalable.record import Record
 from magnetar.scalable.subscription import Standing
 from magnetar.scalable.takeover import TakeOver
@@ -102,14 +102,14 @@ def _deaf_leader() -> list[Patch]:
     deaf = (RecordRead, takeover.TermRefused, takeover.LockLost, takeover.BeliefExpired)
     rows = {(takeover.Phase.LEADING, kind): takeover.Row(on, (takeover.Phase.LEADING,)) for kind in deaf}
 
-    async def look(self: Coordinator) -> None:
-        one, version = await self._term.around.records.subscription(self._term.name, self.name)
-        if one is None or one.life != self._stored.life or one.standing is not Standing.LIVE:
-            self._term.dropped(self)
+    async def look(self: Kept) -> None:
+        one, version = await self._term.around.records.subscription(self._term.name, self.one.name)
+        if one is None or one.life != self.one.life or one.standing is not Standing.LIVE:
+            self._ended()
             raise SubscriptionNotFound("the subscription was removed")
-        self._stored, self._version = one, version
+        self.one, self._version = one, version
 
-    return [(takeover, "TABLE", {**takeover.TABLE, **rows}), (Coordinator, "_look", look)]
+    return [(takeover, "TABLE", {**takeover.TABLE, **rows}), (Kept, "look", look)]
 
 
 def _deaf_commit() -> list[Patch]:

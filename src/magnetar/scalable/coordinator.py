@@ -1,4 +1,3 @@
-# long: three machines share one turn and one record, and what each asks for is done here
 """Gives the segments of one stream subscription to its consumers, while one term lasts.
 
 `sessions.py` says who takes part, `drain.py` which sealed segments are done for ever, `assign.py` who reads what. This
@@ -15,13 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from magnetar.base.errors import (
-    BadVersion,
-    ConsumerNotFound,
-    MagnetarError,
-    NotReady,
-    SubscriptionNotFound,
-)
+from magnetar.base.errors import ConsumerNotFound, MagnetarError, NotReady, SubscriptionNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN, DRAINED_ASK_S
 from magnetar.cluster.peers import SubscriptionLife
@@ -31,7 +24,8 @@ from magnetar.observe.log import get
 from magnetar.scalable import assign, drain, sessions
 from magnetar.scalable.assign import Assign
 from magnetar.scalable.assignment import Assignment, Listener, superseded
-from magnetar.scalable.subscription import Standing, Subscription
+from magnetar.scalable.kept import Kept
+from magnetar.scalable.subscription import Subscription
 
 if TYPE_CHECKING:
     from magnetar.scalable import term
@@ -45,8 +39,7 @@ class Coordinator:
         self.path = paths.scalable_subscription(leading.name, one.name)
         self._term = leading
         self._runtime = leading.around.runtime
-        self._stored = one
-        self._version = version
+        self._kept = Kept(leading, one, version, ended=lambda: leading.dropped(self))
         self._grace_s = leading.around.grace_s(leading.name)
         self._layout = leading.record.layout
         self._drain = drain.restore(one)
@@ -70,7 +63,7 @@ class Coordinator:
 
     @property
     def subscription(self) -> Subscription:
-        return self._stored
+        return self._kept.one
 
     def connected(self, consumer: str) -> bool:
         found = self._sessions.find(consumer)
@@ -80,12 +73,12 @@ class Coordinator:
 
     async def claim(self) -> None:
         async with self._turn:
-            await self._store(lambda one: replace(one, plan=replace(one.plan, generation=one.plan.generation + 1)))
-            self._assign = replace(self._assign, plan=self._stored.plan)
-            self._drain = drain.restore(self._stored)
+            await self._kept.store(lambda one: replace(one, plan=replace(one.plan, generation=one.plan.generation + 1)))
+            self._assign = replace(self._assign, plan=self._kept.one.plan)
+            self._drain = drain.restore(self._kept.one)
             grace_ms = int(self._grace_s * 1000)
             self._sessions, effects = sessions.restore(
-                self._stored.members, now_ms=self._runtime.wall(), grace_ms=grace_ms
+                self._kept.one.members, now_ms=self._runtime.wall(), grace_ms=grace_ms
             )
             await self._do_sessions(effects)
             await self._drained(drain.LayoutSeen(self._layout))
@@ -112,8 +105,8 @@ class Coordinator:
 
         async def look() -> None:
             async with self._turn:
-                await self._look()
-                await self._drained(drain.LatchesStored(self._stored))
+                await self._kept.look()
+                await self._drained(drain.LatchesStored(self._kept.one))
 
         self._spawn(look)
 
@@ -180,7 +173,7 @@ class Coordinator:
         for effect in effects:
             match effect:
                 case sessions.StoreMembers(members=members):
-                    await self._store(lambda one, members=members: replace(one, members=members))  # type: ignore[misc]
+                    await self._kept.store(lambda one, members=members: replace(one, members=members))  # type: ignore[misc]
                 case sessions.ArmGrace():
                     self._arm(effect)
                 case sessions.Supersede(connection=connection):
@@ -200,11 +193,11 @@ class Coordinator:
                     if segment in self._open:
                         self._ask(("drained", segment, seeks), partial(self._ask_drained, segment, life, seeks))
                 case drain.StoreLatches(latched=latched):
-                    await self._store(partial(drain.latch, seeks=self._drain.seeks, latched=latched))
+                    await self._kept.store(partial(drain.latch, seeks=self._drain.seeks, latched=latched))
                     self._runtime.mark(
                         "latch.written", topic=str(self._term.name), subscription=self.name, latched=latched
                     )
-                    await self._drained(drain.LatchesStored(self._stored))
+                    await self._drained(drain.LatchesStored(self._kept.one))
                 case drain.Reassign():
                     await self._reassign()
 
@@ -212,7 +205,7 @@ class Coordinator:
         await self._planned(
             assign.InputsChanged(
                 self._layout,
-                frozenset(self._stored.latched),
+                frozenset(self._kept.one.latched),
                 self._sessions.members,
                 self._runtime.wall(),
                 int(self._grace_s * 1000),
@@ -225,10 +218,10 @@ class Coordinator:
         for effect in effects:
             match effect:
                 case assign.StorePlan(plan=plan):
-                    await self._store(lambda one, plan=plan: replace(one, plan=plan))  # type: ignore[misc]
+                    await self._kept.store(lambda one, plan=plan: replace(one, plan=plan))  # type: ignore[misc]
                 case assign.PushAssignment(consumer=consumer):
                     self._push(consumer)
-        if self._open != (opened := {one.id for one in assign.assignable(self._layout, self._stored.latched)}):
+        if self._open != (opened := {one.id for one in assign.assignable(self._layout, self._kept.one.latched)}):
             # Those behind them cannot be drained before: asking would load a thousand segments of the past at once.
             self._open = opened
             await self._drained(drain.PollDue())
@@ -303,51 +296,10 @@ class Coordinator:
 
     @property
     def _life(self) -> SubscriptionLife:
-        return SubscriptionLife(self.name, self._stored.life)
+        return SubscriptionLife(self.name, self._kept.one.life)
 
     def _topic(self, segment: SegmentId) -> Any:
         return self._layout.segment(segment).topic(self._term.name)
-
-    # The record
-
-    async def _store(self, change: Callable[[Subscription], Subscription]) -> None:
-        """Over what stands there, until it is written. SubscriptionNotFound, NotReady: it is not ours to write."""
-        wait_s = CALL_RETRY_S_MIN
-        while True:
-            wanted = change(self._stored)
-            if wanted == self._stored:
-                return
-            records = self._term.around.records
-            try:
-                self._version = await records.write_subscription(self._term.name, wanted, self._version)
-                self._stored = wanted
-                return
-            except BadVersion:
-                await self._look()
-            except MagnetarError as error:
-                log.warning("store silent", topic=str(self._term.name), subscription=self.name, error=str(error))
-                await asyncio.sleep(wait_s)
-                wait_s = min(2 * wait_s, CALL_RETRY_S_MAX)
-                await self._look()
-
-    async def _look(self) -> None:
-        """Read the record again; another's write may mean that this term is over."""
-        records = self._term.around.records
-        while True:
-            try:
-                one, version = await records.subscription(self._term.name, self.name)
-                record, _ = await records.fresh(self._term.name)
-                break
-            except MagnetarError as error:
-                log.warning("store silent", topic=str(self._term.name), subscription=self.name, error=str(error))
-                await asyncio.sleep(CALL_RETRY_S_MAX)
-        if record is None or record.term != self._term.number:
-            self._term.refused("the subscription's record was written by another leader")
-            raise NotReady("another broker leads the topic: ask again")
-        if one is None or one.life != self._stored.life or one.standing is not Standing.LIVE:
-            self._term.dropped(self)
-            raise SubscriptionNotFound(f"subscription {self.name} was removed")
-        self._stored, self._version = one, version
 
     # Inside
 

@@ -31,7 +31,7 @@ class Group(Coordinator):
 
     async def _ask_drained(self, segment: SegmentId, life: int, seeks: int) -> None:
         async with self._turn:
-            held = self._stored.hold
+            held = self._kept.one.hold
             if held is not None and hold.place_in(held, self._layout, segment) == DONE:
                 await self._drained(drain.SegmentDrained(segment, life, seeks))
 
@@ -47,11 +47,11 @@ class Group(Coordinator):
                 await self._planned(assign.SegmentReleased(segment, consumer))
 
     async def _reassign(self) -> None:
-        told = self._stored.hold is not None
+        told = self._kept.one.hold is not None
         await self._planned(
             assign.InputsChanged(
                 self._layout if told else ungated(self._layout),
-                frozenset(self._stored.latched),
+                frozenset(self._kept.one.latched),
                 self._sessions.members,
                 self._runtime.wall(),
                 int(self._grace_s * 1000),
