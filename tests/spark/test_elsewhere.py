@@ -1,4 +1,5 @@
-"""The source on a real Apache Pulsar 5, which neither plans nor holds: entries are counted, and nothing is missed.
+"""Source and sink on a real Apache Pulsar 5, which neither plans nor holds nor stages: entries are counted, nothing is
+missed, and exactly-once is refused.
 
 What Spark would do is done here without it, in one process, so that one JVM is enough; one case has both.
 """
@@ -18,7 +19,7 @@ from magnetar.spark.options import source_options
 from magnetar.spark.query import Planned
 from magnetar.spark.reading import record_batches
 from tests.servers.pulsar import POM_5, SCALABLE, Pulsar
-from tests.spark.published import Collected, Running, Topic, a_moment
+from tests.spark.published import Collected, Running, Topic, a_moment, finished, patiently
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +30,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # its jars may have t
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pulsar]:
-    kept = {"defaultRetentionTimeInMinutes": 60, "defaultRetentionSizeInMB": 100}
+    kept = {
+        "defaultRetentionTimeInMinutes": 60,
+        "defaultRetentionSizeInMB": 100,
+        "brokerDeduplicationEnabled": True,
+    }
     with Pulsar(tmp_path_factory.mktemp("pulsar5"), {**SCALABLE, **kept}, pom=POM_5) as running:
         yield running
 
@@ -150,3 +155,63 @@ def test_spark_reads_a_topic_of_pulsar_5_while_it_is_reshaped(
                 break
         query.drain()
         topic.judge(kept.rows)
+
+
+def everything(topic: Topic) -> list[tuple[str, str]]:
+    made = query(asked(topic, streaming=False))
+    return rows(run(topic.server.url, lambda _: made.whole()))
+
+
+def writing(topic: Topic, writer: Any, **options: str) -> Any:
+    return writer.format("magnetar").options(url=topic.server.url, topic=topic.name, **options)
+
+
+@pytest.mark.parametrize("delivery", ["at-least-once", "idempotent"])
+@pytest.mark.parametrize("domain", ["topic", "persistent"])
+def test_a_batch_written_to_pulsar_5_again_comes_once_if_it_is_idempotent(
+    spark: SparkSession, elsewhere: Pulsar, admin: Admin, domain: str, delivery: str
+):
+    with Topic(elsewhere, admin, f"{domain}://public/default/spark-{domain}-{delivery}") as target:
+        if domain == "topic":
+            admin.scalable.create(target.name, segments=2)
+        said = [(f"k{number % 5}", f"{number} {number // 5}") for number in range(60)]
+        frame = spark.createDataFrame(said, "key string, value string").coalesce(1)
+        job = writing(target, frame.write, delivery=delivery, txnAppId="job", txnVersion="7").mode("append")
+        for _ in range(2):
+            patiently(job.save)
+        found = everything(target)
+        assert sorted(dict.fromkeys(found)) == sorted(said)
+        assert len(found) == len(said) if delivery == "idempotent" else len(found) >= 2 * len(said)
+        for key in dict(said):
+            first = list(dict.fromkeys(value for one, value in found if one == key))
+            assert first == [value for one, value in said if one == key]
+
+
+def test_a_stream_between_topics_of_pulsar_5_repeats_no_row_of_a_batch_that_runs_again(
+    spark: SparkSession, elsewhere: Pulsar, admin: Admin, tmp_path: Path
+):
+    source, target = (f"topic://public/default/spark-{name}" for name in ("from", "to"))
+    with Topic(elsewhere, admin, source) as topic, Topic(elsewhere, admin, target) as copy:
+        admin.scalable.create(topic.name, segments=2)
+        admin.scalable.create(copy.name, segments=2)
+        frame = topic.stream(spark).select("key", "value")
+        writer = writing(copy, frame.writeStream, delivery="idempotent", checkpointLocation=str(tmp_path))
+        for _ in range(2):
+            topic.publish(60)
+            finished(writer.trigger(availableNow=True))
+        last = max(int(one.name) for one in tmp_path.glob("commits/[0-9]*"))
+        for name in (f"{last}", f".{last}.crc"):  # as if it had been killed before it was noted
+            (tmp_path / "commits" / name).unlink(missing_ok=True)
+        finished(writer.trigger(availableNow=True))
+        topic.judge(everything(copy))
+
+
+def test_exactly_once_is_refused_on_pulsar_5_by_the_name_of_the_option(
+    spark: SparkSession, elsewhere: Pulsar, admin: Admin
+):
+    with Topic(elsewhere, admin, "topic://public/default/spark-once") as target:
+        admin.scalable.create(target.name)
+        frame = spark.createDataFrame([("k", "v")], "key string, value string").coalesce(1)
+        with pytest.raises(Exception, match=r"it has no stages.*option delivery in Spark\): at-least-once"):
+            patiently(writing(target, frame.write).mode("append").save)
+        assert everything(target) == []

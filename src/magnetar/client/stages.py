@@ -30,7 +30,8 @@ log = get("client.stages")
 _K = pb.BaseCommand
 _FOREIGN = (
     "the server at {url} is {server}: it has no stages, which exactly-once publishing needs. Use a Magnetar broker, or "
-    "another delivery: at-least-once, or idempotent where a repeated batch gives the same rows to the same tasks"
+    "another delivery (option delivery in Spark): at-least-once, or idempotent where a repeated batch gives the same "
+    "rows to the same tasks"
 )
 
 
