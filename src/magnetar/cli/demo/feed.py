@@ -27,7 +27,7 @@ CUSTOMERS_EACH = 20
 
 
 class Feed:
-    """`run` until `stop`; it returns when everything sent has an answer."""
+    """`run` until `stop`; both return when everything sent has an answer."""
 
     def __init__(self, client: Client, topic: str, orders: Orders, *, rate: int) -> None:
         self._client = client
@@ -35,15 +35,19 @@ class Feed:
         self._orders = orders
         self._rate = rate
         self._sending = True
+        self._ended = asyncio.Event()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
+        """Until everything sent has an answer: nothing is published behind it."""
         self._sending = False
+        await self._ended.wait()
 
     async def run(self) -> None:
         producers = [
             await self._client.create_producer(self._topic, name=f"shop-{number}") for number in range(PRODUCERS)
         ]
         await together(*(self._send(number, producer) for number, producer in enumerate(producers)))
+        self._ended.set()
 
     async def _send(self, number: int, producer: Producer[bytes]) -> None:
         orders, loop = self._orders, asyncio.get_running_loop()

@@ -29,9 +29,9 @@ FILES = "files"
 TRIGGER = "500 milliseconds"
 LOOK_S = 0.5
 ORDER = "customer INT, number INT, cents BIGINT"
+# It lives for half a minute: what makes a long-lived Spark fast only makes this one start later.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={folder}"
 SETTINGS = {
-    # It lives for half a minute: what makes a long-lived Spark fast only makes this one start later.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -49,7 +49,13 @@ def main() -> None:
     asked: dict[str, str] = msgspec.json.decode(sys.argv[1])
     folder = Path(asked["folder"])
     builder = SparkSession.builder.master("local[2]").appName("magnetar-demo")
-    own = {"spark.local.dir": str(folder / "spark"), "spark.sql.warehouse.dir": str(folder / "warehouse")}
+    own = {
+        "spark.driver.extraJavaOptions": JAVA.format(
+            folder=folder
+        ),  # what a kill leaves lying about goes with the folder
+        "spark.local.dir": str(folder / "spark"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
     for key, value in {**SETTINGS, **own}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from magnetar.base.errors import NotReady
+from magnetar.base.errors import NotReady, Unavailable, Unknown
 from magnetar.base.limits import DEMO_DOWN_S, DEMO_DRAIN_S, DEMO_LOOK_S, DEMO_MOMENT_S, DEMO_QUERY_S
 from magnetar.cli.demo.child import Child
 from magnetar.cli.demo.display import Display, Silence
@@ -122,9 +122,9 @@ class Pipeline:
             await self._more("the query goes on, it was not told")
         await self._merge(source, pause_s)
         await self._merge(target, pause_s, of="of the other topic")
-        feed.stop()
+        await feed.stop()
         self._query.drain()
-        self._say("producers stop; the query takes what is left")
+        self._say("producers have stopped; the query takes what is left")
 
     async def _split(self, reshaper: Reshaper, pause_s: float, *, of: str = "") -> None:
         await asyncio.sleep(pause_s)
@@ -196,7 +196,10 @@ class Pipeline:
         """At what was written, as anybody could."""
         counts = self._counts
         while not self._over:
-            counts.written = await count(client, TARGET)
+            try:
+                counts.written = await count(client, TARGET)
+            except (Unavailable, Unknown):  # the broker is being killed
+                pass
             counts.stored = self._lake.count()
             await asyncio.sleep(DEMO_LOOK_S)
 

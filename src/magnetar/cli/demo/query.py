@@ -114,7 +114,7 @@ class Query:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 cwd=self._folder,
-                env=self._environment,
+                env={**self._environment, "TMPDIR": str(self._folder)},
                 start_new_session=True,
             )
         self._process, self.pid = process, process.pid
