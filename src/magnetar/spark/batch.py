@@ -16,13 +16,14 @@ from magnetar.spark.filters import Wanted, wanted
 from magnetar.spark.link import query, run
 from magnetar.spark.options import SourceOptions
 from magnetar.spark.query import Planned
-from magnetar.spark.reading import record_batches
+from magnetar.spark.reading import record_batches, tables
+from magnetar.spark.table import Table
 
 
 class BatchReader(DataSourceReader):
-    def __init__(self, asked: SourceOptions, columns: Sequence[str]) -> None:
+    def __init__(self, asked: SourceOptions, columns: Sequence[str] | Table) -> None:
         self._asked = asked
-        self._columns = tuple(columns)
+        self._columns = columns
         self._wanted = Wanted()
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -34,10 +35,14 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         planned: Planned = partition.value
+        if isinstance(self._columns, Table):
+            return tables(planned, self._columns, self._wanted.keys)
         return record_batches(planned, self._columns, self._wanted.keys)
 
 
 class FilteringReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        self._wanted = wanted(filters)
+        names = self._columns.of_messages if isinstance(self._columns, Table) else self._columns
+        of_messages = [(name,) for name in names]  # a field may have the name of a column that was not asked for
+        self._wanted = wanted(one for one in filters if getattr(one, "attribute", None) in of_messages)
         return filters

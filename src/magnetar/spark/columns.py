@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from magnetar.base.errors import Misuse
-from magnetar.spark.rows import Bools, Ints, Rows
+from magnetar.spark.rows import Bools, Bytes, Ints, Rows
 
 TIME = pa.timestamp("us", tz="UTC")
 PROPERTIES = pa.map_(pa.string(), pa.string())
@@ -34,9 +34,11 @@ TYPES: dict[str, Any] = {
     "__position": pa.string(),
     "__order": pa.binary(),
     "__key_hash": pa.int32(),
+    "__schema_version": pa.int64(),
 }
 
 _MS_MAX = (1 << 63) // 1000 - 1  # of a time that fits as microseconds; a later one is shown as this
+_VERSION_BYTES = 8
 _ORDER = np.dtype([("segment", ">u8"), ("ledger", ">u8"), ("entry", ">u8"), ("row", ">u4")])
 
 
@@ -170,6 +172,13 @@ def _key_hash(found: Gathered, chosen: Ints) -> Any:
     return pa.array(slots[chosen].astype(np.int32), mask=slots[chosen] < 0)
 
 
+def _schema_version(found: Gathered, chosen: Ints) -> Any:
+    """Null where a message names none. Brokers write the number in eight bytes."""
+    given = [one.schema_version for one in found.metadata]
+    numbers = [int.from_bytes(one, "big", signed=True) if len(one) == _VERSION_BYTES else None for one in given]
+    return pa.array(numbers, pa.int64()).take(pa.array(found.entry[chosen]))
+
+
 _MADE: dict[str, Callable[[Gathered, Ints], Any]] = {
     "key": _key,
     "value": _value,
@@ -183,10 +192,11 @@ _MADE: dict[str, Callable[[Gathered, Ints], Any]] = {
     "__position": _position,
     "__order": _order,
     "__key_hash": _key_hash,
+    "__schema_version": _schema_version,
 }
 
 
-def cut(buffer: bytes, starts: Ints, ends: Ints, there: Bools) -> Any:
+def cut(buffer: bytes | Bytes, starts: Ints, ends: Ints, there: Bools) -> Any:
     """Pieces of a buffer as a binary column, copied by Arrow: offsets name the wanted and what lies between in turn,
     and only the wanted is taken. Places grow; those that are not `there` become null.
     """

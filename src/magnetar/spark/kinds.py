@@ -6,13 +6,13 @@ be is refused here, by the name of the column. Decides only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import Misuse
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 KINDS = {
     "key": "binary",
@@ -27,6 +27,7 @@ KINDS = {
     "__position": "string",
     "__order": "binary",
     "__key_hash": "int",
+    "__schema_version": "bigint",
 }
 
 
@@ -52,3 +53,33 @@ def columns(schema: StructType) -> tuple[str, ...]:
     if not schema.fields:
         raise Misuse("a schema names at least one column", columns=", ".join(KINDS))
     return tuple(one.name for one in schema.fields)
+
+
+def struct_type(columns: Iterable[tuple[str, Any]]) -> StructType:
+    """Of names and Arrow types; a column of messages says its name alone."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType(
+        [StructField(name, _plain(KINDS[name]) if kind is None else _type(kind)) for name, kind in columns]
+    )
+
+
+def _plain(word: str) -> DataType:
+    from pyspark.sql import types as spark
+
+    kinds: dict[str, DataType] = {
+        "binary": spark.BinaryType(),
+        "string": spark.StringType(),
+        "timestamp": spark.TimestampType(),
+        "bigint": spark.LongType(),
+        "int": spark.IntegerType(),
+        "map<string,string>": spark.MapType(spark.StringType(), spark.StringType()),
+    }
+    return kinds[word]
+
+
+def _type(kind: Any) -> DataType:
+    """As PySpark takes it for this type of Arrow, and for no other."""
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return from_arrow_type(kind, prefer_timestamp_ntz=True)

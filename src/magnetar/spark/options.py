@@ -47,6 +47,11 @@ class CursorAdvance(StrEnum):
     COMMIT = "commit"  # when Spark says so: the only right way with asynchronous progress tracking
 
 
+class Values(StrEnum):
+    BYTES = "bytes"  # as they are
+    REGISTRY = "registry"  # decoded by the schema that is registered for the topic
+
+
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     topic: str
@@ -60,6 +65,7 @@ class SourceOptions:
     columns: tuple[str, ...]
     cursor_advance: CursorAdvance
     filters: bool = False  # narrow the reading by those of the query
+    values: Values = Values.BYTES
 
 
 _NAMES = {
@@ -80,6 +86,7 @@ _NAMES = {
         "columns",
         "cursorAdvance",
         "filterPushdown",
+        "schema",
     )
 }
 _STREAMING = {
@@ -102,9 +109,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
     """What was asked for, whole and checked. `Misuse` says which option is wrong and what it may be."""
     said = _named(given, streaming=streaming)
     asked = _Asked(said)
-    topic = asked.read("topic", _text, "")
-    if not topic:
-        raise Misuse('option topic is missing: .option("topic", "topic://tenant/namespace/name")')
+    topic = asked.topic()
     limits = Limits(
         asked.read("maxMessagesPerTrigger", _count, None),
         asked.read("maxBytesPerTrigger", _size, None),
@@ -133,15 +138,39 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
             asked.read("balance", _one_of(Balance), Balance.BACKLOG),
             asked.read("failOnDataLoss", _flag, True),
         ),
-        asked.read("columns", _list, COLUMNS),
+        _columns(asked),
         asked.read("cursorAdvance", _one_of(CursorAdvance), CursorAdvance.EAGER),
         asked.read("filterPushdown", _flag, False),
+        asked.read("schema", _one_of(Values), Values.BYTES),
     )
 
 
-def columns_of(given: Mapping[str, str]) -> tuple[str, ...]:
-    """Before it is known whether a stream or a batch is asked for: the columns alone."""
-    return _Asked({name.lower(): text for name, text in given.items()}).read("columns", _list, COLUMNS)
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What decides the columns, which Spark asks for before it says whether a stream or a batch is read."""
+
+    topic: str
+    url: str
+    columns: tuple[str, ...]
+    values: Values
+
+
+def shown(given: Mapping[str, str]) -> Shown:
+    asked = _Asked({name.lower(): text for name, text in given.items()})
+    return Shown(
+        asked.topic(),
+        asked.read("url", _text, DEFAULT_URL),
+        _columns(asked),
+        asked.read("schema", _one_of(Values), Values.BYTES),
+    )
+
+
+def _columns(asked: _Asked) -> tuple[str, ...]:
+    default: tuple[str, ...] = COLUMNS
+    names = asked.read("columns", _list, default)
+    if asked.read("schema", _one_of(Values), Values.BYTES) is Values.REGISTRY and "value" not in names:
+        raise Misuse("option schema=registry decodes the column value: name it in option columns, or leave schema out")
+    return names
 
 
 def _named(given: Mapping[str, str], *, streaming: bool) -> dict[str, str]:
@@ -182,6 +211,12 @@ class _Asked:
             raise Misuse(f"option {name} is no offset of this source: {error}") from None
         except MagnetarError as error:
             raise Misuse(f"option {name}: {error}", value=text[:80]) from None
+
+    def topic(self) -> str:
+        found = self.read("topic", _text, "")
+        if not found:
+            raise Misuse('option topic is missing: .option("topic", "topic://tenant/namespace/name")')
+        return found
 
 
 def _text(text: str) -> str:

@@ -12,6 +12,17 @@ from typing import Any
 from magnetar.layout.routing import Routing
 from magnetar.spark.link import entries
 from magnetar.spark.query import Planned
+from magnetar.spark.registry import registered
+from magnetar.spark.table import Table
+
+
+def tables(planned: Planned, table: Table, keys: Collection[bytes] | None = None) -> Iterator[Any]:
+    """With the values decoded by the schemas of the registry, which is asked once for each version."""
+    from magnetar.spark.typed import Typed
+
+    made = Typed(table, lambda version: registered(planned.url, planned.topic, version))
+    for batch in record_batches(planned, table.needed, keys if "key" in table.of_messages else None):
+        yield made.made(batch)
 
 
 def record_batches(planned: Planned, columns: Sequence[str], keys: Collection[bytes] | None = None) -> Iterator[Any]:

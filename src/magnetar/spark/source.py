@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql.datasource import (
         DataSourceReader,
         DataSourceStreamReader,
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
         DataSourceWriter,
     )
     from pyspark.sql.types import StructType
+
+    from magnetar.spark.options import SourceOptions
+    from magnetar.spark.table import Table
+    from magnetar.spark.values.form import Registered
 
 
 class MagnetarSource(DataSource):
@@ -27,27 +33,47 @@ class MagnetarSource(DataSource):
     def name(cls) -> str:
         return "magnetar"
 
-    def schema(self) -> str:
-        from magnetar.spark.kinds import ddl
-        from magnetar.spark.options import columns_of
+    _schema: Registered | None = None  # Spark sends the source on as it is when it has told its columns
 
-        return ddl(columns_of(self.options))
+    def schema(self) -> StructType | str:
+        from magnetar.spark.kinds import ddl
+        from magnetar.spark.options import Values, shown
+
+        asked = shown(self.options)
+        if asked.values is Values.BYTES:
+            return ddl(asked.columns)
+        from magnetar.spark.registry import newest
+        from magnetar.spark.table import table_type
+
+        self._schema = newest(asked.url, asked.topic)
+        return table_type(self._schema, asked.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from magnetar.spark.batch import BatchReader, FilteringReader
-        from magnetar.spark.kinds import columns
         from magnetar.spark.options import source_options
 
         asked = source_options(self.options, streaming=False)
         kind = FilteringReader if asked.filters else BatchReader
-        return kind(asked, columns(schema))
+        return kind(asked, self._columns(asked, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from magnetar.spark.kinds import columns
         from magnetar.spark.options import source_options
         from magnetar.spark.stream import StreamReader
 
-        return StreamReader(source_options(self.options, streaming=True), columns(schema))
+        asked = source_options(self.options, streaming=True)
+        return StreamReader(asked, self._columns(asked, schema))
+
+    def _columns(self, asked: SourceOptions, schema: StructType) -> Sequence[str] | Table:
+        from magnetar.spark.options import Values
+
+        if asked.values is Values.BYTES:
+            from magnetar.spark.kinds import columns
+
+            return columns(schema)
+        from magnetar.spark.registry import newest
+        from magnetar.spark.table import table
+
+        return table(schema, self._schema or newest(asked.url, asked.topic), asked.columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from magnetar.spark.sink import batch_writer

@@ -24,13 +24,14 @@ from magnetar.spark.frontier import from_document
 from magnetar.spark.link import query, run
 from magnetar.spark.options import SourceOptions
 from magnetar.spark.query import Planned, Query
-from magnetar.spark.reading import record_batches
+from magnetar.spark.reading import record_batches, tables
+from magnetar.spark.table import Table
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, asked: SourceOptions, columns: Sequence[str]) -> None:
+    def __init__(self, asked: SourceOptions, columns: Sequence[str] | Table) -> None:
         self._asked = asked
-        self._columns = tuple(columns)
+        self._columns = columns
         self._made: Query | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -71,6 +72,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         planned: Planned = partition.value
+        if isinstance(self._columns, Table):
+            return tables(planned, self._columns)
         return record_batches(planned, self._columns)
 
     def commit(self, end: dict[str, Any]) -> None:

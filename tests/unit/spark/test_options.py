@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 from magnetar.base.errors import Misuse
 from magnetar.spark import columns
 from magnetar.spark.frontier import Frontier, RowPosition
-from magnetar.spark.options import COLUMNS, AtTime, CursorAdvance, Extreme, SourceOptions, source_options
+from magnetar.spark.options import (
+    COLUMNS,
+    DEFAULT_URL,
+    AtTime,
+    CursorAdvance,
+    Extreme,
+    Shown,
+    SourceOptions,
+    Values,
+    shown,
+    source_options,
+)
 from magnetar.spark.planner import Balance, KeyOrder, Limits, Rules
 
 TOPIC = "topic://shop/orders/events"
@@ -159,9 +170,26 @@ def test_an_option_given_twice_in_different_cases_is_refused():
         stream(balance="time", BALANCE="backlog")
 
 
+def test_values_are_bytes_unless_the_registry_is_asked():
+    assert (batch().values, batch(schema="Registry").values) == (Values.BYTES, Values.REGISTRY)
+    with pytest.raises(Misuse, match="option schema: it is bytes or registry"):
+        stream(schema="avro")
+    with pytest.raises(Misuse, match="option schema=registry decodes the column value: name it in option columns"):
+        stream(schema="registry", columns="key")
+
+
+def test_columns_are_known_before_it_is_known_whether_a_stream_is_read():
+    given = {"TOPIC": "topic://a/b/c", "maxBytesPerTrigger": "5", "columns": "value"}
+    assert shown(given) == Shown("topic://a/b/c", DEFAULT_URL, ("value",), Values.BYTES)
+    with pytest.raises(Misuse, match="option topic is missing"):
+        shown({})
+
+
 def test_a_driver_that_plans_loads_neither_arrow_nor_numpy():
     """Spark looks at every source when the first one is asked for: whoever has no Arrow must not notice us."""
-    rooms = ", ".join(f"magnetar.spark.{name}" for name in ("frontier", "planner", "stretch", "tasks", "options"))
+    rooms = ", ".join(
+        f"magnetar.spark.{name}" for name in ("frontier", "planner", "stretch", "tasks", "options", "table")
+    )
     asked = f"import sys, {rooms}; print(sorted({{'numpy', 'pyarrow', 'pyspark'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

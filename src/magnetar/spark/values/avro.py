@@ -1,0 +1,299 @@
+"""AVRO values as columns: a definition that was written with and one that is read for are joined once into a way
+through the bytes, and all rows go that way side by side.
+
+Avro's rules of resolution hold: fields by name or alias, those that nobody reads are passed over, numbers widen, text
+and bytes stand for each other, a branch of a union is chosen by what was written. Wider than Avro in one thing, because
+a column may always be null: a field that was not written and has no default is null, and a null is read where the newer
+definition has none. Names of the records themselves are not compared, since stock clients differ in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from magnetar.spark.rows import Ints
+from magnetar.spark.values.defaults import constant
+from magnetar.spark.values.definition import (
+    NO_DEFAULT,
+    NULL,
+    Enumeration,
+    Field,
+    Fixed,
+    Listing,
+    Mapped,
+    Node,
+    Record,
+    Scalar,
+    Union,
+    arrow_type,
+    parse,
+    united,
+)
+from magnetar.spark.values.form import VALUE, Column, Decode, Incompatible, Registered, Unreadable, inner
+from magnetar.spark.values.leaves import leaf, passed, said
+from magnetar.spark.values.walk import Walk
+
+# Arrow of as many rows as were asked for; None where what was written is only passed over.
+Read = Callable[[Walk, Ints], Any]
+
+
+class Avro:
+    def __init__(self, schema: Registered) -> None:
+        self._read = parse(schema.data)
+        self.columns = columns_of(self._read)
+
+    def decoder(self, written: Registered, names: Sequence[str]) -> Decode:
+        before, after = parse(written.data), self._read
+        if not isinstance(after, Record):
+            whole = _way(before, after, VALUE)
+            return lambda values: [_all(whole, values)]
+        after = Record(after.name, tuple(one for name in names for one in after.fields if one.name == name))
+        if not isinstance(before, Record):
+            raise Incompatible("it is no record, and the table has fields")
+        fields = _fields(before, after, "")
+        return lambda values: _all(fields, values)
+
+
+def columns_of(node: Node) -> tuple[Column, ...]:
+    """A column for each field; values that are no records have one."""
+    if isinstance(node, Record):
+        return tuple(Column(one.name, arrow_type(one.type)) for one in node.fields)
+    return (Column(VALUE, arrow_type(node)),)
+
+
+def _all(read: Callable[[Walk, Ints], Any], values: Any) -> Any:
+    walk = Walk(values)
+    found = read(walk, walk.everything())
+    walk.ended()
+    return found
+
+
+def _way(written: Node, read: Node | None, path: str) -> Read:
+    """Through what was written, to what is read; None: only past it."""
+    if isinstance(written, Union):
+        return _branches(written, read, path)
+    if read is None:
+        return _past(written, path)
+    if isinstance(read, Union):
+        return _chosen(written, read, path)
+    match written, read:
+        case Record(), Record():
+            return _record(written, read, path)
+        case Listing(), Listing():
+            return _list(_way(written.items, read.items, path), arrow_type(read), path)
+        case Mapped(), Mapped():
+            return _map(_way(written.values, read.values, path), arrow_type(read), path)
+        case ((Scalar() | Fixed() | Enumeration()), (Scalar() | Fixed() | Enumeration())):
+            return leaf(written, read, path)
+    raise Incompatible(f"{_kind(written)} cannot be read as {_kind(read)}", path)
+
+
+def _past(written: Node, path: str) -> Read:
+    match written:
+        case Record(fields=fields):
+            ways = [_way(one.type, None, inner(path, one.name)) for one in fields]
+
+            def record(walk: Walk, rows: Ints) -> None:
+                for way in ways:
+                    way(walk, rows)
+
+            return record
+        case Listing(items=items):
+            return _list(_way(items, None, path), None, path)
+        case Mapped(values=values):
+            return _map(_way(values, None, path), None, path)
+        case Scalar() | Fixed() | Enumeration():
+            return passed(written, path)
+        case Union():
+            return _branches(written, None, path)
+
+
+def _fields(written: Record, read: Record, path: str) -> Callable[[Walk, Ints], list[Any]]:
+    """The columns of a record, in the order they are read in; what is written decides the order of the work."""
+    places = {one.name: place for place, one in enumerate(read.fields)}
+    places |= {alias: places[one.name] for one in read.fields for alias in one.aliases if alias not in places}
+    steps: list[tuple[int | None, Read]] = []
+    missing = dict(enumerate(read.fields))
+    for one in written.fields:
+        place = places.get(one.name)
+        if place not in missing:
+            place = None
+        wanted = None if place is None else missing.pop(place).type
+        steps.append((place, _way(one.type, wanted, inner(path, one.name))))
+    absent = [(place, _absent(one, inner(path, one.name))) for place, one in missing.items()]
+
+    def columns(walk: Walk, rows: Ints) -> list[Any]:
+        made: list[Any] = [None] * len(read.fields)
+        for place, step in steps:
+            found = step(walk, rows)
+            if place is not None:
+                made[place] = found
+        for place, scalar in absent:
+            made[place] = pa.repeat(scalar, len(rows))
+        return made
+
+    return columns
+
+
+def _absent(field: Field, path: str) -> Any:
+    kind = arrow_type(field.type)
+    return pa.scalar(None, kind) if field.default is NO_DEFAULT else constant(field.type, field.default, path)
+
+
+def _record(written: Record, read: Record, path: str) -> Read:
+    columns, kind = _fields(written, read, path), arrow_type(read)
+
+    def record(walk: Walk, rows: Ints) -> Any:
+        made = columns(walk, rows)
+        if not made:
+            return pa.array([{}] * len(rows), kind)
+        return pa.StructArray.from_arrays(made, fields=list(kind))
+
+    return record
+
+
+def _list(item: Read, kind: Any, path: str) -> Read:
+    def listed(walk: Walk, rows: Ints) -> Any:
+        owners, items = _items(walk, rows, path, lambda walk, rows: [item(walk, rows)])
+        if kind is None:
+            return None
+        offsets, (made,) = _gathered(owners, items, len(rows), [kind.value_type])
+        return pa.ListArray.from_arrays(offsets, made, type=kind)
+
+    return listed
+
+
+def _map(value: Read, kind: Any, path: str) -> Read:
+    key = leaf(Scalar("string"), Scalar("string"), path)
+
+    def mapped(walk: Walk, rows: Ints) -> Any:
+        owners, items = _items(walk, rows, path, lambda walk, rows: [key(walk, rows), value(walk, rows)])
+        if kind is None:
+            return None
+        offsets, (keys, values) = _gathered(owners, items, len(rows), [kind.key_type, kind.item_type])
+        return pa.MapArray.from_arrays(offsets, keys, values, kind)
+
+    return mapped
+
+
+def _items(
+    walk: Walk, rows: Ints, path: str, item: Callable[[Walk, Ints], list[Any]]
+) -> tuple[list[Ints], list[list[Any]]]:
+    """The first items of all rows, then the second, and so on: which rows each step had, and what it made."""
+    owners: list[Ints] = []
+    made: list[list[Any]] = []
+    places = np.arange(len(rows))
+    while places.size:
+        count = walk.int64(rows[places], path)
+        sized = np.flatnonzero(count < 0)
+        if sized.size:  # the bytes of the block are told too, for who passes over it
+            walk.int64(rows[places[sized]], path)
+            count = np.abs(count)
+        room = walk.ends[rows[places]] - walk.at[rows[places]]
+        walk.check(rows[places], (count >= 0) & (count <= room), "it has more items than bytes", path)
+        places, count = places[count > 0], count[count > 0]
+        left, more = places, count
+        while left.size:
+            owners.append(left)
+            made.append(item(walk, rows[left]))
+            more = more - 1
+            left, more = left[more > 0], more[more > 0]
+    return owners, made
+
+
+def _gathered(owners: list[Ints], items: list[list[Any]], count: int, kinds: list[Any]) -> tuple[Any, list[Any]]:
+    """Items in the order of their rows, and where each row's begin."""
+    if not owners:
+        return pa.array(np.zeros(count + 1, np.int32)), [pa.array([], kind) for kind in kinds]
+    owner = np.concatenate(owners)
+    order = pa.array(np.argsort(owner, kind="stable"))
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]).astype(np.int32)
+    return pa.array(offsets), [pa.concat_arrays(list(column)).take(order) for column in zip(*items, strict=True)]
+
+
+def _branches(written: Union, read: Node | None, path: str) -> Read:
+    """Rows go the way of the branch that was written, and come together again in their order."""
+    ways: list[Read] = []
+    for one in written.branches:
+        try:
+            ways.append(_null(read) if one == NULL else _way(one, read, path))
+        except Incompatible as error:
+            ways.append(_refused(error, path))
+    kind = None if read is None else arrow_type(read)
+
+    def branches(walk: Walk, rows: Ints) -> Any:
+        branch = walk.int64(rows, path)
+        walk.check(rows, (branch >= 0) & (branch < len(ways)), "it is of a branch that its union has not", path)
+        if len(rows) and (branch == branch[0]).all():
+            return ways[int(branch[0])](walk, rows)
+        parts, order = [], np.empty(len(rows), np.int64)
+        done = 0
+        for number, way in enumerate(ways):
+            places = np.flatnonzero(branch == number)
+            if places.size:
+                parts.append(way(walk, rows[places]))
+                order[places] = done + np.arange(places.size)
+                done += places.size
+        if kind is None:
+            return None
+        return pa.concat_arrays(parts).take(pa.array(order)) if parts else pa.array([], kind)
+
+    return branches
+
+
+def _null(read: Node | None) -> Read:
+    kind = None if read is None else arrow_type(read)
+    return lambda walk, rows: None if kind is None else pa.nulls(len(rows), kind)
+
+
+def _refused(error: Incompatible, path: str) -> Read:
+    def refused(walk: Walk, rows: Ints) -> Any:
+        raise Unreadable(int(rows[0]), error.what, error.field or path)
+
+    return refused
+
+
+def _chosen(written: Node, read: Union, path: str) -> Read:
+    """The branch of the newer union that what was written belongs to: the same type first, else one it widens to."""
+    others = read.others
+    number = united(read)
+    if written == NULL:
+        return _null(read)
+    if number is not None:
+        return _way(written, number, path)
+    if len(others) == 1:
+        return _way(written, others[0], path)
+    names = [place for place, one in enumerate(others) if _kind(one) == _kind(written)]
+    for place in [*names, *range(len(others))]:
+        try:
+            return _member(_way(written, others[place], path), place, arrow_type(read))
+        except Incompatible:
+            continue
+    raise Incompatible(f"{_kind(written)} is none of {', '.join(map(_kind, others)) or 'null'}", path)
+
+
+def _member(way: Read, place: int, kind: Any) -> Read:
+    def member(walk: Walk, rows: Ints) -> Any:
+        found = way(walk, rows)
+        made = [found if index == place else pa.nulls(len(rows), one.type) for index, one in enumerate(kind)]
+        return pa.StructArray.from_arrays(made, fields=list(kind))
+
+    return member
+
+
+def _kind(node: Node) -> str:
+    match node:
+        case Scalar() | Fixed() | Enumeration():
+            return said(node)
+        case Record():
+            return f"record {node.name}"
+        case Listing():
+            return "array"
+        case Mapped():
+            return "map"
+        case Union():
+            return "union"

@@ -1,0 +1,134 @@
+"""What a definition says a field is where nobody wrote it: its default, as one value of the column's type.
+
+Avro writes defaults in JSON: bytes as text whose characters are the bytes, a union's as one of its branches. A default
+that is not of its type is the fault of who registered it: `Incompatible`, by the name of the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from magnetar.spark.values.definition import (
+    NO_DEFAULT,
+    UNITS,
+    Enumeration,
+    Fixed,
+    Listing,
+    Mapped,
+    Node,
+    Record,
+    Scalar,
+    Union,
+    arrow_type,
+    united,
+)
+from magnetar.spark.values.form import Incompatible
+
+_NATIVE: dict[str, tuple[type, ...]] = {
+    "boolean": (bool,),
+    "int": (int,),
+    "long": (int,),
+    "float": (int, float),
+    "double": (int, float),
+    "bytes": (str,),
+    "string": (str,),
+}
+
+
+def constant(node: Node, default: Any, path: str) -> Any:
+    """A scalar of Arrow."""
+    try:
+        return pa.array([_value(node, default)], arrow_type(node))[0]
+    except (_Wrong, pa.ArrowException, OverflowError):
+        raise Incompatible(f"its default is not of its type: {str(default)[:80]}", path) from None
+
+
+class _Wrong(Exception):
+    """It is not of this type."""
+
+
+def _value(node: Node, default: Any) -> Any:
+    """As Arrow takes it from Python."""
+    match node:
+        case Union():
+            return _branch(node, default)
+        case Scalar(kind="null"):
+            if default is not None:
+                raise _Wrong
+            return None
+        case Scalar(kind=kind):
+            natives = _NATIVE[kind]
+            if not isinstance(default, natives) or (isinstance(default, bool) and bool not in natives):
+                raise _Wrong
+            return _scalar(node, default)
+        case Fixed(size=size):
+            found = _bytes(default)
+            if len(found) != size:
+                raise _Wrong
+            return _decimal(found, node.scale) if node.precision else found
+        case Enumeration(symbols=symbols):
+            if default not in symbols:
+                raise _Wrong
+            return default
+        case Listing(items=items):
+            if not isinstance(default, list):
+                raise _Wrong
+            return [_value(items, one) for one in default]
+        case Mapped(values=values):
+            return [(name, _value(values, one)) for name, one in _object(default).items()]
+        case Record(fields=fields):
+            given = _object(default)
+            return {one.name: _field(one.type, given.get(one.name, one.default)) for one in fields}
+
+
+def _field(node: Node, default: Any) -> Any:
+    return None if default is NO_DEFAULT else _value(node, default)
+
+
+def _branch(node: Union, default: Any) -> Any:
+    """The first that it is of: Avro takes the first alone, and people write others."""
+    if default is None:
+        return None
+    number = united(node)
+    if number is not None:
+        return _value(number, default)
+    for place, one in enumerate(node.others):
+        try:
+            found = _value(one, default)
+        except _Wrong:
+            continue
+        return found if len(node.others) == 1 else {f"member{place}": found}
+    raise _Wrong
+
+
+def _scalar(node: Scalar, default: Any) -> Any:
+    if node.kind == "bytes":
+        found = _bytes(default)
+        return _decimal(found, node.scale) if node.precision else found
+    per = UNITS.get((node.kind, node.logical), (None, 0))[1]
+    if per:
+        return default * per if per > 0 else default // -per
+    return default
+
+
+def _bytes(default: Any) -> bytes:
+    try:
+        return str(default).encode("latin-1") if isinstance(default, str) else _wrong()
+    except UnicodeEncodeError:
+        raise _Wrong from None
+
+
+def _decimal(data: bytes, scale: int) -> Decimal:
+    return Decimal(f"{int.from_bytes(data, 'big', signed=True)}E-{scale}")  # exact, whatever the context says
+
+
+def _object(default: Any) -> Mapping[str, Any]:
+    return default if isinstance(default, Mapping) else _wrong()
+
+
+def _wrong() -> Any:
+    raise _Wrong

@@ -1,0 +1,72 @@
+"""Which form a registered schema has, by its kind, and how values of any version of it are read into the columns of
+one.
+
+The table has the form of the version that the query began with. Versions of another kind are refused, except that JSON
+and AVRO have the same definitions: there a topic may have changed from one to the other. Refuses what cannot be a table
+(key and value in one, schemas kept elsewhere) with what to do instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from magnetar.base.errors import Misuse
+from magnetar.spark.values import primitives
+from magnetar.spark.values.avro import Avro
+from magnetar.spark.values.form import Decode, Form, Incompatible, Kind, Registered, said
+from magnetar.spark.values.primitives import Primitive
+from magnetar.spark.values.protobuf import Protobuf
+from magnetar.spark.values.text import Text
+
+_PRIMITIVE: Callable[[Registered], Form] = Primitive
+_FORMS: dict[int, Callable[[Registered], Form]] = {
+    Kind.AVRO: Avro,
+    Kind.JSON: Text,
+    Kind.PROTOBUF: Protobuf,
+    Kind.PROTOBUF_NATIVE: Protobuf,
+    **dict.fromkeys(primitives.KINDS, _PRIMITIVE),
+}
+_DEFINED = (Kind.AVRO, Kind.JSON)
+
+
+def form(schema: Registered) -> Form:
+    """The columns of a topic. `Misuse` says why it has none, and what to do."""
+    made = _FORMS.get(schema.kind)
+    if made is None:
+        raise Misuse(
+            f"option schema: schemas of kind {said(schema.kind)} are not decoded: leave schema=registry out and decode "
+            "the bytes of value in the query",
+            topic=schema.topic,
+            version=schema.version,
+        )
+    try:
+        found = made(schema)
+    except Incompatible:
+        raise
+    except Misuse as error:
+        raise Misuse(f"option schema: {error.what}", topic=schema.topic, version=schema.version) from None
+    if not found.columns:
+        raise Misuse(
+            "option schema: the registered record has no fields: leave schema=registry out",
+            topic=schema.topic,
+            version=schema.version,
+        )
+    return found
+
+
+def decoder(table: Registered, written: Registered, names: Sequence[str]) -> Decode:
+    """Of values of one version into columns of the other. `Incompatible`: no value of it could be read."""
+    made, wanted = _FORMS.get(written.kind), form(table)
+    if made is _FORMS[table.kind]:
+        return wanted.decoder(written, names)
+    if written.kind in _DEFINED and table.kind in _DEFINED:
+        found = form(replace(table, kind=written.kind))
+        types = {one.name: one.type for one in found.columns}
+        other = [one.name for one in wanted.columns if one.name in names and types[one.name] != one.type]
+        if not other:
+            return found.decoder(written, names)
+        raise Incompatible(
+            f"it is {said(written.kind)} and the table is {said(table.kind)}, which differ in its type", other[0]
+        )
+    raise Incompatible(f"it is {said(written.kind)} and the table is {said(table.kind)}")

@@ -1,0 +1,160 @@
+"""Values of Pulsar's primitive schemas, as one typed column: text, truth, numbers and times as its Java client writes
+them.
+
+Numbers are of one width, the highest byte first, so a whole column is read at once. Every moment (DATE, TIMESTAMP,
+INSTANT) is a TIMESTAMP, times of day are intervals since midnight, and nanoseconds are cut to the microseconds that
+Spark has. A number may be read as a wider one of a newer version; nothing else stands for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from magnetar.spark.rows import Ints
+from magnetar.spark.values.definition import INSTANT, LOCAL, TIME_OF_DAY
+from magnetar.spark.values.form import VALUE, Column, Decode, Incompatible, Kind, Registered, Unreadable, said
+from magnetar.spark.values.walk import Walk
+
+_US = 1_000_000
+_DAY_US = 86_400 * _US
+_INT64_MAX = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Wide:
+    """Values of one width: how they lie, and what a column is made of them."""
+
+    form: Any
+    type: Any
+    made: Callable[[Any], Any]
+
+
+class _OutOfRange(Exception):
+    def __init__(self, good: Any) -> None:
+        self.good = good
+
+
+def _plain(numbers: Any) -> Any:
+    return numbers.astype(numbers.dtype.newbyteorder("="))
+
+
+def _scaled(numbers: Ints, per: int) -> Ints:
+    """Times that a column can hold."""
+    limit = _INT64_MAX // per
+    good = (numbers >= -limit) & (numbers <= limit)
+    if not good.all():
+        raise _OutOfRange(good)
+    return numbers * per
+
+
+def _milliseconds(numbers: Any) -> Any:
+    return _scaled(_plain(numbers), 1000)
+
+
+def _instants(both: Any) -> Any:
+    return _scaled(_plain(both["seconds"]), _US) + _plain(both["nanos"]) // 1000
+
+
+def _days(numbers: Any) -> Any:
+    days = _plain(numbers)
+    good = (days > -(1 << 31)) & (days < 1 << 31)
+    if not good.all():
+        raise _OutOfRange(good)
+    return days.astype(np.int32)
+
+
+def _date_times(both: Any) -> Any:
+    return _scaled(_plain(both["days"]), _DAY_US) + _plain(both["nanos"]) // 1000
+
+
+def _truth(numbers: Any) -> Any:
+    return numbers != 0
+
+
+def _since_midnight(numbers: Any) -> Any:
+    return _plain(numbers) // 1000
+
+
+_WIDE: dict[int, _Wide] = {
+    Kind.BOOLEAN: _Wide(np.dtype("u1"), pa.bool_(), _truth),
+    Kind.INT8: _Wide(np.dtype("i1"), pa.int8(), _plain),
+    Kind.INT16: _Wide(np.dtype(">i2"), pa.int16(), _plain),
+    Kind.INT32: _Wide(np.dtype(">i4"), pa.int32(), _plain),
+    Kind.INT64: _Wide(np.dtype(">i8"), pa.int64(), _plain),
+    Kind.FLOAT: _Wide(np.dtype(">f4"), pa.float32(), _plain),
+    Kind.DOUBLE: _Wide(np.dtype(">f8"), pa.float64(), _plain),
+    Kind.DATE: _Wide(np.dtype(">i8"), INSTANT, _milliseconds),
+    Kind.TIME: _Wide(np.dtype(">i8"), TIME_OF_DAY, _milliseconds),
+    Kind.TIMESTAMP: _Wide(np.dtype(">i8"), INSTANT, _milliseconds),
+    Kind.INSTANT: _Wide(np.dtype([("seconds", ">i8"), ("nanos", ">i4")]), INSTANT, _instants),
+    Kind.LOCAL_DATE: _Wide(np.dtype(">i8"), pa.date32(), _days),
+    Kind.LOCAL_TIME: _Wide(np.dtype(">i8"), TIME_OF_DAY, _since_midnight),
+    Kind.LOCAL_DATE_TIME: _Wide(np.dtype([("days", ">i8"), ("nanos", ">i8")]), LOCAL, _date_times),
+}
+_TEXT: dict[int, Any] = {Kind.BYTES: pa.binary(), Kind.STRING: pa.string()}
+_WHOLE: list[int] = [Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64]
+_FLOATING: list[int] = [Kind.FLOAT, Kind.DOUBLE]
+MOMENTS = (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT)
+
+KINDS = (*_WIDE, *_TEXT)
+
+
+class Primitive:
+    def __init__(self, schema: Registered) -> None:
+        self._kind = schema.kind
+        self._type = _type(schema.kind)
+        self.columns: tuple[Column, ...] = (Column(VALUE, self._type),)
+
+    def decoder(self, written: Registered, names: Sequence[str]) -> Decode:
+        if not _fits(written.kind, self._kind):
+            raise Incompatible(f"{said(written.kind)} cannot be read as {said(self._kind)}", VALUE)
+        make = _wide(_WIDE[written.kind]) if written.kind in _WIDE else _texts
+        return lambda values: [make(values, self._type)]
+
+
+def _type(kind: int) -> Any:
+    return _WIDE[kind].type if kind in _WIDE else _TEXT[kind]
+
+
+def _fits(written: int, read: int) -> bool:
+    if written == read or (written in _TEXT and read in _TEXT):
+        return True
+    if written in MOMENTS and read in MOMENTS:
+        return True
+    return any(written in line and read in line[line.index(written) :] for line in (_WHOLE, _FLOATING))
+
+
+def _wide(lying: _Wide) -> Callable[[Any, Any], Any]:
+    def column(values: Any, kind: Any) -> Any:
+        walk = Walk(values)
+        size = lying.form.itemsize
+        given = walk.ends - walk.at
+        wrong = np.flatnonzero(given != size)
+        if wrong.size:
+            row = int(wrong[0])
+            raise Unreadable(row, f"it has {int(given[row])} bytes where {size} are due", VALUE)
+        if not len(values):
+            return pa.array([], kind)
+        try:
+            return pa.array(lying.made(walk.numbers(walk.at, lying.form))).cast(lying.type).cast(kind)
+        except _OutOfRange as error:
+            raise Unreadable(int(np.argmin(error.good)), "a time is beyond all that a column can hold", VALUE) from None
+
+    return column
+
+
+def _texts(values: Any, kind: Any) -> Any:
+    try:
+        return values.cast(kind)
+    except pa.ArrowInvalid:
+        for row, value in enumerate(values.to_pylist()):
+            try:
+                value.decode()
+            except UnicodeDecodeError as error:
+                raise Unreadable(row, f"it is no text in UTF-8: {error.reason}", VALUE) from None
+        raise

@@ -1,0 +1,259 @@
+"""PROTOBUF and PROTOBUF_NATIVE values as columns: messages are read by the descriptor that was registered, and columns
+are built from them, one after another.
+
+By Protobuf's rules a message is read with the newest descriptor whatever it was written with: what was added is its
+default (null where the field knows whether it is there), what was removed is passed over. Two versions that give a
+number another type, or a name another number, are `Incompatible`. PROTOBUF registers no more than the numbers and types
+of a message's own fields: messages inside it stay bytes and enums stay numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+
+from magnetar.base.errors import Misuse
+from magnetar.spark.values.form import Column, Decode, Incompatible, Kind, Registered, Unreadable, inner
+
+PARSING_INFO = "__PARSING_INFO__"
+
+_F = FieldDescriptor
+_TYPES: dict[int, Any] = {
+    _F.TYPE_DOUBLE: pa.float64(),
+    _F.TYPE_FLOAT: pa.float32(),
+    _F.TYPE_INT64: pa.int64(),
+    _F.TYPE_SINT64: pa.int64(),
+    _F.TYPE_SFIXED64: pa.int64(),
+    _F.TYPE_UINT64: pa.decimal128(20, 0),  # Spark has no unsigned numbers
+    _F.TYPE_FIXED64: pa.decimal128(20, 0),
+    _F.TYPE_INT32: pa.int32(),
+    _F.TYPE_SINT32: pa.int32(),
+    _F.TYPE_SFIXED32: pa.int32(),
+    _F.TYPE_UINT32: pa.int64(),
+    _F.TYPE_FIXED32: pa.int64(),
+    _F.TYPE_BOOL: pa.bool_(),
+    _F.TYPE_STRING: pa.string(),
+    _F.TYPE_BYTES: pa.binary(),
+    _F.TYPE_ENUM: pa.string(),
+}
+# Types that lie alike in the bytes of a message, so that one may be read as another.
+_ALIKE = [
+    {_F.TYPE_INT32, _F.TYPE_INT64, _F.TYPE_UINT32, _F.TYPE_UINT64, _F.TYPE_BOOL, _F.TYPE_ENUM},
+    {_F.TYPE_SINT32, _F.TYPE_SINT64},
+    {_F.TYPE_FIXED32, _F.TYPE_SFIXED32},
+    {_F.TYPE_FIXED64, _F.TYPE_SFIXED64},
+    {_F.TYPE_STRING, _F.TYPE_BYTES},
+]
+_WRONG = (ValueError, TypeError, KeyError, DecodeError)
+
+Build = Callable[[list[Any]], Any]  # a column of what each message holds
+
+
+class Protobuf:
+    def __init__(self, schema: Registered) -> None:
+        self._schema = schema
+        self._read = _descriptor(schema)
+        if not self._read.fields:
+            raise Misuse("the registered message has no fields", message=self._read.full_name)
+        self.columns = tuple(Column(one.name, _type(one, one.name, (self._read,))) for one in self._read.fields)
+
+    def decoder(self, written: Registered, names: Sequence[str]) -> Decode:
+        if written.data != self._schema.data or written.properties != self._schema.properties:
+            _check(_descriptor(written), self._read, "")
+        parse = GetMessageClass(self._read).FromString
+        builds = [_build(self._read.fields_by_name[name]) for name in names]
+        return lambda values: _columns(parse, builds, values.to_pylist())
+
+
+def _descriptor(schema: Registered) -> Descriptor:
+    try:
+        if schema.kind == Kind.PROTOBUF_NATIVE:
+            return _native(json.loads(schema.data))
+        return _told(dict(schema.properties)[PARSING_INFO])
+    except _WRONG as error:
+        raise Misuse(f"the registered descriptor cannot be read: {type(error).__name__} {str(error)[:200]}") from None
+
+
+def _native(document: Any) -> Descriptor:
+    files = {one.name: one for one in FileDescriptorSet.FromString(b64decode(document["fileDescriptorSet"])).file}
+    pool = DescriptorPool()
+    added: set[str] = set()
+
+    def add(name: str, above: frozenset[str]) -> None:
+        if name in above:
+            raise ValueError(f"{name} imports itself")
+        if name not in added:
+            for one in files[name].dependency:
+                add(one, above | {name})
+            pool.AddSerializedFile(files[name].SerializeToString())
+            added.add(name)
+
+    add(document["rootFileDescriptorName"], frozenset())
+    return pool.FindMessageTypeByName(document["rootMessageTypeName"])
+
+
+def _told(text: str) -> Descriptor:
+    """Of the numbers, names and types that the Java client tells beside a PROTOBUF schema."""
+    message = DescriptorProto(name="Value")
+    for one in json.loads(text):
+        kind = {"MESSAGE": "BYTES", "ENUM": "INT32"}.get(one["type"], one["type"])
+        message.field.add(
+            name=one["name"],
+            number=one["number"],
+            type=FieldDescriptorProto.Type.Value(f"TYPE_{kind}"),
+            label=FieldDescriptorProto.Label.Value(
+                "LABEL_REPEATED" if one["label"] == "LABEL_REPEATED" else "LABEL_OPTIONAL"
+            ),
+        )
+    file = FileDescriptorProto(name="value.proto", package="told", syntax="proto3", message_type=[message])
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return pool.FindMessageTypeByName("told.Value")
+
+
+def _entry(field: FieldDescriptor) -> Descriptor | None:
+    """Key and value of one that is a map."""
+    kind = field.message_type
+    return kind if kind is not None and kind.GetOptions().map_entry else None
+
+
+def _type(field: FieldDescriptor, path: str, above: tuple[Descriptor, ...]) -> Any:
+    kind, entry = field.message_type, _entry(field)
+    if entry is not None:
+        key, value = (_type(entry.fields_by_name[name], path, above) for name in ("key", "value"))
+        return pa.map_(key, value)
+    if kind is None:
+        made = _TYPES[field.type]
+    elif kind in above:
+        raise Misuse(
+            f"the registered message cannot be a table: field {path} contains itself ({kind.full_name}), which no "
+            "column can: read the topic without schema=registry"
+        )
+    else:
+        made = pa.struct([pa.field(one.name, _type(one, inner(path, one.name), (*above, kind))) for one in kind.fields])
+    return pa.list_(pa.field("element", made)) if field.is_repeated else made
+
+
+def _check(written: Descriptor, read: Descriptor, path: str) -> None:
+    for one in read.fields:
+        field = inner(path, one.name)
+        before = written.fields_by_number.get(one.number)
+        named = written.fields_by_name.get(one.name)
+        if named is not None and named.number != one.number:
+            raise Incompatible(f"it has the number {named.number} there and {one.number} in the table", field)
+        if before is None:
+            continue
+        if before.is_repeated != one.is_repeated or not _alike(before.type, one.type):
+            raise Incompatible(f"{_said(before)} cannot be read as {_said(one)}", field)
+        if one.message_type is not None and before.message_type is not None:
+            _check(before.message_type, one.message_type, field)
+
+
+def _alike(one: int, other: int) -> bool:
+    return one == other or any(one in kinds and other in kinds for kinds in _ALIKE)
+
+
+def _said(field: FieldDescriptor) -> str:
+    kind = FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower()  # type: ignore[arg-type]
+    return f"repeated {kind}" if field.is_repeated else kind
+
+
+def _columns(parse: Callable[[bytes], Any], builds: list[Build], values: list[bytes]) -> list[Any]:
+    try:
+        messages = [parse(value) for value in values]
+    except DecodeError:
+        for row, value in enumerate(values):
+            try:
+                parse(value)
+            except DecodeError as error:
+                raise Unreadable(row, f"it is no such message: {error}") from None
+        raise
+    try:
+        return [build(messages) for build in builds]
+    except (pa.ArrowException, UnicodeDecodeError):
+        for row, message in enumerate(messages):
+            try:
+                _ = [build([message]) for build in builds]
+            except (pa.ArrowException, UnicodeDecodeError) as error:
+                raise Unreadable(row, f"a column cannot hold it: {error}") from None
+        raise
+
+
+def _build(field: FieldDescriptor) -> Build:
+    """Of messages, some of which may be None: then so is what they hold."""
+    name, made = field.name, _made(field)
+    if field.is_repeated:
+        return lambda messages: made([None if one is None else getattr(one, name) for one in messages])
+    if field.has_presence and not field.has_default_value:
+        return lambda messages: made(
+            [getattr(one, name) if one is not None and one.HasField(name) else None for one in messages]
+        )
+    return lambda messages: made([None if one is None else getattr(one, name) for one in messages])
+
+
+def _made(field: FieldDescriptor) -> Build:
+    entry = _entry(field)
+    if entry is not None:
+        return _map(entry, _type(field, field.name, ()))
+    one = _single(field)
+    if not field.is_repeated:
+        return one
+    kind = _type(field, field.name, ())
+    return lambda lists: pa.ListArray.from_arrays(_offsets(lists), one(_flat(lists)), type=kind)
+
+
+def _single(field: FieldDescriptor) -> Build:
+    """Of one value each."""
+    kind = field.message_type
+    if kind is None:
+        made = _TYPES[field.type]
+        if field.enum_type is not None:
+            names = {number: one.name for number, one in field.enum_type.values_by_number.items()}
+            return lambda found: pa.array([None if one is None else names.get(one, str(one)) for one in found], made)
+        return lambda found: pa.array(found, made)
+    builds = [_build(one) for one in kind.fields]
+    fields = [pa.field(one.name, _type(one, one.name, ())) for one in kind.fields]
+
+    def messages(found: list[Any]) -> Any:
+        if not builds:
+            return pa.array([None if one is None else {} for one in found], pa.struct([]))
+        absent = pa.array([one is None for one in found], pa.bool_())
+        return pa.StructArray.from_arrays([build(found) for build in builds], fields=fields, mask=absent)
+
+    return messages
+
+
+def _map(entry: Descriptor, kind: Any) -> Build:
+    key, value = (_single(entry.fields_by_name[name]) for name in ("key", "value"))
+
+    def mapped(maps: list[Any]) -> Any:
+        there = [one for one in maps if one is not None]
+        return pa.MapArray.from_arrays(
+            _offsets(maps),
+            key([name for one in there for name in one]),
+            value([one[name] for one in there for name in one]),
+            kind,
+        )
+
+    return mapped
+
+
+def _flat(lists: list[Any]) -> list[Any]:
+    return list(chain.from_iterable(one for one in lists if one is not None))
+
+
+def _offsets(lists: list[Any]) -> Any:
+    """Where the items of each begin; one that is null has none, and says so."""
+    ends = np.cumsum([0, *(0 if one is None else len(one) for one in lists)])
+    return pa.array(ends.astype(np.int32), mask=np.array([*(one is None for one in lists), False]))

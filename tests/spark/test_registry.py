@@ -1,0 +1,179 @@
+"""schema=registry in a real Spark: values become columns, versions of their schema one table, and errors say what to
+do.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from magnetar import Client
+from magnetar.base.errors import Corrupt, Misuse
+from magnetar.spark.link import query, run
+from magnetar.spark.options import source_options
+from magnetar.spark.reading import tables
+from magnetar.spark.registry import newest
+from magnetar.spark.table import Table
+from magnetar.spark.values.kinds import form
+from magnetar.wire.proto import pb
+from tests.spark.published import Running, Topic, patiently
+from tests.spark.schemas import Told, avro, encoded, record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'magnetar[spark]'")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+FIRST = record(("id", "int"), ("customer", "string"), ("old", "string"))
+SECOND = record(
+    ("id", "long"), ("customer", ["null", "string"]), ("amount", "double", 1.5), ("note", ["null", "string"])
+)
+
+
+def produce(topic: Topic, schema: Any, values: list[bytes | None]) -> None:
+    with Client(topic.server.url) as client, client.create_producer(topic.name, schema=schema) as producer:
+        for number, value in enumerate(values):
+            producer.send(value, key=f"k{number % 3}")
+
+
+def both_versions(topic: Topic) -> list[tuple[Any, ...]]:
+    """Messages of two versions of a schema through a split; the rows that they are in the table of the second."""
+    produce(topic, avro(FIRST), [encoded(FIRST, {"id": n, "customer": f"c{n}", "old": "x"}) for n in range(10)])
+    topic.reshape()
+    second = [{"id": n, "customer": None, "amount": n / 2, "note": f"n{n}"} for n in range(10, 20)]
+    produce(topic, avro(SECOND), [encoded(SECOND, one) for one in second])
+    return [
+        *((n, f"c{n}", 1.5, None) for n in range(10)),
+        *((n, None, n / 2, f"n{n}") for n in range(10, 20)),
+    ]
+
+
+def test_messages_of_two_versions_of_a_schema_are_one_table_in_a_batch_and_in_a_stream_through_a_split(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+):
+    expected = both_versions(topic)
+    frame = topic.batch(spark, schema="registry", columns="key,value,__schema_version")
+    assert frame.columns == ["key", "id", "customer", "amount", "note", "__schema_version"]
+    found = sorted(patiently(frame.collect))
+    assert [tuple(row)[1:5] for row in sorted(found, key=lambda row: row.id)] == expected
+    assert {(row.id < 10, row["__schema_version"]) for row in found} == {(True, 0), (False, 1)}
+
+    kept: dict[int, list[Any]] = {}
+
+    def keep(batch: Any, number: int) -> None:
+        kept[number] = [(row.id, row.amount) for row in batch.collect()]
+
+    stream = topic.stream(spark, schema="registry", maxMessagesPerTrigger=7)
+    running = Running(stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path)))
+    running.process()
+    # A version that came after the query began: what it added is left out, what it lacks is its default.
+    third = record(("id", "long"), ("more", "string"))
+    produce(topic, avro(third), [encoded(third, {"id": n, "more": "x"}) for n in range(20, 24)])
+    running.drain()
+    rows = sorted(row for batch in kept.values() for row in batch)
+    assert rows == [(row[0], row[2]) for row in expected] + [(n, 1.5) for n in range(20, 24)]
+
+
+def test_every_type_of_a_column_is_one_that_spark_takes(spark: SparkSession, topic: Topic):
+    logical = [
+        ("day", {"type": "int", "logicalType": "date"}),
+        ("at", {"type": "long", "logicalType": "timestamp-millis"}),
+        ("here", {"type": "long", "logicalType": "local-timestamp-micros"}),
+        ("clock", {"type": "long", "logicalType": "time-micros"}),
+        ("price", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}),
+    ]
+    inner = record(("x", "int"), ("kind", {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}), name="Inner")
+    definition = record(
+        *logical,
+        ("yes", "boolean"),
+        ("small", "float"),
+        ("raw", "bytes"),
+        ("nothing", "null"),
+        ("inner", inner),
+        ("many", {"type": "array", "items": ["null", "Inner"]}),
+        ("named", {"type": "map", "values": {"type": "array", "items": "long"}}),
+        ("either", ["null", "string", {"type": "array", "items": "int"}]),
+    )
+    value = {
+        "day": date(2026, 1, 31),
+        "at": datetime(2026, 1, 31, 12, tzinfo=UTC),
+        "here": datetime(2026, 1, 31, 12, 0, 0, 5),
+        "clock": 3_600_000_001,
+        "price": Decimal("-12.34"),
+        "yes": True,
+        "small": 0.5,
+        "raw": b"\xff\x00",
+        "nothing": None,
+        "inner": {"x": 1, "kind": "B"},
+        "many": [{"x": 2, "kind": "A"}, None],
+        "named": {"a": [1, 2], "b": []},
+        "either": [7],
+    }
+    plain = {**value, "clock": (datetime.min + timedelta(microseconds=3_600_000_001)).time()}
+    produce(topic, avro(definition), [encoded(definition, plain), None])
+    frame = topic.batch(spark, schema="registry", columns="value")
+    first, second = sorted(patiently(frame.collect), key=lambda row: row.yes is None)
+    found = first.asDict(recursive=True)
+    assert found.pop("clock") == timedelta(microseconds=3_600_000_001)
+    at = found.pop("at")  # in the zone of this machine, without saying so
+    assert at.astimezone(UTC) == value["at"]
+    assert found.pop("either") == {"member0": None, "member1": [7]}
+    assert found == {
+        name: bytearray(one) if type(one) is bytes else one for name, one in value.items() if name in found
+    }
+    assert all(one is None for one in second)
+
+
+def test_a_schema_of_ones_own_names_the_fields_that_are_read(spark: SparkSession, topic: Topic):
+    definition = json.dumps(
+        record(("id", "long"), ("customer", "string"), ("tags", {"type": "array", "items": "string"}))
+    )
+    values = [b'{"id": %d, "customer": "c", "tags": ["a"], "more": 1}' % number for number in range(5)]
+    produce(topic, Told(pb.Schema.Json, definition.encode()), values)
+    reader = spark.read.format("magnetar").option("url", topic.server.url).option("topic", topic.name)
+    frame = reader.option("schema", "registry").schema("tags array<string>, id bigint").load()
+    assert sorted(map(tuple, patiently(frame.collect))) == [(["a"], number) for number in range(5)]
+
+
+def read(topic: Topic, **options: str) -> list[dict[str, Any]]:
+    """As tasks do, in this process."""
+    given = {"url": topic.server.url, "topic": topic.name, "schema": "registry", **options}
+    asked = source_options(given, streaming=False)
+    schema = newest(asked.url, asked.topic)
+    names = tuple(one.name for one in form(schema).columns)
+    made = query(asked)
+    try:
+        tasks = run(asked.url, lambda _: made.whole())
+    finally:
+        run(asked.url, lambda _: made.close())
+    return [row for one in tasks for batch in tables(one, Table(schema, names, names)) for row in batch.to_pylist()]
+
+
+def test_a_topic_without_a_schema_is_refused_with_what_to_do(spark: SparkSession, topic: Topic):
+    from pyspark.errors import PySparkException
+
+    topic.publish(3)
+    with pytest.raises(PySparkException, match="option schema: the topic has no schema in the registry: produce with"):
+        topic.batch(spark, schema="registry")
+
+
+def test_a_version_that_the_table_cannot_hold_is_named_with_its_field(topic: Topic):
+    other = record(("id", "string"), ("customer", "string"))
+    produce(topic, avro(other), [encoded(other, {"id": "one", "customer": "c"})])
+    produce(topic, avro(FIRST), [encoded(FIRST, {"id": 1, "customer": "c", "old": ""})])
+    with pytest.raises(Misuse, match=r"messages of version 0 .* of version 1: field id: string cannot be read as int"):
+        read(topic)
+
+
+def test_a_value_that_is_not_what_its_schema_says_is_found(topic: Topic):
+    produce(topic, avro(FIRST), [encoded(FIRST, {"id": 1, "customer": "c", "old": ""}), b"\x02\x7f"])
+    with pytest.raises(
+        Corrupt, match=r"field customer: a value is not as its schema says.*position=\d+:\d+:0 of segment"
+    ):
+        read(topic)
