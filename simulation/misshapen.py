@@ -21,6 +21,7 @@ from magnetar.scalable import admission, assign, record, reshape, takeover
 from magnetar.scalable.calls import RecordRead
 from magnetar.scalable.kept import Kept
 from magnetar.scalable.record import Record
+from magnetar.scalable.rows import Row
 from magnetar.scalable.subscription import Standing
 from magnetar.scalable.takeover import TakeOver
 from magnetar.scalable.term import Term
@@ -100,7 +101,7 @@ def _deaf_leader() -> list[Patch]:
         return state, ()
 
     deaf = (RecordRead, takeover.TermRefused, takeover.LockLost, takeover.BeliefExpired)
-    rows = {(takeover.Phase.LEADING, kind): takeover.Row(on, (takeover.Phase.LEADING,)) for kind in deaf}
+    rows = {(takeover.Phase.LEADING, kind): Row(on, (takeover.Phase.LEADING,)) for kind in deaf}
 
     async def look(self: Kept) -> None:
         one, version = await self._term.around.records.subscription(self._term.name, self.one.name)

@@ -7,10 +7,8 @@ H-H5). Every step may be repeated, by a later leader too. Takes events, returns 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
 
 from magnetar.base.errors import TopicNotFound
 from magnetar.base.ids import SegmentId, Term
@@ -34,6 +32,7 @@ from magnetar.scalable.calls import (
     WriteRecord,
 )
 from magnetar.scalable.record import Lifecycle, Record
+from magnetar.scalable.rows import Row
 
 
 class Phase(Enum):
@@ -63,12 +62,6 @@ class Deletion:
 Step = tuple[Deletion, tuple[Effect, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    do: Callable[[Deletion, Any], Step]
-    then: tuple[Phase, ...]
-
-
 def begin(op: str, *, term: Term, incarnation: int) -> Step:
     return Deletion(op, term, incarnation), (ReadRecord(op),)
 
@@ -86,9 +79,7 @@ def step(state: Deletion, event: Event) -> Step:
     term = getattr(getattr(event, "call", None), "term", state.term)
     if row is None or event.op != state.op or term != state.term:
         return state, ()  # late, or the answer to a call of an earlier term of ours (H-B12)
-    after, effects = row.do(state, event)
-    assert after.phase in row.then, (state.phase, event, after.phase)
-    return after, effects
+    return row.take(state, event)
 
 
 def _mark(state: Deletion, event: RecordRead) -> Step:
@@ -186,7 +177,7 @@ def _lose(state: Deletion, why: str) -> Step:
 
 
 P = Phase
-TABLE: dict[tuple[Phase, type[Event]], Row] = {
+TABLE: dict[tuple[Phase, type[Event]], Row[Deletion, Phase, Effect]] = {
     (P.MARK, RecordRead): Row(_mark, (P.MARK, P.CLEAN, P.UNSUBSCRIBE, P.REFUSED, P.LOST)),
     (P.MARK, RecordWritten): Row(_marked, (P.CLEAN, P.UNSUBSCRIBE)),
     (P.MARK, RecordOvertaken): Row(_look, (P.MARK,)),

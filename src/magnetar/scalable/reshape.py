@@ -12,10 +12,8 @@ parent and the commit a range takes no messages: nothing that can be done before
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
 
 from magnetar.base.errors import (
     AlreadyExists,
@@ -63,6 +61,7 @@ from magnetar.scalable.calls import (
 )
 from magnetar.scalable.record import Intent, Kind, Lifecycle, Record
 from magnetar.scalable.recordform import encode
+from magnetar.scalable.rows import Row
 
 
 class Phase(Enum):
@@ -132,14 +131,6 @@ class Reshape:
 Step = tuple[Reshape, tuple[Effect, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What happens at one event in one phase, and where it may lead: `step` holds the machine to it."""
-
-    do: Callable[[Reshape, Any], Step]
-    then: tuple[Phase, ...]
-
-
 def begin(request: Request, *, term: Term, incarnation: int) -> Step:
     """A new operation of the leader of `term`."""
     return Reshape(request.op, term, incarnation, request.now_ms, request=request), (ReadRecord(request.op),)
@@ -165,9 +156,7 @@ def step(state: Reshape, event: Event) -> Step:
     row = TABLE.get((state.phase, type(event)))
     if row is None or getattr(getattr(event, "call", None), "term", state.term) != state.term:
         return state, ()  # a late answer, or one to a call of an earlier term of ours (H-B12)
-    after, effects = row.do(state, event)
-    assert after.phase in row.then, (state.phase, event, after.phase)
-    return after, effects
+    return row.take(state, event)
 
 
 # Preflight and intent
@@ -500,7 +489,7 @@ REPEATED: dict[Phase, tuple[type[Call], ...]] = {
     P.CLEAN: (DeleteSegment,),
     P.CLEAR: (ReadRecord,),
 }
-TABLE: dict[tuple[Phase, type[Event]], Row] = {
+TABLE: dict[tuple[Phase, type[Event]], Row[Reshape, Phase, Effect]] = {
     (P.PREFLIGHT, RecordRead): Row(_preflight, (P.INTENT, P.PROVISION, P.DONE, *_ENDS)),
     (P.INTENT, RecordWritten): Row(_intended, (P.PROVISION,)),
     (P.INTENT, RecordOvertaken): Row(_read_again, (P.PREFLIGHT,)),

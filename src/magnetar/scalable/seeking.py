@@ -9,10 +9,8 @@ takes the place of an earlier one. Takes events, returns effects; talks to nobod
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
 
 from magnetar.base.errors import Busy, Conflict, MagnetarError, Misuse, Refused, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import SegmentId
@@ -38,6 +36,7 @@ from magnetar.scalable.calls import (
     WriteSubscription,
 )
 from magnetar.scalable.record import Record
+from magnetar.scalable.rows import Row, taken
 from magnetar.scalable.subscription import Standing, Subscription
 from magnetar.scalable.target import Seek, Target, stops
 
@@ -71,12 +70,6 @@ class Seeking:
     waits: int = 0  # how often somebody still had what must be taken away
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    do: Callable[[Seeking, Any], Step]
-    then: tuple[Phase, ...]
-
-
 def begin(op: str, name: str, target: Target) -> Step:
     return Seeking(op, name, target), (ReadRecord(op),)
 
@@ -88,12 +81,7 @@ def resume(one: Subscription) -> Step:
 
 
 def step(state: Seeking, event: Event) -> Step:
-    row = TABLE.get((state.phase, type(event)))
-    if row is None or getattr(event, "op", None) != state.op:
-        return state, ()
-    after, effects = row.do(state, event)
-    assert after.phase in row.then, (state.phase, event, after.phase)
-    return after, effects
+    return taken(TABLE, state, event)
 
 
 def _topic_read(state: Seeking, event: RecordRead) -> Step:
@@ -240,7 +228,7 @@ def _refuse(state: Seeking, kind: type[MagnetarError], what: str) -> Step:
 
 
 P = Phase
-TABLE: dict[tuple[Phase, type[Event]], Row] = {
+TABLE: dict[tuple[Phase, type[Event]], Row[Seeking, Phase, Effect]] = {
     (P.LOOK, RecordRead): Row(_topic_read, (P.LOOK, P.REFUSED)),
     (P.LOOK, SubscriptionRead): Row(_subscription_read, (P.INTEND, P.LIST, P.DONE, P.REFUSED)),
     (P.LOOK, CallLost): Row(_repeat, (P.LOOK,)),

@@ -8,10 +8,8 @@ Removing: mark, raise, remove cursors, remove the record. Takes events, returns 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
 
 from magnetar.base.errors import AlreadyExists, Busy, MagnetarError, TopicNotFound
 from magnetar.base.ids import SegmentId
@@ -43,6 +41,7 @@ from magnetar.scalable.calls import (
     WriteSubscription,
 )
 from magnetar.scalable.record import Record
+from magnetar.scalable.rows import Row, taken
 from magnetar.scalable.subscription import Standing, Start, Subscription, Type
 
 Step = tuple["Work", tuple[Effect, ...]]
@@ -83,12 +82,6 @@ class Work:
     cursors: frozenset[SegmentId] = frozenset()  # seen to
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    do: Callable[[Work, Any], Step]
-    then: tuple[Phase, ...]
-
-
 def create(
     op: str, name: str, *, type: Type = Type.STREAM, start: Start = Start.EARLIEST, undecided: bool = False
 ) -> Step:
@@ -101,12 +94,7 @@ def delete(op: str, name: str) -> Step:
 
 
 def step(state: Work, event: Event) -> Step:
-    row = TABLE.get((state.phase, type(event)))
-    if row is None or getattr(event, "op", None) != state.op:
-        return state, ()
-    after, effects = row.do(state, event)
-    assert after.phase in row.then, (state.phase, event, after.phase)
-    return after, effects
+    return taken(TABLE, state, event)
 
 
 def _topic_read(state: Work, event: RecordRead) -> Step:
@@ -262,7 +250,7 @@ def _refuse(state: Work, kind: type[MagnetarError], what: str) -> Step:
 
 
 P = Phase
-TABLE: dict[tuple[Phase, type[Event]], Row] = {
+TABLE: dict[tuple[Phase, type[Event]], Row[Work, Phase, Effect]] = {
     (P.LOOK, RecordRead): Row(_topic_read, (P.LOOK, P.REFUSED)),
     (P.LOOK, SubscriptionRead): Row(_subscription_read, (P.WRITE, P.RAISE, P.DONE, P.REFUSED)),
     (P.LOOK, CallLost): Row(_repeat, (P.LOOK,)),

@@ -8,14 +8,13 @@ Time and the lock itself are the actor's; this machine only says what follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
 
 from magnetar.base.ids import Term
 from magnetar.scalable.calls import CallLost, ReadRecord, RecordOvertaken, RecordRead, RecordWritten, WriteRecord
 from magnetar.scalable.record import NO_TERM, Lifecycle, Record
+from magnetar.scalable.rows import Row
 
 OP = "take-over"
 
@@ -149,19 +148,11 @@ class TakeOver:
 Step = tuple[TakeOver, tuple[Effect, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    do: Callable[[TakeOver, Any], Step]
-    then: tuple[Phase, ...]
-
-
 def step(state: TakeOver, event: Event) -> Step:
     row = TABLE.get((state.phase, type(event)))
     if row is None:
         return state, ()
-    after, effects = row.do(state, event)
-    assert after.phase in row.then, (state.phase, event, after.phase)
-    return after, effects
+    return row.take(state, event)
 
 
 def _compete(state: TakeOver, _: Event) -> Step:
@@ -243,7 +234,7 @@ def _ask_again(state: TakeOver, event: CallLost) -> Step:
 
 
 P = Phase
-TABLE: dict[tuple[Phase, type[Event]], Row] = {
+TABLE: dict[tuple[Phase, type[Event]], Row[TakeOver, Phase, Effect]] = {
     (P.FOLLOWING, Needed): Row(_compete, (P.COMPETING,)),
     (P.FOLLOWING, LockFreed): Row(_compete, (P.COMPETING,)),
     (P.FOLLOWING, LockWon): Row(_read, (P.READING,)),
