@@ -7,11 +7,12 @@ import itertools
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from magnetar import InitialPosition, aio, errors
+from magnetar import Admin, Client, InitialPosition, aio, errors
 from tests.servers.standalone import Standalone
 
 EARLIEST = InitialPosition.EARLIEST
@@ -86,6 +87,12 @@ def run(server: Standalone, body: Callable[[Topic], Awaitable[None]]) -> None:
             await body(topic)
 
     asyncio.run(all_of_it())
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
 
 
 both = pytest.mark.parametrize("kind", ["queue", "stream"])
@@ -165,6 +172,92 @@ def test_what_cannot_be_moved_is_refused(server):
             await topic.admin.scalable.seek(topic.name, "s", {7: (1, 1)})
         with pytest.raises(errors.TopicNotFound):
             await topic.admin.scalable.skip_all(f"{topic.name}-missing", "s")
+
+    run(server, body)
+
+
+@both
+def test_consumer_that_moves_its_subscription_to_the_start_gets_all_of_it_in_order_and_nothing_of_before(server, kind):
+    async def body(topic: Topic) -> None:
+        consumer = await topic.consume(kind)
+        await topic.send(3)
+        check(await take(consumer, range(3)), range(3), kind)
+        await topic.admin.scalable.split(topic.name, 0)
+        await topic.send(3)
+        old = await consumer.receive_batch(9, timeout_s=WAIT_S)  # of the children; more is on its way
+        await consumer.seek(EARLIEST)
+        if isinstance(consumer, aio.StreamConsumer):
+            await consumer.acknowledge_cumulative(old[-1], confirm=True)  # it acknowledges nothing any more
+        check(await take(consumer, range(6)), range(6), kind)
+
+    run(server, body)
+
+
+@both
+def test_consumer_that_moves_its_subscription_to_the_end_gets_what_is_published_then_and_nothing_that_waited(
+    server, kind
+):
+    async def body(topic: Topic) -> None:
+        consumer = await topic.consume(kind)
+        await topic.send(3)
+        await until(lambda: consumer.queued > 0)
+        await consumer.seek(InitialPosition.LATEST)
+        assert consumer.queued == 0
+        await topic.send(1)
+        check(await take(consumer, range(3, 4)), range(3, 4), kind)
+
+    run(server, body)
+
+
+@both
+def test_consumer_that_moves_its_subscription_to_a_checkpoint_gets_exactly_what_comes_behind_it(server, kind):
+    async def body(topic: Topic) -> None:
+        reader = await topic.client.checkpoint_consumer(topic.name, start=EARLIEST)
+        await topic.send(2)
+        await topic.admin.scalable.split(topic.name, 0)
+        await topic.send(1)
+        for _ in range(3 * len(KEYS)):
+            await reader.receive(WAIT_S)
+        kept = await reader.checkpoint()
+        await topic.send(2)
+        consumer = await topic.consume(kind)
+        await consumer.receive(WAIT_S)
+        await consumer.seek(kept.to_bytes())
+        check(await take(consumer, range(3, 5)), range(3, 5), kind)
+        with pytest.raises(errors.Misuse, match="another topic"):
+            await consumer.seek(replace(kept, topic=f"{topic.name}-other"))
+        with pytest.raises(errors.Refused, match="was deleted"):
+            await consumer.seek(replace(kept, incarnation=kept.incarnation + 1))
+
+    run(server, body)
+
+
+@both
+def test_blocking_consumer_drops_what_had_crossed_to_its_thread_and_begins_at_a_time_again(server, kind):
+    name = f"topic://public/default/seek-{next(_numbers)}"
+    with Admin(server.http) as admin:
+        admin.scalable.create(name)
+    with Client(server.url) as client:
+        make = client.queue_consumer if kind == "queue" else client.stream_consumer
+        consumer = make(name, kind, initial_position=EARLIEST)
+        with client.create_producer(name) as producer:
+            for number in range(20):
+                producer.send(b"%d" % number, key="k")
+        first = consumer.receive(WAIT_S)
+        assert first.data == b"0"
+        consumer.seek(first.publish_time_ms)
+        assert [consumer.receive(WAIT_S).data for _ in range(20)] == [b"%d" % number for number in range(20)]
+
+
+def test_plain_topic_has_no_segments_to_move_over(server):
+    async def body(topic: Topic) -> None:
+        plain = f"persistent://public/default/seek-{next(_numbers)}"
+        async with await topic.client.create_producer(plain) as producer:
+            await producer.send(b"one")
+        consumer = await topic.client.queue_consumer(plain, "s", initial_position=EARLIEST)
+        with pytest.raises(errors.TopicNotFound):
+            await consumer.seek(EARLIEST)
+        assert (await consumer.receive(WAIT_S)).data == b"one"
 
     run(server, body)
 

@@ -17,7 +17,8 @@ from magnetar.base.names import topic_name
 from magnetar.client.counters import Counters
 from magnetar.client.inbox import Inbox
 from magnetar.client.intake import Graveyard
-from magnetar.client.lookup import Lookup
+from magnetar.client.lookup import Lookup, Route
+from magnetar.client.moving import SeekTo, move, passed
 from magnetar.client.part import Part
 from magnetar.client.receive import Receiver
 from magnetar.client.schemas import Schema
@@ -109,6 +110,15 @@ class Branches:
         await self._owner.close()
         parts, self.parts = self.parts, {}
         await asyncio.gather(*(part.close() for part in parts.values()), self._watch.close())
+
+    async def seek(self, to: SeekTo) -> None:
+        """Move the subscription; nothing that was received before is handed out when this returns."""
+        await move(self._lookup, self._leader, self.topic, self._asked.subscription, to)
+        await passed(self.parts.values())
+
+    def _leader(self) -> Route | None:
+        seen = self._watch.seen
+        return None if seen is None else seen.controller
 
     def pause(self, paused: bool) -> None:
         self._paused = paused

@@ -19,6 +19,7 @@ from magnetar.client.deadletter import retry_topic
 from magnetar.client.inbox import Inbox
 from magnetar.client.intake import Graveyard
 from magnetar.client.lookup import Lookup
+from magnetar.client.moving import SeekTo
 from magnetar.client.part import Part
 from magnetar.client.receive import Receiver
 from magnetar.client.schemas import Schema
@@ -77,6 +78,10 @@ class Limb:
     async def close(self) -> None:
         """Send the acknowledgements that wait and leave every segment."""
         await asyncio.gather(*(one.close() for one in self.branches))
+
+    async def seek(self, to: SeekTo) -> None:
+        """Move the subscription of the topic itself."""
+        await self.branches[0].seek(to)
 
     def pause(self, paused: bool) -> None:
         for one in self.branches:

@@ -81,6 +81,7 @@ class Part:
         self.connection: Connection | None = None  # while attached and answered
         self.checked: Callable[[Connection], Awaitable[None]] | None = None  # before anything comes, at every attach
         self.on_seeks: Callable[[int], None] | None = None  # told at every attach how often its subscription was moved
+        self.on_moved: Callable[[], None] | None = None  # told where that is more often than at the attach before
         self.epoch = 0
         self.closed = False
         self.failed: MagnetarError | None = None  # it will not come back
@@ -97,6 +98,7 @@ class Part:
         self._on_end = on_end
         self._on_failed = on_failed
         self._paused = asked.paused
+        self._seeks: int | None = None  # as told at the last attach
         self._attaching: list[asyncio.Future[None]] = []
 
     # Life
@@ -303,11 +305,20 @@ class Part:
         if self.on_seeks is not None:
             self.on_seeks(reply.success.seeks)
         self._receiver.gather()
+        self._told(reply.success.seeks)
         self.acker.attach(connection)
         self.lane.attach()
         await self._pin(connection)
         self._wake_attaching()
         self._receiver.notify(1)
+
+    def _told(self, seeks: int) -> None:
+        """An acknowledgement of before a seek that was sent after it would skip what the seek brought back."""
+        before, self._seeks = self._seeks, seeks
+        if before is not None and before != seeks:
+            self.moved()
+            if self.on_moved is not None:
+                self.on_moved()
 
     async def _pin(self, connection: Connection) -> None:
         """A reader that has read nothing yet remembers where it stands: what comes while it is away is not missed."""

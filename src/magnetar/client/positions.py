@@ -52,6 +52,12 @@ class Positions(Generic[Id]):
         """Its consumer is gone: another one may have the segment, and gets what was not acknowledged (H-F12)."""
         self._out.pop(segment, None)
 
+    def moved(self, segment: SegmentId) -> None:
+        """The subscription stands elsewhere: what was handed out before is nobody's to acknowledge any more."""
+        out = self._out.get(segment)
+        if out is not None:
+            self._out[segment] = _Out(out.shared)
+
     def delivered(self, segment: SegmentId, id: Id) -> int:
         """The stamp of a message that the application gets in this very step."""
         out = self._out.get(segment)
@@ -123,6 +129,11 @@ class Positions(Generic[Id]):
         """How many messages the application has of a segment."""
         out = self._out.get(segment)
         return 0 if out is None else len(out.given)
+
+    @property
+    def stamps(self) -> set[int]:
+        """Of what was handed out and is not acknowledged."""
+        return {stamp for out in self._out.values() for stamp, _ in out.given}
 
     @property
     def segments(self) -> list[SegmentId]:

@@ -23,6 +23,7 @@ from magnetar.client.inbox import Inbox
 from magnetar.client.limb import Limb
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import Message, MessageId
+from magnetar.client.moving import SeekTo, sought
 from magnetar.client.part import Part
 from magnetar.client.receive import Receiver
 from magnetar.client.schemas import Schema
@@ -152,6 +153,17 @@ class QueueConsumer(Generic[T]):
         """Everything received and not acknowledged, again and now; messages not taken yet come again too."""
         for part in self._parts():
             part.redelivery.all()
+
+    async def seek(self, to: SeekTo) -> None:
+        """Move the subscription, for all of its consumers: to the earliest or latest message, to the first one
+        published at or after a time (a datetime, or milliseconds), or to a checkpoint, over all segments. Of a consumer
+        of a namespace all topics are moved, or the checkpoint's; retry topics are not. What was received before and not
+        taken is not handed out any more; what was taken before can still be acknowledged, and does not come again then.
+        `Conflict`: a later seek took the place of this one.
+        """
+        if self.closed:
+            raise Closed("the consumer is closed", subscription=self.asked.subscription)
+        await asyncio.gather(*(self._limbs[topic].seek(to) for topic in sought(to, self.topics)))
 
     def pause(self) -> None:
         """Ask brokers for nothing more until `resume`; what was asked for still comes."""

@@ -45,6 +45,7 @@ ENDS_ON: dict[int, int] = {
     _K.RENEW_STAGE: _K.SUCCESS,
     _K.PLAN: _K.PLAN_RESPONSE,
     _K.HOLD: _K.HOLD_RESPONSE,
+    _K.SEEK_SUBSCRIPTION: _K.SUCCESS,
 }
 # Reply kind -> its submessage, and the names of its error fields ("" where it has none).
 REPLIES: dict[int, tuple[str, str, str]] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -91,6 +92,7 @@ class Share:
         self._layout: Layout | None = None
         self._begun: Epoch | None = None  # segments that came later are read from their first message
         self._revoked: set[SegmentId] = set()
+        self._moving = 0  # seeks of this consumer that are under way
         self._timer: asyncio.TimerHandle | None = None
         self._owner = Owner(f"share of {asked.subscription}", self._crashed)
 
@@ -168,6 +170,7 @@ class Share:
             fatal=segment_fatal,
             segment=segment,
         )
+        part.on_moved = lambda: self.positions.moved(segment)
         self.parts[segment] = part
         self.positions.opened(segment, shared=bool(grant.buckets))
         self._runtime.spawn(self._owner, self._attach(segment, part))
@@ -197,6 +200,27 @@ class Share:
         self._gone(segment)
         self.handle(SegmentRefused(segment, error))
 
+    @contextmanager
+    def moving(self) -> Iterator[None]:
+        """While this consumer moves its subscription: what it is to give away is given at once. The application, which
+        waits for the seek, acknowledges nothing more of it."""
+        self._moving += 1
+        try:
+            for segment in sorted(self._revoked):
+                self.positions.moved(segment)
+            self.settle()
+            yield
+        finally:
+            self._moving -= 1
+
+    def moved(self) -> None:
+        """A seek of this consumer is over, and all that brokers had sent before has come: of what they took away from
+        under it nothing is left to acknowledge."""
+        for segment, part in self.parts.items():
+            if part.connection is None:
+                self.positions.moved(segment)
+        self.settle()
+
     def _revoke(self, segment: SegmentId) -> None:
         """What waits is dropped and what still comes is skipped; the application may acknowledge what it has."""
         part = self.parts.get(segment)
@@ -204,6 +228,8 @@ class Share:
             self._revoked.add(segment)
             part.skip(True)
             part.lane.clear()
+            if self._moving:
+                self.positions.moved(segment)
         self.settle()
 
     def settle(self) -> None:

@@ -15,6 +15,7 @@ from magnetar.client.counters import Counters
 from magnetar.client.inbox import Inbox
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import Message, MessageId
+from magnetar.client.moving import SeekTo, move, passed
 from magnetar.client.part import Part
 from magnetar.client.places import Place
 from magnetar.client.positions import Positions
@@ -50,6 +51,8 @@ class Strand:
     ) -> None:
         self.topic = topic
         self.whole = whole
+        self._lookup = lookup
+        self._subscription = asked.subscription
         self._share = Share(
             lookup,
             topic,
@@ -113,6 +116,13 @@ class Strand:
                 part.ack_until(place.ledger, place.entry, place.index, place.size, place.unacked)
                 parts.append(part)
         return parts
+
+    async def seek(self, to: SeekTo) -> None:
+        """Move the subscription; nothing that was received before is handed out when this returns."""
+        with self._share.moving():
+            await move(self._lookup, lambda: self._registration.controller, self.topic, self._subscription, to)
+            await passed(self.parts.values())
+            self._share.moved()
 
     def settle(self) -> None:
         """After an acknowledgement was sent on its way: what was taken away may be done with."""

@@ -22,6 +22,7 @@ from magnetar.client.counters import Counters
 from magnetar.client.inbox import Inbox
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import Message, MessageId
+from magnetar.client.moving import SeekTo, sought
 from magnetar.client.places import Place, place_of_id, place_of_message
 from magnetar.client.receive import Receiver
 from magnetar.client.schemas import Schema
@@ -124,6 +125,23 @@ class StreamConsumer(Generic[T]):
                 part.acker.added()
         for one, _ in acks:
             one.settle()
+
+    # Moving about
+
+    async def seek(self, to: SeekTo) -> None:
+        """Move the subscription, for all of its consumers: to the earliest or latest message, to the first one
+        published at or after a time (a datetime, or milliseconds), or to a checkpoint, over all segments and with every
+        key in order from there. Of a consumer of a namespace all topics are moved, or the checkpoint's. What was
+        received before is not handed out any more, and to acknowledge it does nothing. `Conflict`: a later seek took
+        the place of this one.
+        """
+        self._check()
+        await asyncio.gather(*(self._strands[topic].seek(to) for topic in sought(to, self.topics)))
+
+    @property
+    def outstanding(self) -> set[int]:
+        """The turns of messages that were handed out and can be acknowledged."""
+        return {stamp for one in self._strands.values() for stamp in one.positions.stamps}
 
     # What it is
 

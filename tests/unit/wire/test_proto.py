@@ -40,6 +40,7 @@ OURS = {
     ("BaseCommand", "renewStage"): 1009,
     ("BaseCommand", "hold"): 1010,
     ("BaseCommand", "holdResponse"): 1011,
+    ("BaseCommand", "seekSubscription"): 1012,
 }
 # Newer than the release the table was made from.
 NEWER = {

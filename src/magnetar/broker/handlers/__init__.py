@@ -20,6 +20,7 @@ from magnetar.broker.handlers import (
     produce,
     scalable,
     schema,
+    seek,
     session,
     stages,
 )
@@ -55,6 +56,7 @@ COMMANDS: dict[int, Handler] = {
     **dict.fromkeys(notbuilt.TRANSACTIONS, notbuilt.transaction),
     _T.PLAN: plan.plan,
     _T.HOLD: plan.hold,
+    _T.SEEK_SUBSCRIPTION: seek.seek,
     _T.SCALABLE_TOPIC_LOOKUP: scalable.lookup,
     _T.SCALABLE_TOPIC_CLOSE: scalable.close,
     _T.SCALABLE_TOPIC_SUBSCRIBE: scalable.subscribe,

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from magnetar.base.errors import MagnetarError
 from magnetar.client.counters import Counters
+from magnetar.client.moving import SeekTo
 from magnetar.client.queue import QueueConsumer as AsyncQueueConsumer
 from magnetar.client.sync.acking import Acking
 
@@ -17,6 +18,11 @@ class QueueConsumer(Acking[AsyncQueueConsumer[Any], T], Generic[T]):
     """Made by `Client.queue_consumer`. `for message in consumer` ends when the consumer is closed. Messages cross from
     the loop thread many at a time; those that were not handed out yet count as received.
     """
+
+    def seek(self, to: SeekTo) -> None:
+        """Move the subscription, for all of its consumers: to the earliest or latest message, a publish time, or a
+        checkpoint. What was received before and not taken is not handed out any more."""
+        self._run(lambda made: self._after_acks(made.seek(to)))
 
     @property
     def topic(self) -> str:

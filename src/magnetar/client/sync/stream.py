@@ -7,11 +7,13 @@ consumer that acknowledge must agree on what is done.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from magnetar.base.errors import MagnetarError
 from magnetar.client.counters import Counters
 from magnetar.client.message import Message, MessageId
+from magnetar.client.moving import SeekTo
 from magnetar.client.stream import StreamConsumer as AsyncStreamConsumer
 from magnetar.client.sync.taking import Taking
 
@@ -26,6 +28,20 @@ class StreamConsumer(Taking[AsyncStreamConsumer[Any], T], Generic[T]):
         receipts are awaited.
         """
         self._run(lambda made: made.acknowledge_cumulative(message, confirm=confirm))
+
+    def seek(self, to: SeekTo) -> None:
+        """Move the subscription, for all of its consumers: to the earliest or latest message, a publish time, or a
+        checkpoint. What was received before is not handed out any more, and to acknowledge it does nothing."""
+        self._run(lambda made: self._seek(made, to))
+
+    async def _seek(self, made: AsyncStreamConsumer[Any], to: SeekTo) -> None:
+        """On the loop, where messages are put on the shelf: what came behind the seek stays there."""
+        await made.seek(to)
+        known, items, waiting = made.outstanding, self._shelf.items, []
+        with suppress(IndexError):  # threads take meanwhile
+            while True:
+                waiting.append(items.popleft())
+        items.extend(message for message in waiting if message._stamp in known)
 
     @property
     def topic(self) -> str:

@@ -1,0 +1,104 @@
+"""Moving the subscription of a scalable topic, asked for by one of its consumers: one plan over all segments.
+
+The topic's leader does it; a seek is safe to repeat, so it is repeated while leaders come and go. Brokers disconnect
+whoever reads what is moved before they say that it is done; `passed` waits until word of that has come, so that nothing
+of before is handed out after a seek. Our own command: brokers of Apache Pulsar do not have it, which is `Refused`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from magnetar.base.errors import Conflict, MagnetarError, Misuse, TimedOut
+from magnetar.client.backoff import persist
+from magnetar.client.checkpoint_start import StartAt, said
+from magnetar.client.connection import Connection
+from magnetar.client.lookup import Lookup, Route
+from magnetar.client.part import Part
+from magnetar.client.planning import check_ours
+from magnetar.layout.checkpoint import START, Kind, Reached
+from magnetar.layout.stretch import DONE as BEHIND_ALL
+from magnetar.layout.stretch import START as BEFORE_ALL
+from magnetar.layout.stretch import Place
+from magnetar.wire.checkpoint import Checkpoint
+from magnetar.wire.plans import columns
+from magnetar.wire.proto import pb
+
+SeekTo = StartAt  # as a checkpoint consumer starts
+
+
+async def move(lookup: Lookup, leader: Callable[[], Route | None], topic: str, subscription: str, to: SeekTo) -> None:
+    """`leader`: the way to who leads the topic; None: any broker is asked. Done when every segment is moved. Conflict:
+    a later seek of the subscription took the place of this one."""
+    command = _command(topic, subscription, *said(to))
+
+    async def ask() -> Conflict | None:
+        route = leader()
+        connection = await (lookup.service() if route is None else lookup.pool.get(route.url, proxied=route.proxied))
+        check_ours(connection, "seeks of subscriptions")
+        command.seekSubscription.request_id = connection.next_request_id()
+        try:
+            await connection.request(command, command.seekSubscription.request_id, timeout_s=lookup.timeout_s)
+        except Conflict as error:
+            return error  # two that repeat themselves would never end
+        return None
+
+    overtaken = await persist(lookup.pool.runtime, lookup.timeout_s, ask, what=f"seek of {subscription}")
+    if overtaken is not None:
+        raise overtaken
+
+
+def sought(to: SeekTo, topics: list[str]) -> list[str]:
+    """Which of the topics of a consumer are moved: a checkpoint is of one."""
+    where, _ = said(to)
+    if where.kind is not Kind.PLACES or not where.topic:
+        return topics
+    if where.topic not in topics:
+        raise Misuse("the checkpoint is of another topic", checkpoint=where.topic, topics=topics[:3])
+    return [where.topic]
+
+
+async def passed(parts: Iterable[Part]) -> None:
+    """Until all that brokers have sent to these before now has come."""
+    by_connection = {part.connection: part for part in parts if part.connection is not None}
+    await asyncio.gather(*(_asked(connection, part) for connection, part in by_connection.items()))
+
+
+async def _asked(connection: Connection, part: Part) -> None:
+    """Whatever it answers: that comes behind all that was sent before."""
+    command = pb.BaseCommand(type=pb.BaseCommand.GET_LAST_MESSAGE_ID)
+    command.getLastMessageId.consumer_id = part.id
+    command.getLastMessageId.request_id = connection.next_request_id()
+    try:
+        await connection.request(command, command.getLastMessageId.request_id, timeout_s=part.timeout_s)
+    except TimedOut:
+        raise
+    except MagnetarError:
+        return  # it is gone already, or the connection is, with all that was on it
+
+
+def _command(topic: str, subscription: str, where: Checkpoint, time_ms: int | None) -> pb.BaseCommand:
+    command = pb.BaseCommand(type=pb.BaseCommand.SEEK_SUBSCRIPTION)
+    asked = command.seekSubscription
+    asked.topic, asked.subscription = topic, subscription
+    if time_ms is not None:
+        asked.to, asked.publish_time = pb.FROM_TIME, time_ms
+    elif where.kind is not Kind.PLACES:
+        asked.to = pb.FROM_EARLIEST if where.kind is Kind.EARLIEST else pb.FROM_LATEST
+    elif where.places:
+        asked.places.CopyFrom(columns({id: _next(place) for id, place in where.places.items()}))
+        asked.incarnation = where.incarnation
+    else:
+        raise Misuse("the checkpoint says of no segment where it stands", topic=topic)
+    return command
+
+
+def _next(place: Reached) -> Place:
+    """The first that is to come. Of a batch that was read in part, all of it: subscriptions are moved by entries."""
+    if place.is_done:
+        return BEHIND_ALL
+    if place == START:
+        return BEFORE_ALL
+    whole = place.index < 0 or place.index == place.size - 1
+    return Place(place.ledger, place.entry + whole)
