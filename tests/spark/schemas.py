@@ -1,4 +1,4 @@
-"""Producers with any schema that can be registered: values are bytes already, and the broker is told what they are."""
+"""Topics with schemas: producers of any that can be registered, and what a query with schema=registry reads of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import Any
 
 import fastavro
 
+from magnetar import Client
+from magnetar.spark.link import query, run
+from magnetar.spark.options import source_options
+from magnetar.spark.reading import tables
+from magnetar.spark.registry import newest
+from magnetar.spark.table import Table
+from magnetar.spark.values.kinds import form
 from magnetar.wire.proto import pb
+from tests.spark.published import Topic
 
 
 class Told:
@@ -44,3 +52,23 @@ def encoded(definition: dict[str, Any], value: Any) -> bytes:
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(definition), value)
     return out.getvalue()
+
+
+def produce(topic: Topic, schema: Any, values: list[bytes | None]) -> None:
+    with Client(topic.server.url) as client, client.create_producer(topic.name, schema=schema) as producer:
+        for number, value in enumerate(values):
+            producer.send(value, key=f"k{number % 3}")
+
+
+def read(topic: Topic, **options: str) -> list[dict[str, Any]]:
+    """As tasks do, in this process."""
+    given = {"url": topic.server.url, "topic": topic.name, "schema": "registry", **options}
+    asked = source_options(given, streaming=False)
+    schema = newest(asked.url, asked.topic)
+    names = tuple(one.name for one in form(schema).columns)
+    made = query(asked)
+    try:
+        tasks = run(asked.url, lambda _: made.whole())
+    finally:
+        run(asked.url, lambda _: made.close())
+    return [row for one in tasks for batch in tables(one, Table(schema, names, names)) for row in batch.to_pylist()]

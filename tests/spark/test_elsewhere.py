@@ -20,6 +20,7 @@ from magnetar.spark.query import Planned
 from magnetar.spark.reading import record_batches
 from tests.servers.pulsar import POM_5, SCALABLE, Pulsar
 from tests.spark.published import Collected, Running, Topic, a_moment, finished, patiently
+from tests.spark.schemas import avro, encoded, produce, read, record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,6 +125,17 @@ def test_plain_topics_of_pulsar_5_are_read_whole(elsewhere: Pulsar, admin: Admin
         topic.publish(50)
         made = query(asked(topic, streaming=False))
         topic.judge(rows(run(elsewhere.url, lambda _: made.whole())))
+
+
+def test_values_of_pulsar_5_are_read_by_the_versions_of_their_schema_through_a_split(elsewhere: Pulsar, admin: Admin):
+    first, second = record(("id", "long")), record(("id", "long"), ("amount", "double", 1.5))
+    with Topic(elsewhere, admin, "topic://public/default/spark-schemas") as topic:
+        admin.scalable.create(topic.name)
+        produce(topic, avro(first), [encoded(first, {"id": number}) for number in range(10)])
+        admin.scalable.split(topic.name, topic.active()[0])
+        produce(topic, avro(second), [encoded(second, {"id": number, "amount": 0.5}) for number in range(10, 20)])
+        found = sorted((row["id"], row["amount"]) for row in read(topic))
+        assert found == [(number, 1.5 if number < 10 else 0.5) for number in range(20)]
 
 
 def test_what_pulsar_cannot_do_is_said(elsewhere: Pulsar, admin: Admin):

@@ -10,19 +10,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pulsar
+import pulsar.schema as stock
 import pytest
 
-from magnetar import Client
 from magnetar.base.errors import Corrupt, Misuse
-from magnetar.spark.link import query, run
-from magnetar.spark.options import source_options
-from magnetar.spark.reading import tables
-from magnetar.spark.registry import newest
-from magnetar.spark.table import Table
-from magnetar.spark.values.kinds import form
 from magnetar.wire.proto import pb
 from tests.spark.published import Running, Topic, patiently
-from tests.spark.schemas import Told, avro, encoded, record
+from tests.spark.schemas import Told, avro, encoded, produce, read, record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,10 +31,12 @@ SECOND = record(
 )
 
 
-def produce(topic: Topic, schema: Any, values: list[bytes | None]) -> None:
-    with Client(topic.server.url) as client, client.create_producer(topic.name, schema=schema) as producer:
-        for number, value in enumerate(values):
-            producer.send(value, key=f"k{number % 3}")
+class Stock(stock.Record):
+    a = stock.String()
+    n = stock.Integer()
+    many = stock.Array(stock.Double())
+    on = stock.String()
+    named = stock.Map(stock.Bytes())
 
 
 def both_versions(topic: Topic) -> list[tuple[Any, ...]]:
@@ -141,20 +138,6 @@ def test_a_schema_of_ones_own_names_the_fields_that_are_read(spark: SparkSession
     assert sorted(map(tuple, patiently(frame.collect))) == [(["a"], number) for number in range(5)]
 
 
-def read(topic: Topic, **options: str) -> list[dict[str, Any]]:
-    """As tasks do, in this process."""
-    given = {"url": topic.server.url, "topic": topic.name, "schema": "registry", **options}
-    asked = source_options(given, streaming=False)
-    schema = newest(asked.url, asked.topic)
-    names = tuple(one.name for one in form(schema).columns)
-    made = query(asked)
-    try:
-        tasks = run(asked.url, lambda _: made.whole())
-    finally:
-        run(asked.url, lambda _: made.close())
-    return [row for one in tasks for batch in tables(one, Table(schema, names, names)) for row in batch.to_pylist()]
-
-
 def test_a_topic_without_a_schema_is_refused_with_what_to_do(spark: SparkSession, topic: Topic):
     from pyspark.errors import PySparkException
 
@@ -177,3 +160,30 @@ def test_a_value_that_is_not_what_its_schema_says_is_found(topic: Topic):
         Corrupt, match=r"field customer: a value is not as its schema says.*position=\d+:\d+:0 of segment"
     ):
         read(topic)
+
+
+def test_what_the_stock_client_writes_with_its_schemas_is_read(topic: Topic):
+    """Its AVRO, its JSON (on several lines), its text and its descriptors; on a partitioned topic too."""
+    base = topic.name.replace("topic://", "persistent://")
+    rows = [{"a": f"x{n}", "n": n, "many": [0.5] * n, "on": None, "named": {"k": b"v"}} for n in range(5)]
+    client = pulsar.Client(topic.server.url)
+    try:
+        for kind, found in ((stock.AvroSchema, b"v"), (stock.JsonSchema, "v")):
+            topic.name = f"{base}-{kind.__name__}"
+            topic.server.admin("PUT", f"persistent/{topic.name.removeprefix('persistent://')}/partitions", 2)
+            producer = client.create_producer(topic.name, schema=kind(Stock))
+            for row in rows:
+                producer.send(Stock(**row), partition_key=row["a"])
+            expected = [{**row, "named": [("k", found)]} for row in rows]
+            assert sorted(read(topic), key=lambda row: row["n"]) == expected
+        topic.name = f"{base}-text"
+        client.create_producer(topic.name, schema=stock.StringSchema()).send("wörd")
+        assert read(topic) == [{"value": "wörd"}]
+        topic.name = f"{base}-native"
+        native = client.create_producer(topic.name, schema=stock.ProtobufNativeSchema(pb.SingleMessageMetadata))
+        native.send(pb.SingleMessageMetadata(payload_size=3, properties=[pb.KeyValue(key="a", value="b")]))
+        (row,) = read(topic)
+        assert (row["payload_size"], row["properties"]) == (3, [{"key": "a", "value": "b"}])
+        assert (row["partition_key"], row["event_time"], row["null_value"]) == (None, 0, False)  # two have a default
+    finally:
+        client.close()
