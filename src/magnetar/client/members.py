@@ -7,7 +7,6 @@ try, with back-off. It opens nothing by itself, and a topic's own end is heard f
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -18,8 +17,8 @@ from magnetar.client.connection import Connection
 from magnetar.client.lookup import Lookup, Route
 from magnetar.client.pool import Pool
 from magnetar.client.refusals import error_of
+from magnetar.client.session import First, Session
 from magnetar.observe.log import get
-from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
 
 log = get("client.members")
@@ -46,9 +45,9 @@ class Members:
         self._namespace = namespace
         self._properties = dict(properties)
         self._changed = changed
-        self._watch = -1
         self._over = False
         self._attached = Attached(self, namespace, self._open, ended=self._ended, fatal=members_fatal)
+        self._session = Session(lookup.pool, _UPDATE, close=_closing, lost=self._attached.lost)
 
     async def broker(self, topic: str) -> Route:
         return Route((await self._lookup.service()).url)
@@ -61,7 +60,7 @@ class Members:
         self._over = True
         connection = self._attached.connection
         if connection is not None:
-            self._leave(connection)
+            self._session.leave(connection)
         await self._attached.close()
 
     async def _open(self, connection: Connection, attempt: int) -> None:
@@ -70,49 +69,27 @@ class Members:
                 "the broker does not offer scalable topics: watching a namespace of them needs Magnetar or Pulsar 5",
                 url=connection.url,
             )
-        told = self._ask(connection)
-        try:
-            async with asyncio.timeout(self._lookup.timeout_s):
-                await told
-        except TimeoutError:
-            self._leave(connection)
-            raise TimedOut("the broker did not list the topics in time", namespace=self._namespace) from None
-        except asyncio.CancelledError:
-            self._leave(connection)
-            raise
+        late = TimedOut("the broker did not list the topics in time", namespace=self._namespace)
+        first = self._session.ask(connection, self._question, partial(self._told, connection))
+        await self._session.answered(connection, first, self._lookup.timeout_s, late)
 
-    def _ask(self, connection: Connection) -> asyncio.Future[None]:
+    def _question(self, id: int) -> pb.BaseCommand:
         """Without the hash of what is known: it is told then whether the watch is open."""
-        first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        watch = self._watch = self._lookup.pool.next_id()
-        connection.listeners.add(_UPDATE, watch, partial(self._told, connection, first), partial(self._lost, first))
         command = pb.BaseCommand(type=pb.BaseCommand.WATCH_SCALABLE_TOPICS)
-        command.watchScalableTopics.watch_id = watch
+        command.watchScalableTopics.watch_id = id
         command.watchScalableTopics.namespace = self._namespace
         for key, value in sorted(self._properties.items()):
             command.watchScalableTopics.property_filters.add(key=key, value=value)
-        connection.write(encode_command(command))
-        return first
-
-    def _leave(self, connection: Connection) -> None:
-        watch, self._watch = self._watch, -1
-        if watch < 0:
-            return
-        connection.listeners.remove(_UPDATE, watch)
-        command = pb.BaseCommand(type=pb.BaseCommand.WATCH_SCALABLE_TOPICS_CLOSE)
-        command.watchScalableTopicsClose.watch_id = watch
-        connection.write(encode_command(command))
+        return command
 
     # What the broker says
 
-    def _told(
-        self, connection: Connection, first: asyncio.Future[None], said: pb.CommandWatchScalableTopicsUpdate
-    ) -> None:
+    def _told(self, connection: Connection, first: First, said: pb.CommandWatchScalableTopicsUpdate) -> None:
         if self._over:
             return
         if said.HasField("error"):
-            connection.listeners.remove(_UPDATE, self._watch)
-            self._lost(first, error_of(said.error, said.message, namespace=self._namespace))
+            self._session.over(connection)
+            self._session.failed(first, error_of(said.error, said.message, namespace=self._namespace))
             return
         if said.HasField("snapshot"):
             now = set(said.snapshot.topics)
@@ -129,12 +106,11 @@ class Members:
             log.info("topics changed", namespace=self._namespace, gone=len(gone), come=len(come))
             self._changed(sorted(gone), sorted(come))
 
-    def _lost(self, first: asyncio.Future[None], error: MagnetarError) -> None:
-        self._watch = -1
-        if first.done():
-            self._attached.lost(error)
-        else:
-            first.set_exception(error)
-
     def _ended(self, error: MagnetarError) -> None:
         log.warning("namespace not watched any more", namespace=self._namespace, why=error)
+
+
+def _closing(id: int) -> pb.BaseCommand:
+    command = pb.BaseCommand(type=pb.BaseCommand.WATCH_SCALABLE_TOPICS_CLOSE)
+    command.watchScalableTopicsClose.watch_id = id
+    return command

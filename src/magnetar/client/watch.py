@@ -23,10 +23,10 @@ from magnetar.client.layouts import Layouts, Verdict, before_any
 from magnetar.client.lookup import Lookup, Route
 from magnetar.client.refusals import error_of
 from magnetar.client.router import learned
+from magnetar.client.session import First, Session
 from magnetar.layout.layout import Layout
 from magnetar.layout.routing import Routing
 from magnetar.observe.log import get
-from magnetar.wire.frames import encode_command
 from magnetar.wire.layouts import read_layout
 from magnetar.wire.proto import pb
 
@@ -74,7 +74,7 @@ class Watch:
         self._seek_s = seek_s
         self._layouts = Layouts()
         self._attached = Attached(lookup, topic, self._open, ended=self._end, fatal=watch_fatal)
-        self._session = -1
+        self._session = Session(lookup.pool, _UPDATE, close=_closing, lost=self._attached.lost)
         self._over = False
         self._seeking: asyncio.TimerHandle | None = None
 
@@ -101,7 +101,7 @@ class Watch:
             self._seeking.cancel()
         connection = self._attached.connection
         if connection is not None:
-            self._leave(connection)
+            self._session.leave(connection)
         await self._attached.close()
 
     # Opening
@@ -111,45 +111,24 @@ class Watch:
             raise Refused(
                 "the broker does not offer scalable topics: a topic:// needs Magnetar or Pulsar 5", url=connection.url
             )
-        told = self._ask(connection, create=self._create and self.seen is None)
-        try:
-            async with asyncio.timeout(self._lookup.timeout_s):
-                await told
-        except TimeoutError:
-            self._leave(connection)
-            raise TimedOut("the broker did not show the layout in time", topic=self.topic) from None
-        except asyncio.CancelledError:
-            self._leave(connection)
-            raise
+        late = TimedOut("the broker did not show the layout in time", topic=self.topic)
+        first = self._ask(connection, create=self._create and self.seen is None)
+        await self._session.answered(connection, first, self._lookup.timeout_s, late)
 
-    def _ask(self, connection: Connection, *, create: bool) -> asyncio.Future[None]:
-        """Another session: the one before is not listened to any more."""
-        self._leave(connection)
-        first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        session = self._session = self._lookup.pool.next_id()
-        told = partial(self._told, connection, self._layouts.opened(), first)
-        connection.listeners.add(_UPDATE, session, told, partial(self._lost, first))
+    def _ask(self, connection: Connection, *, create: bool) -> First:
+        told = partial(self._told, connection, self._layouts.opened())
+        return self._session.ask(connection, partial(self._question, create), told)
+
+    def _question(self, create: bool, id: int) -> pb.BaseCommand:
         command = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_LOOKUP)
-        command.scalableTopicLookup.session_id = session
+        command.scalableTopicLookup.session_id = id
         command.scalableTopicLookup.topic = self.topic
         command.scalableTopicLookup.create_if_missing = create
-        connection.write(encode_command(command))
-        return first
-
-    def _leave(self, connection: Connection) -> None:
-        session, self._session = self._session, -1
-        if session < 0:
-            return
-        connection.listeners.remove(_UPDATE, session)
-        command = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_CLOSE)
-        command.scalableTopicClose.session_id = session
-        connection.write(encode_command(command))
+        return command
 
     # What the broker says
 
-    def _told(
-        self, connection: Connection, number: int, first: asyncio.Future[None], said: pb.CommandScalableTopicUpdate
-    ) -> None:
+    def _told(self, connection: Connection, number: int, first: First, said: pb.CommandScalableTopicUpdate) -> None:
         if self._over:
             return
         if said.HasField("error"):
@@ -174,26 +153,16 @@ class Watch:
         if not first.done():
             first.set_result(None)
 
-    def _refused(self, connection: Connection, number: int, first: asyncio.Future[None], error: MagnetarError) -> None:
+    def _refused(self, connection: Connection, number: int, first: First, error: MagnetarError) -> None:
         """The session is over, on both sides."""
-        connection.listeners.remove(_UPDATE, self._session)
-        self._session = -1
+        self._session.over(connection)
         if isinstance(error, TopicNotFound) and self.seen is not None:
             if self._layouts.gone(number):
                 self._end(error)
             if not first.done():
                 first.set_result(None)
-        elif first.done():
-            self._attached.lost(error)
         else:
-            first.set_exception(error)
-
-    def _lost(self, first: asyncio.Future[None], error: MagnetarError) -> None:
-        self._session = -1
-        if first.done():
-            self._attached.lost(error)
-        else:
-            first.set_exception(error)
+            self._session.failed(first, error)
 
     def _end(self, error: MagnetarError) -> None:
         if not self._over:
@@ -210,12 +179,12 @@ class Watch:
         if self._over or (self.seen is not None and self.seen.layout.epoch > above):
             return
         connection = self._attached.connection
-        if connection is not None and self._session >= 0:
+        if connection is not None and self._session.is_open:
             log.info("layout asked for again", topic=self.topic, above=above)
             self._ask(connection, create=False).add_done_callback(self._asked_again)
         self._seek_in(min(waited_s * 2, FOLLOW_BACKOFF_S_MAX), above)
 
-    def _asked_again(self, asked: asyncio.Future[None]) -> None:
+    def _asked_again(self, asked: First) -> None:
         """The question took the place of the session before it: where it failed, nothing is told any more."""
         error = None if asked.cancelled() else asked.exception()
         if isinstance(error, MagnetarError) and not self._over:
@@ -227,3 +196,9 @@ def _controller(connection: Connection, url: str) -> Route | None:
     if not url:
         return None
     return Route(connection.url, str(address(url))) if connection.proxied else Route(url)
+
+
+def _closing(id: int) -> pb.BaseCommand:
+    command = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_CLOSE)
+    command.scalableTopicClose.session_id = id
+    return command
