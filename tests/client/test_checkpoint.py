@@ -4,19 +4,18 @@ every key, however the topic was reshaped since."""
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
 import magnetar
-from magnetar import Batching, Checkpoint, InitialPosition, Message, NoMessage, aio, errors
+from magnetar import Batching, Checkpoint, InitialPosition, Message, aio, errors
 from magnetar.layout.checkpoint import DONE, Reached
+from tests.client.reshaped import QUIET_S, Reshaped, quiet, run_on
 from tests.servers.standalone import Standalone
 
 WAIT_S = 30  # for what must come
-QUIET_S = 0.3  # for what must not
 KEYS = 16
 
 
@@ -30,26 +29,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
         yield running
 
 
-class Cluster:
-    def __init__(self, client: aio.Client, admin: aio.Admin, topic: str) -> None:
-        self.client = client
-        self.admin = admin
-        self.topic = topic
-        self.sent = 0
-        self._chance = random.Random(topic)
-
-    async def active(self) -> list[int]:
-        metadata = await self.admin.scalable.metadata(self.topic)
-        found = [one for one in metadata.segments.values() if one.state == "ACTIVE"]
-        return [one.segmentId for one in sorted(found, key=lambda one: one.hashRange.start)]
-
-    async def reshape(self) -> None:
-        active = await self.active()
-        if len(active) < 3 or (len(active) < 6 and self._chance.random() < 0.5):
-            await self.admin.scalable.split(self.topic, self._chance.choice(active))
-        else:
-            lower = self._chance.randrange(len(active) - 1)
-            await self.admin.scalable.merge(self.topic, active[lower : lower + 2])
+class Cluster(Reshaped):
+    sent = 0
 
     async def send(self, count: int, **producer: object) -> None:
         async with await self.client.create_producer(self.topic, **producer) as made:  # type: ignore[arg-type]
@@ -65,13 +46,7 @@ class Cluster:
 
 
 def run(server: Standalone, name: str, body: Callable[[Cluster], Awaitable[None]], segments: int = 1) -> None:
-    async def whole() -> None:
-        topic = f"topic://public/default/checkpoint-{name}"
-        async with asyncio.timeout(120), aio.Client(server.url) as client, aio.Admin(server.http) as admin:
-            await admin.scalable.create(topic, segments=segments)
-            await body(Cluster(client, admin, topic))
-
-    asyncio.run(whole())
+    run_on(server, f"checkpoint-{name}", Cluster, body, segments)
 
 
 async def take(consumer: aio.CheckpointConsumer[bytes], count: int) -> list[int]:
@@ -90,11 +65,6 @@ def in_order(numbers: list[int]) -> bool:
             return False
         last[one % KEYS] = one
     return True
-
-
-async def quiet(consumer: aio.CheckpointConsumer[bytes]) -> None:
-    with pytest.raises(NoMessage):
-        await consumer.receive(QUIET_S)
 
 
 @pytest.mark.parametrize(

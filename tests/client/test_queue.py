@@ -4,7 +4,6 @@ reshaped."""
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -13,12 +12,12 @@ import pytest
 
 import magnetar
 from magnetar import Batching, InitialPosition, Message, NackBackoff, NoMessage, aio, errors
+from tests.client.reshaped import QUIET_S, Reshaped, quiet, run_on
 from tests.servers.standalone import Standalone
 
 EARLIEST = InitialPosition.EARLIEST
 AT_ONCE = NackBackoff(first_s=0.05, max_s=0.05)
 WAIT_S = 30  # for what must come
-QUIET_S = 0.5  # for what must not
 
 
 @pytest.fixture(scope="module")
@@ -27,26 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
         yield running
 
 
-class Cluster:
-    def __init__(self, client: aio.Client, admin: aio.Admin, topic: str) -> None:
-        self.client = client
-        self.admin = admin
-        self.topic = topic
-        self._chance = random.Random(topic)
-
-    async def active(self) -> list[int]:
-        metadata = await self.admin.scalable.metadata(self.topic)
-        found = [one for one in metadata.segments.values() if one.state == "ACTIVE"]
-        return [one.segmentId for one in sorted(found, key=lambda one: one.hashRange.start)]
-
-    async def reshape(self) -> None:
-        active = await self.active()
-        if len(active) < 3 or (len(active) < 6 and self._chance.random() < 0.5):
-            await self.admin.scalable.split(self.topic, self._chance.choice(active))
-        else:
-            lower = self._chance.randrange(len(active) - 1)
-            await self.admin.scalable.merge(self.topic, active[lower : lower + 2])
-
+class Cluster(Reshaped):
     async def send(self, numbers: range, **producer: object) -> None:
         async with await self.client.create_producer(self.topic, **producer) as made:  # type: ignore[arg-type]
             for number in numbers:
@@ -58,13 +38,7 @@ class Cluster:
 
 
 def run(server: Standalone, name: str, body: Callable[[Cluster], Awaitable[None]], segments: int = 1) -> None:
-    async def whole() -> None:
-        topic = f"topic://public/default/queue-{name}"
-        async with asyncio.timeout(120), aio.Client(server.url) as client, aio.Admin(server.http) as admin:
-            await admin.scalable.create(topic, segments=segments)
-            await body(Cluster(client, admin, topic))
-
-    asyncio.run(whole())
+    run_on(server, f"queue-{name}", Cluster, body, segments)
 
 
 async def take(consumer: aio.QueueConsumer[bytes], count: int) -> list[Message[bytes]]:
@@ -79,11 +53,6 @@ async def numbers(consumer: aio.QueueConsumer[bytes], count: int) -> list[int]:
         await consumer.acknowledge(message, confirm=True)
     await quiet(consumer)
     return sorted(found)
-
-
-async def quiet(consumer: aio.QueueConsumer[bytes]) -> None:
-    with pytest.raises(NoMessage):
-        await consumer.receive(QUIET_S)
 
 
 @pytest.mark.parametrize("batched", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -11,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import magnetar
-from magnetar import AccessMode, InitialPosition, NoMessage, aio, errors
+from magnetar import AccessMode, InitialPosition, NoMessage, errors
 from magnetar.cli.ordering import Ordering
 from magnetar.cli.workload import Load, Workload
+from tests.client.reshaped import Reshaped, run_on
 from tests.servers.standalone import Standalone
 
 TOPIC = "topic://public/default/t"
@@ -30,47 +30,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
         yield running
 
 
-class Cluster:
-    """A client and an admin of one server, and a topic of this test's own."""
-
-    def __init__(self, server: Standalone, client: aio.Client, admin: aio.Admin, topic: str) -> None:
-        self.server = server
-        self.client = client
-        self.admin = admin
-        self.topic = topic
-        self._chance = random.Random(topic)
-
-    async def active(self) -> list[int]:
-        """Active segments, by range."""
-        metadata = await self.admin.scalable.metadata(self.topic)
-        found = [one for one in metadata.segments.values() if one.state == "ACTIVE"]
-        return [one.segmentId for one in sorted(found, key=lambda one: one.hashRange.start)]
-
-    async def reshape(self) -> None:
-        """A split or a merge, by chance, between two and six segments."""
-        active = await self.active()
-        if len(active) < 3 or (len(active) < 6 and self._chance.random() < 0.5):
-            await self.admin.scalable.split(self.topic, self._chance.choice(active))
-        else:
-            lower = self._chance.randrange(len(active) - 1)
-            await self.admin.scalable.merge(self.topic, active[lower : lower + 2])
-
+class Cluster(Reshaped):
     def load(self, **said: object) -> Load:
         return Load(self.topic, **{"rate": 800.0, "reshape_s": 0.3, "drain_s": 15.0, **said})  # type: ignore[arg-type]
 
 
 def run(server: Standalone, name: str, body: Callable[[Cluster], Awaitable[None]], segments: int = 1) -> None:
-    async def whole() -> None:
-        topic = f"topic://public/default/{name}"
-        async with (
-            asyncio.timeout(120),
-            aio.Client(server.url) as client,
-            aio.Admin(server.http) as admin,
-        ):
-            await admin.scalable.create(topic, segments=segments)
-            await body(Cluster(server, client, admin, topic))
-
-    asyncio.run(whole())
+    run_on(server, name, Cluster, body, segments)
 
 
 async def until_refused(call: Callable[[], Awaitable[object]]) -> None:
