@@ -145,5 +145,6 @@ def test_without_pyspark_it_says_what_to_install_and_starts_nothing(temporary: d
     assert (ran.returncode, ran.stdout) == (2, ""), ran.stderr
     assert "pyspark: not installed; pip install 'magnetar[spark]'" in " ".join(ran.stderr.split())
     assert "Traceback" not in ran.stderr
+    assert "run: magnetar spark doctor" in ran.stderr
     assert "broker" not in ran.stderr
     assert left(temporary, ran.stderr) == []

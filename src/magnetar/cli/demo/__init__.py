@@ -68,12 +68,16 @@ def demo(
 
     colors = not no_color and not os.environ.get("NO_COLOR")
     if spark:
+        from magnetar.base.errors import Misuse, NotReady
         from magnetar.cli.demo import pipeline
+        from magnetar.cli.exits import Explained
 
         rate = rate or SPARK_RATE
-        outcome, took_s = asyncio.run(
-            pipeline.run(seconds=seconds, rate=rate, kill=not no_kill, quiet=quiet, colors=colors)
-        )
+        told = pipeline.run(seconds=seconds, rate=rate, kill=not no_kill, quiet=quiet, colors=colors)
+        try:
+            outcome, took_s = asyncio.run(told)
+        except (Misuse, NotReady) as error:
+            raise Explained(error, run="magnetar spark doctor") from error
         return concluded(outcome, pipeline.parts(outcome, took_s), took_s, output, colors=colors)
     from magnetar.cli.demo.story import run
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 SOURCE = "topic://public/default/orders"
 TARGET = "topic://public/default/orders-taxed"
 NAMESPACE = "public/default"
+OTHER = "the other topic: "
 DRAW_S = 0.125
 PAUSES = 8  # in which the seconds are shared out
 BROKER = {
@@ -110,7 +111,7 @@ class Pipeline:
         await self._split(source, pause_s)
         await self._more("the first orders are through the pipeline")
         await self._split(source, pause_s)
-        await self._split(target, pause_s, of="of the other topic")
+        await self._split(target, pause_s, of=OTHER)
         await self._split(source, pause_s)
         if kill:
             await self._kill_query()
@@ -121,20 +122,20 @@ class Pipeline:
             await self._kill_broker()
             await self._more("the query goes on, it was not told")
         await self._merge(source, pause_s)
-        await self._merge(target, pause_s, of="of the other topic")
+        await self._merge(target, pause_s, of=OTHER)
         await feed.stop()
         self._query.drain()
         self._say("producers have stopped; the query takes what is left")
 
     async def _split(self, reshaper: Reshaper, pause_s: float, *, of: str = "") -> None:
         await asyncio.sleep(pause_s)
-        self._say(" ".join((await reshaper.split(), of)).strip())
+        self._say(of + await reshaper.split())
         self._splits += 1
         await self._tree(reshaper, of)
 
     async def _merge(self, reshaper: Reshaper, pause_s: float, *, of: str = "") -> None:
         await asyncio.sleep(pause_s)
-        self._say(" ".join((await reshaper.merge(), of)).strip())
+        self._say(of + await reshaper.merge())
         self._merges += 1
         await self._tree(reshaper, of)
 
@@ -145,6 +146,7 @@ class Pipeline:
     async def _kill_query(self) -> None:
         """In the middle of a batch, if there is one soon: that is when it hurts."""
         query, loop = self._query, asyncio.get_running_loop()
+        await self._until(lambda: query.state == "running")
         until = loop.time() + DEMO_MOMENT_S
         while not query.busy(TAXES) and loop.time() < until:  # noqa: ASYNC110  # a glance at files
             await asyncio.sleep(0.01)
@@ -181,7 +183,7 @@ class Pipeline:
             if now != seen:
                 seen, since = now, loop.time()
             elif loop.time() - since > DEMO_QUERY_S:
-                raise NotReady(f"the query wrote nothing for {DEMO_QUERY_S:.0f} s: {self._query.last_words()}")
+                raise NotReady(f"the query wrote nothing for {DEMO_QUERY_S:.0f} s", said=self._query.last_words())
 
     async def _published(self, admin: Admin) -> None:
         """Committed rows are published by the broker, which may still be at it."""

@@ -21,7 +21,8 @@ from magnetar.base.errors import Misuse, NotReady
 from magnetar.base.limits import DEMO_QUERY_STARTS_MAX, DEMO_STOP_S
 from magnetar.cli.demo.job import DRAIN
 
-SHOWN_LINES = 15
+LOG = "query.log"
+SHOWN_LINES = 8
 CAUSE_CHARACTERS = 160  # of its last words, in a step
 PROGRAM = ("-m", "magnetar.cli.demo.job")
 
@@ -61,10 +62,10 @@ class Query:
                 self.state = "done"
                 return
             if self.state != "killed":
-                say(f"the query ended by itself and starts again: {self.last_words()[-CAUSE_CHARACTERS:]}")
+                say(f"the query ended by itself and starts again: {self._cause()}")
             self.state = "starting"
             if self.restarts >= DEMO_QUERY_STARTS_MAX:
-                raise NotReady(f"the query ended {self.restarts + 1} times by itself: {self.last_words()}")
+                raise NotReady(f"the query ended {self.restarts + 1} times by itself", said=self.last_words())
 
     def drain(self) -> None:
         """It ends when it has processed everything there is."""
@@ -82,9 +83,9 @@ class Query:
         return offsets > commits
 
     def last_words(self) -> str:
-        path = self._folder / "query.log"
-        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-        return "\n".join([line for line in lines if line.strip()][-SHOWN_LINES:])
+        """What it wrote last to standard error, without the frames of its stacks."""
+        path = self._folder / LOG
+        return "\n".join(spoken(path.read_text(errors="replace") if path.exists() else "")[-SHOWN_LINES:])
 
     async def __aenter__(self) -> Self:
         return self
@@ -104,9 +105,13 @@ class Query:
         except TimeoutError:
             pass  # whatever still holds the pipe was told to end
 
+    def _cause(self) -> str:
+        last = self.last_words().splitlines()[-1:]
+        return last[0][:CAUSE_CHARACTERS] if last else "without a word"
+
     async def _start(self) -> None:
         self.starts += 1
-        with (self._folder / "query.log").open("ab") as log:
+        with (self._folder / LOG).open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *self._program,
@@ -146,6 +151,11 @@ class Query:
                 os.killpg(self._process.pid, signal.SIGKILL)
             except ProcessLookupError:  # it ended by itself
                 pass
+
+
+def spoken(log: str) -> list[str]:
+    """Lines that are not frames of a stack, of Python's or of Java's: those are indented."""
+    return [line for line in log.splitlines() if line[:1].strip()]
 
 
 class Told(msgspec.Struct, frozen=True):
