@@ -14,6 +14,7 @@ import pytest
 
 from magnetar import InitialPosition, NoMessage, aio
 from magnetar.base.errors import StageNotFound, TopicNotFound
+from magnetar.base.names import SINK_PREFIX
 from magnetar.client.stages import StagedSink
 from magnetar.testing import broker
 from magnetar.testing.brokers import AsyncBroker
@@ -100,6 +101,11 @@ async def read(client: aio.Client, topic: str, count: int, *, exactly: bool = Fa
             message = await reader.receive(WAIT_S)
             found.append((message.key, message.data))
     return found
+
+
+async def stored(client: aio.Client, topic: str) -> int:
+    """All that its segments hold, of every generation: a consumer that waits for more cannot tell how long."""
+    return sum(one.messages for one in (await client.plan(topic)).stretches.values())
 
 
 def by_key(rows: list[Row]) -> dict[str | None, list[bytes]]:
@@ -220,6 +226,7 @@ def test_a_broker_killed_while_it_publishes_goes_on_and_stores_nothing_twice(kin
 def test_rows_are_published_once_through_splits_and_merges() -> None:
     async def body() -> None:
         async with world("scalable") as (running, client, topic), aio.Admin(running.admin_url) as admin:
+            await client.hold(topic, "check")
             sink = StagedSink(client, topic, "query")
             rows = [the_rows(task, 8_000) for task in range(3)]
             ids = [await written(sink, 0, each) for each in rows]
@@ -230,7 +237,43 @@ def test_rows_are_published_once_through_splits_and_merges() -> None:
                 await running.kill()
                 await running.start()
             await sink.published(0)
+            assert await stored(client, topic) == 24_000
             same(await read(client, topic, 24_000), [row for each in rows for row in each])
+
+    asyncio.run(body())
+
+
+@pytest.mark.slow
+def test_numbered_rows_that_are_sent_again_come_once_through_splits_merges_and_kills() -> None:
+    """What `delivery=idempotent` stands on. No topic is told to deduplicate: the name of the producer is enough."""
+
+    async def body() -> None:
+        async with world("scalable") as (running, client, topic), aio.Admin(running.admin_url) as admin:
+            rows = the_rows(0, 120)
+
+            async def sent() -> None:
+                producer = await client.create_producer(topic, name=f"{SINK_PREFIX}query-0", batching=None)
+                for number, (key, value) in enumerate(rows):
+                    await producer.post(value, key=key or "none", sequence_id=number)
+                await producer.close()
+
+            async def segments() -> list[int]:
+                found = (await admin.scalable.metadata(topic)).segments.values()
+                active = [one for one in found if one.state == "ACTIVE"]
+                return [one.segmentId for one in sorted(active, key=lambda one: one.hashRange.start)]
+
+            await client.hold(topic, "check")
+            await sent()
+            for segment in await segments():
+                await admin.scalable.split(topic, segment)
+            await sent()
+            await running.kill()
+            await running.start()
+            await sent()
+            await admin.scalable.merge(topic, (await segments())[1:3])
+            await sent()
+            assert await stored(client, topic) == len(rows)
+            same(await read(client, topic, len(rows)), [(key or "none", value) for key, value in rows])
 
     asyncio.run(body())
 
