@@ -23,7 +23,14 @@ NAMES = ["spark_orders.py", "spark_backfill.py", "spark_enrich.py"]
 TRIES = 4
 WAIT_S = 60.0
 NOT_STARTED = ("failed to connect back", "to connect back after")  # in ten seconds, which a loaded machine may not keep
-QUIET = "--driver-memory 700m --conf spark.ui.enabled=false --conf spark.driver.bindAddress=127.0.0.1 pyspark-shell"
+# And soon there: none of them lives long.
+SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.memory": "700m",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.ui.enabled": "false",
+}
 
 # Each has the arguments of a person who typed them; what it prints is told apart by its name.
 PROGRAM = """
@@ -58,7 +65,8 @@ def run(folder: Path, url: str) -> subprocess.CompletedProcess[str]:
     block = folder / "readme.py"
     block.write_text(SPARK[0][1].replace(URL, url))
     asked = [[str(EXAMPLES / name), url, str(folder / name)] for name in NAMES] + [[str(block)]]
-    around = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": QUIET}
+    words = " ".join([*(f"--conf {name}={value}" for name, value in SETTINGS.items()), "pyspark-shell"])
+    around = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": words}
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(asked)],
         cwd=folder,

@@ -216,7 +216,7 @@ CLIENT_ROUND_ENTRIES_A_DELAY = 3  # written in one round, they keep the next one
 CLIENT_ROUND_DELAYS_MAX = 10  # however many entries: what nobody waits for is not kept longer than this many delays
 CLIENT_PARTITIONS_S = 60.0  # how often the number of partitions is read again, as stock clients
 CLIENT_KEY_BATCHES_MAX = 1_000  # open batches of a key-based producer: one a key; more keys close them all
-DEMO_START_S = 30.0  # for the demo's broker to say that it is ready
+DEMO_START_S = 120.0  # for the demo's broker to say that it is ready
 DEMO_STOP_S = 10.0  # for it to stop in order before it is killed
 DEMO_DOWN_S = 0.5  # how long the demo leaves its broker dead: long enough to be seen
 DEMO_DRAIN_S = 30.0  # without a single arrival the demo waits no longer for what is missing
@@ -226,7 +226,7 @@ DEMO_RESUME_S = 20.0  # after a restart the demo goes on when messages flow agai
 DEMO_TICK_S = 0.02  # producers send what is due since the last tick
 DEMO_LOOK_S = 0.3  # between two looks at what the demo's pipeline has written
 DEMO_QUERY_S = 300.0  # for its query to write something: a loaded machine starts Spark in a minute
-DEMO_QUERY_STARTS_MAX = 5  # of a query that ends by itself: Spark gives its Python processes ten seconds to start
+DEMO_QUERY_STARTS_MAX = 10  # of a query that ends by itself: Spark gives its Python processes ten seconds to start
 DEMO_MOMENT_S = 5.0  # the demo waits so long for a batch to be under way, to kill the query in the middle of it
 CLIENT_MAILBOX_MESSAGES_MAX = 10_000  # on their way to the loop thread of a blocking client: then the caller waits
 CLIENT_TAKEN_MESSAGES_MAX = 1_000  # that cross from the loop thread at once: a crossing costs as much as 30 messages
@@ -329,6 +329,7 @@ CLIENT_STAGE_RENEWALS = 4  # of a lease while its stage is written
 SPARK_SEQUENCE_ROW_BITS = 32  # of a sequence id: the row in its task's batch; the rest is the number of the batch
 SPARK_STAGE_WRITE_S = 600.0  # a row waits for room: a task had better wait for its broker than fail
 SPARK_SHEAVES_BYTES_MAX = 32 * 1024 * 1024  # of an Arrow batch that is written at once: copies of it are made meanwhile
+SPARK_SCHEMA_NODES_MAX = 20_000  # types within a registered schema, repeated ones too: a few lines can mean billions
 SPARK_SHEAF_ROWS_MIN = 16  # rows for each destination, on average: fewer are gathered one by one, into larger entries
 
 # PLAN and HOLD
