@@ -9,28 +9,21 @@ read end it, unless `on_gap` is there to be told of each gap. Every call belongs
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
-from dataclasses import replace
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
-from magnetar.base.errors import Closed, MagnetarError, Misuse
+from magnetar.base.errors import MagnetarError
 from magnetar.client.checkpoint_alone import Alone, DataLost, Losses, OnGap
 from magnetar.client.checkpoint_group import Grouped
 from magnetar.client.checkpoint_parts import Parts, Reading
 from magnetar.client.checkpoint_start import StartAt, said
-from magnetar.client.consumer import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BATCH_WAIT_S
-from magnetar.client.counters import Counters
-from magnetar.client.inbox import Inbox
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import Message, MessageId
-from magnetar.client.receive import Receiver
+from magnetar.client.receiving import Receiving
 from magnetar.client.schemas import Schema
 from magnetar.client.subscribing import Subscribing
 from magnetar.layout.checkpoint import Reached
 from magnetar.observe.log import get
-from magnetar.runtime.runtime import Owner
 from magnetar.wire.checkpoint import Checkpoint
 
 __all__ = ["CheckpointConsumer", "DataLost", "OnGap"]
@@ -40,7 +33,7 @@ log = get("client.checkpoint")
 T = TypeVar("T")
 
 
-class CheckpointConsumer(Generic[T]):
+class CheckpointConsumer(Receiving[T], Generic[T]):
     """Made by `Client.checkpoint_consumer`. `async for message in consumer` ends when the consumer is closed."""
 
     def __init__(
@@ -55,58 +48,14 @@ class CheckpointConsumer(Generic[T]):
         grouped: bool = False,
         closed: Callable[[Any], None] | None = None,
     ) -> None:
-        if not asked.name:
-            unique = lookup.pool.runtime.rng("client.consumer").getrandbits(40)
-            asked = replace(asked, name=f"checkpoint-{unique:010x}")
+        super().__init__(lookup, asked, "checkpoint", log=log, facts={"topic": topic}, watches=True, closed=closed)
+        asked = self.asked
         self.topic = topic
-        self.asked = asked
-        self.counters = Counters()
-        self.closed = False
-        self._runtime = lookup.pool.runtime
-        self._lookup = lookup
         self._start = said(start)
         self._schema = schema
-        self._on_closed = closed
-        self._inbox = Inbox(asked.queue_bytes)
-        self.receiver = Receiver(self._inbox)
         losses = Losses(topic, self.counters, on_gap)
         kind: type[Alone] | type[Grouped] = Grouped if grouped else Alone
         self._reading = kind(lookup, topic, asked, make=self._parts, losses=losses, ended=self._end)
-        self._last = Owner(f"checkpoint consumer of {topic}, closing", self._crashed)
-        self._closing: asyncio.Task[None] | None = None
-
-    # Receiving
-
-    async def receive(self, timeout_s: float | None = None) -> Message[T]:
-        """The next message. `NoMessage` if none came in time."""
-        message = self._inbox.take()
-        if message is None:
-            message = await self.receiver.next(timeout_s)
-        self._reading.handed((message,))
-        return message
-
-    async def receive_batch(
-        self,
-        messages_max: int = BATCH_MESSAGES_MAX,
-        *,
-        bytes_max: int = BATCH_BYTES_MAX,
-        timeout_s: float = BATCH_WAIT_S,
-    ) -> list[Message[T]]:
-        """As many messages as come until one of the bounds is reached; none at all if the time is over first."""
-        if messages_max < 1 or bytes_max < 1:
-            raise Misuse("a batch holds at least one message", messages_max=messages_max, bytes_max=bytes_max)
-        batch = await self.receiver.batch(messages_max, bytes_max, timeout_s)
-        self._reading.handed(batch)
-        return batch
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Message[T]:
-        try:
-            return await self.receive()
-        except Closed:
-            raise StopAsyncIteration from None
 
     # Checkpoints
 
@@ -147,11 +96,6 @@ class CheckpointConsumer(Generic[T]):
         parts = self._reading.parts
         return parts is not None and all(part.connection is not None for part in parts.parts.values())
 
-    @property
-    def queued(self) -> int:
-        """Messages received and not taken yet."""
-        return self._inbox.count
-
     # Life
 
     async def start(self) -> None:
@@ -161,29 +105,6 @@ class CheckpointConsumer(Generic[T]):
         except BaseException:
             await self.close()
             raise
-
-    async def close(self) -> None:
-        """Leave every segment. A close that is cancelled goes on by itself; another one waits for the same end."""
-        if self._closing is None:
-            self.receiver.end(Closed("the consumer is closed", topic=self.topic))
-            self.closed = True
-            self._closing = self._runtime.spawn(self._last, self._close())
-        await asyncio.shield(self._closing)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def _close(self) -> None:
-        try:
-            await self._reading.close()
-        finally:
-            if self._on_closed is not None:
-                self._on_closed(self)
 
     # What messages and the blocking consumer ask of it
 
@@ -195,6 +116,12 @@ class CheckpointConsumer(Generic[T]):
         self._reading.handed(messages)
 
     # Inside
+
+    def _hand_out(self, messages: Sequence[Message[Any]]) -> None:
+        self._reading.handed(messages)
+
+    async def _leave(self) -> None:
+        await self._reading.close()
 
     def _parts(self, reading: Reading) -> Parts:
         return Parts(
@@ -211,10 +138,3 @@ class CheckpointConsumer(Generic[T]):
 
     def _end(self, error: MagnetarError) -> None:
         self.receiver.end(error)
-
-    def _check(self) -> None:
-        if self.closed:
-            raise Closed("the consumer is closed", topic=self.topic)
-
-    def _crashed(self, name: str, error: BaseException) -> None:
-        log.crashed("checkpoint consumer failed", error, name=name)

@@ -10,23 +10,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from magnetar.base.errors import Closed, MagnetarError, Misuse, Sealed
 from magnetar.client import seeking
-from magnetar.client.counters import Counters
 from magnetar.client.graveyard import MakeOutbox, Undertaker
-from magnetar.client.inbox import Inbox
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import Message, MessageId
 from magnetar.client.multi import Parts, full_names
 from magnetar.client.part import Part
 from magnetar.client.pattern import Discovery, TopicPattern
-from magnetar.client.receive import Receiver
+from magnetar.client.receiving import Receiving
 from magnetar.client.schemas import Schema
 from magnetar.client.start import Start
 from magnetar.client.subscribing import Subscribing, Topics
@@ -37,18 +34,16 @@ log = get("client.consumer")
 
 T = TypeVar("T")
 
-BATCH_MESSAGES_MAX = 100
-BATCH_BYTES_MAX = 10 * 1024 * 1024
-BATCH_WAIT_S = 0.1
-
 Listener = Callable[["Consumer[Any]", Message[Any]], Awaitable[None] | None]
 OnActive = Callable[["Consumer[Any]", str, bool], None]  # consumer, topic, is it the active one now
 
 
-class Consumer(Generic[T]):
+class Consumer(Receiving[T], Generic[T]):
     """Made by `Client.subscribe`. `async for message in consumer` ends when the topic was terminated and everything in
     it is acknowledged, or when the consumer is closed.
     """
+
+    _ends = (Sealed, Closed)
 
     def __init__(
         self,
@@ -62,71 +57,20 @@ class Consumer(Generic[T]):
         on_active: OnActive | None = None,
         closed: Callable[[Any], None] | None = None,
     ) -> None:
-        if not asked.name:  # the same for every partition and every attach: brokers order consumers by it
-            asked = replace(asked, name=f"{lookup.pool.runtime.rng('client.consumer').getrandbits(40):010x}")
-        self.asked = asked
-        self.counters = Counters()
-        self.closed = False
-        self._lookup = lookup
-        self._runtime = lookup.pool.runtime
+        facts = {"subscription": asked.subscription}
+        super().__init__(lookup, asked, "", log=log, facts=facts, watches=asked.ack_timeout_s > 0, closed=closed)
+        asked = self.asked
         self._named = topics
         self._schema = schema
         self._listener = listener
         self._on_active = on_active
-        self._forget = closed
-        self._inbox = Inbox(asked.queue_bytes)
-        self.receiver = Receiver(self._inbox)
-        self._watch = asked.ack_timeout_s > 0
         self._undertaker: Undertaker | None = None
         if make_outbox is not None and (asked.dead_letters is not None or asked.retry):
             self._undertaker = Undertaker(asked, self._runtime, make_outbox, self.counters)
         self._parts = Parts(lookup, asked, self._new_part)
         self._discovery: Discovery | None = None
-        self._owner = Owner(f"consumer {asked.subscription}", self._failed)
-        self._last = Owner(f"consumer {asked.subscription}, closing", self._failed)
-        self._closing: asyncio.Task[None] | None = None
+        self._owner = Owner(f"consumer {asked.subscription}", self._crashed)
         self._paused = asked.paused
-
-    # Receiving
-
-    async def receive(self, timeout_s: float | None = None) -> Message[T]:
-        """The next message. `NoMessage` if none came in time, `Sealed` behind the last message of terminated topics."""
-        message = self._inbox.take()
-        if message is None:
-            message = await self.receiver.next(timeout_s)
-        if self._watch:
-            message._delivery.source.redelivery.taken(message)
-        return message
-
-    async def receive_batch(
-        self,
-        messages_max: int = BATCH_MESSAGES_MAX,
-        *,
-        bytes_max: int = BATCH_BYTES_MAX,
-        timeout_s: float = BATCH_WAIT_S,
-    ) -> list[Message[T]]:
-        """As many messages as come until one of the bounds is reached; none at all if the time is over first."""
-        if messages_max < 1 or bytes_max < 1:
-            raise Misuse("a batch holds at least one message", messages_max=messages_max, bytes_max=bytes_max)
-        batch = await self.receiver.batch(messages_max, bytes_max, timeout_s)
-        if self._watch:
-            for message in batch:
-                message._delivery.source.redelivery.taken(message)
-        return batch
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Message[T]:
-        message = self._inbox.take()
-        if message is None:
-            try:
-                message = await self.receiver.next(None)
-            except (Sealed, Closed):
-                raise StopAsyncIteration from None
-        if self._watch:
-            message._delivery.source.redelivery.taken(message)
-        return message
 
     # Acknowledging
 
@@ -270,11 +214,6 @@ class Consumer(Generic[T]):
         parts = self._parts.by_topic.values()
         return bool(parts) and all(part.at_end for part in parts)
 
-    @property
-    def queued(self) -> int:
-        """Messages received and not taken yet."""
-        return self._inbox.count
-
     # Life
 
     async def start(self) -> None:
@@ -300,17 +239,7 @@ class Consumer(Generic[T]):
             await part.unsubscribe(force=force)
         await self.close()
 
-    async def close(self) -> None:
-        """Send the acknowledgements that wait, and leave. Messages not taken or not acknowledged go to others. A close
-        that is cancelled goes on by itself; another one waits for the same end.
-        """
-        if self._closing is None:
-            self.receiver.end(Closed("the consumer is closed", subscription=self.asked.subscription))
-            self.closed = True  # after `end`, which gathers what threads have acknowledged
-            self._closing = self._runtime.spawn(self._last, self._close())
-        await asyncio.shield(self._closing)
-
-    async def _close(self) -> None:
+    async def _leave(self) -> None:
         try:
             await self._owner.close()
             if self._undertaker is not None:
@@ -319,18 +248,12 @@ class Consumer(Generic[T]):
                 await self._discovery.close()
         finally:
             await self._parts.close()
-            if self._forget is not None:
-                self._forget(self)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     # Inside
+
+    def _hand_out(self, messages: Sequence[Message[Any]]) -> None:
+        for message in messages:
+            message._delivery.source.redelivery.taken(message)
 
     def _pause(self, paused: bool) -> None:
         self._paused = paused
@@ -366,10 +289,6 @@ class Consumer(Generic[T]):
         self._check()
         return self._parts.of(message_id)
 
-    def _check(self) -> None:
-        if self.closed:
-            raise Closed("the consumer is closed", subscription=self.asked.subscription)
-
     async def _listen(self, listener: Listener) -> None:
         async for message in self:
             try:
@@ -394,6 +313,3 @@ class Consumer(Generic[T]):
         log.warning("consumer ended", topic=part.topic, why=error)
         if all(other.failed is not None for other in self._parts.by_topic.values()):
             self.receiver.end(error)
-
-    def _failed(self, name: str, error: BaseException) -> None:
-        log.crashed("consumer failed", error, name=name)

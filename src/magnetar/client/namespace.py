@@ -66,7 +66,7 @@ class NamespaceStreamConsumer(StreamConsumer[T], Generic[T]):
     async def _begin(self, timeout_s: float) -> None:
         await self._following.start(timeout_s)
 
-    async def _finish(self) -> None:
+    async def _leave(self) -> None:
         await self._following.close()
 
     def _vectors(self, id: MessageId) -> Mapping[str, Mapping[SegmentId, Place]]:

@@ -9,34 +9,29 @@ is cancelled has taken nothing. Every call belongs to one loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
-from magnetar.base.errors import Closed, MagnetarError, Misuse, NotReady
+from magnetar.base.errors import MagnetarError, Misuse, NotReady
 from magnetar.base.ids import SegmentId
-from magnetar.client.consumer import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BATCH_WAIT_S
-from magnetar.client.counters import Counters
 from magnetar.client.graveyard import MakeOutbox, Undertaker
-from magnetar.client.inbox import Inbox
 from magnetar.client.limb import Limb
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import Message, MessageId
 from magnetar.client.moving import SeekTo, sought
 from magnetar.client.part import Part
-from magnetar.client.receive import Receiver
+from magnetar.client.receiving import Receiving
 from magnetar.client.schemas import Schema
 from magnetar.client.subscribing import Subscribing
 from magnetar.observe.log import get
-from magnetar.runtime.runtime import Owner
 
 log = get("client.queue")
 
 T = TypeVar("T")
 
 
-class QueueConsumer(Generic[T]):
+class QueueConsumer(Receiving[T], Generic[T]):
     """Made by `Client.queue_consumer`. `async for message in consumer` ends when the consumer is closed."""
 
     def __init__(
@@ -49,63 +44,17 @@ class QueueConsumer(Generic[T]):
         make_outbox: MakeOutbox,
         closed: Callable[[Any], None] | None = None,
     ) -> None:
-        self._runtime = lookup.pool.runtime
-        if not asked.name:
-            asked = replace(asked, name=f"queue-{self._runtime.rng('client.consumer').getrandbits(40):010x}")
+        facts = {"subscription": asked.subscription}
+        super().__init__(lookup, asked, "queue", log=log, facts=facts, watches=asked.ack_timeout_s > 0, closed=closed)
+        asked = self.asked
         self.topic = topic
-        self.asked = asked
-        self.counters = Counters()
-        self.closed = False
-        self._lookup = lookup
-        self._on_closed = closed
-        self._timed = asked.ack_timeout_s > 0
-        self._inbox = Inbox(asked.queue_bytes)
-        self.receiver = Receiver(self._inbox)
         self._undertaker: Undertaker | None = None
         if asked.dead_letters is not None or asked.retry:
             self._undertaker = Undertaker(asked, self._runtime, make_outbox, self.counters)
         self._schema = schema
         self._paused = asked.paused
         self._limbs: dict[str, Limb] = {}
-        self._last = Owner(f"queue {asked.subscription}, closing", self._crashed)
-        self._closing: asyncio.Task[None] | None = None
         self._prepare()
-
-    # Receiving
-
-    async def receive(self, timeout_s: float | None = None) -> Message[T]:
-        """The next message. `NoMessage` if none came in time."""
-        message = self._inbox.take()
-        if message is None:
-            message = await self.receiver.next(timeout_s)
-        if self._timed:
-            message._delivery.source.redelivery.taken(message)
-        return message
-
-    async def receive_batch(
-        self,
-        messages_max: int = BATCH_MESSAGES_MAX,
-        *,
-        bytes_max: int = BATCH_BYTES_MAX,
-        timeout_s: float = BATCH_WAIT_S,
-    ) -> list[Message[T]]:
-        """As many messages as come until one of the bounds is reached; none at all if the time is over first."""
-        if messages_max < 1 or bytes_max < 1:
-            raise Misuse("a batch holds at least one message", messages_max=messages_max, bytes_max=bytes_max)
-        batch = await self.receiver.batch(messages_max, bytes_max, timeout_s)
-        if self._timed:
-            for message in batch:
-                message._delivery.source.redelivery.taken(message)
-        return batch
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Message[T]:
-        try:
-            return await self.receive()
-        except Closed:
-            raise StopAsyncIteration from None
 
     # Acknowledging
 
@@ -161,8 +110,7 @@ class QueueConsumer(Generic[T]):
         taken is not handed out any more; what was taken before can still be acknowledged, and does not come again then.
         `Conflict`: a later seek took the place of this one.
         """
-        if self.closed:
-            raise Closed("the consumer is closed", subscription=self.asked.subscription)
+        self._check()
         await asyncio.gather(*(self._limbs[topic].seek(to) for topic in sought(to, self.topics)))
 
     def pause(self) -> None:
@@ -202,11 +150,6 @@ class QueueConsumer(Generic[T]):
         """Is every segment attached to its broker at this moment?"""
         return all(part.connection is not None for part in self._parts())
 
-    @property
-    def queued(self) -> int:
-        """Messages received and not taken yet."""
-        return self._inbox.count
-
     # Life
 
     async def start(self) -> None:
@@ -217,33 +160,6 @@ class QueueConsumer(Generic[T]):
             await self.close()
             raise
 
-    async def close(self) -> None:
-        """Send the acknowledgements that wait, and leave. Messages not taken or not acknowledged go to others. A close
-        that is cancelled goes on by itself; another one waits for the same end.
-        """
-        if self._closing is None:
-            self.receiver.end(Closed("the consumer is closed", subscription=self.asked.subscription))
-            self.closed = True  # after `end`, which gathers what threads have acknowledged
-            self._closing = self._runtime.spawn(self._last, self._close())
-        await asyncio.shield(self._closing)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def _close(self) -> None:
-        try:
-            if self._undertaker is not None:
-                await self._undertaker.close()
-        finally:
-            await self._finish()
-            if self._on_closed is not None:
-                self._on_closed(self)
-
     # Its topic; a consumer of a namespace has others
 
     def _prepare(self) -> None:
@@ -251,6 +167,13 @@ class QueueConsumer(Generic[T]):
 
     async def _begin(self, timeout_s: float) -> None:
         await self._limbs[self.topic].start(timeout_s)
+
+    async def _leave(self) -> None:
+        try:
+            if self._undertaker is not None:
+                await self._undertaker.close()
+        finally:
+            await self._finish()
 
     async def _finish(self) -> None:
         await self._limbs[self.topic].close()
@@ -287,8 +210,7 @@ class QueueConsumer(Generic[T]):
 
     def source_of(self, message: Message[Any] | MessageId) -> Part | None:
         """Whoever is attached to its segment now; None: nobody is, so the segment is drained, or comes again."""
-        if self.closed:
-            raise Closed("the consumer is closed", subscription=self.asked.subscription)
+        self._check()
         if isinstance(message, Message):
             part: Part = message._delivery.source
             if part.consumer is not self:
@@ -305,6 +227,10 @@ class QueueConsumer(Generic[T]):
 
     # Inside
 
+    def _hand_out(self, messages: Sequence[Message[Any]]) -> None:
+        for message in messages:
+            message._delivery.source.redelivery.taken(message)
+
     def _parts(self) -> list[Part]:
         return [part for one in self._limbs.values() for part in one.parts]
 
@@ -320,9 +246,6 @@ class QueueConsumer(Generic[T]):
     def _end(self, error: MagnetarError) -> None:
         log.warning("queue consumer ended", topic=self.topic, subscription=self.asked.subscription, why=error)
         self.receiver.end(error)
-
-    def _crashed(self, name: str, error: BaseException) -> None:
-        log.crashed("queue consumer failed", error, name=name)
 
 
 def _place(message: Message[Any] | MessageId) -> tuple[SegmentId, str]:

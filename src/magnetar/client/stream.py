@@ -10,26 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
-from magnetar.base.errors import Closed, MagnetarError, Misuse
+from magnetar.base.errors import MagnetarError, Misuse
 from magnetar.base.ids import SegmentId
-from magnetar.client.consumer import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BATCH_WAIT_S
-from magnetar.client.counters import Counters
-from magnetar.client.inbox import Inbox
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import Message, MessageId
 from magnetar.client.moving import SeekTo, sought
 from magnetar.client.places import Place, place_of_id, place_of_message
-from magnetar.client.receive import Receiver
+from magnetar.client.receiving import Receiving
 from magnetar.client.schemas import Schema
 from magnetar.client.strand import Strand
 from magnetar.client.subscribing import Subscribing
 from magnetar.observe.log import get
-from magnetar.runtime.runtime import Owner
 from magnetar.wire.ids import Vector
 
 log = get("client.stream")
@@ -37,7 +32,7 @@ log = get("client.stream")
 T = TypeVar("T")
 
 
-class StreamConsumer(Generic[T]):
+class StreamConsumer(Receiving[T], Generic[T]):
     """Made by `Client.stream_consumer`. `async for message in consumer` ends when the consumer is closed."""
 
     def __init__(
@@ -49,57 +44,13 @@ class StreamConsumer(Generic[T]):
         schema: Schema[T],
         closed: Callable[[Any], None] | None = None,
     ) -> None:
-        self._runtime = lookup.pool.runtime
-        if not asked.name:
-            asked = replace(asked, name=f"stream-{self._runtime.rng('client.consumer').getrandbits(40):010x}")
+        facts = {"subscription": asked.subscription}
+        super().__init__(lookup, asked, "stream", log=log, facts=facts, watches=True, closed=closed)
         self.topic = topic
-        self.asked = asked
-        self.counters = Counters()
-        self.closed = False
-        self._lookup = lookup
-        self._on_closed = closed
-        self._inbox = Inbox(asked.queue_bytes)
-        self.receiver = Receiver(self._inbox)
         self._strands: dict[str, Strand] = {}
         self._schema = schema
         self._stamps = itertools.count(1)
-        self._last = Owner(f"stream {asked.subscription}, closing", self._crashed)
-        self._closing: asyncio.Task[None] | None = None
         self._prepare()
-
-    # Receiving
-
-    async def receive(self, timeout_s: float | None = None) -> Message[T]:
-        """The next message. `NoMessage` if none came in time."""
-        message = self._inbox.take()
-        if message is None:
-            message = await self.receiver.next(timeout_s)
-        self._hand_out(message)
-        return message
-
-    async def receive_batch(
-        self,
-        messages_max: int = BATCH_MESSAGES_MAX,
-        *,
-        bytes_max: int = BATCH_BYTES_MAX,
-        timeout_s: float = BATCH_WAIT_S,
-    ) -> list[Message[T]]:
-        """As many messages as come until one of the bounds is reached; none at all if the time is over first."""
-        if messages_max < 1 or bytes_max < 1:
-            raise Misuse("a batch holds at least one message", messages_max=messages_max, bytes_max=bytes_max)
-        batch = await self.receiver.batch(messages_max, bytes_max, timeout_s)
-        for message in batch:
-            self._hand_out(message)
-        return batch
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Message[T]:
-        try:
-            return await self.receive()
-        except Closed:
-            raise StopAsyncIteration from None
 
     # Acknowledging
 
@@ -174,11 +125,6 @@ class StreamConsumer(Generic[T]):
         return all(part.connection is not None for one in self._strands.values() for part in one.parts.values())
 
     @property
-    def queued(self) -> int:
-        """Messages received and not taken yet."""
-        return self._inbox.count
-
-    @property
     def unacknowledged(self) -> int:
         """Messages taken and not acknowledged."""
         return sum(one.unacknowledged for one in self._strands.values())
@@ -198,31 +144,6 @@ class StreamConsumer(Generic[T]):
         for one in self._strands.values():
             one.hurry()
 
-    async def close(self) -> None:
-        """Send the acknowledgements that wait, leave every segment, then the subscription's other consumers take over.
-        A close that is cancelled goes on by itself; another one waits for the same end.
-        """
-        if self._closing is None:
-            self.receiver.end(Closed("the consumer is closed", subscription=self.asked.subscription))
-            self.closed = True
-            self._closing = self._runtime.spawn(self._last, self._close())
-        await asyncio.shield(self._closing)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def _close(self) -> None:
-        try:
-            await self._finish()
-        finally:
-            if self._on_closed is not None:
-                self._on_closed(self)
-
     # Its topic; a consumer of a namespace has others
 
     def _prepare(self) -> None:
@@ -231,7 +152,7 @@ class StreamConsumer(Generic[T]):
     async def _begin(self, timeout_s: float) -> None:
         await self._strands[self.topic].start(timeout_s)
 
-    async def _finish(self) -> None:
+    async def _leave(self) -> None:
         await self._strands[self.topic].close()
 
     def _vectors(self, id: MessageId) -> Mapping[str, Mapping[SegmentId, Place]]:
@@ -267,22 +188,16 @@ class StreamConsumer(Generic[T]):
         found = strand.positions.vector(getattr(message, "_stamp", 0))
         return tuple((segment, place.message_id) for segment, place in found.items())
 
-    def _hand_out(self, message: Message[Any]) -> None:
-        """In the very step in which it leaves the inbox: so no later message's positions can miss it (N8)."""
-        part = message._delivery.source
-        message._stamp = part.consumer.positions.delivered(SegmentId(part.segment), place_of_message(message))
+    def _hand_out(self, messages: Sequence[Message[Any]]) -> None:
+        """In the very step in which they leave the inbox: so no later message's positions can miss them (N8)."""
+        for message in messages:
+            part = message._delivery.source
+            message._stamp = part.consumer.positions.delivered(SegmentId(part.segment), place_of_message(message))
 
     def _end(self, error: MagnetarError) -> None:
         log.warning("stream consumer ended", topic=self.topic, subscription=self.asked.subscription, why=error)
         self.hurry()  # of a topic that is gone there is nobody to tell
         self.receiver.end(error)
-
-    def _check(self) -> None:
-        if self.closed:
-            raise Closed("the consumer is closed", subscription=self.asked.subscription)
-
-    def _crashed(self, name: str, error: BaseException) -> None:
-        log.crashed("stream consumer failed", error, name=name)
 
 
 def vector_of(id: MessageId, topic: str) -> dict[SegmentId, Place]:

@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from magnetar.base.errors import Closed, Misuse, Sealed
-from magnetar.client.consumer import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BATCH_WAIT_S
 from magnetar.client.message import Message, MessageId
 from magnetar.client.receive import NoMessage
+from magnetar.client.receiving import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BATCH_WAIT_S
 from magnetar.client.sync.crossing import Crossing, Received
 from magnetar.client.sync.face import Face
 from magnetar.runtime.portal import Portal

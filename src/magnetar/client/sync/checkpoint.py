@@ -9,11 +9,11 @@ from typing import Any, Generic, TypeVar
 from magnetar.base.limits import CLIENT_TAKEN_MESSAGES_MAX
 from magnetar.client.checkpoint import CheckpointConsumer as AsyncCheckpointConsumer
 from magnetar.client.checkpoint_start import StartAt
-from magnetar.client.consumer import BATCH_MESSAGES_MAX, BATCH_WAIT_S
 from magnetar.client.counters import Counters
 from magnetar.client.message import Message
 from magnetar.client.part import Part
 from magnetar.client.receive import NoMessage
+from magnetar.client.receiving import BATCH_MESSAGES_MAX, BATCH_WAIT_S
 from magnetar.client.sync.taking import Taking
 from magnetar.layout.checkpoint import Reached
 from magnetar.runtime.mailbox import CountedShelf

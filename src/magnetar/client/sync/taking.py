@@ -10,9 +10,9 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from magnetar.base.errors import Closed, Sealed
 from magnetar.base.limits import CLIENT_TAKEN_MESSAGES_MAX
-from magnetar.client.consumer import BATCH_MESSAGES_MAX, BATCH_WAIT_S
 from magnetar.client.message import Message
 from magnetar.client.receive import NoMessage
+from magnetar.client.receiving import BATCH_MESSAGES_MAX, BATCH_WAIT_S
 from magnetar.client.sync.face import Face
 from magnetar.runtime.mailbox import PulledShelf
 from magnetar.runtime.portal import Portal
