@@ -56,7 +56,7 @@ ONLY_AIO = {
     "Consumer": {"source_of", "start"},
     "Reader": {"counters", "start"},
     "QueueConsumer": {"source_of", "start", "stream_id"},
-    "StreamConsumer": {"hurry", "start", "stream_id"},
+    "StreamConsumer": {"hurry", "outstanding", "start", "stream_id"},
     "TableView": {"refresh", "start"},
 }
 ONLY_SYNC = {"core", "renewed"}
