@@ -131,6 +131,8 @@ def test_values_of_pulsar_5_are_read_by_the_versions_of_their_schema_through_a_s
     first, second = record(("id", "long")), record(("id", "long"), ("amount", "double", 1.5))
     with Topic(elsewhere, admin, "topic://public/default/spark-schemas") as topic:
         admin.scalable.create(topic.name)
+        with pytest.raises(Misuse, match="option schema: the topic has no schema in the registry"):
+            read(topic)
         produce(topic, avro(first), [encoded(first, {"id": number}) for number in range(10)])
         admin.scalable.split(topic.name, topic.active()[0])
         produce(topic, avro(second), [encoded(second, {"id": number, "amount": 0.5}) for number in range(10, 20)])

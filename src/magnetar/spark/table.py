@@ -42,10 +42,11 @@ def table_type(schema: Registered, asked: Sequence[str]) -> StructType:
     """The columns that were asked for in Spark's words: where `value` was, what it holds."""
     found = _fields(schema)
     others = [name for name in asked if name != VALUE]
+    lower = {name.lower() for name in found}  # Spark takes names that differ in case for one
     for name in others:
         if name not in KINDS:
             raise Misuse(f"option columns: there is no column {name}: columns are {', '.join(KINDS)}")
-        if name in found:
+        if name in lower:
             raise Misuse(
                 f"option schema: the values have a field {name} and the messages a column of that name: leave the "
                 "message's out by option columns, which must name value",

@@ -60,6 +60,8 @@ def test_spark_takes_the_arrow_of_every_type_back_to_the_same():
 def test_a_name_that_messages_and_values_have_is_refused_with_what_to_do():
     with pytest.raises(Misuse, match="values have a field topic and the messages a column of that name: leave the"):
         table_type(ORDER, ("value", "topic"))
+    with pytest.raises(Misuse, match="values have a field key and"):
+        table_type(registered(record(("KEY", "int"))), ("key", "value"))
     with pytest.raises(Misuse, match="option columns: there is no column offset"):
         table_type(ORDER, ("value", "offset"))
 

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from magnetar.base.errors import Misuse
+from magnetar.base.limits import SPARK_SCHEMA_NODES_MAX
 from magnetar.spark.values.form import inner
 
 NO_DEFAULT: Any = object()
@@ -117,7 +118,10 @@ def parse(text: bytes) -> Node:
     except (ValueError, RecursionError):
         raise Misuse("the registered definition is no Avro in JSON") from None
     try:
-        return _Parser().node(document, "")
+        found = _Parser().node(document, "")
+        if _size(found, {}) > SPARK_SCHEMA_NODES_MAX:
+            raise Misuse("the registered definition has too many fields", fields_max=SPARK_SCHEMA_NODES_MAX)
+        return found
     except RecursionError:
         raise Misuse("the registered definition is nested too deeply") from None
 
@@ -152,6 +156,22 @@ def united(node: Union) -> Scalar | None:
         if kinds == {"float", "double"}:
             return Scalar("double")
     return None
+
+
+def _size(node: Node, known: dict[int, int]) -> int:
+    """How many types it is made of, where a name counts for all that it stands for."""
+    if id(node) not in known:
+        match node:
+            case Record(fields=fields):
+                parts: tuple[Node, ...] = tuple(one.type for one in fields)
+            case Union(branches=branches):
+                parts = branches
+            case Listing(items=inside) | Mapped(values=inside):
+                parts = (inside,)
+            case _:
+                parts = ()
+        known[id(node)] = 1 + sum(_size(one, known) for one in parts)
+    return known[id(node)]
 
 
 def _union_type(node: Union) -> Any:

@@ -24,6 +24,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from magnetar.base.errors import Misuse
+from magnetar.base.limits import SPARK_SCHEMA_NODES_MAX
 from magnetar.spark.values.form import Column, Decode, Incompatible, Kind, Registered, Unreadable, inner
 
 PARSING_INFO = "__PARSING_INFO__"
@@ -66,6 +67,7 @@ class Protobuf:
         self._read = _descriptor(schema)
         if not self._read.fields:
             raise Misuse("the registered message has no fields", message=self._read.full_name)
+        _check_size(self._read)
         self.columns = tuple(Column(one.name, _type(one, one.name, (self._read,))) for one in self._read.fields)
 
     def decoder(self, written: Registered, names: Sequence[str]) -> Decode:
@@ -143,6 +145,22 @@ def _type(field: FieldDescriptor, path: str, above: tuple[Descriptor, ...]) -> A
     else:
         made = pa.struct([pa.field(one.name, _type(one, inner(path, one.name), (*above, kind))) for one in kind.fields])
     return pa.list_(pa.field("element", made)) if field.is_repeated else made
+
+
+def _check_size(root: Descriptor) -> None:
+    """Fields of fields count as often as they would be columns; one that contains itself is left to `_type`."""
+    known: dict[str, int] = {}
+
+    def size(kind: Descriptor) -> int:
+        if kind.full_name not in known:
+            known[kind.full_name] = 0
+            known[kind.full_name] = sum(
+                1 + (0 if one.message_type is None else size(one.message_type)) for one in kind.fields
+            )
+        return known[kind.full_name]
+
+    if size(root) > SPARK_SCHEMA_NODES_MAX:
+        raise Misuse("the registered message has too many fields", fields_max=SPARK_SCHEMA_NODES_MAX)
 
 
 def _check(written: Descriptor, read: Descriptor, path: str) -> None:

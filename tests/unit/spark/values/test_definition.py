@@ -69,6 +69,19 @@ def test_a_name_is_what_was_defined_under_it_in_its_namespace():
     assert [one.type for one in found] == [struct, pa.string(), struct, pa.string(), struct]
 
 
+def doubled(levels):
+    """A few lines that mean two fields, each of two, and so on."""
+    made = [("f0", record(("a", "int"), ("b", "int"), name="R0"))]
+    for level in range(1, levels):
+        below = f"R{level - 1}"
+        made.append((f"f{level}", record(("a", below), ("b", below), name=f"R{level}")))
+    return made
+
+
+def test_names_that_are_used_again_and_again_are_no_harm_within_the_limit():
+    assert typed(record(*doubled(6))).num_fields == 6
+
+
 @pytest.mark.parametrize(
     ("definition", "said"),
     [
@@ -85,6 +98,7 @@ def test_a_name_is_what_was_defined_under_it_in_its_namespace():
         (b'{"type":"fixed","name":"F","size":-1}', "it is fixed without a size"),
         (b'{"type":"record","name":"R","fields":[{"type":"int"}]}', "it has a field without a name"),
         (b'{"type":"record","name":"R","fields":[{"name":"f"}]}', "field f has no type"),
+        (json.dumps(record(*doubled(16))).encode(), "too many fields"),
         (json.dumps(record(("next", ["null", "Row"]))).encode(), r"field next contains itself \(Row\)"),
     ],
 )

@@ -227,6 +227,18 @@ def test_a_descriptor_that_cannot_be_read_is_said_to_be(schema):
         Protobuf(schema)
 
 
+def test_a_message_of_few_lines_that_would_be_thousands_of_columns_is_no_table():
+    def level(number: int) -> DescriptorProto:
+        kind = {"type_name": f".shop.M{number - 1}"}
+        fields = [field(name, place + 1, "MESSAGE", **kind) for place, name in enumerate("ab")]
+        return DescriptorProto(name=f"M{number}", field=fields if number else [field("x", 1, "INT32")])
+
+    shop = file(field("all", 1, "MESSAGE", type_name=".shop.M20"))
+    shop.message_type.extend(level(number) for number in range(21))
+    with pytest.raises(Misuse, match="too many fields"):
+        Protobuf(registered(shop))
+
+
 def test_a_message_that_contains_itself_is_no_table():
     with pytest.raises(Misuse, match=r"field next contains itself \(shop.Order\)"):
         Protobuf(registered(file(field("next", 1, "MESSAGE", type_name=".shop.Order"))))
