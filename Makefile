@@ -43,7 +43,7 @@ $(SPARK): $(STAMP) Makefile
 
 $(OLDER)/.spark: pyproject.toml Makefile
 	[ -x $(OLDER)/bin/python ] || $(PYTHON) -m venv $(OLDER)
-	$(OLDER)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[broker,spark]' 'pyspark>=4.2,<4.3' $(SPARK_TESTS) 'pytest>=9,<10' 'pytest-timeout>=2.3,<3' 'hypothesis>=6.120,<7'
+	$(OLDER)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[broker,spark]' 'pyspark>=4.2,<4.3' $(SPARK_TESTS) 'pytest>=9,<10' 'pytest-timeout>=2.3,<3' 'hypothesis>=6.120,<7' 'fastavro>=1.10,<2' 'pulsar-client>=3.13,<4'
 	touch $(OLDER)/.spark
 
 # Where there is no Java 17 or newer, pip brings one.

@@ -135,7 +135,7 @@ def test_order_is_proved_on_a_topic_that_is_reshaped_meanwhile(magnetar: Run, to
     ran = magnetar("topic", "verify-order", topic, "-t", "2", "-r", "500", "--reshape", "0.3", "-o", "json")
     assert (ran.code, ran.json["kept"], ran.json["findings"]) == (0, True, [])
     assert ran.json["sent"] == ran.json["received"] - ran.json["redelivered"] == ran.json["receivedLate"]
-    assert ran.json["reshapes"] > 1
+    assert ran.json["reshapes"] > 0
     assert "split" in ran.err
 
 

@@ -209,7 +209,7 @@ def test_a_measurement_counts_what_was_stored(magnetar: Run, broker: Standalone,
 
 def test_a_measurement_of_consuming_takes_the_backlog(magnetar: Run, broker: Standalone, topic: str) -> None:
     magnetar("message", "produce", topic, "x", "--repeat", "500", "-q")
-    found = magnetar("perf", "consume", topic, "--seconds", "1", "-o", "json").json
+    found = magnetar("perf", "consume", topic, "--seconds", "3", "-o", "json").json
     assert (found["messages"], found["bytes"]) == (500, 500)
     assert backlog(broker, topic, "perf") == 0
 
@@ -218,7 +218,7 @@ def test_a_measurement_ends_soon_after_its_broker_is_killed_and_says_what_it_doe
     with Standalone(tmp_path) as mortal:
         command = [sys.executable, "-m", "magnetar.cli.main", "perf", "produce", "--url", mortal.url]
         process = subprocess.Popen(
-            [*command, "--seconds", "2", "--timeout", "1", "-o", "json"],
+            [*command, "--seconds", "6", "--timeout", "1", "-o", "json"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -226,7 +226,7 @@ def test_a_measurement_ends_soon_after_its_broker_is_killed_and_says_what_it_doe
         assert process.stderr is not None
         assert "msg/s" in process.stderr.readline()
         mortal.kill()
-        out, told = process.communicate(timeout=20)  # the client's own patience is 30 s, twice
+        out, told = process.communicate(timeout=60)  # the client's own patience is 30 s, twice
     assert process.returncode == 6
     assert json.loads(out)["failures"] > 0
     assert "E600" in told

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 import magnetar
 
-WAIT_MS = 15_000
+WAIT_MS = 60_000
 
 
 @pytest.fixture

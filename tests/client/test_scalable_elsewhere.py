@@ -81,7 +81,7 @@ def test_under_live_splits_and_merges_of_pulsar_5_nothing_is_lost_or_invented(el
 
             load = Load(topic, producers=4, consumers=1, rate=400.0, reshape_s=1.5, drain_s=90.0)
             work = Workload(client, load, reshape=reshape)
-            ordering = await work.run(8)
+            ordering = await work.run(12)
             assert work.reshapes > 1
             assert [one for one in ordering.findings if one.kind in ("lost", "invented")] == []
 

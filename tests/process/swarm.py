@@ -19,7 +19,7 @@ from simulation.wire import Gone, Wire
 
 RETRY_S = 0.02
 TURN_S = 0.01
-OWED_S = 30.0  # a broker that does not deliver what it owes within this is stuck, not slow
+OWED_S = 120.0  # a broker that does not deliver what it owes within this is stuck, not slow
 PENDING_MAX = 40  # sends without a receipt, per publisher
 KEYS = [f"k{number}" for number in range(50)]
 

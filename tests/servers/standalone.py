@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Self
 
 import httpx2
 
-START_S = 30.0
+START_S = 120.0
 STOP_S = 60.0
 
 

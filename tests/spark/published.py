@@ -189,7 +189,7 @@ class Running:
     def spilled(self, spark: SparkSession) -> int:
         """Bytes that its shuffles and sorts put on disk."""
         jvm: Any = spark.sparkContext._jsc.sc()
-        jvm.listenerBus().waitUntilEmpty()  # what ended is told later
+        jvm.listenerBus().waitUntilEmpty(120_000)  # what ended is told later
         tracker, store = spark.sparkContext.statusTracker(), jvm.statusStore()
         jobs = [tracker.getJobInfo(job) for run in self._runs for job in tracker.getJobIdsForGroup(run)]
         stages = [stage for job in jobs if job is not None for stage in job.stageIds]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from typing import Any
 
@@ -14,6 +15,8 @@ from tests.servers.standalone import Standalone
 pytestmark = [pytest.mark.slow]
 
 PATH = "scalable/public/default"
+PATIENCE_MS = 60_000  # for what must come, on a machine that has other things to do
+QUIET_MS = 1500  # then nothing more is expected
 
 
 def full(name: str) -> str:
@@ -48,8 +51,23 @@ def check(values: list[str], keys: int, count: int) -> None:
     }
 
 
-def read(client: V5, name: str, count: int, idle_ms: int = 5000) -> list[str]:
+def read(client: V5, name: str, count: int, idle_ms: int = PATIENCE_MS) -> list[str]:
     return client.ask("read", name, count, idle_ms).split()
+
+
+def read_all(client: V5, name: str, count: int) -> list[str]:
+    """What must come, and what comes on top of it."""
+    return read(client, name, count) + read(client, name, count, QUIET_MS)
+
+
+def read_both(one: tuple[V5, str], other: tuple[V5, str], count: int) -> tuple[list[str], list[str]]:
+    """So many together: each its share, whichever that is."""
+    found: tuple[list[str], list[str]] = ([], [])
+    end = time.monotonic() + PATIENCE_MS / 1000
+    while sum(map(len, found)) < count and time.monotonic() < end:
+        for values, (client, name) in zip(found, (one, other), strict=True):
+            values += read(client, name, count, QUIET_MS)
+    return found
 
 
 def test_what_is_produced_is_streamed_in_order_by_key(scalable: Standalone, v5: Connect, name: str) -> None:
@@ -131,9 +149,9 @@ def test_of_a_pipelining_producer_nothing_acknowledged_is_lost_or_comes_twice(
     client.ask("pipeline", "p", 16, 8000, 0)
     reshape_often(scalable, name, 4)
     sent = client.ask("wait", "p")
-    values = read(client, "s", 16_000, 4000)
-    assert len(values) == len(set(values))
     assert sent == "8000" or "not found in active segments" in sent  # an error that the client makes by itself
+    values = read_all(client, "s", 8000) if sent == "8000" else read(client, "s", 16_000, QUIET_MS)
+    assert len(values) == len(set(values))
     if sent == "8000":
         assert len(values) == 8000
 
@@ -151,7 +169,7 @@ def test_a_new_subscription_at_the_end_gets_what_comes_later_also_over_a_split(
     split(scalable, name, 0)
     client.ask("load", "p", 8, 80, 80)
     assert client.ask("wait", "p") == "80"
-    check(read(client, "s", 161, 2000), 8, 160)
+    check(read_all(client, "s", 160), 8, 160)
 
 
 def test_two_stream_consumers_of_one_client_share_the_segments(scalable: Standalone, v5: Connect, name: str) -> None:
@@ -162,7 +180,7 @@ def test_two_stream_consumers_of_one_client_share_the_segments(scalable: Standal
     client.ask("producer", "p", full(name))
     client.ask("load", "p", 8, 80, 0)
     assert client.ask("wait", "p") == "80"
-    first, second = read(client, "a", 80, 3000), read(client, "b", 80, 3000)
+    first, second = read_both((client, "a"), (client, "b"), 80)
     assert first
     assert second
     check(first + second, 8, 80)
@@ -211,7 +229,7 @@ def test_a_second_stream_consumer_gets_its_part_and_the_first_gets_it_back_when_
     one.ask("producer", "p", full(name))
     one.ask("load", "p", 8, 80, 0)
     assert one.ask("wait", "p") == "80"
-    first, second = read(one, "a", 80, 3000), read(other, "b", 80, 3000)
+    first, second = read_both((one, "a"), (other, "b"), 80)
     assert first
     assert second
     check(first + second, 8, 80)
@@ -233,7 +251,7 @@ def test_the_segments_of_a_killed_client_go_to_the_others_after_the_grace(
     one.ask("producer", "p", full(name))
     one.ask("load", "p", 8, 80, 0)
     one.ask("wait", "p")
-    check(read(one, "a", 80, 8000), 8, 80)
+    check(read(one, "a", 80), 8, 80)
 
 
 def test_deduplication_crosses_a_split(scalable: Standalone, v5: Connect, name: str) -> None:
@@ -253,7 +271,7 @@ def test_deduplication_crosses_a_split(scalable: Standalone, v5: Connect, name: 
     client.ask("load", "p", 8, 80, 80)
     assert client.ask("wait", "p") == "80"
     client.ask("stream", "s", full(name), "sub", "earliest")
-    check(read(client, "s", 240, 3000), 8, 160)
+    check(read_all(client, "s", 160), 8, 160)
 
 
 def test_a_deleted_topic_is_gone_and_its_name_starts_anew(scalable: Standalone, v5: Connect, name: str) -> None:
@@ -270,7 +288,7 @@ def test_a_deleted_topic_is_gone_and_its_name_starts_anew(scalable: Standalone, 
     again.ask("producer", "p", full(name))
     again.ask("send", "p", "k1", "k1:0")
     again.ask("stream", "s", full(name), "sub", "earliest")
-    assert read(again, "s", 2, 2000) == ["k1:0"]
+    assert read_all(again, "s", 1) == ["k1:0"]
 
 
 def test_a_watch_of_a_broker_that_is_killed_and_comes_back_goes_on(
