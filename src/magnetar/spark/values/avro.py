@@ -78,6 +78,8 @@ def _way(written: Node, read: Node | None, path: str) -> Read:
         return _branches(written, read, path)
     if read is None:
         return _past(written, path)
+    if written == NULL:
+        return _null(read)
     if isinstance(read, Union):
         return _chosen(written, read, path)
     match written, read:
@@ -220,7 +222,7 @@ def _branches(written: Union, read: Node | None, path: str) -> Read:
     ways: list[Read] = []
     for one in written.branches:
         try:
-            ways.append(_null(read) if one == NULL else _way(one, read, path))
+            ways.append(_way(one, read, path))
         except Incompatible as error:
             ways.append(_refused(error, path))
     kind = None if read is None else arrow_type(read)
@@ -245,9 +247,9 @@ def _branches(written: Union, read: Node | None, path: str) -> Read:
     return branches
 
 
-def _null(read: Node | None) -> Read:
-    kind = None if read is None else arrow_type(read)
-    return lambda walk, rows: None if kind is None else pa.nulls(len(rows), kind)
+def _null(read: Node) -> Read:
+    kind = arrow_type(read)
+    return lambda walk, rows: pa.nulls(len(rows), kind)
 
 
 def _refused(error: Incompatible, path: str) -> Read:
@@ -261,8 +263,6 @@ def _chosen(written: Node, read: Union, path: str) -> Read:
     """The branch of the newer union that what was written belongs to: the same type first, else one it widens to."""
     others = read.others
     number = united(read)
-    if written == NULL:
-        return _null(read)
     if number is not None:
         return _way(written, number, path)
     if len(others) == 1:

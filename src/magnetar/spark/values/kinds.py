@@ -42,8 +42,6 @@ def form(schema: Registered) -> Form:
         )
     try:
         found = made(schema)
-    except Incompatible:
-        raise
     except Misuse as error:
         raise Misuse(f"option schema: {error.what}", topic=schema.topic, version=schema.version) from None
     if not found.columns:

@@ -72,6 +72,8 @@ def test_a_value_that_goes_on_behind_its_schema_is_unreadable():
         ("bytes", "string", "é".encode(), "é"),
         ("int", ["null", "long"], 7, 7),
         (["null", "int"], "int", None, None),  # a column may be null
+        ("null", "int", None, None),
+        ("null", ["int", "string"], None, None),
         (["null", "int"], "long", 3, 3),
         (["int", "string"], ["string", "null", "int"], "x", {"member0": "x", "member1": None}),
         (["int", "string"], ["string", "null", "int"], 5, {"member0": None, "member1": 5}),
