@@ -23,6 +23,7 @@ from typing import Any
 from magnetar.base.errors import MagnetarError
 from magnetar.client.client import Client
 from simulation import history as record
+from simulation.batcher import Batcher
 from simulation.checkpointer import Checkpointer
 from simulation.clients import Book, Follower, Taker
 from simulation.gatherer import ALL, Gatherer
@@ -32,7 +33,7 @@ from simulation.prober import probe
 from simulation.queuer import Queuer
 from simulation.sender import Sender
 from simulation.streamer import Streamer
-from simulation.workload import CHECKPOINT, GROUP, QUEUE, READER, STREAM, SubscriptionPlan, TopicPlan
+from simulation.workload import BATCHES, CHECKPOINT, GROUP, QUEUE, READER, STREAM, SubscriptionPlan, TopicPlan
 
 IDLE_S = (
     75.0  # nothing for so long: it is the end. Longer than a broker takes to notice a dead client, and than back-off
@@ -119,7 +120,7 @@ class Crew:
             for plan in topic.subscriptions:
                 if plan.type in (STREAM, QUEUE, GROUP):
                     self.history.note("world", record.SETTLE, OK, topic.topic, subscription=plan.name)
-                elif plan.type not in (READER, CHECKPOINT):
+                elif plan.type not in (READER, CHECKPOINT, BATCHES):
                     present = [taker.attachment for taker in self._present[topic.topic, plan.name]]
                     found = [list(attachment) for attachment in present if attachment is not None]
                     self.history.note(
@@ -225,7 +226,7 @@ class Crew:
 
     def _draw(self, plan: SubscriptionPlan | None = None) -> random.Random:
         """A stream of its own for each process: what one draws does not disturb another."""
-        apart = plan is not None and plan.type in (QUEUE, CHECKPOINT, GROUP)
+        apart = plan is not None and plan.type in (QUEUE, CHECKPOINT, GROUP, BATCHES)
         return random.Random((self._apart if apart else self._chance).getrandbits(64))
 
     @staticmethod
@@ -240,6 +241,7 @@ def _kind(plan: SubscriptionPlan) -> type[Taker]:
         QUEUE: Queuer,
         CHECKPOINT: Checkpointer,
         GROUP: Grouper,
+        BATCHES: Batcher,
     }
     return kinds.get(plan.type, Taker)
 

@@ -17,6 +17,7 @@ from magnetar.client import checkpoint_parts
 from magnetar.cluster.peers import SubscriptionLife
 from magnetar.layout.checkpoint import DONE, START, Checkpoint, Frontier
 from magnetar.layout.layout import Layout
+from magnetar.layout.stretch import Stretch
 from magnetar.scalable import admission, assign, record, reshape, takeover
 from magnetar.scalable.calls import RecordRead
 from magnetar.scalable.kept import Kept
@@ -27,13 +28,15 @@ from magnetar.scalable.takeover import TakeOver
 from magnetar.scalable.term import Term
 from magnetar.topic.bucketorder import BucketOrder
 from magnetar.topic.dedup import Dedup
+from magnetar.topic.measure import Asked, Meter
 from magnetar.topic.recall import Recall
 from magnetar.topic.subscription import Subscription
 from magnetar.topic.topic import Topic
+from simulation import scale
 from simulation.faults import CALM_S, STEPS, Fault, Kind
 from simulation.mutants import Mutant, Patch
-from simulation.shape import PRODUCERS, Shape
-from simulation.ways import with_ways
+from simulation.shape import GONE, PRODUCERS, Shape
+from simulation.ways import with_batches, with_ways
 from simulation.workload import CHECKPOINT, STREAM, TopicPlan
 
 RESHAPES = tuple(step for step in STEPS if step.startswith("reshape."))
@@ -149,6 +152,31 @@ def _hasty_reader() -> list[Patch]:
     return [(checkpoint_parts, "completes", lambda message: True)]
 
 
+def _forgotten_holds() -> list[Patch]:
+    """A topic lets go of what all subscriptions have, whatever is held."""
+
+    async def trim(self: Topic) -> int:
+        kept, self.kept = self.kept, None
+        try:
+            return await real(self)
+        finally:
+            self.kept = kept
+
+    real = Topic.trim
+    return [(Topic, "trim", trim)]
+
+
+def _stale_plans() -> list[Patch]:
+    """What was once measured from a place is told again, though more has come."""
+
+    async def measure(self: Meter, asked: Asked) -> Stretch:
+        said = self._said
+        return said.told if said is not None and said.asked.start == asked.start else await real(self, asked)
+
+    real = Meter.measure
+    return [(Meter, "measure", measure), (Meter, "at_once", lambda self, asked: None)]
+
+
 # Faults that a safeguard is for
 
 
@@ -179,6 +207,14 @@ def _read(world: Shape, rng: random.Random) -> Shape:
 
 def _is_read(topic: TopicPlan) -> bool:
     return any(plan.type == CHECKPOINT for plan in topic.subscriptions)
+
+
+def _planned(world: Shape, rng: random.Random) -> Shape:
+    """Somebody reads in batches, under a hold, a topic of small ledgers that keeps nothing without it."""
+    held = scale.unkept(rng, f"topic://{GONE}/held")
+    others = tuple(one for one in world.topics if one.topic != held.topic)
+    settings = {**world.settings, "managedLedgerMaxEntriesPerLedger": "5"}
+    return replace(world, topics=(*others, with_batches(rng, held)), settings=settings)
 
 
 def _busy(world: Shape, rng: random.Random) -> Shape:
@@ -233,4 +269,6 @@ MISSHAPEN = (
     _mutant("a bucket changes hands with entries unacknowledged", 10, 2, _hasty_buckets, _sharing),
     _mutant("finished segments left out of a checkpoint", 10, 2, _forgetful_checkpoint, _read),
     _mutant("a batch read with its first message", 20, 2, _hasty_reader, _read),
+    _mutant("a hold forgotten when a topic lets go", 5, 2, _forgotten_holds, _planned),
+    _mutant("a plan told again though more came", 5, 2, _stale_plans, _planned),
 )

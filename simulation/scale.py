@@ -43,6 +43,11 @@ def draw(chance: random.Random, *, kept: Sequence[str], once: Sequence[str]) -> 
     return plan, tuple(_topic(chance, name, name in once) for name in (*kept, *once))
 
 
+def unkept(chance: random.Random, topic: str) -> TopicPlan:
+    """One that keeps nothing which all of its subscriptions have acknowledged."""
+    return replace(_topic(chance, topic, deduplication=False), kept=False)
+
+
 def crowded(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
     """Now and then more stream consumers than there are segments: they share them by entry buckets."""
     if chance.random() >= CROWDED:

@@ -97,6 +97,8 @@ def _scalable(seed: int, streams: Streams) -> Shape:
     plan, topics = scale.draw(streams.fork("workload", "plans"), kept=kept, once=once)
     topics = ways.added(streams.fork("workload", "ways"), topics)
     topics = scale.crowded(streams.fork("workload", "sharers"), topics)
+    held = scale.unkept(streams.fork("workload", "held plan"), f"topic://{GONE}/held")
+    topics = ways.planned(streams.fork("workload", "batches"), topics, held)
     return Shape(
         seed,
         brokers,

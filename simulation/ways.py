@@ -8,15 +8,31 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from simulation.workload import CHECKPOINT, GROUP, QUEUE, SubscriptionPlan, TopicPlan
+from simulation.workload import BATCHES, CHECKPOINT, GROUP, QUEUE, SubscriptionPlan, TopicPlan
 
 SHARE = 0.3  # of the worlds with scalable topics
+PLANNED = 0.2  # of them, the same
 
 
 def added(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
     if chance.random() >= SHARE:
         return topics
     return tuple(with_ways(chance, topic) for topic in topics)
+
+
+def planned(chance: random.Random, topics: tuple[TopicPlan, ...], held: TopicPlan) -> tuple[TopicPlan, ...]:
+    """In a few worlds somebody reads in batches too, under a hold: one of the topics, or one more that keeps nothing
+    without it."""
+    if chance.random() >= PLANNED:
+        return topics
+    if chance.random() < 0.5:
+        return (*topics, with_batches(chance, held))
+    return (with_batches(chance, topics[0]), *topics[1:])
+
+
+def with_batches(chance: random.Random, topic: TopicPlan) -> TopicPlan:
+    plan = SubscriptionPlan("batches", BATCHES, stint_s=chance.choice((0.5, 1.0, 3.0)))
+    return replace(topic, subscriptions=(*topic.subscriptions, plan))
 
 
 def with_ways(chance: random.Random, topic: TopicPlan) -> TopicPlan:

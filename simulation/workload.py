@@ -18,6 +18,7 @@ STREAM = "Stream"  # of a scalable topic
 QUEUE = "Queue"  # of a scalable topic
 CHECKPOINT = "Checkpoint"  # a reader of a scalable topic
 GROUP = "Group"  # of readers of a scalable topic, with one checkpoint
+BATCHES = "Batches"  # a reader of a scalable topic that plans them, under a hold
 TYPES = tuple(kind.value for kind in SubscriptionType)
 
 
@@ -39,7 +40,7 @@ class ProducerPlan:
 @dataclass(frozen=True, slots=True)
 class SubscriptionPlan:
     name: str
-    type: str = "Exclusive"  # one of TYPES, READER, STREAM, QUEUE, CHECKPOINT or GROUP
+    type: str = "Exclusive"  # one of TYPES, READER, STREAM, QUEUE, CHECKPOINT, GROUP or BATCHES
     consumers: int = 1
     first: int = 0  # the number of the first of them
     earliest: bool = True

@@ -18,16 +18,18 @@ from simulation.history import OK, History, Line
 
 def check(history: History) -> Iterator[Finding]:
     kept: dict[tuple[str, str], list[Line]] = {}
+    begun: dict[tuple[str, str], int] = {}  # by topic and reader: the line at which it came
     seen: dict[int, list[Line]] = {}  # by session: all, with what came before its checkpoint
     for line in history.lines:
         if line.operation == record.READ_FROM and line.phase == OK:
+            begun.setdefault((line.topic, line.facts["reader"]), line.number)
             seen[line.session] = list(kept.get((line.topic, line.facts["checkpoint"]), []))
         elif line.operation == record.READ:
             seen[line.session].append(line)
         elif line.operation == record.KEPT:
             kept[line.topic, line.facts["checkpoint"]] = list(seen[line.session])
         elif line.operation == record.READ_ALL:
-            yield from _missed(history, line, seen[line.session])
+            yield from _missed(history, line, seen[line.session], begun[line.topic, line.facts["reader"]])
     known: dict[tuple[str, str], list[Line]] = {}  # by topic and key: the longest sequence so far
     for session in sorted(seen):
         yield from _one_sequence(seen[session], known)
@@ -60,12 +62,15 @@ def _twice(topic: str, lines: list[Line]) -> Iterator[Finding]:
             return
 
 
-def _missed(history: History, end: Line, lines: list[Line]) -> Iterator[Finding]:
+def _missed(history: History, end: Line, lines: list[Line], begun: int) -> Iterator[Finding]:
+    """Where nothing is kept for whoever comes later, a reader has a hold: what was sent from then on is kept for it."""
     topic = tell(history).topics[end.topic]
     seen = {line.value for line in lines}
     for value, send in topic.sends.items():
         acked = send.acked
         if acked is None or acked.number > end.number or topic.released(send.first.number, end.number):
+            continue
+        if not topic.kept and send.first.number < begun:
             continue
         if value not in seen:
             yield Finding(9, topic.name, f"{value} was passed over by a reader of everything", (acked, end))

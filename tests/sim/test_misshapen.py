@@ -25,6 +25,8 @@ NAMES = {
     "a bucket changes hands with entries unacknowledged",
     "finished segments left out of a checkpoint",
     "a batch read with its first message",
+    "a hold forgotten when a topic lets go",
+    "a plan told again though more came",
 }
 
 
@@ -33,6 +35,7 @@ QUICK = {
     "cursor not created on a child",
     "take-over does not finish an intent",
     "finished segments left out of a checkpoint",
+    "a hold forgotten when a topic lets go",
 }
 
 

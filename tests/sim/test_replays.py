@@ -14,9 +14,9 @@ TOPIC = "topic://public/default/t"
 class Tale:
     """Message `n` of key k stands at entry `n` of ledger 1, which is segment 0, unless it is said otherwise."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, kept: bool = True) -> None:
         self.history = History()
-        self.history.note("world", record.TOPIC, OK, TOPIC, scalable=True)
+        self.history.note("world", record.TOPIC, OK, TOPIC, scalable=True, kept=kept)
 
     def send(self, *numbers: int) -> Tale:
         for n in numbers:
@@ -28,7 +28,7 @@ class Tale:
         return self
 
     def begin(self, session: int, checkpoint: str = "") -> Tale:
-        self.history.note("r", record.READ_FROM, OK, TOPIC, session=session, checkpoint=checkpoint)
+        self.history.note("r", record.READ_FROM, OK, TOPIC, session=session, checkpoint=checkpoint, reader="r")
         return self
 
     def read(self, session: int, *numbers: int, segment: int = 0) -> Tale:
@@ -42,7 +42,7 @@ class Tale:
         return self
 
     def all(self, session: int) -> Tale:
-        self.history.note("r", record.READ_ALL, OK, TOPIC, session=session)
+        self.history.note("r", record.READ_ALL, OK, TOPIC, session=session, reader="r")
         return self
 
     def found(self) -> list[int]:
@@ -60,12 +60,14 @@ LEGAL = {
     "what was read behind a checkpoint is read again": Tale().begin(1).read(1, 0).keep(1, "a").read(1, 1).begin(2, "a"),
     "one reader is behind another": Tale().begin(1).read(1, 0, 1, 2).begin(2).read(2, 0),
     "a reader that saw all": Tale().send(0, 1).begin(1).read(1, 0, 1).all(1),
+    "what was sent before a hold may be gone": Tale(kept=False).send(0).begin(1).send(1).read(1, 1).all(1),
     "what nobody was told of may be missing": Tale().send(0).begin(1).read(1, 0).all(1).send(1),
 }
 WRONG = {
     "received twice": (Tale().begin(1).read(1, 0).keep(1, "a").begin(2, "a").read(2, 0, 1), 12),
     "another order than another reader's": (Tale().begin(1).read(1, 0, 1).begin(2).read(2, 1, 0), 12),
     "another segment than another reader's": (Tale().begin(1).read(1, 0).begin(2).read(2, 0, segment=5), 12),
+    "one passed over under a hold": (Tale(kept=False).begin(1).send(0, 1).read(1, 1).all(1), 9),
     "one passed over": (Tale().send(0, 1, 2).begin(1).read(1, 0).keep(1, "a").begin(2, "a").read(2, 2).all(2), 9),
 }
 
