@@ -19,37 +19,23 @@ from magnetar.client.inbox import Inbox
 from magnetar.client.intake import Graveyard
 from magnetar.client.lookup import Lookup, Route
 from magnetar.client.moving import SeekTo, move, passed
+from magnetar.client.news import CloseSegment, EndConsumer, LayoutAdvanced, SegmentEnded
+from magnetar.client.opened import Opened, segment_fatal
 from magnetar.client.part import Part
 from magnetar.client.receive import Receiver
 from magnetar.client.schemas import Schema
-from magnetar.client.share import segment_fatal
-from magnetar.client.spread import (
-    CloseSegment,
-    Effect,
-    EndConsumer,
-    Event,
-    LayoutAdvanced,
-    OpenSegment,
-    SegmentClosed,
-    SegmentEnded,
-    SegmentOpened,
-    SegmentRefused,
-    Spread,
-    SubscriptionMoved,
-    TimePassed,
-)
+from magnetar.client.spread import Effect, Event, OpenSegment, Spread, SubscriptionMoved, TimePassed
 from magnetar.client.subscribing import InitialPosition, Subscribing
 from magnetar.client.watch import Seen, Watch
 from magnetar.layout.layout import Layout
 from magnetar.observe.log import get
-from magnetar.runtime.runtime import Owner
 
 log = get("client.queue")
 
 
-class Branches:
-    """`parts` are the segments that are open or being opened. `ended` is told when none of it can go on.
-    `open_elsewhere`: how many more segments its consumer has, which share its queue.
+class Branches(Opened):
+    """`ended` is told when none of it can go on. `open_elsewhere`: how many more segments its consumer has, which share
+    its queue.
     """
 
     def __init__(
@@ -68,11 +54,8 @@ class Branches:
         open_elsewhere: Callable[[], int] = lambda: 0,
         create: bool = True,
     ) -> None:
+        super().__init__(lookup, f"queue {asked.subscription} of {topic}")
         self.topic = topic
-        self.parts: dict[SegmentId, Part] = {}
-        self.closed = False
-        self._lookup = lookup
-        self._runtime = lookup.pool.runtime
         self._asked = asked
         self._inbox = inbox
         self._receiver = receiver
@@ -88,8 +71,6 @@ class Branches:
         self._seeks = -1
         self._watch = Watch(lookup, topic, heard=self._shown, gone=self._end, create=create)
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._timer: asyncio.TimerHandle | None = None
-        self._owner = Owner(f"queue {asked.subscription} of {topic}", self._crashed)
 
     async def start(self, timeout_s: float) -> None:
         """Until it is attached to every segment."""
@@ -105,11 +86,10 @@ class Branches:
         self.closed = True
         if not self._begun.done():
             self._end(Closed("closed before it was attached to every segment", topic=self.topic))
-        if self._timer is not None:
-            self._timer.cancel()
-        await self._owner.close()
-        parts, self.parts = self.parts, {}
-        await asyncio.gather(*(part.close() for part in parts.values()), self._watch.close())
+        try:
+            await super().close()
+        finally:
+            await self._watch.close()
 
     async def seek(self, to: SeekTo) -> None:
         """Move the subscription; nothing that was received before is handed out when this returns."""
@@ -129,9 +109,9 @@ class Branches:
 
     def _shown(self, seen: Seen) -> None:
         self._layout = seen.layout
-        self._handle(LayoutAdvanced(seen.layout))
+        self.handle(LayoutAdvanced(seen.layout))
 
-    def _handle(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         if self.closed:
             return
         self._apply(self._spread.handle(event, self._runtime.monotonic()))
@@ -182,7 +162,7 @@ class Branches:
             schema_info=self._schema.info(),
             queue_messages=asked.queue_of(len(self._spread.segments) + self._open_elsewhere()),
             on_active=lambda part, is_active: None,
-            on_end=lambda part: self._handle(SegmentEnded(segment)),
+            on_end=lambda part: self.handle(SegmentEnded(segment)),
             on_failed=lambda part, error: self._refused(segment, part, error),
             graveyard=self._graveyard,
             fatal=segment_fatal,
@@ -190,8 +170,7 @@ class Branches:
             creates=not inherits,
         )
         part.on_seeks = self._sought
-        self.parts[segment] = part
-        self._runtime.spawn(self._owner, self._attach(segment, part))
+        self._add(segment, part)
 
     def _name(self, segment: SegmentId) -> str:
         assert self._layout is not None
@@ -202,33 +181,8 @@ class Branches:
         if self._seeks < seeks:
             before, self._seeks = self._seeks, seeks
             if before >= 0:
-                self._handle(SubscriptionMoved())
+                self.handle(SubscriptionMoved())
         self._seeks = max(self._seeks, 0)
-
-    async def _attach(self, segment: SegmentId, part: Part) -> None:
-        try:
-            await part.open(self._lookup.timeout_s)
-        except MagnetarError as error:
-            self._refused(segment, part, error)
-            return
-        if self.parts.get(segment) is part:
-            self._handle(SegmentOpened(segment))
-
-    def _refused(self, segment: SegmentId, part: Part, error: MagnetarError) -> None:
-        if self.parts.get(segment) is not part or self.closed:
-            return
-        log.info("segment refused", topic=part.topic, why=error)
-        self._runtime.spawn(self._owner, part.close())
-        del self.parts[segment]
-        self._handle(SegmentRefused(segment, error))
-
-    async def _leave(self, segment: SegmentId) -> None:
-        part = self.parts.get(segment)
-        if part is not None:
-            await part.close()
-            if self.parts.get(segment) is part:
-                del self.parts[segment]
-        self._handle(SegmentClosed(segment))
 
     # Time
 
@@ -239,7 +193,7 @@ class Branches:
         due = self._spread.due
         if due is not None and not self.closed:
             wait_s = max(0.0, due - self._runtime.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(wait_s, self._handle, TimePassed())
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self.handle, TimePassed())
 
     def _crashed(self, name: str, error: BaseException) -> None:
         log.crashed("queue consumer failed", error, name=name)

@@ -19,19 +19,12 @@ from magnetar.base.limits import END_ASK_S
 from magnetar.client.connection import Connection
 from magnetar.client.counters import Counters
 from magnetar.client.follow import (
-    CloseSegment,
     Effect,
-    EndConsumer,
     Event,
     Follow,
     Grant,
-    LayoutAdvanced,
     OpenSegment,
     RevokeSegment,
-    SegmentClosed,
-    SegmentEnded,
-    SegmentOpened,
-    SegmentRefused,
     State,
     TimePassed,
     WarnHeldBack,
@@ -39,18 +32,18 @@ from magnetar.client.follow import (
 from magnetar.client.inbox import Inbox
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import Message, MessageId
+from magnetar.client.news import CloseSegment, EndConsumer, LayoutAdvanced, SegmentEnded, SegmentRefused
+from magnetar.client.opened import Opened, segment_fatal
 from magnetar.client.part import Part
 from magnetar.client.places import completes
 from magnetar.client.receive import Receiver
 from magnetar.client.schemas import Schema
 from magnetar.client.seeking import last_message
-from magnetar.client.share import segment_fatal
 from magnetar.client.start import Start
 from magnetar.client.subscribing import Subscribing
 from magnetar.layout.checkpoint import START, Reached
 from magnetar.layout.layout import Layout
 from magnetar.observe.log import get
-from magnetar.runtime.runtime import Owner
 from magnetar.wire.checkpoint import message_id, place_of
 from magnetar.wire.ids import from_data
 from magnetar.wire.proto import pb
@@ -84,9 +77,7 @@ class Reading(Protocol):
     def failed(self, error: MagnetarError) -> None: ...
 
 
-class Parts:
-    """`parts` are the segments that are open or being opened."""
-
+class Parts(Opened):
     def __init__(
         self,
         lookup: Lookup,
@@ -100,10 +91,7 @@ class Parts:
         consumer: Any,
         schema: Schema[Any],
     ) -> None:
-        self.parts: dict[SegmentId, Part] = {}
-        self.closed = False
-        self._lookup = lookup
-        self._runtime = lookup.pool.runtime
+        super().__init__(lookup, f"checkpoint reader of {topic}")
         self._topic = topic
         self._asked = asked
         self._reading = reading
@@ -116,8 +104,6 @@ class Parts:
         self._layout: Layout | None = None
         self._handed: dict[SegmentId, Message[Any]] = {}  # the last one of each
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._timer: asyncio.TimerHandle | None = None
-        self._owner = Owner(f"checkpoint reader of {topic}", self._crashed)
 
     async def begun(self) -> None:
         """Until everything that was to be opened first is open."""
@@ -125,14 +111,10 @@ class Parts:
 
     async def close(self) -> None:
         self.closed = True
-        if self._timer is not None:
-            self._timer.cancel()
         if not self._begun.done():
             self._begun.set_exception(Closed("the consumer was closed or moved elsewhere", topic=self._topic))
             self._begun.exception()  # whoever waits hears it
-        await self._owner.close()
-        parts, self.parts = self.parts, {}
-        await asyncio.gather(*(part.close() for part in parts.values()))
+        await super().close()
 
     def stop(self) -> None:
         """Nothing more is put into the inbox."""
@@ -205,17 +187,7 @@ class Parts:
             creates=False,
         )
         part.checked = partial(self._check, segment, part)
-        self.parts[segment] = part
-        self._runtime.spawn(self._owner, self._attach(segment, part))
-
-    async def _attach(self, segment: SegmentId, part: Part) -> None:
-        try:
-            await part.open(self._lookup.timeout_s)
-        except MagnetarError as error:
-            self._refused(segment, part, error)
-            return
-        if self.parts.get(segment) is part:
-            self.handle(SegmentOpened(segment))
+        self._add(segment, part)
 
     async def _check(self, segment: SegmentId, part: Part, connection: Connection) -> None:
         """At every attach, before the first message: brokers begin with what is left, and say nothing of the rest."""
@@ -232,12 +204,7 @@ class Parts:
             if part.start.id == MessageId.EARLIEST:
                 part.start = Start(message_id(floor))
 
-    def _refused(self, segment: SegmentId, part: Part, error: MagnetarError) -> None:
-        if self.parts.get(segment) is not part or self.closed:
-            return
-        log.info("segment refused", topic=part.topic, why=error)
-        self._runtime.spawn(self._owner, part.close())
-        self._forget(segment)
+    def _judged(self, segment: SegmentId, error: MagnetarError) -> None:
         if isinstance(error, TopicNotFound):
             if self._sealed(segment):
                 self.handle(SegmentRefused(segment, error))
@@ -265,16 +232,8 @@ class Parts:
             part.put_away()  # what threads have of it keeps it until a checkpoint covers that
         self._reading.revoked(segment)
 
-    async def _leave(self, segment: SegmentId) -> None:
-        part = self.parts.get(segment)
-        if part is not None:
-            await part.close()
-            if self.parts.get(segment) is part:
-                self._forget(segment)
-        self.handle(SegmentClosed(segment))
-
-    def _forget(self, segment: SegmentId) -> None:
-        self.parts.pop(segment, None)
+    def _gone(self, segment: SegmentId) -> None:
+        super()._gone(segment)
         self._handed.pop(segment, None)
 
     def _fail(self, error: MagnetarError) -> None:

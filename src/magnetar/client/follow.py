@@ -17,6 +17,15 @@ from typing import TypeAlias
 from magnetar.base.errors import Fenced, MagnetarError, Retry, TopicNotFound, Unknown
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import CLIENT_BACKOFF_S_MIN, FOLLOW_BACKOFF_S_MAX, HELD_BACK_WARN_S, REVOKED_DRAIN_S
+from magnetar.client.news import (
+    CloseSegment,
+    EndConsumer,
+    LayoutAdvanced,
+    SegmentClosed,
+    SegmentEnded,
+    SegmentOpened,
+    SegmentRefused,
+)
 from magnetar.layout.layout import Layout
 from magnetar.layout.lineage import ancestors
 
@@ -43,37 +52,9 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True)
-class LayoutAdvanced:
-    layout: Layout
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentOpened:
-    segment: SegmentId
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentRefused:
-    segment: SegmentId
-    error: MagnetarError
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentEnded:
-    """End of topic: everything of a sealed segment was read and acknowledged."""
-
-    segment: SegmentId
-
-
-@dataclass(frozen=True, slots=True)
 class SegmentSettled:
     """The application has nothing unacknowledged of it any more."""
 
-    segment: SegmentId
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentClosed:
     segment: SegmentId
 
 
@@ -115,24 +96,12 @@ class RevokeSegment:
 
 
 @dataclass(frozen=True, slots=True)
-class CloseSegment:
-    """Send what is acknowledged, then CLOSE_CONSUMER. Answer: SegmentClosed, also where the connection is gone."""
-
-    segment: SegmentId
-
-
-@dataclass(frozen=True, slots=True)
 class WarnHeldBack:
     """The application keeps messages of a sealed segment: its children wait."""
 
     segment: SegmentId
     children: tuple[SegmentId, ...]
     unacked: int
-
-
-@dataclass(frozen=True, slots=True)
-class EndConsumer:
-    error: MagnetarError
 
 
 Effect: TypeAlias = OpenSegment | RevokeSegment | CloseSegment | WarnHeldBack | EndConsumer

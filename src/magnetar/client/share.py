@@ -15,29 +15,23 @@ from typing import Any
 from magnetar.base.errors import MagnetarError
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import END_ASK_S, HELD_BACK_WARN_S
-from magnetar.client.backoff import passing
 from magnetar.client.counters import Counters
 from magnetar.client.follow import (
     Assigned,
-    CloseSegment,
     Effect,
-    EndConsumer,
     Event,
     Follow,
     Grant,
-    LayoutAdvanced,
     OpenSegment,
     RevokeSegment,
-    SegmentClosed,
-    SegmentEnded,
-    SegmentOpened,
-    SegmentRefused,
     SegmentSettled,
     TimePassed,
     WarnHeldBack,
 )
 from magnetar.client.inbox import Inbox
 from magnetar.client.lookup import Lookup
+from magnetar.client.news import CloseSegment, EndConsumer, LayoutAdvanced, SegmentEnded
+from magnetar.client.opened import Opened, segment_fatal
 from magnetar.client.part import Part
 from magnetar.client.places import Place
 from magnetar.client.positions import Positions
@@ -47,18 +41,12 @@ from magnetar.client.seeking import last_message
 from magnetar.client.subscribing import InitialPosition, Subscribing, by_buckets
 from magnetar.layout.layout import Layout
 from magnetar.observe.log import get
-from magnetar.runtime.runtime import Owner
 
 log = get("client.share")
 
 
-def segment_fatal(error: MagnetarError, first: bool) -> bool:
-    """A refusal is `follow`'s to judge, at the first attach and at every later one."""
-    return not passing(error)
-
-
-class Share:
-    """`parts` are the segments that are open or being opened. `ended` is told when none of it can go on."""
+class Share(Opened):
+    """`ended` is told when none of it can go on."""
 
     def __init__(
         self,
@@ -74,12 +62,9 @@ class Share:
         stamps: Iterator[int],
         ended: Callable[[MagnetarError], None],
     ) -> None:
-        self.parts: dict[SegmentId, Part] = {}
+        super().__init__(lookup, f"share of {asked.subscription}")
         self.positions: Positions[Place] = Positions(stamps)
-        self.closed = False
         self.id = lookup.pool.next_id()
-        self._lookup = lookup
-        self._runtime = lookup.pool.runtime
         self._topic = topic
         self._asked = asked
         self._inbox = inbox
@@ -93,23 +78,12 @@ class Share:
         self._begun: Epoch | None = None  # segments that came later are read from their first message
         self._revoked: set[SegmentId] = set()
         self._moving = 0  # seeks of this consumer that are under way
-        self._timer: asyncio.TimerHandle | None = None
-        self._owner = Owner(f"share of {asked.subscription}", self._crashed)
 
     def shown(self, layout: Layout) -> None:
         self._layout = layout
         if self._begun is None:
             self._begun = layout.epoch
         self.handle(LayoutAdvanced(layout))
-
-    async def close(self) -> None:
-        """Send the acknowledgements that wait and leave every segment."""
-        self.closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        await self._owner.close()
-        parts, self.parts = self.parts, {}
-        await asyncio.gather(*(part.close() for part in parts.values()))
 
     def handle(self, event: Event) -> None:
         if self.closed:
@@ -171,9 +145,8 @@ class Share:
             segment=segment,
         )
         part.on_moved = lambda: self.positions.moved(segment)
-        self.parts[segment] = part
         self.positions.opened(segment, shared=bool(grant.buckets))
-        self._runtime.spawn(self._owner, self._attach(segment, part))
+        self._add(segment, part)
 
     def _start_of(self, segment: SegmentId) -> InitialPosition:
         """A segment made after this consumer came has nothing that is older than it."""
@@ -182,23 +155,6 @@ class Share:
             return self._asked.initial_position
         newer = layout.segment(segment).created_epoch > begun
         return InitialPosition.EARLIEST if newer else self._asked.initial_position
-
-    async def _attach(self, segment: SegmentId, part: Part) -> None:
-        try:
-            await part.open(self._lookup.timeout_s)
-        except MagnetarError as error:
-            self._refused(segment, part, error)
-            return
-        if self.parts.get(segment) is part:
-            self.handle(SegmentOpened(segment))
-
-    def _refused(self, segment: SegmentId, part: Part, error: MagnetarError) -> None:
-        if self.parts.get(segment) is not part or self.closed:
-            return
-        log.info("segment refused", topic=part.topic, why=error)
-        self._runtime.spawn(self._owner, part.close())
-        self._gone(segment)
-        self.handle(SegmentRefused(segment, error))
 
     @contextmanager
     def moving(self) -> Iterator[None]:
@@ -239,16 +195,8 @@ class Share:
                 self._revoked.discard(segment)
                 self.handle(SegmentSettled(segment))
 
-    async def _leave(self, segment: SegmentId) -> None:
-        part = self.parts.get(segment)
-        if part is not None:
-            await part.close()
-            if self.parts.get(segment) is part:
-                self._gone(segment)
-        self.handle(SegmentClosed(segment))
-
     def _gone(self, segment: SegmentId) -> None:
-        self.parts.pop(segment, None)
+        super()._gone(segment)
         self._revoked.discard(segment)
         self.positions.closed(segment)
 

@@ -17,39 +17,18 @@ from typing import TypeAlias
 from magnetar.base.errors import ConsumerBusy, MagnetarError, Retry, TopicNotFound, Unknown
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CLIENT_BACKOFF_S_MIN, FOLLOW_BACKOFF_S_MAX, SUBSCRIBES_AT_ONCE_MAX
+from magnetar.client.news import (
+    CloseSegment,
+    EndConsumer,
+    LayoutAdvanced,
+    SegmentClosed,
+    SegmentEnded,
+    SegmentOpened,
+    SegmentRefused,
+)
 from magnetar.layout.layout import Layout
 
 # Events
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutAdvanced:
-    layout: Layout
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentOpened:
-    segment: SegmentId
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentRefused:
-    """At the first attach or at a later one; there is no consumer of it any more."""
-
-    segment: SegmentId
-    error: MagnetarError
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentEnded:
-    """End of topic: everything of a sealed segment was acknowledged, by whoever had it."""
-
-    segment: SegmentId
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentClosed:
-    segment: SegmentId
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +57,6 @@ class OpenSegment:
 
     segment: SegmentId
     inherits: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CloseSegment:
-    """Send what is acknowledged, then CLOSE_CONSUMER. Answer: SegmentClosed, also where the connection is gone."""
-
-    segment: SegmentId
-
-
-@dataclass(frozen=True, slots=True)
-class EndConsumer:
-    error: MagnetarError
 
 
 Effect: TypeAlias = OpenSegment | CloseSegment | EndConsumer
