@@ -42,13 +42,13 @@ def said(start: StartAt) -> tuple[Checkpoint, int | None]:
             return Checkpoint.EARLIEST, None
         case InitialPosition.LATEST:
             return Checkpoint.LATEST, None
-        case datetime():
+        case datetime() if start.timestamp() >= 0:
             return Checkpoint.EARLIEST, int(start.timestamp() * 1000)
         case int() if start >= 0:
             return Checkpoint.EARLIEST, start
     raise Misuse(
         "a checkpoint consumer starts at a Checkpoint or its bytes, at InitialPosition.EARLIEST or LATEST, or at a "
-        "publish time (a datetime, or milliseconds)",
+        "publish time (a datetime, or milliseconds) since 1970",
         start=repr(start)[:80],
     )
 

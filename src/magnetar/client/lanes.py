@@ -132,7 +132,7 @@ class Lanes:
         self.messages = 0
         self.next_sequence = first_sequence
         self.begun = False  # every owner has said what it has of us, so numbers can be given
-        self._cut = cut if cut is not None else Cut()
+        self.cut = cut if cut is not None else Cut()
         self._bytes_max = bytes_max
         self._follows = follows
         self.places = 0  # of all messages so far: the next one's
@@ -196,7 +196,7 @@ class Lanes:
         lane = self._lanes.get(segment)
         if lane is None or lane.state is not State.ATTACHED or self._held(lane):
             return None
-        return lane.next_entry(self._cut)
+        return lane.next_entry(self.cut)
 
     def stored(self, segment: SegmentId, sequence: int) -> Entry | None:
         """A receipt. The entry whose messages of fate STORED are to be told now, if it completes one."""

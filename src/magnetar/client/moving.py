@@ -52,7 +52,15 @@ async def move(lookup: Lookup, leader: Callable[[], Route | None], topic: str, s
 def sought(to: SeekTo, topics: list[str]) -> list[str]:
     """Which of the topics of a consumer are moved: a checkpoint is of one."""
     where, _ = said(to)
-    if where.kind is not Kind.PLACES or not where.topic:
+    if where.kind is not Kind.PLACES:
+        return topics
+    if not where.topic and len(topics) > 1:
+        raise Misuse(
+            "the checkpoint does not say which topic it is of: a consumer of several is moved by one that does, as "
+            "checkpoint consumers of this client make it",
+            topics=topics[:3],
+        )
+    if not where.topic:
         return topics
     if where.topic not in topics:
         raise Misuse("the checkpoint is of another topic", checkpoint=where.topic, topics=topics[:3])

@@ -29,7 +29,6 @@ class Pace:
 
     __slots__ = (
         "_awaited",
-        "_cut",
         "_delay_s",
         "_eager",
         "_flying",
@@ -37,12 +36,13 @@ class Pace:
         "_ringing",
         "_turning",
         "_waiting",
+        "cut",
         "wait_s",
     )
 
     def __init__(self, cut: Cut, *, eager: bool, delay_s: float) -> None:
         self.wait_s = 0.0  # until the ring that was asked for last
-        self._cut = cut
+        self.cut = cut
         self._eager = eager
         self._delay_s = delay_s
         self._waiting: dict[SegmentId, int] = {}  # bytes that were gathered for a lane and not written
@@ -70,7 +70,7 @@ class Pace:
         waiting = self._waiting[segment] = self._waiting.get(segment, 0) + size
         if not self._eager:
             room = 1.0
-        if waiting >= self._cut.bytes_max * room or messages >= self._cut.messages_max * room:
+        if waiting >= self.cut.bytes_max * room or messages >= self.cut.messages_max * room:
             return Due.NOW
         if awaited:
             self._awaited[segment] = None

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from magnetar.base.errors import Closed, ConnectionLost, Fenced, MagnetarError, NotReady, TimedOut
 from magnetar.base.ids import SegmentId
@@ -215,6 +216,9 @@ class ScalablePublisher:
         writer = self._writers.get(segment)
         if writer is not None and writer.attaches > 1:
             self.counters.reattached += 1
+        if writer is not None and self._batches and writer.stamp.message_bytes_max < self._cut.bytes_max:
+            self._cut = replace(self._cut, bytes_max=writer.stamp.message_bytes_max)
+            self._lanes.cut = self._pace.cut = self._cut
         self.last_sequence = max(self.last_sequence, last_sequence)
         self._apply(self._lanes.handle(LaneOpened(segment, last_sequence)))
         if self._lanes.begun and not self._begun.done():

@@ -83,8 +83,8 @@ class StreamConsumer(Receiving[T], Generic[T]):
         """Move the subscription, for all of its consumers: to the earliest or latest message, to the first one
         published at or after a time (a datetime, or milliseconds), or to a checkpoint, over all segments and with every
         key in order from there. Of a consumer of a namespace all topics are moved, or the checkpoint's. What was
-        received before is not handed out any more, and to acknowledge it does nothing. `Conflict`: a later seek took
-        the place of this one.
+        received before is not handed out any more, and to acknowledge such a message does nothing; an id that was kept
+        from before still says how far to acknowledge. `Conflict`: a later seek took the place of this one.
         """
         self._check()
         await asyncio.gather(*(self._strands[topic].seek(to) for topic in sought(to, self.topics)))

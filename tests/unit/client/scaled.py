@@ -120,7 +120,7 @@ class Scaled:
         flags = pb.FeatureFlags(supports_topic_watchers=True, supports_scalable_topics=self.scalable)
         if self.ours:
             flags.magnetar_extensions = 1
-        link.write(commands.connected(self.version, 21, 1 << 20, flags))
+        link.write(commands.connected(self.version, 21, self.broker.message_bytes_max, flags))
         return True
 
     def _update(self, session: int) -> bytes:

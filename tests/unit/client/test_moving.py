@@ -98,8 +98,11 @@ def test_broker_without_our_commands_is_not_asked() -> None:
 def test_checkpoint_moves_the_topic_that_it_is_of_and_anything_else_all_topics() -> None:
     assert sought(EARLIEST, ["a", "b"]) == sought(5, ["a", "b"]) == ["a", "b"]
     assert sought(Checkpoint(PLACES, topic="b"), ["a", "b"]) == ["b"]
-    with pytest.raises(Misuse):
+    assert sought(Checkpoint(PLACES), ["a"]) == ["a"]
+    with pytest.raises(Misuse, match="another topic"):
         sought(Checkpoint(PLACES, topic="c"), ["a", "b"])
+    with pytest.raises(Misuse, match="does not say which topic"):
+        sought(Checkpoint(PLACES), ["a", "b"])
 
 
 def closes_late(world: World) -> None:

@@ -99,3 +99,17 @@ def test_senders_without_room_send_what_was_gathered():
             await producer.close()
 
     run(body)
+
+
+def test_entries_stay_within_what_the_brokers_take():
+    async def body() -> None:
+        async with a_world(2, started=False, batching=AGES) as world:
+            world.broker.message_bytes_max = 400
+            await world.publisher.start()
+            for number in range(12):
+                world.add(b"%c" % (97 + number) * 100, LOW)
+            await world.publisher.flush()
+            assert sum(one.messages for one in world.scaled.sent(0)) == 12
+            assert all(one.messages <= 3 for one in world.scaled.sent(0))
+
+    run(body)

@@ -31,17 +31,18 @@ class StreamConsumer(Taking[AsyncStreamConsumer[Any], T], Generic[T]):
 
     def seek(self, to: SeekTo) -> None:
         """Move the subscription, for all of its consumers: to the earliest or latest message, a publish time, or a
-        checkpoint. What was received before is not handed out any more, and to acknowledge it does nothing."""
+        checkpoint. What was received before is not handed out any more, and to acknowledge such a message does nothing;
+        an id that was kept from before still says how far to acknowledge."""
         self._run(lambda made: self._seek(made, to))
 
     async def _seek(self, made: AsyncStreamConsumer[Any], to: SeekTo) -> None:
         """On the loop, where messages are put on the shelf: what came behind the seek stays there."""
         await made.seek(to)
-        known, items, waiting = made.outstanding, self._shelf.items, []
-        with suppress(IndexError):  # threads take meanwhile
-            while True:
-                waiting.append(items.popleft())
-        items.extend(message for message in waiting if message._stamp in known)
+        known, items = made.outstanding, self._shelf.items
+        for message in list(items):  # one by one where they are: what stays keeps its turn while threads take
+            if message._stamp not in known:
+                with suppress(ValueError):  # taken meanwhile
+                    items.remove(message)
 
     @property
     def topic(self) -> str:
