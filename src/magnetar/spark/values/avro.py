@@ -51,10 +51,9 @@ class Avro:
         if not isinstance(after, Record):
             whole = _way(before, after, VALUE)
             return lambda values: [_all(whole, values)]
-        after = Record(after.name, tuple(one for name in names for one in after.fields if one.name == name))
         if not isinstance(before, Record):
             raise Incompatible("it is no record, and the table has fields")
-        fields = _fields(before, after, "")
+        fields = _fields(before, after, "", names)
         return lambda values: _all(fields, values)
 
 
@@ -114,22 +113,26 @@ def _past(written: Node, path: str) -> Read:
             return _branches(written, None, path)
 
 
-def _fields(written: Record, read: Record, path: str) -> Callable[[Walk, Ints], list[Any]]:
-    """The columns of a record, in the order they are read in; what is written decides the order of the work."""
-    places = {one.name: place for place, one in enumerate(read.fields)}
-    places |= {alias: places[one.name] for one in read.fields for alias in one.aliases if alias not in places}
+def _fields(
+    written: Record, read: Record, path: str, names: Sequence[str] | None = None
+) -> Callable[[Walk, Ints], list[Any]]:
+    """The columns of a record, in the order they are read in or asked for; what is written decides the order of the
+    work. Whose values are whose is told by the whole of both records, whatever is asked for.
+    """
+    sources = _sources(written, read)
+    fields = {one.name: one for one in read.fields}
+    asked = [fields[name] for name in (fields if names is None else names)]
+    missing = dict(enumerate(asked))
+    places = {sources[one.name]: place for place, one in missing.items() if one.name in sources}
     steps: list[tuple[int | None, Read]] = []
-    missing = dict(enumerate(read.fields))
-    for one in written.fields:
-        place = places.get(one.name)
-        if place not in missing:
-            place = None
+    for field in written.fields:
+        place = places.get(field.name)
         wanted = None if place is None else missing.pop(place).type
-        steps.append((place, _way(one.type, wanted, inner(path, one.name))))
+        steps.append((place, _way(field.type, wanted, inner(path, field.name))))
     absent = [(place, _absent(one, inner(path, one.name))) for place, one in missing.items()]
 
     def columns(walk: Walk, rows: Ints) -> list[Any]:
-        made: list[Any] = [None] * len(read.fields)
+        made: list[Any] = [None] * len(asked)
         for place, step in steps:
             found = step(walk, rows)
             if place is not None:
@@ -139,6 +142,21 @@ def _fields(written: Record, read: Record, path: str) -> Callable[[Walk, Ints], 
         return made
 
     return columns
+
+
+def _sources(written: Record, read: Record) -> dict[str, str]:
+    """By the field that is read, the one that was written for it: of its own name, else of an alias that no other field
+    has for its name or before it.
+    """
+    there = {one.name for one in written.fields}
+    free = there - {one.name for one in read.fields}
+    sources: dict[str, str] = {}
+    for one in read.fields:
+        source = one.name if one.name in there else next((alias for alias in one.aliases if alias in free), None)
+        if source is not None:
+            free.discard(source)
+            sources[one.name] = source
+    return sources
 
 
 def _absent(field: Field, path: str) -> Any:

@@ -9,6 +9,7 @@ Unions of several types cannot be told apart in JSON and are refused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import chain
@@ -19,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from magnetar.base.errors import Misuse
+from magnetar.spark.values.defaults import constant
 from magnetar.spark.values.definition import (
     NO_DEFAULT,
     UNITS,
@@ -39,6 +41,7 @@ from magnetar.spark.values.form import VALUE, Column, Decode, Incompatible, Regi
 
 Build = Callable[[list[Any]], Any]  # a column of what was read, None where it is null
 
+FLOAT_MAX = float(np.finfo(np.float32).max)
 _TEXT = Scalar("string")
 _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")  # as Jackson writes them
 _TYPES: dict[str, Any] = {
@@ -124,6 +127,8 @@ def _field(field: Field, path: str) -> tuple[Any, Any]:
     kind = _or_null(_type(field.type, path))
     if field.default is NO_DEFAULT or field.default is None:
         return kind, None
+    if isinstance(field.type, Scalar) and field.type.precision:
+        return kind, constant(field.type, field.default, path).as_py()  # bytes as text, as Avro writes it
     try:
         default = msgspec.convert(field.default, kind)
     except msgspec.ValidationError as error:
@@ -133,17 +138,20 @@ def _field(field: Field, path: str) -> tuple[Any, Any]:
     return kind, default
 
 
-def _built(build: Callable[[list[Any]], list[Any]], rows: list[Any]) -> list[Any]:
+def _built(columns: list[tuple[str, Build]], rows: list[Any]) -> list[Any]:
     """Numbers that a column cannot hold are found here, in the first row that has one."""
-    try:
-        return build(rows)
-    except (pa.ArrowException, OverflowError):
-        for place, row in enumerate(rows):
-            try:
-                build([row])
-            except (pa.ArrowException, OverflowError) as error:
-                raise Unreadable(place, f"a column cannot hold it: {error}") from None
-        raise
+    made: list[Any] = []
+    for name, build in columns:
+        try:
+            made.append(build(rows))
+        except (pa.ArrowException, OverflowError):
+            for place, row in enumerate(rows):
+                try:
+                    build([row])
+                except (pa.ArrowException, OverflowError) as error:
+                    raise Unreadable(place, f"a column cannot hold it: {error}", name) from None
+            raise
+    return made
 
 
 def _read(decode: Callable[[bytes], Any], values: list[bytes]) -> list[Any]:
@@ -161,12 +169,15 @@ def _read(decode: Callable[[bytes], Any], values: list[bytes]) -> list[Any]:
         raise
 
 
-def _columns(read: Node) -> Callable[[list[Any]], list[Any]]:
+def _columns(read: Node) -> list[tuple[str, Build]]:
+    """Name and maker of each."""
     if not isinstance(read, Record):
-        whole = _build(read)
-        return lambda rows: [whole(rows)]
-    builds = [(f"f{place}", _build(one.type)) for place, one in enumerate(read.fields)]
-    return lambda rows: [build([getattr(row, name) for row in rows]) for name, build in builds]
+        return [("", _build(read))]
+    return [(one.name, _of(f"f{place}", _build(one.type))) for place, one in enumerate(read.fields)]
+
+
+def _of(attribute: str, build: Build) -> Build:
+    return lambda rows: build([getattr(row, attribute) for row in rows])
 
 
 def _build(node: Node) -> Build:
@@ -212,6 +223,8 @@ def _offsets(rows: list[Any]) -> Any:
 
 
 def _floats(rows: list[Any], kind: Any) -> Any:
+    if kind == pa.float32() and any(type(row) is float and FLOAT_MAX < abs(row) < math.inf for row in rows):
+        raise OverflowError("a number is too large for a float")
     try:
         return pa.array(rows, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError):

@@ -123,6 +123,19 @@ def test_a_field_that_was_renamed_is_found_by_its_alias():
     assert read(ORDER, table, {"id": 1, "customer": "c", "amount": None}) == {"who": "c"}
 
 
+def test_a_name_that_is_a_field_again_is_no_alias_whatever_is_asked_for():
+    table = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "b", "type": "int"}, {"name": "a", "type": "int", "aliases": ["b", "c"]}],
+    }
+    form = Avro(registered(table))
+    both = record(("b", "int"), ("a", "int"))
+    assert decoded(form, registered(both), [encoded(both, {"b": 1, "a": 2})], ["a"]) == [{"a": 2}]
+    older = record(("b", "int"), ("c", "int"))
+    assert decoded(form, registered(older), [encoded(older, {"b": 1, "c": 3})], ["a"]) == [{"a": 3}]
+
+
 def test_a_field_that_nobody_wrote_and_that_has_no_default_is_null():
     assert read(ORDER, record(("id", "long"), ("more", "string")), {"id": 1, "customer": "c", "amount": 2.0}) == {
         "id": 1,

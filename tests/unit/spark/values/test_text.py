@@ -25,6 +25,17 @@ def read(definition, *values, names=None):
     return decoded(Text(schema), schema, given, names)
 
 
+def test_a_decimal_that_is_not_there_is_its_default_as_avro_writes_it():
+    assert read(record(("f", CENTS, "\u0001")), {}) == [{"f": Decimal("0.01")}]
+
+
+@pytest.mark.parametrize(("kind", "value"), [("float", 1e300), (CENTS, "1.255")])
+def test_a_number_that_its_column_cannot_hold_names_row_and_field(kind, value):
+    with pytest.raises(Unreadable) as told:
+        read(record(("e", "int"), ("f", kind)), {"e": 1, "f": None}, {"e": 1, "f": value})
+    assert (told.value.row, told.value.field) == (1, "f")
+
+
 def field(kind, value):
     (row,) = read(record(("f", kind)), {"f": value})
     return row["f"]
@@ -92,8 +103,8 @@ def test_only_the_fields_that_are_asked_for_are_looked_at():
         (b'{"n":{"x":"1"}}', r"Expected `int \| null`, got `str`", "n.x"),
         (b'{"n":{"x":9999999999}}', "Expected `int` <= 2147483647", "n.x"),
         (b'{"l":[1,"x"]}', "got `str`", "l[1]"),
-        (b'{"d":12345}', "a column cannot hold it", ""),
-        (b'{"t":9223372036854775807}', "a column cannot hold it", ""),
+        (b'{"d":12345}', "a column cannot hold it", "d"),
+        (b'{"t":9223372036854775807}', "a column cannot hold it", "t"),
     ],
 )
 def test_a_value_that_does_not_fit_names_its_row_and_its_field(value, said, field):
