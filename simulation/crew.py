@@ -226,7 +226,9 @@ class Crew:
 
     def _draw(self, plan: SubscriptionPlan | None = None) -> random.Random:
         """A stream of its own for each process: what one draws does not disturb another."""
-        apart = plan is not None and plan.type in (QUEUE, CHECKPOINT, GROUP, BATCHES)
+        apart = plan is not None and (
+            plan.type in (QUEUE, CHECKPOINT, GROUP, BATCHES) or (plan.type == STREAM and plan.seeks)
+        )
         return random.Random((self._apart if apart else self._chance).getrandbits(64))
 
     @staticmethod

@@ -48,8 +48,8 @@ SAMPLE = "sample"  # process is what is measured; facts measured, limit
 RESHAPE = "reshape"  # asked for by an operator: facts kind, segments
 RECORD = "record"  # epoch; facts term, incarnation, lifecycle, next_id, intent (its operation), children (its), and
 # segments: id -> [start, end of the range, state, parents, final ledger and entry or None]
-STREAM = "stream"  # subscription; facts life, latched, holds: [segment, who has it], durable: segment -> [end, mark on
-# disk] of those that were latched just now, where anybody knows
+STREAM = "stream"  # subscription; facts life, seeks (how often it was moved), latched, holds: [segment, who has it],
+# durable: segment -> [end, mark on disk] of those that were latched just now, where anybody knows
 SEGMENT = "segment"  # one as its owner keeps it: facts segment, term, end (ledger and entry, None: it takes messages)
 PROBE = "probe"  # facts segment: a message for it was stored in a healed world, or not
 INVENTORY = (

@@ -11,20 +11,21 @@ from dataclasses import replace
 from typing import Any
 
 from magnetar.base.errors import SubscriptionNotFound
-from magnetar.base.ids import Position
+from magnetar.base.ids import Position, SegmentId
 from magnetar.broker import awaited, cursors, segments
 from magnetar.client import checkpoint_parts
 from magnetar.cluster.peers import SubscriptionLife
 from magnetar.layout.checkpoint import DONE, START, Checkpoint, Frontier
 from magnetar.layout.layout import Layout
 from magnetar.layout.stretch import Stretch
-from magnetar.scalable import admission, assign, record, reshape, takeover
+from magnetar.scalable import admission, assign, record, reshape, seeking, takeover, target
 from magnetar.scalable.calls import RecordRead
 from magnetar.scalable.kept import Kept
 from magnetar.scalable.record import Record
 from magnetar.scalable.rows import Row
 from magnetar.scalable.subscription import Standing
 from magnetar.scalable.takeover import TakeOver
+from magnetar.scalable.target import Stop, Target
 from magnetar.scalable.term import Term
 from magnetar.topic.bucketorder import BucketOrder
 from magnetar.topic.dedup import Dedup
@@ -36,7 +37,7 @@ from simulation import scale
 from simulation.faults import CALM_S, STEPS, Fault, Kind
 from simulation.mutants import Mutant, Patch
 from simulation.shape import GONE, PRODUCERS, Shape
-from simulation.ways import with_batches, with_ways
+from simulation.ways import with_batches, with_seeks, with_ways
 from simulation.workload import CHECKPOINT, STREAM, TopicPlan
 
 RESHAPES = tuple(step for step in STEPS if step.startswith("reshape."))
@@ -177,6 +178,17 @@ def _stale_plans() -> list[Patch]:
     return [(Meter, "measure", measure), (Meter, "at_once", lambda self, asked: None)]
 
 
+def _half_seeks() -> list[Patch]:
+    """A seek moves the segments that take messages, and forgets those before them."""
+
+    def stops(asked: Target, layout: Layout) -> dict[SegmentId, Stop]:
+        found: dict[SegmentId, Stop] = real(asked, layout)
+        return {id: stop for id, stop in found.items() if layout.segment(id).is_active}
+
+    real = target.stops
+    return [(seeking, "stops", stops)]
+
+
 # Faults that a safeguard is for
 
 
@@ -215,6 +227,11 @@ def _planned(world: Shape, rng: random.Random) -> Shape:
     others = tuple(one for one in world.topics if one.topic != held.topic)
     settings = {**world.settings, "managedLedgerMaxEntriesPerLedger": "5"}
     return replace(world, topics=(*others, with_batches(rng, held)), settings=settings)
+
+
+def _sought(world: Shape, rng: random.Random) -> Shape:
+    """Every topic has a subscription that is moved back now and then."""
+    return replace(world, topics=tuple(with_seeks(rng, replace(one, subscriptions=())) for one in world.topics))
 
 
 def _busy(world: Shape, rng: random.Random) -> Shape:
@@ -271,4 +288,5 @@ MISSHAPEN = (
     _mutant("a batch read with its first message", 20, 2, _hasty_reader, _read),
     _mutant("a hold forgotten when a topic lets go", 5, 2, _forgotten_holds, _planned),
     _mutant("a plan told again though more came", 5, 2, _stale_plans, _planned),
+    _mutant("a seek forgets sealed segments", 10, 2, _half_seeks, _sought),
 )

@@ -148,6 +148,7 @@ class Notary:
             topic,
             subscription=found.name,
             life=found.life,
+            seeks=found.seeks,
             latched=sorted(latched),
             holds=[
                 [hold.segment, name]

@@ -98,6 +98,7 @@ def _scalable(seed: int, streams: Streams) -> Shape:
     topics = ways.added(streams.fork("workload", "ways"), topics)
     topics = scale.crowded(streams.fork("workload", "sharers"), topics)
     held = scale.unkept(streams.fork("workload", "held plan"), f"topic://{GONE}/held")
+    topics = ways.moved(streams.fork("workload", "moved"), topics)
     topics = ways.planned(streams.fork("workload", "batches"), topics, held)
     return Shape(
         seed,

@@ -19,6 +19,7 @@ from simulation.clients import LOOK_S, SETTLING_LOOK_S, Taker
 from simulation.history import INVOKE, OK, Place, value_of
 
 SOME = 0.25  # of the messages are followed by an acknowledgement, in a chaotic world
+SEEKS = 0.02  # of them by a seek, where the subscription is moved at all
 
 
 class Streamer(Taker):
@@ -87,6 +88,19 @@ class Streamer(Taker):
                     await self.ack(consumer, self._taken[-1][1])
             elif message is None or self._chance.random() < SOME:
                 await self._some(consumer, loop.time() - self.plan.holds_s * self._chance.random())
+            if self.plan.seeks and not self._book.settling and self._chance.random() < SEEKS:
+                await self._back(consumer)
+
+    async def _back(self, consumer: Any) -> None:
+        """To the beginning of everything; what it had taken is nobody's to acknowledge then."""
+        self.note(record.SEEK, INVOKE)
+        try:
+            await consumer.seek(InitialPosition.EARLIEST)
+        except MagnetarError as error:
+            self._failed(record.SEEK, error)
+            return
+        self._taken.clear()
+        self.note(record.SEEK, OK)
 
     async def _some(self, consumer: Any, taken_before: float) -> None:
         """What was held long enough."""

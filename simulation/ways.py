@@ -8,10 +8,11 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from simulation.workload import BATCHES, CHECKPOINT, GROUP, QUEUE, SubscriptionPlan, TopicPlan
+from simulation.workload import BATCHES, CHECKPOINT, GROUP, QUEUE, STREAM, SubscriptionPlan, TopicPlan
 
 SHARE = 0.3  # of the worlds with scalable topics
 PLANNED = 0.2  # of them, the same
+MOVED = 0.15
 
 
 def added(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
@@ -28,6 +29,23 @@ def planned(chance: random.Random, topics: tuple[TopicPlan, ...], held: TopicPla
     if chance.random() < 0.5:
         return (*topics, with_batches(chance, held))
     return (with_batches(chance, topics[0]), *topics[1:])
+
+
+def moved(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In a few worlds a stream subscription is moved back by its consumer now and then."""
+    return topics if chance.random() >= MOVED else (with_seeks(chance, topics[0]), *topics[1:])
+
+
+def with_seeks(chance: random.Random, topic: TopicPlan) -> TopicPlan:
+    plan = SubscriptionPlan(
+        "moved",
+        STREAM,
+        queue_messages=chance.choice((1, 10, 1_000)),
+        holds_s=chance.choice((0.0, 0.3)),
+        stint_s=chance.choice((3.0, 100.0)),
+        seeks=True,
+    )
+    return replace(topic, subscriptions=(*topic.subscriptions, plan))
 
 
 def with_batches(chance: random.Random, topic: TopicPlan) -> TopicPlan:

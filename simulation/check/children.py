@@ -68,10 +68,14 @@ def _delivered(subscription: Subscription, parents: dict[int, list[int]]) -> Ite
     for place in topic.places:
         by_segment.setdefault(topic.segment(place), []).append(place)
     standing = Standing()
-    done: set[int] = set()  # segments of which nothing is owed any more
+    done: set[int] = set()  # segments of which nothing is owed any more, until the subscription is moved
+    moves = 0
     told: set[tuple[int, int]] = set()
     for line in subscription.lines:
         standing.feed(line)
+        if standing.moves != moves:
+            moves = standing.moves
+            done.clear()
         if line.operation != record.RECEIVE or line.place is None:
             continue
         segment = line.facts["segment"]

@@ -1,5 +1,5 @@
 """Invariant 10: a latch means that it is durable. The moment a subscription's record calls a segment drained, the
-cursor is at the segment's end on disk; and what is latched stays latched.
+cursor is at the segment's end on disk; and what is latched stays latched, until the subscription is moved.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from simulation.history import History, Line
 
 
 def check(history: History) -> Iterator[Finding]:
-    before: dict[tuple[str, str, int], Line] = {}
+    before: dict[tuple[str, str, int, int], Line] = {}
     for line in history.lines:
         if line.operation != record.STREAM:
             continue
@@ -20,7 +20,7 @@ def check(history: History) -> Iterator[Finding]:
             if at_end is False:
                 what = f"{line.subscription}: segment {segment} is latched and its cursor not at the end on disk"
                 yield Finding(10, line.topic, what, (line,))
-        name = (line.topic, line.subscription, line.facts["life"])
+        name = (line.topic, line.subscription, line.facts["life"], line.facts.get("seeks", 0))
         known = before.get(name)
         before[name] = line
         if known is not None and not set(known.facts["latched"]) <= set(line.facts["latched"]):

@@ -47,7 +47,7 @@ class Tale:
         self.history.note("world", record.SEGMENT, OK, TOPIC, segment=segment, term=term, end=end)
         return self
 
-    def stream(self, *latched: int, durable: dict[str, Any] | None = None, **holds: int) -> Tale:
+    def stream(self, *latched: int, durable: dict[str, Any] | None = None, seeks: int = 0, **holds: int) -> Tale:
         self.history.note(
             "world",
             record.STREAM,
@@ -55,6 +55,7 @@ class Tale:
             TOPIC,
             subscription=SUB,
             life=1,
+            seeks=seeks,
             latched=list(latched),
             holds=[[segment, who] for who, segment in holds.items()],
             durable=durable or {},
@@ -93,6 +94,12 @@ class Tale:
     def ack(self, *numbers: int, segment: int = 0, session: int = 10) -> Tale:
         for n in numbers:
             self._of(record.ACK, n, segment, session, None, None)
+        return self
+
+    def moved(self) -> Tale:
+        """Back to the beginning, by its consumer."""
+        for phase in (INVOKE, OK):
+            self.history.note("c", record.SEEK, phase, TOPIC, subscription=SUB, session=10)
         return self
 
     def settled(self) -> Tale:
@@ -182,6 +189,10 @@ BAD: dict[str, tuple[int, Callable[[], Tale]]] = {
         11,
         lambda: split().send(1, 1).get(0).get(1, 1),
     ),
+    "a child's message after a seek, and its parent's did not come again": (
+        11,
+        lambda: split().send(1, 1).get(0).ack(0).get(1, 1).ack(1, segment=1).moved().get(1, 1),
+    ),
     # 13: no orphan, no ghost, no id twice
     "a segment that the record does not list": (13, lambda: Tale().inventory({"0": [SUB], "1": [SUB]})),
     "a segment that is not there": (13, lambda: Tale().inventory({})),
@@ -224,6 +235,10 @@ GOOD: dict[str, Callable[[], Tale]] = {
     "a subscription that nobody was told of": lambda: Tale().inventory({"0": [SUB, "u"]}),
     "all is tried, all is there": lambda: Tale().record(SPLIT).probe(1).probe(2).inventory({"0": [SUB]}),
     "a segment that is not drained is latched by nobody": lambda: Tale().record(SPLIT).stream(c=0),
+    "a seek takes a latch back": lambda: Tale().record(SPLIT).stream(0, durable={"0": True}).stream(seeks=1),
+    "everything comes again after a seek": lambda: (
+        split().send(1, 1).get(0).ack(0).get(1, 1).moved().get(0).ack(0).get(1, 1).ack(1, segment=1).settled()
+    ),
     "nobody knows what is on disk": lambda: Tale().record(SPLIT).stream(0, durable={"0": None}),
     "growing layouts of two clients": lambda: Tale().layout(1, 3).layout(2, 3, session=2),
     "the next life of a name goes on with the counters": lambda: (

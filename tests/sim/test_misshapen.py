@@ -27,6 +27,7 @@ NAMES = {
     "a batch read with its first message",
     "a hold forgotten when a topic lets go",
     "a plan told again though more came",
+    "a seek forgets sealed segments",
 }
 
 

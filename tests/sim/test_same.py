@@ -32,8 +32,9 @@ def alike(seeds: Sequence[int]) -> None:
 
 @pytest.mark.slow
 def test_a_world_is_the_same_in_a_fresh_process_under_other_hashes() -> None:
-    # three brokers on shared stores, one on its own disk, deduplication on and off; scalable topics, one read in batches
-    alike((5, 11, 23, 21, 29))
+    # three brokers on shared stores, one on its own disk, deduplication on and off; scalable topics, one that is read
+    # in batches, one with a subscription that is moved
+    alike((5, 11, 23, 21, 29, 63))
 
 
 @pytest.mark.slow
