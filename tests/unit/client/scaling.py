@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,7 +17,7 @@ from magnetar.layout.layout import Layout
 from magnetar.wire.ids import MessageId
 from tests.unit.client.publishing import payloads
 from tests.unit.client.scaled import TOPIC, Scaled, a_scaled
-from tests.unit.client.world import turns
+from tests.unit.client.world import WAIT_S, turns
 
 LOW, HIGH = "a", "key-0"  # of the halves of the keyspace, by either routing
 
@@ -55,6 +56,10 @@ class World:
     async def until_told(self, count: int) -> None:
         await turns(lambda: len(self.told) >= count)
 
+    def expire(self) -> None:
+        """The time of all that waits is over."""
+        self.publisher._apply(self.publisher._lanes.expired(math.inf))
+
     def split(self, segment: int) -> Layout:
         return self.scaled.layout.split(SegmentId(segment), now_ms=1)
 
@@ -67,7 +72,7 @@ async def a_world(
     segments: int = 1, *, ours: bool = True, receipts: bool = True, started: bool = True, **opening: Any
 ) -> AsyncIterator[World]:
     opening.setdefault("batching", None)
-    opening.setdefault("operation_timeout_s", 5.0)
+    opening.setdefault("operation_timeout_s", WAIT_S)
     opening.setdefault("name", "p")
     async with a_scaled(segments, ours=ours) as (scaled, lookup):
         scaled.broker.receipts = receipts

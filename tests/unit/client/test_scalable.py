@@ -185,13 +185,14 @@ def test_lost_connection_writes_everything_unanswered_again_in_order():
 
 def test_close_by_a_broker_of_ours_leaves_no_doubt_and_another_ones_does():
     async def body(ours: bool) -> None:
-        async with a_world(ours=ours, receipts=False, send_timeout_s=0.2) as world:
+        async with a_world(ours=ours, receipts=False) as world:
             world.add(b"1", LOW)
             await world.came(0, 1)
             world.scaled.refusals[world.scaled.name(0)] = [pb.ServiceNotReady] * 100
             id, (_, link) = next(iter(world.scaled.producers.items()))
             link.write(commands.close_producer(id))
-            await world.until_told(1)
+            await world.broker.until(lambda: len(world.broker.kinds(pb.BaseCommand.PRODUCER)) > 1)
+            world.expire()
             assert world.errors() == [(b"1", NotReady if ours else TimedOut)]
 
     run(lambda: body(True))
@@ -200,7 +201,7 @@ def test_close_by_a_broker_of_ours_leaves_no_doubt_and_another_ones_does():
 
 def test_message_without_an_answer_by_its_deadline_may_be_stored_and_one_never_written_is_not():
     async def body() -> None:
-        async with a_world(receipts=False, send_timeout_s=0.2) as world:
+        async with a_world(receipts=False, send_timeout_s=1.0) as world:
             world.add(b"1", LOW)
             await world.came(0, 1)
             world.scaled.seal(0)
