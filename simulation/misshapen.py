@@ -230,8 +230,9 @@ def _planned(world: Shape, rng: random.Random) -> Shape:
 
 
 def _sought(world: Shape, rng: random.Random) -> Shape:
-    """Every topic has a subscription that is moved back now and then."""
-    return replace(world, topics=tuple(with_seeks(rng, replace(one, subscriptions=())) for one in world.topics))
+    """Every topic that keeps what was acknowledged has a subscription that is moved back now and then."""
+    kept = [one for one in world.topics if one.kept]
+    return replace(world, topics=tuple(with_seeks(rng, replace(one, subscriptions=())) for one in kept))
 
 
 def _busy(world: Shape, rng: random.Random) -> Shape:
@@ -284,9 +285,9 @@ MISSHAPEN = (
     _mutant("subscription born during a reshape overlooked", 60, 74, _deaf_commit, _busy),
     _mutant("segment ids restarted", 20, 30, _restarted_ids, _busy),
     _mutant("a bucket changes hands with entries unacknowledged", 10, 2, _hasty_buckets, _sharing),
-    _mutant("finished segments left out of a checkpoint", 10, 2, _forgetful_checkpoint, _read),
+    _mutant("finished segments left out of a checkpoint", 10, 21, _forgetful_checkpoint, _read),
     _mutant("a batch read with its first message", 20, 2, _hasty_reader, _read),
     _mutant("a hold forgotten when a topic lets go", 5, 2, _forgotten_holds, _planned),
     _mutant("a plan told again though more came", 5, 2, _stale_plans, _planned),
-    _mutant("a seek forgets sealed segments", 10, 2, _half_seeks, _sought),
+    _mutant("a seek forgets sealed segments", 10, 21, _half_seeks, _sought),
 )
