@@ -27,6 +27,7 @@ log = get("sinks")
 
 May = Callable[[str], None]
 
+
 class Sinks:
     """`me` is written into the locks."""
 
