@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 NAMES = ["spark_orders.py", "spark_backfill.py", "spark_enrich.py"]
 TRIES = 4
-WAIT_S = 60.0
+WAIT_S = 300.0
 NOT_STARTED = ("failed to connect back", "to connect back after")  # in ten seconds, which a loaded machine may not keep
 # And soon there: none of them lives long.
 SETTINGS = {
