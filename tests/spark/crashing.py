@@ -1,9 +1,10 @@
 """The sink with a switch: told so by a file, it kills with SIGKILL at a moment of what it writes or commits.
 
-An order is one line, `who:moment`, in the file `order` of a folder that the environment names; whoever comes to the
-moment first takes it, so that it is carried out once. `driver` is the whole query, Java and all; Python workers live in
-groups of their own and outlive it for a moment: what they still do is what a zombie does. `worker` is the process that
-came to the moment. A `straggler` is not killed: it stands still until Spark has begun the same task a second time.
+An order is one line, `group:who:moment`, in the file `order` of a folder that the environment names. Whoever of that
+driver comes to the moment first takes it, so that it is carried out once; what outlived an older driver does not count.
+`driver` is the whole query, Java and all; Python workers live in groups of their own and outlive it for a moment: what
+they still do is what a zombie does. `worker` is the process that came to the moment. A `straggler` is not killed: it
+stands still until Spark has begun the same task a second time.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ def at(moment: str, task: str = "") -> None:
     elif who == "worker":
         os.kill(os.getpid(), signal.SIGKILL)
     elif who == "straggler":
+        (folder / "straggler").write_text(second(folder, task).name)  # who comes second may end this one at any moment
         end = time.monotonic() + SECOND_S
         while not second(folder, task).exists():
             if time.monotonic() > end:
                 raise AssertionError(f"nobody began {task} a second time")
             time.sleep(POLL_S)
-        (folder / "straggled").touch()
 
 
 def taken(folder: Path, moment: str) -> str:
@@ -49,8 +50,8 @@ def taken(folder: Path, moment: str) -> str:
     order = folder / "order"
     mine = folder / f"order-{os.getpid()}"
     try:
-        who, wanted = order.read_text().split(":")
-        if wanted != moment:
+        group, who, wanted = order.read_text().split(":")
+        if (group, wanted) != (os.environ[GROUP], moment):
             return ""
         order.rename(mine)
     except FileNotFoundError:

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -37,10 +38,14 @@ PACE_S = 0.1
 RESHAPE_S = 1.0
 
 
-def schedule(count: int) -> list[str]:
+def driver_turns(count: int) -> list[str]:
     """So many kills of a driver: one from outside, and every moment, in turn."""
-    turns = [ANY_TIME, *MOMENTS]
-    return [turns[number % len(turns)] for number in range(count)]
+    return list(islice(cycle((ANY_TIME, *MOMENTS)), count))
+
+
+def worker_turns(count: int) -> list[str]:
+    """So many kills of Python processes: every moment, and one from outside, in turn."""
+    return list(islice(cycle((*MOMENTS, ANY_TIME)), count))
 
 
 class Pressure:
@@ -151,16 +156,23 @@ class Query:
         self._start()
 
     def kill_worker(self, moment: str) -> None:
-        """The Python process that comes to this moment first; the query goes on."""
-        self._order("worker", moment)
+        """The Python process that comes to this moment first, or at any time one of those that Spark has beside the
+        driver: who plans, reads, writes or waits. The query goes on, or is started again."""
+        if moment == ANY_TIME:
+            self._until(self._killed_one, "no Python process was there to be killed")
+        else:
+            self._order("worker", moment)
         self.killed.workers[moment] += 1
         self.progress(1)
 
     def straggle(self) -> None:
         """A task stands still until Spark has begun it a second time; then both go on."""
         self._order("straggler", "mid-write")
-        self._until((self._folder / "straggled").exists, "no task was begun a second time")
-        (self._folder / "straggled").unlink()
+        told = self._folder / "straggler"
+        self._until(lambda: told.exists() and told.read_text(), "nobody said which task stands still")
+        second = self._folder / told.read_text()
+        self._until(second.exists, "no task was begun a second time")
+        told.unlink()
         self.killed.stragglers += 1
         self.progress(1)
 
@@ -184,7 +196,10 @@ class Query:
         self.killed.seconds = time.monotonic() - self._begun
 
     def judge(self) -> None:
+        """All that is there, counted by the broker, and read."""
         with Client(self._server.url) as client:
+            held = sum(one.messages for one in client.plan(self._target).stretches.values())
+            assert held == self._topic.sent, f"the target holds {held} rows, the source {self._topic.sent}"
             judged(self._topic, Target(self._server, client, self._target))
 
     def _start(self) -> None:
@@ -203,10 +218,22 @@ class Query:
                 stderr=log,
             )
 
+    def _killed_one(self) -> bool:
+        assert self._process is not None
+        found = [pid for pid in below(self._process.pid) if b"-m\0pyspark." in command(pid)]
+        if not found:
+            return False
+        try:
+            os.kill(self._chance.choice(found), signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True
+
     def _order(self, who: str, moment: str) -> None:
-        """Until somebody has taken it."""
+        """Until somebody of this driver's has taken it."""
+        assert self._process is not None
         written = self._folder / "order.part"
-        written.write_text(f"{who}:{moment}")
+        written.write_text(f"{self._process.pid}:{who}:{moment}")
         order = written.rename(self._folder / "order")
         dies = who == "driver"
         self._until(lambda: not order.exists(), f"no {who} came to {moment}", alive=not dies)
@@ -225,3 +252,25 @@ class Query:
 
     def _said(self) -> str:
         return (self._folder / "driver.log").read_text(errors="replace")[-4000:]
+
+
+def below(pid: int) -> list[int]:
+    """The processes that this one started, and theirs."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue  # it is gone
+        children.setdefault(parent, []).append(int(folder.name))
+    found = children.get(pid, [])
+    for one in found:  # which grows meanwhile
+        found += children.get(one, [])
+    return found
+
+
+def command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

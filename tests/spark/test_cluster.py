@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import random
-from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
 
 from tests.servers.spark import Cluster
 from tests.servers.standalone import Standalone
-from tests.spark.killing import MOMENTS, Pressure, Query, schedule
+from tests.spark.killing import Pressure, Query, driver_turns, worker_turns
 from tests.spark.published import Topic
 from tests.spark.recorded import recorded
 
@@ -42,7 +41,7 @@ def test_every_row_comes_once_on_a_cluster_where_tasks_run_twice_and_drivers_and
         Query(server, topic, tmp_path, master=cluster.master, settings=SETTINGS, seed=SEED) as query,
     ):
         with Pressure(topic) as pressure:
-            for driver, worker in zip(schedule(KILLS), islice(cycle(MOMENTS), KILLS), strict=True):
+            for driver, worker in zip(driver_turns(KILLS), worker_turns(KILLS), strict=True):
                 query.straggle()
                 query.kill_worker(worker)
                 query.kill_driver(driver)

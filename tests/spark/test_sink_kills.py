@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import random
-from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
 
 from tests.servers.standalone import Standalone
-from tests.spark.killing import MOMENTS, Pressure, Query, schedule
+from tests.spark.killing import Pressure, Query, driver_turns, worker_turns
 from tests.spark.published import Topic
 from tests.spark.recorded import recorded
 
@@ -30,7 +29,7 @@ def test_every_row_comes_once_over_kills_of_drivers_and_workers_with_changing_pa
 ) -> None:
     with Query(server, topic, tmp_path, seed=SEED) as query:
         with Pressure(topic) as pressure:
-            for driver, worker in zip(schedule(KILLS), islice(cycle(MOMENTS), KILLS), strict=True):
+            for driver, worker in zip(driver_turns(KILLS), worker_turns(KILLS), strict=True):
                 query.kill_worker(worker)
                 query.kill_driver(driver)
             query.progress(1)
