@@ -36,6 +36,7 @@ KEYS = 12
 ROWS = 10
 PACE_S = 0.1
 RESHAPE_S = 1.0
+RESHAPES_MAX = 800  # a topic that keeps all its segments has room for so many; a quiet machine needs fewer
 
 
 def driver_turns(count: int) -> list[str]:
@@ -75,7 +76,7 @@ class Pressure:
             reshaped = time.monotonic()
             while not self._over.wait(PACE_S):
                 self._topic.publish(ROWS, keys=KEYS)
-                if time.monotonic() - reshaped >= RESHAPE_S:
+                if time.monotonic() - reshaped >= RESHAPE_S and self.reshapes < RESHAPES_MAX:
                     reshaped = time.monotonic()
                     self._topic.reshape()
                     self.reshapes += 1
@@ -159,6 +160,7 @@ class Query:
         """The Python process that comes to this moment first, or at any time one of those that Spark has beside the
         driver: who plans, reads, writes or waits. The query goes on, or is started again."""
         if moment == ANY_TIME:
+            self.progress(1)  # before that there is no query that could be started again
             self._until(self._killed_one, "no Python process was there to be killed")
         else:
             self._order("worker", moment)
