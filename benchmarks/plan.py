@@ -110,9 +110,10 @@ def raw(
             command.plan.bytes_max = (1 << 50) + number
         begun = time.perf_counter()
         link.socket.sendall(frames.framed(command))
-        answer = pb.BaseCommand.FromString(_frame(link))
+        told = _frame(link)
         if number:  # the first one brings the layout
             times.append((time.perf_counter() - begun) * 1e3)
+        answer = pb.BaseCommand.FromString(told)
         command.plan.known_incarnation = answer.planResponse.incarnation
         command.plan.known_epoch = answer.planResponse.epoch
     link.close()

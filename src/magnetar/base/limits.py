@@ -231,7 +231,7 @@ DEMO_MOMENT_S = 5.0  # the demo waits so long for a batch to be under way, to ki
 CLIENT_MAILBOX_MESSAGES_MAX = 10_000  # on their way to the loop thread of a blocking client: then the caller waits
 CLIENT_TAKEN_MESSAGES_MAX = 1_000  # that cross from the loop thread at once: a crossing costs as much as 30 messages
 TOPICS_GONE_MANY = 1000  # topics that have left before freed memory is given back: some tens of megabytes
-COLLECT_AFTER_OBJECTS = 20_000  # new ones before the collector looks: at 700 a plan of 1,000 segments woke it 14 times
+COLLECT_AFTER_OBJECTS = 50_000  # new ones before the collector looks: at 700 a plan of 1,000 segments woke it 14 times
 DEPARTURE_LOOKS_MAX = 12  # looks at topics that still leave before memory is given back all the same: a minute
 
 # Scalable topics

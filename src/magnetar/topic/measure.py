@@ -87,10 +87,14 @@ class Meter:
         managed = self._topic.managed
         chain, last, terminated = managed.chain, self._topic.readable, managed.terminated
         said, floor = self._said, chain.floor
-        if said is not None:
-            before, *of, told = said
-            if of == [last, terminated, floor] and _serves(before, told, asked):
-                return told
+        if (
+            said is not None
+            and said.last == last
+            and said.terminated == terminated
+            and said.floor == floor
+            and _serves(said.asked, said.told, asked)
+        ):
+            return said.told
         start = asked.start
         ledger, end = last
         if (

@@ -66,7 +66,7 @@ def planned(
         known = kept.get(id)
         if known is None or known[0] is not one:
             body = _stretch(id, one).SerializeToString()
-            known = kept[id] = one, _STRETCH_TAG + varint(len(body)) + body
+            known = kept[id] = one, b"".join((_STRETCH_TAG, varint(len(body)), body))
         parts.append(known[1])
     said = b"".join(parts)
     command = _PLANNED + varint(len(said)) + said
