@@ -17,9 +17,11 @@ from magnetar.base.errors import (
     BadVersion,
     Conflict,
     Corrupt,
+    Fenced,
     InvalidRange,
     MagnetarError,
     NotFound,
+    NotReady,
     Refused,
     SubscriptionNotFound,
     TopicNotFound,
@@ -302,7 +304,11 @@ class Segments:
     async def _remember(self, topic: Topic, request: Provision | Seed | Fence) -> None:
         check_term(topic, request.term)
         if request.term > term_of(topic):
-            await topic.managed.set_properties({TERM_PROPERTY: str(request.term)})
+            try:
+                await topic.managed.set_properties({TERM_PROPERTY: str(request.term)})
+            except Fenced as error:  # by its record, not by a term: the leader is none the less the leader
+                self._node.topics.failed(topic, error)
+                raise NotReady(f"{topic.name} is opened anew: another owner has had it since") from error
 
     async def _topic(self, name: TopicName, *, create: bool = False) -> Topic:
         topic = await self._node.topics.get(name, create=create)

@@ -129,7 +129,7 @@ class Topics:
             metadata=node.metadata,
             flusher=node.flusher,
             settings=settings,
-            failed=self._failed,
+            failed=self.failed,
             admission=REGULAR,
         )
         if is_guarded(managed.properties):
@@ -141,7 +141,7 @@ class Topics:
             await topic.close(lost=isinstance(error, Fenced))
             raise
 
-    def _failed(self, topic: Topic, error: MagnetarError) -> None:
+    def failed(self, topic: Topic, error: MagnetarError) -> None:
         """Nothing more can be stored in it: unload, so that its clients find it recovered, here or elsewhere."""
         if not self.closed:
             lost = isinstance(error, Fenced)
@@ -170,7 +170,7 @@ class Topics:
                 await topic.managed.check_current()
             except Fenced as error:
                 if self.loaded.get(key) is topic:
-                    self._failed(topic, error)
+                    self.failed(topic, error)
             except MagnetarError:
                 silent.append(key)
         return silent

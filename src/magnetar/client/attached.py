@@ -19,6 +19,7 @@ from magnetar.client.pool import Pool
 from magnetar.client.producing import close_command
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
+from magnetar.wire.frames import encode_command
 
 log = get("client.attached")
 
@@ -52,6 +53,12 @@ async def leave(connection: Connection, producer_id: int, *, timeout_s: float, t
         log.info("close unanswered", topic=topic, why=error)
         return False
     return True
+
+
+def disown(connection: Connection, producer_id: int) -> None:
+    """Of no use here, and it may be there all the same: nobody else would say that it is not wanted."""
+    connection.detach_producer(producer_id)
+    connection.write(encode_command(close_command(producer_id, connection.next_request_id())))
 
 
 class Attached:

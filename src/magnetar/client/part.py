@@ -296,7 +296,10 @@ class Part:
             self._tell_gone(connection)  # it may be attached there all the same
             raise
         if self.attached.connection is not connection or self.closed:
-            return  # lost, moved or closed before the answer was looked at
+            # Lost, moved or closed before the answer was looked at: nobody else would say that it is not wanted there.
+            connection.detach_consumer(self.id)
+            self._tell_gone(connection)
+            return
         self.counters.attaches += 1
         if self.segment >= 0:
             self.creates = False  # it was there: whoever removed it meant it (H-D9)

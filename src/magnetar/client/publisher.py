@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from magnetar.base.errors import Closed, ConnectionLost, Fenced, LimitExceeded, MagnetarError, Sealed, TimedOut
 from magnetar.base.limits import MESSAGE_BYTES_MAX
-from magnetar.client.attached import Attached, leave, producer_fatal
+from magnetar.client.attached import Attached, disown, leave, producer_fatal
 from magnetar.client.batch import NOTHING, Batch, Stamp, chunk_frames, single_frame
 from magnetar.client.budget import Budget
 from magnetar.client.connection import Connection
@@ -21,10 +21,9 @@ from magnetar.client.lookup import Lookup
 from magnetar.client.outcomes import Outcomes, unsure
 from magnetar.client.outgoing import Done, Fields
 from magnetar.client.pending import Op, Pending, Whole
-from magnetar.client.producing import Counters, Opening, close_command, producer_command
+from magnetar.client.producing import Counters, Opening, producer_command
 from magnetar.client.sheaf import Cutting, Sheaf
 from magnetar.observe.log import get
-from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
 
 log = get("client.publisher")
@@ -225,11 +224,12 @@ class Publisher:
         except BaseException as error:
             connection.detach_producer(self.id)
             if isinstance(error, TimedOut | asyncio.CancelledError):
-                # it may come to be all the same
-                connection.write(encode_command(close_command(self.id, connection.next_request_id())))
+                disown(connection, self.id)
             raise
-        if self._attached.connection is connection:  # not lost or moved since
+        if self._attached.connection is connection:
             self._opened(connection, reply.producer_success)
+        else:
+            disown(connection, self.id)  # lost, moved or left since
 
     def _opened(self, connection: Connection, told: pb.CommandProducerSuccess) -> None:
         self.name = told.producer_name

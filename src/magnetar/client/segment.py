@@ -15,16 +15,15 @@ from magnetar.base.errors import Closed, Fenced, MagnetarError, Sealed, TimedOut
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import MESSAGE_BYTES_MAX
 from magnetar.base.names import topic_name
-from magnetar.client.attached import Attached, leave
+from magnetar.client.attached import Attached, disown, leave
 from magnetar.client.backoff import passing
 from magnetar.client.batch import Stamp
 from magnetar.client.connection import Connection
 from magnetar.client.lookup import Lookup
-from magnetar.client.producing import Opening, close_command, producer_command
+from magnetar.client.producing import Opening, producer_command
 from magnetar.layout.synthetic import FOLLOWS
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
-from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
 
 log = get("client.segment")
@@ -168,11 +167,12 @@ class SegmentWriter:
         except BaseException as error:
             connection.detach_producer(self.id)
             if isinstance(error, TimedOut | asyncio.CancelledError):
-                # it may come to be all the same
-                connection.write(encode_command(close_command(self.id, connection.next_request_id())))
+                disown(connection, self.id)
             raise
-        if self._attached.connection is connection and not self._over:  # not lost or moved since
+        if self._attached.connection is connection and not self._over:
             self._opened(connection, reply.producer_success)
+        else:
+            disown(connection, self.id)  # lost, moved or left since
 
     def _opened(self, connection: Connection, told: pb.CommandProducerSuccess) -> None:
         self.stamp = Stamp(

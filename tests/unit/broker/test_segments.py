@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.base.errors import ConnectionLost, TopicNotFound
-from magnetar.base.ids import SegmentId
+from magnetar.base.errors import ConnectionLost, NotReady, TopicNotFound
+from magnetar.base.ids import SegmentId, Term
 from magnetar.base.names import topic_name
 from magnetar.broker.segments import misrouted
-from magnetar.cluster.peers import Overtaken, Provision, RemoveCursor, SubscriptionLife
+from magnetar.cluster.peers import Fence, Overtaken, Provision, RemoveCursor, SubscriptionLife, TermFenced
 from magnetar.layout.routing import DEFAULT, Routing
 from magnetar.metadata import paths
 from magnetar.scalable.record import Record
@@ -236,5 +236,24 @@ def test_a_cursor_whose_removal_the_store_did_not_answer_is_removed_when_it_is_a
         assert await world.metadata.exists(path)
         await world.node.handlers.handle(name, remove)
         assert not await world.metadata.exists(path)
+
+    run(body)
+
+
+def test_a_segment_whose_record_another_owner_has_changed_is_opened_anew_and_its_leader_is_not_over() -> None:
+    async def body(world: World) -> None:
+        record = await world.node.scalable.create(NAME)
+        name = topic_name(topic_of(record, 0))
+        path = paths.topic(name, 1)
+        stale = await world.node.topics.get(name, create=False)
+        node = await world.node.metadata.get(path)
+        assert node is not None
+        await world.node.metadata.put(path, node.value)
+        fence = Fence(op="split-1", term=Term(7), incarnation=record.incarnation)
+        with pytest.raises(NotReady, match="opened anew"):
+            await world.node.handlers.handle(name, fence)
+        await settle()
+        assert isinstance(await world.node.handlers.handle(name, fence), TermFenced)
+        assert world.node.topics.loaded[name.canonical] is not stale
 
     run(body)

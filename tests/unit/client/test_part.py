@@ -123,6 +123,20 @@ def test_a_consumer_sent_away_comes_back_where_it_is_told_to():
     run(body)
 
 
+def test_an_attach_that_succeeds_behind_the_word_that_it_was_sent_away_is_not_left_there():
+    async def body(world: World):
+        await world.consumer()
+        consumer_id = next(iter(world.broker.where))
+        world.broker.silent.add(K.SUBSCRIBE)
+        world.broker.tell(commands.close_consumer(consumer_id, url=world.broker.url))
+        asked = await world.broker.until_said(K.SUBSCRIBE, 2)
+        world.broker.tell(commands.close_consumer(consumer_id) + commands.success(asked.request_id))
+        await world.broker.until_said(K.SUBSCRIBE, 3)  # until then it might be closed, and nobody would know of it
+        assert [said.consumer_id for said in world.broker.said(K.CLOSE_CONSUMER)] == [consumer_id]
+
+    run(body)
+
+
 def test_a_receipt_lost_with_its_connection_leaves_the_outcome_open_and_is_sent_again():
     async def body(world: World):
         consumer = await world.consumer(ack_group_s=3600)
