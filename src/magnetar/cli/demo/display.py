@@ -7,6 +7,7 @@ the tally and changes nothing; it has no part in the verdict.
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections import deque
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -16,6 +17,7 @@ from magnetar.cli.demo.verdict import Kind, Tally
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
+    from rich.table import Table
 
 BARS = " ▁▂▃▄▅▆▇█"
 WINDOW_S = 1.0  # rates are over this long
@@ -78,12 +80,10 @@ class Silence:
     ) -> None: ...
 
 
-class Steps(Silence):
-    """For a pipe: a line for each step, and one every second."""
+class Piped(Silence):
+    """For a pipe: a line for each step."""
 
-    def __init__(self, tally: Tally) -> None:
-        self._tally = tally
-        self._rates = Rates(tally)
+    def __init__(self) -> None:
         self._began: float | None = None
         self._told = 0.0
 
@@ -92,6 +92,15 @@ class Steps(Silence):
             self._began = self._told = now
         sys.stderr.write(f"{now - self._began:5.1f} s  {step}\n")
         sys.stderr.flush()
+
+
+class Steps(Piped):
+    """And one every second."""
+
+    def __init__(self, tally: Tally) -> None:
+        super().__init__()
+        self._tally = tally
+        self._rates = Rates(tally)
 
     def draw(self, now: float) -> None:
         published, arriving = self._rates.read(now)
@@ -106,20 +115,23 @@ class Steps(Silence):
         )
 
 
-class Board:
-    """For a terminal."""
+class Picture(ABC):
+    """For a terminal: one picture that is drawn again and again, with the segments and the last steps below."""
 
-    def __init__(self, tally: Tally, consumers: dict[Kind, int], console: Console) -> None:
+    tree_columns = TREE_COLUMNS
+
+    def __init__(self, console: Console) -> None:
         from rich.live import Live
 
-        self._tally = tally
-        self._consumers = consumers
-        self._rates = Rates(tally)
         self._steps: deque[tuple[float, str]] = deque(maxlen=STEPS_SHOWN)
         self._began: float | None = None
         self._bar_at = 0.0
         self._branches: list[tuple[str, bool]] = []
         self._live: Live = Live(console=console, auto_refresh=False, transient=True, redirect_stderr=False)
+
+    @abstractmethod
+    def picture(self, now: float) -> Any:
+        """What there is to see now."""
 
     def say(self, step: str, now: float) -> None:
         if self._began is None:
@@ -132,6 +144,43 @@ class Board:
 
     def tree(self, branches: list[tuple[str, bool]]) -> None:
         self._branches = branches
+
+    def below(self) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        segments = Text("\n").join(
+            Text.assemble((words, "bold cyan" if active else "dim"), (" ●" if active else "", "green"))
+            for words, active in self._branches
+        )
+        steps = Table.grid(padding=(0, 2, 0, 0))
+        steps.add_column(justify="right", no_wrap=True, style="dim")
+        steps.add_column()
+        for number, (at, step) in enumerate(self._steps):
+            steps.add_row(f"{at:.1f} s", Text(step, style="bold" if number == len(self._steps) - 1 else ""))
+        below = Table.grid(padding=(0, 3, 0, 0))
+        below.add_column(no_wrap=True, min_width=self.tree_columns)
+        below.add_column()
+        below.add_row(Text("SEGMENTS", style="bold"), Text("STEPS", style="bold"))
+        below.add_row(segments, steps)
+        return below
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+
+class Board(Picture):
+    def __init__(self, tally: Tally, consumers: dict[Kind, int], console: Console) -> None:
+        super().__init__(console)
+        self._tally = tally
+        self._consumers = consumers
+        self._rates = Rates(tally)
 
     def picture(self, now: float) -> Any:
         from rich import box
@@ -165,30 +214,9 @@ class Board:
                 Text(f"{found.duplicates:,}", style="yellow" if found.duplicates else "dim"),
                 Text(f"{wrong:,}" if kind.ordered else "any order", style="bold red" if wrong else "dim"),
             )
-        segments = Text("\n").join(
-            Text.assemble((words, "bold cyan" if active else "dim"), (" ●" if active else "", "green"))
-            for words, active in self._branches
+        return Panel(
+            Group(head, Text(), table, Text(), self.below()), title="magnetar demo", title_align="left", expand=False
         )
-        steps = Table.grid(padding=(0, 2, 0, 0))
-        steps.add_column(justify="right", no_wrap=True, style="dim")
-        steps.add_column()
-        for number, (at, step) in enumerate(self._steps):
-            steps.add_row(f"{at:.1f} s", Text(step, style="bold" if number == len(self._steps) - 1 else ""))
-        below = Table.grid(padding=(0, 3, 0, 0))
-        below.add_column(no_wrap=True, min_width=TREE_COLUMNS)
-        below.add_column()
-        below.add_row(Text("SEGMENTS", style="bold"), Text("STEPS", style="bold"))
-        below.add_row(segments, steps)
-        return Panel(Group(head, Text(), table, Text(), below), title="magnetar demo", title_align="left", expand=False)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.stop()
 
 
 def bars(values: deque[float]) -> str:

@@ -6,19 +6,15 @@ On a terminal it is one picture that is drawn again and again; in a pipe it is s
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from magnetar.cli.demo.display import STEPS_SHOWN, Silence, bars
+from magnetar.cli.demo.display import Picture, Piped, bars
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.live import Live
     from rich.table import Table
-    from rich.text import Text
 
 WINDOW_S = 3.0  # a batch takes about a second: rates over less jump
 LINE_S = 3.0  # in a pipe
@@ -54,19 +50,12 @@ class Rate:
         return (count - before) / max(now - then, 0.001)
 
 
-class Lines(Silence):
+class Lines(Piped):
     """For a pipe: a line for each step, and one now and then."""
 
     def __init__(self, counts: Counts) -> None:
+        super().__init__()
         self._counts = counts
-        self._began: float | None = None
-        self._told = 0.0
-
-    def say(self, step: str, now: float) -> None:
-        if self._began is None:
-            self._began = self._told = now
-        sys.stderr.write(f"{now - self._began:5.1f} s  {step}\n")
-        sys.stderr.flush()
 
     def draw(self, now: float) -> None:
         if now - self._told < LINE_S:
@@ -80,32 +69,14 @@ class Lines(Silence):
         )
 
 
-class Screen:
-    """For a terminal."""
+class Screen(Picture):
+    tree_columns = TREE_COLUMNS
 
     def __init__(self, counts: Counts, console: Console) -> None:
-        from rich.live import Live
-
+        super().__init__(console)
         self._counts = counts
         self._rates = {name: Rate() for name in ("published", "written", "stored")}
         self._bars: deque[float] = deque([0.0] * HISTORY, maxlen=HISTORY)
-        self._bar_at = 0.0
-        self._steps: deque[tuple[float, str]] = deque(maxlen=STEPS_SHOWN)
-        self._began: float | None = None
-        self._branches: list[tuple[str, bool]] = []
-        self._live: Live = Live(console=console, auto_refresh=False, transient=True, redirect_stderr=False)
-
-    def say(self, step: str, now: float) -> None:
-        if self._began is None:
-            self._began = now
-        self._steps.append((now - self._began, step))
-        self.draw(now)
-
-    def draw(self, now: float) -> None:
-        self._live.update(self.picture(now), refresh=True)
-
-    def tree(self, branches: list[tuple[str, bool]]) -> None:
-        self._branches = branches
 
     def picture(self, now: float) -> Any:
         from rich.console import Group
@@ -122,7 +93,7 @@ class Screen:
             ("query ", "dim"), (f"{counts.query:<10}", STATES.get(counts.query, "")),
             (bars(self._bars), "cyan"),
         )  # fmt: skip
-        parts = Group(head, Text(), self._places(rates), Text(), self._below())
+        parts = Group(head, Text(), self._places(rates), Text(), self.below())
         return Panel(parts, title="magnetar demo --spark", title_align="left", expand=False)
 
     def _places(self, rates: dict[str, float]) -> Table:
@@ -151,36 +122,3 @@ class Screen:
                 "" if query is None else str(counts.batches.get(query, "-")),
             )
         return table
-
-    def _below(self) -> Table:
-        from rich.table import Table
-        from rich.text import Text
-
-        steps = Table.grid(padding=(0, 2, 0, 0))
-        steps.add_column(justify="right", no_wrap=True, style="dim")
-        steps.add_column()
-        for number, (at, step) in enumerate(self._steps):
-            steps.add_row(f"{at:.1f} s", Text(step, style="bold" if number == len(self._steps) - 1 else ""))
-        below = Table.grid(padding=(0, 3, 0, 0))
-        below.add_column(no_wrap=True, min_width=TREE_COLUMNS)
-        below.add_column()
-        below.add_row(Text("SEGMENTS", style="bold"), Text("STEPS", style="bold"))
-        below.add_row(self._segments(), steps)
-        return below
-
-    def _segments(self) -> Text:
-        from rich.text import Text
-
-        return Text("\n").join(
-            Text.assemble((words, "bold cyan" if active else "dim"), (" ●" if active else "", "green"))
-            for words, active in self._branches
-        )
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.stop()
