@@ -243,6 +243,7 @@ class Segments:
         await self._remember(topic, request)
         if topic.managed.entries:
             raise Conflict(f"{name} is not empty: it cannot be a child", entries=topic.managed.entries)  # H-C3
+        await topic.subscriptions.certain()
         wanted = {(one.name, one.life) for one in request.cursors}
         for found in topic.subscriptions:
             if found.durable and (found.name, life(found)) not in wanted:
@@ -296,6 +297,7 @@ class Segments:
 
     async def _remove(self, name: TopicName, request: RemoveCursor) -> SegmentAnswer:
         subscriptions, one = (await self._topic(name)).subscriptions, request.subscription
+        await subscriptions.certain()
         found = subscriptions.get(one.name) or subscriptions.half_deleted(one.name)
         if found is not None and life(found) == one.life:
             await subscriptions.delete(found.name, force=True)

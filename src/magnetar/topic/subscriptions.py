@@ -32,7 +32,8 @@ class Subscriptions:
         self._flusher = flusher
         self._by_name: dict[str, Subscription] = {}
         self._opening: dict[str, asyncio.Task[Subscription]] = {}
-        self._deleting: dict[str, asyncio.Task[None]] = {}
+        self._settling: dict[str, asyncio.Task[None]] = {}  # deleted, or looked for in the store
+        self._half_made: set[str] = set()  # the store did not say whether it has their records
         self._half_deleted: dict[str, Subscription] = {}  # the store did not say that their records are gone
         self._orders = 0
 
@@ -61,7 +62,7 @@ class Subscriptions:
 
     async def settled(self) -> None:
         """Until nothing is being made or deleted."""
-        while pending := [*self._opening.values(), *self._deleting.values()]:
+        while pending := [*self._opening.values(), *self._settling.values()]:
             await asyncio.wait(pending)
 
     def abandon(self) -> None:
@@ -73,6 +74,7 @@ class Subscriptions:
     def _adopt(self, name: str, cursor: Cursor) -> Subscription:
         subscription = Subscription(self._topic, name, cursor)
         self._by_name[name] = subscription
+        self._half_made.discard(name)
         self._half_deleted.pop(name, None)  # its record is this one's now
         if cursor.durable:
             self._flusher.add(cursor)
@@ -166,7 +168,7 @@ class Subscriptions:
 
     async def _find_or_make(self, asked: Subscribe) -> Subscription:
         name = asked.subscription
-        await self._deleted(name)
+        await self._settled(name)
         found = self._by_name.get(name)
         if found is None:
             opening = self._opening.get(name)
@@ -176,10 +178,10 @@ class Subscriptions:
             found = await self._topic.managed.wait(opening)
         return self._found(found, asked)
 
-    async def _deleted(self, name: str) -> None:
-        """Until no subscription of this name is being deleted."""
-        while (deleting := self._deleting.get(name)) is not None:
-            await asyncio.wait([deleting])
+    async def _settled(self, name: str) -> None:
+        """Until no subscription of this name is being deleted or looked for."""
+        while (settling := self._settling.get(name)) is not None:
+            await asyncio.wait([settling])
 
     def _admit(self, asked: Subscribe) -> None:
         name = asked.subscription
@@ -210,6 +212,8 @@ class Subscriptions:
     async def _make(self, name: str, asked: Subscribe, mark: Position | None) -> Subscription:
         try:
             initial = await self._initial(asked) if mark is None else mark
+            if asked.durable:
+                self._half_made.add(name)
             cursor = await Cursor.open(
                 self._topic.managed, name, durable=asked.durable, initial=initial, properties=asked.properties
             )
@@ -248,7 +252,7 @@ class Subscriptions:
     ) -> Subscription:
         """By an administrator: the first message delivered will be the one after `position`. `admitted`: whoever says
         who may, says so itself."""
-        await self._deleted(name)
+        await self._settled(name)
         if name in self._by_name or name in self._opening:
             raise AlreadyExists(f"Subscription already exists for topic {self._topic.name}")
         if not admitted:
@@ -267,11 +271,32 @@ class Subscriptions:
         subscription.detach(consumer)
         await self.delete(subscription.name, force=True)
 
+    async def certain(self) -> None:
+        """What was being made when the store did not say whether it is made: it is there from now on, or it is not."""
+        managed = self._topic.managed
+        for name in list(self._half_made):
+            if (opening := self._opening.get(name)) is not None:
+                await asyncio.wait([opening])
+            await self._settled(name)
+            if name in self._half_made and name not in self._opening:
+                self._settling[name] = managed.start(self._look(name))
+                await managed.wait(self._settling[name])
+
+    async def _look(self, name: str) -> None:
+        try:
+            self._adopt(name, await Cursor.open(self._topic.managed, name, durable=True, initial=None))
+        except SubscriptionNotFound:
+            self._half_made.discard(name)
+        finally:
+            del self._settling[name]
+
     def half_deleted(self, name: str) -> Subscription | None:
         """One that nobody sees any more, and whose record the store may still have: `delete` goes on with it."""
         return self._half_deleted.get(name)
 
     async def delete(self, name: str, *, force: bool) -> None:
+        if name in self._half_made:
+            await self.certain()
         subscription = self._by_name.get(name) or self._half_deleted.get(name)
         if subscription is None:
             raise SubscriptionNotFound(f"Subscription {name} not found on topic {self._topic.name}")
@@ -282,8 +307,8 @@ class Subscriptions:
         self._by_name.pop(name, None)
         self._flusher.discard(subscription.cursor)
         managed = self._topic.managed
-        self._deleting[name] = managed.start(self._erase(subscription))
-        await managed.wait(self._deleting[name])
+        self._settling[name] = managed.start(self._erase(subscription))
+        await managed.wait(self._settling[name])
 
     async def _erase(self, subscription: Subscription) -> None:
         self._half_deleted[subscription.name] = subscription
@@ -292,4 +317,4 @@ class Subscriptions:
             self._topic.trim_wanted = True
             del self._half_deleted[subscription.name]
         finally:
-            del self._deleting[subscription.name]
+            del self._settling[subscription.name]

@@ -7,6 +7,7 @@ import pytest
 from magnetar.base.errors import ConnectionLost, NotReady, TopicNotFound
 from magnetar.base.ids import SegmentId, Term
 from magnetar.base.names import topic_name
+from magnetar.broker.cursors import place
 from magnetar.broker.segments import misrouted
 from magnetar.cluster.peers import Fence, Overtaken, Provision, RemoveCursor, SubscriptionLife, TermFenced
 from magnetar.layout.routing import DEFAULT, Routing
@@ -15,11 +16,12 @@ from magnetar.scalable.record import Record
 from magnetar.scalable.service import SubscriptionKind
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
-from simulation.store import lost
+from simulation.store import Fault, lost
 from tests.unit.broker.world import Client, World, an_entry, run, send_frame, settle
 
 NAME = topic_name("topic://public/default/orders")
 KEYS = [f"key-{number}" for number in range(40)]
+SOUND = Fault(None, happened=True)
 
 
 def topic_of(record: Record, id: int) -> str:
@@ -234,6 +236,31 @@ def test_a_cursor_whose_removal_the_store_did_not_answer_is_removed_when_it_is_a
             await world.node.handlers.handle(name, remove)
         path = paths.cursor(paths.topic(name, 1), "s")
         assert await world.metadata.exists(path)
+        await world.node.handlers.handle(name, remove)
+        assert not await world.metadata.exists(path)
+
+    run(body)
+
+
+def test_a_cursor_whose_making_the_store_did_not_answer_is_removed_with_its_subscription() -> None:
+    async def body(world: World) -> None:
+        service = world.node.scalable
+        record = await service.create(NAME)
+        await service.subscribe(NAME, "s", SubscriptionKind.STREAM, earliest=True)
+        name = topic_name(topic_of(record, 0))
+        found, _ = await service.records.subscription(NAME, "s")
+        assert found is not None
+        one = SubscriptionLife("s", found.life)
+        remove = RemoveCursor(op="x", incarnation=record.incarnation, subscription=one)
+        await world.node.handlers.handle(name, remove)
+        topic = await world.node.topics.get(name, create=False)
+        assert isinstance(topic, Topic)
+        world.metadata.faults.extend([SOUND, lost(happened=True), *[lost(happened=False)] * 20])
+        with pytest.raises(ConnectionLost):
+            await place(topic, one, at_end=False)
+        world.metadata.faults.clear()
+        path = paths.cursor(paths.topic(name, 1), "s")
+        assert await world.metadata.exists(path), "it happened, and nobody was told"
         await world.node.handlers.handle(name, remove)
         assert not await world.metadata.exists(path)
 

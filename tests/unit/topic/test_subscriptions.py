@@ -10,6 +10,7 @@ from magnetar.base.errors import (
     AlreadyExists,
     Closed,
     Conflict,
+    ConnectionLost,
     ConsumerBusy,
     MagnetarError,
     NotReady,
@@ -21,7 +22,7 @@ from magnetar.ledger.cursor import Cursor
 from magnetar.topic.admission import Admission
 from magnetar.topic.consumer import KeyShared
 from magnetar.topic.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
-from simulation.store import Fault
+from simulation.store import Fault, lost
 from tests.unit.topic.world import Out, World, ack, run, settle, subscription_of
 
 
@@ -79,6 +80,26 @@ def test_subscribing_while_the_topic_closes_is_told_to_look_again_and_leaves_no_
         await closing
         with pytest.raises(Closed):
             await world.consumer(topic, Out(2), subscription="other", kind=SHARED)
+
+    run(body)
+
+
+def test_a_subscription_whose_making_the_store_did_not_answer_can_be_deleted_if_it_is_there() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        for happened in (True, False):
+            sound, silent = Fault(None, happened=True), lost(happened=False)
+            world.metadata.faults.extend([sound, lost(happened=happened), *[silent] * 20])
+            with pytest.raises(ConnectionLost):
+                await topic.subscriptions.create("s", BEFORE_ALL)
+            world.metadata.faults.clear()
+            assert await Cursor.names(topic.managed) == ["s"] * happened
+            if happened:
+                await topic.subscriptions.delete("s", force=False)
+                assert await Cursor.names(topic.managed) == []
+            else:
+                with pytest.raises(SubscriptionNotFound):
+                    await topic.subscriptions.delete("s", force=False)
 
     run(body)
 
