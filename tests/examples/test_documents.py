@@ -1,4 +1,4 @@
-"""The Python blocks of the README and of the page for test writers run as they are written, in their order."""
+"""The Python blocks of the README and of the page for test writers run as they are written, on a broker of their own."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_there_is_something_to_try_of_each() -> None:
 
 
 @pytest.mark.parametrize("block", [block for _, block in SCRIPTS], ids=[where for where, _ in SCRIPTS])
-def test_a_script_runs(block: str, magnetar_broker_session: Broker) -> None:
-    text = block.replace(URL, magnetar_broker_session.url)
+def test_a_script_runs(block: str, magnetar_broker_function: Broker) -> None:
+    text = block.replace(URL, magnetar_broker_function.url)
     command = [sys.executable, "-W", "error::ResourceWarning", "-c", text]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr

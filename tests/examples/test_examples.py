@@ -27,16 +27,16 @@ def test_every_example_is_tried() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == TRIED | TRIED_IN_SPARK
 
 
-def test_the_stock_client_finds_every_order_in_the_order_of_its_customer(magnetar_broker_session: Broker) -> None:
-    lines = run("stock_client.py", magnetar_broker_session)
+def test_the_stock_client_finds_every_order_in_the_order_of_its_customer(magnetar_broker_function: Broker) -> None:
+    lines = run("stock_client.py", magnetar_broker_function)
     assert sorted(lines) == sorted(f"customer-{number % 3} order {number}" for number in range(10))
     for customer in range(3):
         mine = [line for line in lines if line.startswith(f"customer-{customer} ")]
         assert mine == [f"customer-{customer} order {number}" for number in range(customer, 10, 3)]
 
 
-def test_the_async_client_sends_and_receives_objects(magnetar_broker_session: Broker) -> None:
-    lines = run("async_client.py", magnetar_broker_session)
+def test_the_async_client_sends_and_receives_objects(magnetar_broker_function: Broker) -> None:
+    lines = run("async_client.py", magnetar_broker_function)
     expected = [
         f"customer-{number % 3} Order(customer='customer-{number % 3}', amount={number})" for number in range(10)
     ]
