@@ -1,4 +1,4 @@
-"""The Python blocks of the README and of the page for test writers run as they are written, on a broker of their own."""
+"""The Python blocks of the README and of the page for test writers run as they are written, each on its own broker."""
 
 from __future__ import annotations
 
