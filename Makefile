@@ -23,6 +23,10 @@ SPARK_TESTS := 'pandas>=2.2,<3' 'grpcio>=1.76,<2' 'grpcio-status>=1.76,<2' 'goog
 PARALLEL := tests/tidy tests/unit tests/contract
 WITH_BROKERS := tests/model tests/sim tests/fuzz tests/process tests/compat tests/client tests/cli tests/testing tests/examples
 FUZZ := tests/fuzz
+# Of the slow tests some compute alone, on virtual clocks; some kill brokers of their own, and wait; two of each at a
+# time. All others run one after the other, and so does what a new directory brings: JVMs want the machine to themselves.
+COMPUTING := $(PARALLEL) tests/model tests/sim
+KILLING := tests/process
 CODE := src tests simulation benchmarks examples
 
 help:  ## what there is
@@ -76,7 +80,9 @@ test: unit  ## everything that needs PyPI only: unit, a minute of fuzzing, proce
 test-all: test $(SPARK) $(OLDER)/.spark  ## what takes minutes, or Java and Maven, on top of `make test`: our client on a real Apache Pulsar, Spark
 	$(PY) -m tests.servers.pulsar || true  # its jars, once; where Java or Maven is missing the tests say so
 	MAGNETAR_THOROUGH=1 $(PYTEST) -n 2 --dist loadfile -k runTest tests/unit
-	$(PYTEST) -m slow tests
+	$(PYTEST) -n 2 --dist worksteal -m slow $(COMPUTING)
+	$(PYTEST) -n 2 --dist worksteal -m slow $(KILLING)
+	$(PYTEST) -m slow tests $(patsubst %,--ignore=%,$(COMPUTING) $(KILLING))
 	MAGNETAR_SPARK_KILLS=1 $(OLDER)/bin/python -m pytest -m slow tests/spark
 
 fuzz: $(STAMP)  ## ten minutes of hostile bytes

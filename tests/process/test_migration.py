@@ -11,7 +11,7 @@ import pytest
 
 import magnetar
 from magnetar import InitialPosition, SubscriptionType, errors
-from tests.process.test_reshape import KEYS, SETTINGS, Dying, send
+from tests.process.test_reshape import KEYS, SETTINGS, WAIT_S, Dying, send
 
 EARLIEST = InitialPosition.EARLIEST
 TOPIC = "persistent://public/default/t"
@@ -48,7 +48,7 @@ def test_broker_that_dies_at_any_step_of_a_migration_finishes_it_when_it_comes_b
             with pytest.raises(errors.MagnetarError):
                 admin.scalable.migrate(TOPIC)
             assert broker.process is not None
-            assert broker.process.wait(30) == -9, "the step was never reached"
+            assert broker.process.wait(WAIT_S) == -9, "the step was never reached"
             broker.flag.unlink()
             broker.kill()
             broker.start()
@@ -58,7 +58,7 @@ def test_broker_that_dies_at_any_step_of_a_migration_finishes_it_when_it_comes_b
             send(producer, 2)
             found: dict[str, list[int]] = {key: [] for key in KEYS}
             while sum(len(numbers) for numbers in found.values()) < 3 * len(KEYS):
-                message = consumer.receive(60)
+                message = consumer.receive(WAIT_S)
                 number = int(message.data)
                 assert message.key is not None
                 if number not in found[message.key]:  # what was not acknowledged on disk comes again
@@ -68,7 +68,7 @@ def test_broker_that_dies_at_any_step_of_a_migration_finishes_it_when_it_comes_b
         kept: set[tuple[str | None, bytes]] = set()
         with client.queue_consumer(TOPIC, "old") as queue:
             while len(kept) < 3 * len(KEYS):
-                taken = queue.receive(60)
+                taken = queue.receive(WAIT_S)
                 kept.add((taken.key, taken.data))
                 queue.acknowledge(taken)
 

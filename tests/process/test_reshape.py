@@ -37,6 +37,7 @@ ROWS = [
 ]
 SECONDS = 60
 LIFE_S = 4.0  # of a broker between two kills
+WAIT_S = 120.0  # for what a slow machine brings in a moment
 
 
 class Dying(Standalone):
@@ -66,7 +67,7 @@ def test_broker_that_dies_at_any_step_of_a_reshape_finishes_it_when_it_comes_bac
             with pytest.raises(errors.MagnetarError):
                 reshape()
             assert broker.process is not None
-            assert broker.process.wait(30) == -9, "the step was never reached"
+            assert broker.process.wait(WAIT_S) == -9, "the step was never reached"
             broker.flag.unlink()
             broker.kill()
             broker.start()
@@ -75,7 +76,7 @@ def test_broker_that_dies_at_any_step_of_a_reshape_finishes_it_when_it_comes_bac
                 threading.Event().wait(0.05)
             found: dict[str, list[int]] = {key: [] for key in KEYS}
             while sum(len(numbers) for numbers in found.values()) < 2 * len(KEYS):
-                message = consumer.receive(30)
+                message = consumer.receive(WAIT_S)
                 number = int(message.data)
                 assert message.key is not None
                 if number not in found[message.key]:  # what was not acknowledged on disk comes again
@@ -112,7 +113,7 @@ def test_verify_order_for_a_minute_with_reshapes_churn_and_kills_finds_nothing(t
             broker.kill()
             broker.start()
             kills += 1
-        output, _ = running.communicate(timeout=240)
+        output, _ = running.communicate(timeout=4 * WAIT_S)
         found = json.loads(output)
         assert (running.returncode, found["findings"]) == (0, []), (tmp_path / "said").read_text()
         assert found["receivedLate"] >= found["told"]["stored"] > 1000
