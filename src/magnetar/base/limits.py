@@ -322,6 +322,8 @@ SINK_ONCE_S = 86_400.0  # the sink of a single job is forgotten so long after it
 COMMIT_WAIT_S = 20.0  # a commit waits for room among the batches being published, then is told to ask again
 STAGE_SAVED_MESSAGES = 20_000  # published between two notes of how far a stage is: read again after a crash
 STAGE_READ_MESSAGES = 500  # of a stage taken in one turn of the loop: some milliseconds, while others wait
+STAGE_CUT_MESSAGES = 4_000  # of a stage cut anew in one turn of the loop: some milliseconds, and entries of a good size
+STAGE_CUT_BYTES = 1024 * 1024  # or so much, where messages are large
 STAGE_READ_S = 20.0  # for the next message of a stage, which is there: then its reader begins anew
 CLIENT_STAGE_S = 600.0  # a call about a stage is repeated for so long: a Spark job had better wait than fail
 CLIENT_STAGE_ASK_S = 0.02  # whether all is published: asked after so long, then less and less often
@@ -331,6 +333,7 @@ SPARK_STAGE_WRITE_S = 600.0  # a row waits for room: a task had better wait for 
 SPARK_SHEAVES_BYTES_MAX = 32 * 1024 * 1024  # of an Arrow batch that is written at once: copies of it are made meanwhile
 SPARK_SCHEMA_NODES_MAX = 20_000  # types within a registered schema, repeated ones too: a few lines can mean billions
 SPARK_SHEAF_ROWS_MIN = 16  # rows for each destination, on average: fewer are gathered one by one, into larger entries
+SPARK_EMPTY_ITEMS_MAX = 1 << 20  # of lists whose items take no bytes, in rows decoded together: three bytes could claim billions
 
 # PLAN and HOLD
 PLAN_MARKS_MAX = 8_192  # in one answer, shared by its segments: some 200 KiB, and a planner looks at each

@@ -34,11 +34,14 @@ from magnetar.spark.values.definition import (
     united,
 )
 from magnetar.spark.values.form import VALUE, Column, Decode, Incompatible, Registered, Unreadable, inner
+from magnetar.spark.values.items import Items, gathered
 from magnetar.spark.values.leaves import leaf, passed, said
 from magnetar.spark.values.walk import Walk
 
 # Arrow of as many rows as were asked for; None where what was written is only passed over.
 Read = Callable[[Walk, Ints], Any]
+
+_KEY = Scalar("string")  # of a map
 
 
 class Avro:
@@ -85,9 +88,9 @@ def _way(written: Node, read: Node | None, path: str) -> Read:
         case Record(), Record():
             return _record(written, read, path)
         case Listing(), Listing():
-            return _list(_way(written.items, read.items, path), arrow_type(read), path)
+            return _list(_way(written.items, read.items, path), written, arrow_type(read), path)
         case Mapped(), Mapped():
-            return _map(_way(written.values, read.values, path), arrow_type(read), path)
+            return _map(_way(written.values, read.values, path), written, arrow_type(read), path)
         case ((Scalar() | Fixed() | Enumeration()), (Scalar() | Fixed() | Enumeration())):
             return leaf(written, read, path)
     raise Incompatible(f"{_kind(written)} cannot be read as {_kind(read)}", path)
@@ -104,9 +107,9 @@ def _past(written: Node, path: str) -> Read:
 
             return record
         case Listing(items=items):
-            return _list(_way(items, None, path), None, path)
-        case Mapped(values=values):
-            return _map(_way(values, None, path), None, path)
+            return Items([items], _past(items, path), path).passed
+        case Mapped():
+            return _pairs(written, path).passed
         case Scalar() | Fixed() | Enumeration():
             return passed(written, path)
         case Union():
@@ -170,69 +173,43 @@ def _record(written: Record, read: Record, path: str) -> Read:
     def record(walk: Walk, rows: Ints) -> Any:
         made = columns(walk, rows)
         if not made:
-            return pa.array([{}] * len(rows), kind)
+            return pa.Array.from_buffers(kind, len(rows), [None])
         return pa.StructArray.from_arrays(made, fields=list(kind))
 
     return record
 
 
-def _list(item: Read, kind: Any, path: str) -> Read:
+def _list(item: Read, written: Listing, kind: Any, path: str) -> Read:
+    items = Items([written.items], _past(written.items, path), path)
+
     def listed(walk: Walk, rows: Ints) -> Any:
-        owners, items = _items(walk, rows, path, lambda walk, rows: [item(walk, rows)])
-        if kind is None:
-            return None
-        offsets, (made,) = _gathered(owners, items, len(rows), [kind.value_type])
+        blocks = items.read(walk, rows, lambda inside, rows: [item(inside, rows)])
+        offsets, (made,) = gathered(blocks, len(rows), [kind.value_type])
         return pa.ListArray.from_arrays(offsets, made, type=kind)
 
     return listed
 
 
-def _map(value: Read, kind: Any, path: str) -> Read:
-    key = leaf(Scalar("string"), Scalar("string"), path)
+def _map(value: Read, written: Mapped, kind: Any, path: str) -> Read:
+    key = leaf(_KEY, _KEY, path)
+    items = _pairs(written, path)
 
     def mapped(walk: Walk, rows: Ints) -> Any:
-        owners, items = _items(walk, rows, path, lambda walk, rows: [key(walk, rows), value(walk, rows)])
-        if kind is None:
-            return None
-        offsets, (keys, values) = _gathered(owners, items, len(rows), [kind.key_type, kind.item_type])
+        blocks = items.read(walk, rows, lambda inside, rows: [key(inside, rows), value(inside, rows)])
+        offsets, (keys, values) = gathered(blocks, len(rows), [kind.key_type, kind.item_type])
         return pa.MapArray.from_arrays(offsets, keys, values, kind)
 
     return mapped
 
 
-def _items(
-    walk: Walk, rows: Ints, path: str, item: Callable[[Walk, Ints], list[Any]]
-) -> tuple[list[Ints], list[list[Any]]]:
-    """The first items of all rows, then the second, and so on: which rows each step had, and what it made."""
-    owners: list[Ints] = []
-    made: list[list[Any]] = []
-    places = np.arange(len(rows))
-    while places.size:
-        count = walk.int64(rows[places], path)
-        sized = np.flatnonzero(count < 0)
-        if sized.size:  # the bytes of the block are told too, for who passes over it
-            walk.int64(rows[places[sized]], path)
-            count = np.abs(count)
-        room = walk.ends[rows[places]] - walk.at[rows[places]]
-        walk.check(rows[places], (count >= 0) & (count <= room), "it has more items than bytes", path)
-        places, count = places[count > 0], count[count > 0]
-        left, more = places, count
-        while left.size:
-            owners.append(left)
-            made.append(item(walk, rows[left]))
-            more = more - 1
-            left, more = left[more > 0], more[more > 0]
-    return owners, made
+def _pairs(written: Mapped, path: str) -> Items:
+    key, value = passed(_KEY, path), _past(written.values, path)
 
+    def past(walk: Walk, rows: Ints) -> None:
+        key(walk, rows)
+        value(walk, rows)
 
-def _gathered(owners: list[Ints], items: list[list[Any]], count: int, kinds: list[Any]) -> tuple[Any, list[Any]]:
-    """Items in the order of their rows, and where each row's begin."""
-    if not owners:
-        return pa.array(np.zeros(count + 1, np.int32)), [pa.array([], kind) for kind in kinds]
-    owner = np.concatenate(owners)
-    order = pa.array(np.argsort(owner, kind="stable"))
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]).astype(np.int32)
-    return pa.array(offsets), [pa.concat_arrays(list(column)).take(order) for column in zip(*items, strict=True)]
+    return Items([_KEY, written.values], past, path)
 
 
 def _branches(written: Union, read: Node | None, path: str) -> Read:
@@ -247,7 +224,7 @@ def _branches(written: Union, read: Node | None, path: str) -> Read:
 
     def branches(walk: Walk, rows: Ints) -> Any:
         branch = walk.int64(rows, path)
-        walk.check(rows, (branch >= 0) & (branch < len(ways)), "it is of a branch that its union has not", path)
+        walk.check(rows, (branch >= 0) & (branch < len(ways)), "it is of a branch that its union has not", path, branch)
         if len(rows) and (branch == branch[0]).all():
             return ways[int(branch[0])](walk, rows)
         parts, order = [], np.empty(len(rows), np.int64)

@@ -108,7 +108,8 @@ def _whole(node: Scalar, path: str) -> Read:
         found = walk.int32(rows, path) if node.kind == "int" else walk.int64(rows, path)
         if per > 1:
             limit = ((1 << 63) - 1) // per
-            walk.check(rows, (found >= -limit) & (found <= limit), "a time is beyond all that a column can hold", path)
+            good = (found >= -limit) & (found <= limit)
+            walk.check(rows, good, "a time is beyond all that a column can hold", path, found)
             found = found * per
         elif per < 0:
             found = found // -per
@@ -121,7 +122,7 @@ def _whole(node: Scalar, path: str) -> Read:
 
 def _booleans(walk: Walk, rows: Ints, path: str) -> Any:
     found = walk.buffer[walk.width(rows, 1, path)[0]]
-    walk.check(rows, found <= 1, "it is neither true nor false", path)
+    walk.check(rows, found <= 1, "it is neither true nor false", path, found)
     return pa.array(found == 1)
 
 
@@ -133,7 +134,7 @@ def _symbols(written: Enumeration, read: Enumeration, path: str) -> Read:
 
     def named(walk: Walk, rows: Ints) -> Any:
         found = walk.int32(rows, path)
-        walk.check(rows, (found >= 0) & (found < len(texts)), "it is no symbol of its enum", path)
+        walk.check(rows, (found >= 0) & (found < len(texts)), "it is no symbol of its enum", path, found)
         return symbols.take(pa.array(found))
 
     return named

@@ -7,6 +7,8 @@ cut out of it without an object for any of them.
 
 from __future__ import annotations
 
+from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from magnetar.spark.rows import PADDING, Bools, Bytes, Ints
 from magnetar.spark.values.form import Unreadable
 
 _NUMBER_BYTES_MAX = 10
+_MORE = 128  # a byte from here on has another one of its number behind it
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 
 
@@ -33,6 +36,23 @@ class Walk:
     def everything(self) -> Ints:
         return np.arange(len(self.at))
 
+    def inside(self, starts: Ints, ends: Ints) -> Walk:
+        """Over parts of the same bytes, which are the rows of it."""
+        parts = copy(self)
+        parts.at, parts.ends = starts.copy(), ends
+        return parts
+
+    @cached_property
+    def number_ends(self) -> Ints:
+        """Where a number would end, wherever there is one."""
+        return np.flatnonzero(self.buffer < _MORE)
+
+    @cached_property
+    def numbers_before(self) -> Ints:
+        """How many would have ended before each place."""
+        ended = self.buffer < _MORE
+        return np.cumsum(ended, dtype=np.int64) - ended
+
     def ended(self) -> None:
         """Every row was read to its end."""
         left = np.flatnonzero(self.at != self.ends)
@@ -45,14 +65,14 @@ class Walk:
         byte = self.buffer[at]
         at += 1
         values = (byte & 127).astype(np.uint64)
-        left = np.flatnonzero(byte >= 128)
+        left = np.flatnonzero(byte >= _MORE)
         shift = 7
         while left.size and shift < 7 * _NUMBER_BYTES_MAX:
             self._within(rows[left], at[left] + 1, field)  # before it is read: a row's end may be the buffer's
             byte = self.buffer[at[left]]
             values[left] |= (byte & 127).astype(np.uint64) << np.uint64(shift)
             at[left] += 1
-            left = left[byte >= 128]
+            left = left[byte >= _MORE]
             shift += 7
         if left.size:
             raise Unreadable(int(rows[left[0]]), "a number has no end", field)
@@ -62,7 +82,7 @@ class Walk:
 
     def int32(self, rows: Ints, field: str) -> Ints:
         found = self.int64(rows, field)
-        self.check(rows, (found >= _INT_MIN) & (found <= _INT_MAX), "a number does not fit into 32 bits", field)
+        self.check(rows, (found >= _INT_MIN) & (found <= _INT_MAX), "a number does not fit into 32 bits", field, found)
         return found
 
     def width(self, rows: Ints, size: int, field: str) -> tuple[Ints, Ints]:
@@ -77,7 +97,7 @@ class Walk:
         lengths = self.int64(rows, field)
         starts = self.at[rows]
         room = self.ends[rows] - starts
-        self.check(rows, (lengths >= 0) & (lengths <= room), "it says to be longer than the value is", field)
+        self.check(rows, (lengths >= 0) & (lengths <= room), "it says to be longer than the value is", field, lengths)
         ends = starts + lengths
         self.at[rows] = ends
         return starts, ends
@@ -92,9 +112,11 @@ class Walk:
         """What lies there, as a binary array; places grow."""
         return cut(self.buffer, starts, ends, np.ones(len(starts), np.bool_))
 
-    def check(self, rows: Ints, good: Bools, why: str, field: str) -> None:
+    def check(self, rows: Ints, good: Bools, why: str, field: str, found: Ints | Bytes | None = None) -> None:
+        """`found`: what is said of the first row that is not good."""
         if not good.all():
-            raise Unreadable(int(rows[int(np.argmin(good))]), why, field)
+            first = int(np.argmin(good))
+            raise Unreadable(int(rows[first]), why if found is None else f"{why}: {int(found[first])}", field)
 
     def _within(self, rows: Ints, at: Ints, field: str) -> None:
         self.check(rows, at <= self.ends[rows], "the value ends inside it", field)
