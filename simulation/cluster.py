@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from magnetar.base.errors import AlreadyExists, MagnetarError, StorageFull, Unavailable, Unknown
@@ -21,15 +21,13 @@ from magnetar.base.names import namespace_name
 from magnetar.broker.node import Node
 from magnetar.client.client import Client
 from magnetar.ledger.local.engine import LocalLedgers
-from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.policy.policies import Policies
 from magnetar.policy.settings import Settings
-from simulation import gauge
+from simulation import deeds, gauge
 from simulation import history as record
 from simulation.check.verdict import verdict
 from simulation.crew import Crew
-from simulation.disk import ForgetfulFiles
 from simulation.faults import Fault
 from simulation.fence import fence
 from simulation.history import OK, History
@@ -37,9 +35,11 @@ from simulation.host import Host
 from simulation.ledgers import MemoryLedgers
 from simulation.loop import Stuck, VirtualLoop
 from simulation.marks import Marks
+from simulation.mover import Mover
 from simulation.nasty import Nastiness
 from simulation.network import Network
 from simulation.notary import Notary
+from simulation.outcome import Outcome, Parts
 from simulation.runtime import SimulatedRuntime
 from simulation.shape import CONSUMERS, GONE, KEPT, ONCE, OTHERS, PRODUCERS, Shape, part_of
 from simulation.shaper import Shaper
@@ -61,29 +61,6 @@ FELT = frozenset(
 FOLLOWED = frozenset({"layout.followed", "share.followed"})  # told by clients
 _NOTHING = {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0}  # what all have acknowledged is dropped
 _FOREVER = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a test may put in the place of an engine; the product has no such switch."""
-
-    files: Callable[[int], ForgetfulFiles] = ForgetfulFiles
-    ledgers: Callable[[Any], LedgerStore] | None = None
-    metadata: Callable[[MetadataStore], MetadataStore] | None = None
-
-
-@dataclass(slots=True)
-class Outcome:
-    seed: int
-    findings: list[str]
-    trace: str
-    marks: Counter[str]
-    faults: Counter[str]
-    messages: int  # sent and acknowledged
-    received: int
-    virtual_s: float
-    calls: int
-    history: History = field(repr=False)
 
 
 class ClusterWorld:
@@ -115,6 +92,7 @@ class ClusterWorld:
         chance = self.streams.fork("workload", "steward")
         self._shaper = None if shape.scale is None else Shaper(self, chance, shape.scale)
         self._steward = self._shaper or Steward(self, chance)
+        self._mover = Mover(self, self.streams.fork("workload", "mover"))
         self.crews: dict[str, Crew] = {}
         self._numbers: dict[str, int] = {}  # of the next message of each producer: what its application keeps
         self._chances = {host: self.streams.fork("workload", host) for host in (PRODUCERS, CONSUMERS, OTHERS)}
@@ -142,6 +120,7 @@ class ClusterWorld:
             asyncio.set_event_loop(None)
         self.findings += [f"unhandled: {error}" for error in self.loop.errors]
         self.findings += [str(finding) for finding in verdict(self.history)]
+        self.marks.counts.update(deeds.counted(self.history))
         lines = self.history.lines
         return Outcome(
             self.shape.seed,
@@ -171,11 +150,14 @@ class ClusterWorld:
             for name, value in asked.items():
                 setattr(trouble, name, value)
         steward, measuring = self._task(self._steward.run(self.shape.steward_s)), self._task(self._measure())
+        mover = None if self._mover.idle else self._task(self._mover.run())
         await asyncio.sleep(self.shape.chaos_s)
         self._heal()
         await self._ready()
         self._start_crews()
         await self._manned()
+        if mover is not None:
+            await mover
         producers, consumers = self.crews[PRODUCERS], self.crews[CONSUMERS]
         await producers.stop_sending()
         others = self.crews.get(OTHERS)
@@ -240,7 +222,7 @@ class ClusterWorld:
 
     def _heal(self) -> None:
         self._tell("healed")
-        self._over = self._steward.over = True
+        self._over = self._steward.over = self._mover.over = True
         self.nasty.calm_down()
         self.ledger_nasty.calm_down()
         self._strikes.heal()

@@ -227,7 +227,7 @@ class Crew:
     def _draw(self, plan: SubscriptionPlan | None = None) -> random.Random:
         """A stream of its own for each process: what one draws does not disturb another."""
         apart = plan is not None and (
-            plan.type in (QUEUE, CHECKPOINT, GROUP, BATCHES) or (plan.type == STREAM and plan.seeks)
+            plan.type in (QUEUE, CHECKPOINT, GROUP, BATCHES) or (plan.type == STREAM and (plan.seeks or plan.skipped))
         )
         return random.Random((self._apart if apart else self._chance).getrandbits(64))
 

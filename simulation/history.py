@@ -30,7 +30,8 @@ RECEIVE = "receive"  # subscription, value, place, session (one consumer object)
 ACK = "ack"  # subscription, place, session; facts cumulative, confirm (then a second line: the broker's receipt)
 NACK = "nack"  # subscription, place, session; asked for again
 ACTIVE = "active"  # subscription, session: a Failover consumer was told that it is the active one
-SEEK = "seek"  # subscription, session, place: the first message wanted (None: the first there is)
+SEEK = "seek"  # subscription, session, place: the first message wanted (None: the first there is); facts since: what
+# was sent before is passed over (by_time: also what stands before it), acks_kept: who has a message may acknowledge it
 UNSUBSCRIBE = "unsubscribe"  # subscription, session
 CLOSE = "close"  # subscription, session: a consumer leaves
 CREATE = "create"

@@ -1,6 +1,7 @@
 """Rare events that the worlds must have met: tests that pass because nothing happened prove nothing.
 
-The product calls `Runtime.mark(name, **facts)` where something rare happens. A long run that never hits one of
+The product calls `Runtime.mark(name, **facts)` where something rare happens; what clients and operators did is counted
+from their history (`simulation.deeds`). A long run that never hits one of
 `WANTED` fails: then the faults are too tame, or a mark stands where nothing ever comes by.
 """
 
@@ -18,6 +19,7 @@ WANTED = frozenset(
     {
         "broker.registered",
         "cursor.recovered",
+        "cursor.sought",
         "deletion.buried",
         "deletion.marked",
         "dedup.duplicate",
@@ -35,6 +37,7 @@ WANTED = frozenset(
         "ownership.lost",
         "ownership.released",
         "provision.overtaken",
+        "queue.sought",
         "reshape.checked",
         "reshape.child_provisioned",
         "reshape.committed",
@@ -51,7 +54,9 @@ WANTED = frozenset(
         "session.reestablished",
         "share.followed",
         "subscription.finish",
+        "subscription.skipped",
         "takeover.won",
+        "time.sought",
         "topic.failed",
         "topic.sealed",
         "zombie.fenced",

@@ -25,10 +25,11 @@ from magnetar.topic.dispatch.keyed import Keyed
 from magnetar.topic.dispatch.shared import Shared
 from magnetar.topic.publish import Publication
 from magnetar.topic.recall import Recall
-from simulation.cluster import ClusterWorld, Parts
+from simulation.cluster import ClusterWorld
 from simulation.faults import CALM_S, Fault, Kind
 from simulation.ledgers import MemoryLedgers, MemoryWriter
 from simulation.liars import Forgetting, Overstated
+from simulation.outcome import Parts
 from simulation.shape import CONSUMERS, Shape, shape
 from simulation.shelf import Stored
 

@@ -1,9 +1,12 @@
 """The queue consumers of a simulated world: real ones on scalable topics, that take, acknowledge one by one, refuse,
-leave and come back, as those of a Shared subscription of a plain topic do; each line says the segment too.
+leave and come back, as those of a Shared subscription of a plain topic do; each line says the segment too. Where the
+subscription is moved, the first of them does that now and then, and what it has taken before it may still acknowledge:
+every acknowledgement waits for the broker's receipt there, so that what a seek undoes is known.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from magnetar.base.errors import MagnetarError
@@ -15,6 +18,7 @@ from magnetar.client.subscribing import InitialPosition
 from simulation import history as record
 from simulation.clients import Taker
 from simulation.history import INVOKE, OK, value_of
+from simulation.seeker import drawn, move
 from simulation.streamer import _place, _segment
 
 
@@ -58,7 +62,12 @@ class Queuer(Taker):
     async def ack(self, consumer: Any, message: Message[bytes], *, confirm: bool = False) -> None:
         place = _place(message)
         self.note(record.ACK, INVOKE, place=place, segment=_segment(message))
+        confirm = confirm or self.plan.seeks
         await self._answered(consumer.acknowledge(message, confirm=confirm), confirm, place)
+
+    async def _seek(self, consumer: Any) -> None:
+        if self.name.endswith("-c0"):
+            await move(self, consumer, drawn(self._chance, asyncio.get_running_loop().time()), acks_kept=True)
 
     async def _received(self, consumer: Any, message: Message[bytes], now: float) -> None:
         draw = self._chance.random()

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
-from simulation.cluster import ClusterWorld, Outcome
+from simulation.cluster import ClusterWorld
+from simulation.outcome import Outcome
 from simulation.shape import shape
 
 WORLDS_A_PROCESS = 50  # then a fresh one takes its place

@@ -100,6 +100,7 @@ def _scalable(seed: int, streams: Streams) -> Shape:
     held = scale.unkept(streams.fork("workload", "held plan"), f"topic://{GONE}/held")
     topics = ways.moved(streams.fork("workload", "moved"), topics)
     topics = ways.planned(streams.fork("workload", "batches"), topics, held)
+    topics = ways.sought(streams.fork("workload", "seeks"), topics)
     return Shape(
         seed,
         brokers,

@@ -17,9 +17,9 @@ from magnetar.client.subscribing import InitialPosition
 from simulation import history as record
 from simulation.clients import LOOK_S, SETTLING_LOOK_S, Taker
 from simulation.history import INVOKE, OK, Place, value_of
+from simulation.seeker import SEEKS, drawn, move
 
 SOME = 0.25  # of the messages are followed by an acknowledgement, in a chaotic world
-SEEKS = 0.02  # of them by a seek, where the subscription is moved at all
 
 
 class Streamer(Taker):
@@ -92,15 +92,10 @@ class Streamer(Taker):
                 await self._back(consumer)
 
     async def _back(self, consumer: Any) -> None:
-        """To the beginning of everything; what it had taken is nobody's to acknowledge then."""
-        self.note(record.SEEK, INVOKE)
-        try:
-            await consumer.seek(InitialPosition.EARLIEST)
-        except MagnetarError as error:
-            self._failed(record.SEEK, error)
-            return
-        self._taken.clear()
-        self.note(record.SEEK, OK)
+        """To the beginning of everything, or to a time; what it had taken is nobody's to acknowledge then."""
+        now_s = asyncio.get_running_loop().time()
+        if await move(self, consumer, drawn(self._chance, now_s) if self.plan.times else InitialPosition.EARLIEST):
+            self._taken.clear()
 
     async def _some(self, consumer: Any, taken_before: float) -> None:
         """What was held long enough."""

@@ -13,6 +13,7 @@ from simulation.workload import BATCHES, CHECKPOINT, GROUP, QUEUE, STREAM, Subsc
 SHARE = 0.3  # of the worlds with scalable topics
 PLANNED = 0.2  # of them, the same
 MOVED = 0.15
+SOUGHT = 0.2
 
 
 def added(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
@@ -34,6 +35,41 @@ def planned(chance: random.Random, topics: tuple[TopicPlan, ...], held: TopicPla
 def moved(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
     """In a few worlds a stream subscription is moved back by its consumer now and then."""
     return topics if chance.random() >= MOVED else (with_seeks(chance, topics[0]), *topics[1:])
+
+
+def sought(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In some worlds a stream and a queue are moved by a consumer of theirs, to times too, or an operator passes over
+    all there is. Where nothing is kept nobody could say what is to come then."""
+    if chance.random() >= SOUGHT or not topics[0].kept:
+        return topics
+    ways = (with_times, with_sought_queue, with_skips)
+    return (chance.choice(ways)(chance, topics[0]), *topics[1:])
+
+
+def with_times(chance: random.Random, topic: TopicPlan) -> TopicPlan:
+    """A stream that its one consumer moves to times."""
+    plan = replace(with_seeks(chance, topic).subscriptions[-1], name="timed", times=True)
+    return replace(topic, subscriptions=(*topic.subscriptions, plan))
+
+
+def with_sought_queue(chance: random.Random, topic: TopicPlan) -> TopicPlan:
+    plan = replace(_queue(chance), name="sought", seeks=True, times=True)
+    return replace(topic, subscriptions=(*topic.subscriptions, plan))
+
+
+def with_skips(chance: random.Random, topic: TopicPlan) -> TopicPlan:
+    """A queue and a stream of several consumers, which an operator moves past everything."""
+    queue = replace(_queue(chance), name="skipped-queue", skipped=True)
+    stream = SubscriptionPlan(
+        "skipped-stream",
+        STREAM,
+        consumers=chance.randint(1, 3),
+        queue_messages=chance.choice((1, 10, 1_000)),
+        holds_s=chance.choice((0.0, 0.3)),
+        stint_s=chance.choice((1.0, 3.0, 100.0)),
+        skipped=True,
+    )
+    return replace(topic, subscriptions=(*topic.subscriptions, queue, stream))
 
 
 def with_seeks(chance: random.Random, topic: TopicPlan) -> TopicPlan:

@@ -76,7 +76,7 @@ def _delivered(subscription: Subscription, parents: dict[int, list[int]]) -> Ite
         if standing.moves != moves:
             moves = standing.moves
             done.clear()
-        if line.operation != record.RECEIVE or line.place is None:
+        if line.operation != record.RECEIVE or line.place is None or standing.adrift:
             continue
         segment = line.facts["segment"]
         for older in ancestors(parents, segment):
@@ -99,7 +99,7 @@ def _owed(subscription: Subscription, standing: Standing, places: list[Place], l
         return None
     for place in places:
         value = subscription.topic.value_at(place)
-        if value is None or standing.is_acked(place):
+        if value is None or standing.is_acked(place) or standing.passes(subscription.topic, value):
             continue
         if subscription.owed(standing.born, value, line.number) is not None:
             return place

@@ -81,6 +81,8 @@ def _owed(subscription: Subscription, standing: Standing, began: Line) -> dict[P
         value = seen.value
         if value is None or standing.is_acked(place) or subscription.owed(born, value, began.number) is None:
             continue
+        if standing.passes(topic, value):
+            continue
         acked = topic.sends[value].acked
         if seen.number < began.number or (acked is not None and acked.number < began.number):
             found[place] = seen
@@ -99,6 +101,7 @@ def _confirmed(story: Story, subscription: Subscription) -> Iterator[Finding]:
         if standing.moves != moves or standing.loose:
             moves = standing.moves
             held.clear()
+            taken.clear()  # what was taken before a seek may come again while it is acknowledged
         if line.place is None:
             continue
         attachment = (line.session, line.epoch)

@@ -70,7 +70,7 @@ def _deliveries(subscription: Subscription) -> Iterator[Finding]:
     told: set[tuple[Place, int]] = set()
     for line in subscription.lines:
         standing.feed(line)
-        if line.operation != record.RECEIVE or line.place is None or line.value is None:
+        if line.operation != record.RECEIVE or line.place is None or line.value is None or standing.adrift:
             continue
         stream = streams.setdefault((line.session, line.facts["segment"], line.value.key), Stream())
         if stream.last is not None and line.place <= stream.last:
@@ -84,6 +84,8 @@ def _deliveries(subscription: Subscription) -> Iterator[Finding]:
                 continue
             value = topic.value_at(older)
             if standing.born is None or value is None or subscription.owed(standing.born, value, line.number) is None:
+                continue
+            if standing.passes(topic, value):
                 continue
             told.add((older, line.session))
             what = (

@@ -50,7 +50,9 @@ def _missing(subscription: Subscription, standing: Standing, end: Line, delivere
         if acked is None or value in delivered or acked.number > end.number:
             continue
         sent = subscription.owed(standing.born, value, end.number)
-        if sent is None or any(standing.is_skipped(place) for place in topic.copies.get(value, [])):
+        if sent is None or standing.passes(topic, value):
+            continue
+        if any(standing.is_skipped(place) for place in topic.copies.get(value, [])):
             continue
         who = "its own consumers" if end.operation == record.SETTLE else "a fresh consumer"
         what = f"{value} has its receipt; {subscription.name} never got it, though {who} came to the end"

@@ -67,6 +67,7 @@ class Topic:
     copies: dict[Value, list[Place]] = field(default_factory=dict)  # where a value was seen, in the order of the log
     deletions: list[int] = field(default_factory=list)  # numbers of the lines that began one that may have happened
     by_key: dict[str, list[Place]] = field(default_factory=dict)
+    _before: dict[float, dict[int, Place]] = field(default_factory=dict)
 
     def value_at(self, place: Place) -> Value | None:
         return self.seen[place].value
@@ -86,6 +87,17 @@ class Topic:
     def released(self, sent: int, number: int) -> bool:
         """Sent at one line, may it be gone with its topic at another?"""
         return any(sent < deleted < number for deleted in self.deletions)
+
+    def last_sent_before(self, at: float) -> dict[int, Place]:
+        """In each segment the last place of what was sent before a time."""
+        known = self._before.get(at)
+        if known is None:
+            known = self._before[at] = {}
+            for place in self.places:
+                value = self.value_at(place)
+                if value in self.sends and self.sends[value].first.at < at:
+                    known[self.segment(place)] = place
+        return known
 
     def upto(self, places: list[Place], place: Place) -> int:
         return bisect_left(places, place)

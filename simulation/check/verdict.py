@@ -20,6 +20,7 @@ from simulation.check import (
     orphans,
     replays,
     sealed,
+    skipped,
     truth,
     writer,
 )
@@ -27,7 +28,7 @@ from simulation.check.finding import Finding
 from simulation.history import History
 
 PLAIN = (invented, writer, lost, duplicates, order, cursors, early, truth, bounded)
-SCALABLE = (cover, leader, sealed, identity, latched, children, generations, replays, orphans, advance)
+SCALABLE = (cover, leader, sealed, identity, latched, children, generations, replays, skipped, orphans, advance)
 CHECKERS = (*PLAIN, *SCALABLE)
 
 

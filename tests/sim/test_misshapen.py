@@ -28,6 +28,9 @@ NAMES = {
     "a hold forgotten when a topic lets go",
     "a plan told again though more came",
     "a seek forgets sealed segments",
+    "a seek to a time forgets sealed segments",
+    "a cursor is moved by its first seek only",
+    "sealed segments are left when all is skipped",
 }
 
 

@@ -1,0 +1,29 @@
+"""What the clients and operators of a world did that a run must have met, counted from its history like marks.
+
+Brokers mark what happens inside them (`simulation.marks`); whether it was a queue that was moved, or a reader that was
+told of a gap, only those know who did it. Only reads.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from simulation import history as record
+from simulation.check.story import tell
+from simulation.history import OK, History
+from simulation.workload import QUEUE
+
+
+def counted(history: History) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for subscription in tell(history).subscriptions.values():
+        for line in subscription.lines:
+            if line.operation != record.SEEK or line.phase != OK:
+                continue
+            if line.process == "mover":
+                found["subscription.skipped"] += 1
+            elif subscription.type == QUEUE:
+                found["queue.sought"] += 1
+            if line.facts.get("by_time"):
+                found["time.sought"] += 1
+    return found
