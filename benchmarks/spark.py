@@ -72,7 +72,7 @@ def compare(report: Report, cases: list[str], shapes: list[Shape]) -> None:
         if theirs is not None:
             report.note(f"{name}, Kafka", theirs[0], unit)
         report.note(f"{name}, ours", value, unit)
-        if theirs is not None:
+        if theirs is not None and not name.startswith("of "):
             asked = next((word for start, word in ASKED.items() if name.startswith(start)), "")
             report.note(f"  ours to Kafka: {name}", value / theirs[0], "ratio", asked)
 

@@ -25,6 +25,7 @@ READS, WRITES = 3, 2  # of which the best counts
 STAGED_PART = 5  # exactly once, a part of the rows is enough: the broker writes each a second time
 TRICKLES = 60
 TRICKLE_S = 0.1
+PARTS = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets", "triggerExecution")  # Spark's words
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -210,9 +211,12 @@ def trickle(side: Side, shapes: list[Shape]) -> None:
             over.wait(TRICKLE_S)
         while len(took) < TRICKLES:
             time.sleep(0.1)
+        progress = [one.durationMs for one in query.recentProgress if one.numInputRows]
         query.stop()
     _say("trickle, produce to foreachBatch p50", statistics.median(took) * 1e3, "ms")
     _say("trickle, produce to foreachBatch p90", sorted(took)[int(len(took) * 0.9)] * 1e3, "ms")
+    for part in PARTS:
+        _say(f"of a micro-batch of the trickle, {part}", statistics.median(one.get(part, 0) for one in progress), "ms")
 
 
 CASES: dict[str, Callable[[Side, list[Shape]], None]] = {"read": read, "write": write, "trickle": trickle}

@@ -6,21 +6,17 @@ anything in another loop than the one it was first used in. Nothing happens befo
 
 from __future__ import annotations
 
-import asyncio
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from magnetar.base.errors import Closed, MagnetarError
+from magnetar.base.errors import MagnetarError
 from magnetar.base.limits import CLIENT_OPERATION_S, CLIENT_PENDING_BYTES_MAX, CLIENT_PENDING_MESSAGES_MAX
-from magnetar.base.names import full_name, topic_name
-from magnetar.client.address import addresses
-from magnetar.client.backoff import persist
+from magnetar.base.names import topic_name
 from magnetar.client.budget import Budget
 from magnetar.client.checkpoint import CheckpointConsumer, OnGap
 from magnetar.client.checkpoint_start import StartAt
 from magnetar.client.consumer import Consumer, Listener, OnActive
 from magnetar.client.following import Namespace
-from magnetar.client.lookup import Lookup
 from magnetar.client.message import MessageId
 from magnetar.client.namespace import queue_of, stream_of
 from magnetar.client.options import (
@@ -37,8 +33,6 @@ from magnetar.client.options import (
     streaming_of,
     subscribing_of,
 )
-from magnetar.client.planning import Planning
-from magnetar.client.pool import Pool
 from magnetar.client.producer import Producer
 from magnetar.client.queue import QueueConsumer
 from magnetar.client.reader import Reader
@@ -49,7 +43,6 @@ from magnetar.client.stream import StreamConsumer
 from magnetar.client.subscribing import InitialPosition, Topics
 from magnetar.client.tableview import TableView
 from magnetar.observe.log import get
-from magnetar.runtime.real import RealRuntime
 from magnetar.runtime.runtime import Runtime
 
 log = get("client")
@@ -72,16 +65,8 @@ class Client(Reads):
         pending_bytes_max: int = CLIENT_PENDING_BYTES_MAX,
         pending_messages_max: int = CLIENT_PENDING_MESSAGES_MAX,
     ) -> None:
-        addresses(url)  # a URL that cannot be is refused here, not at the first use
-        self.url = url
-        self.closed = False
-        self.operation_timeout_s = operation_timeout_s
-        self._own_runtime = RealRuntime() if runtime is None else None
-        self.runtime: Runtime = runtime if self._own_runtime is None else self._own_runtime  # type: ignore[assignment]
+        super().__init__(url, runtime=runtime, operation_timeout_s=operation_timeout_s, listener=listener)
         self.budget = Budget(pending_bytes_max, pending_messages_max)
-        self.pool = Pool(self.runtime)
-        self.lookup = Lookup(self.pool, url, listener=listener, timeout_s=operation_timeout_s)
-        self._planning = Planning(self.lookup)
         self._open: dict[Any, None] = {}  # what was made from this client, in order
 
     @overload
@@ -298,18 +283,6 @@ class Client(Reads):
         asked = reading_of(MessageId.EARLIEST, options, self._unique())
         return await self._started(TableView(self.lookup, topic, asked, schema=schema, closed=self._forget))
 
-    async def partitions(self, topic: str) -> list[str]:
-        """The names of a topic's partitions; the topic itself where it has none. Creates nothing."""
-        self._check()
-        named = topic_name(full_name(topic))
-        count = await persist(
-            self.runtime,
-            self.operation_timeout_s,
-            lambda: self.lookup.partitions(str(named), create=False),
-            what=f"partitions of {topic}",
-        )
-        return [str(named.partition(index)) for index in range(count)] or [str(named)]
-
     async def close(self) -> None:
         """Close everything made from this client: producers store what they were given. Raises the first error, after
         all of it is closed.
@@ -365,12 +338,3 @@ class Client(Reads):
 
     def _unique(self) -> str:
         return f"{self.runtime.rng('client.names').getrandbits(40):010x}"
-
-    def _check(self) -> None:
-        if self.closed:
-            raise Closed("the client is closed")
-
-    async def _end(self) -> None:
-        await asyncio.shield(self.pool.close())
-        if self._own_runtime is not None:
-            self._own_runtime.close()

@@ -15,10 +15,12 @@ from typing import TypeVar
 from magnetar.base.errors import Misuse, TopicNotFound
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import SPARK_ASKED_AT_ONCE_MAX, SPARK_MARKS_MAX
-from magnetar.client.client import Client
 from magnetar.client.message import MessageId
 from magnetar.client.opening import open_metadata
 from magnetar.client.ranges import EARLIEST, EntryReader, Place
+from magnetar.client.reads import Reads
+from magnetar.client.schemas import BYTES
+from magnetar.client.subscribing import Subscribing
 from magnetar.layout.segment import FIRST, Segment
 from magnetar.spark.facts import Survey
 from magnetar.spark.frontier import DONE, NUMBER_MAX, START, Frontier, Places, RowPosition
@@ -33,7 +35,7 @@ T = TypeVar("T")
 class CountedFacts:
     """`subscription` is refused: a plain server keeps a cursor for consumers only."""
 
-    def __init__(self, client: Client, topic: str, *, subscription: str = "") -> None:
+    def __init__(self, client: Reads, topic: str, *, subscription: str = "") -> None:
         if subscription:
             raise Misuse(
                 "option subscription needs a Magnetar broker: on another server give the topic a retention that covers "
@@ -132,8 +134,13 @@ class CountedFacts:
 
     async def _at(self, shape: Shape, segment: Segment, where: Extreme | AtTime) -> RowPosition | None:
         assert isinstance(where, AtTime)
-        reader = await self._client.create_reader(shape.topics[segment.id], MessageId.EARLIEST)
+        from magnetar.client.reader import Reader  # consumers take long to import, and nothing else here needs one
+
+        name = f"time-{self._client.runtime.rng('spark.times').getrandbits(48):012x}"
+        asked = Subscribing(name, durable=False, start=MessageId.EARLIEST)
+        reader = Reader(self._client.lookup, shape.topics[segment.id], asked, schema=BYTES)
         try:
+            await reader.start()
             await reader.seek(where.ms)
             if await reader.has_message_available():
                 found = (await reader.receive()).id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from magnetar.client.client import Client
+from magnetar.client.reads import Reads
 from magnetar.spark.frontier import Frontier
 from magnetar.spark.link import facts, run
 from magnetar.spark.planner import DEFAULT, UNLIMITED
@@ -22,7 +22,7 @@ class Behind:
 def behind(url: str, offset: Frontier) -> list[Behind]:
     """Of every segment that is being read or comes after those."""
 
-    async def ask(client: Client) -> list[Behind]:
+    async def ask(client: Reads) -> list[Behind]:
         known = await facts(client, offset.topic)
         try:
             survey = await known.survey(offset, UNLIMITED, DEFAULT)

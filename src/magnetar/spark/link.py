@@ -1,8 +1,8 @@
-"""The way from Spark's Python processes to brokers: one client for a process and a service URL, made when it is first
-used.
+"""The way from Spark's Python processes to brokers.
 
-Spark forks its workers and pickles its readers, so nothing here is kept in them: constructors open no socket, and a
-forked child gets a client of its own. Clients live as long as their process, which Spark ends without a word.
+A source has a client that only reads, which is there much sooner than a whole one: Spark starts a process for every
+query and waits for it. Spark forks its workers and pickles its readers, so nothing here is kept in them: constructors
+open no socket.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 from magnetar.base.names import topic_name
+from magnetar.client import process
 from magnetar.client.backoff import persist
-from magnetar.client.client import Client
 from magnetar.client.ranges import EARLIEST, RangeReader
-from magnetar.client.sync.client import Client as BlockingClient
+from magnetar.client.reads import Reads
 from magnetar.spark.counted import CountedFacts
 from magnetar.spark.facts import Facts
 from magnetar.spark.frontier import DONE, START, RowPosition
@@ -24,26 +24,20 @@ from magnetar.spark.query import Query
 
 T = TypeVar("T")
 
-_clients: dict[str, BlockingClient] = {}
 
-
-def run(url: str, call: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-    """On this process's client of these brokers, blocking."""
-    found = _clients.get(url)
-    if found is None:
-        found = _clients[url] = BlockingClient(url)
-    where, client = found.core()
-    return where.run(lambda: call(client))
+def run(url: str, call: Callable[[Reads], Coroutine[Any, Any, T]]) -> T:
+    """On this process's way to these brokers, blocking."""
+    return process.run(Reads, url, call)
 
 
 def query(asked: SourceOptions) -> Query:
-    async def made(client: Client) -> Query:
+    async def made(client: Reads) -> Query:
         return Query(asked, await facts(client, asked.topic, asked.subscription), client.runtime.monotonic)
 
     return run(asked.url, made)
 
 
-async def facts(client: Client, topic: str, subscription: str = "") -> Facts:
+async def facts(client: Reads, topic: str, subscription: str = "") -> Facts:
     """As exact as the server can: one that announced our extensions plans, any other is asked what it can be asked."""
     made = await persist(client.runtime, client.operation_timeout_s, client.lookup.service, what="connecting")
     ours = made.features.magnetar_extensions > 0 and topic_name(topic).is_scalable
@@ -56,7 +50,7 @@ def entries(url: str, topic: str, start: RowPosition, end: RowPosition) -> Itera
     first = EARLIEST if start == START else start[:2]
     last = None if end == DONE else (end.ledger, end.entry + (end.row > 0))
 
-    async def opened(client: Client) -> RangeReader:
+    async def opened(client: Reads) -> RangeReader:
         reader = RangeReader(client.lookup, topic, first, last)
         try:
             await reader.open()

@@ -12,9 +12,9 @@ from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import SPARK_HOLD_ALIVE_S
 from magnetar.base.names import topic_name
 from magnetar.client.backoff import persist
-from magnetar.client.client import Client
 from magnetar.client.holding import Hold, Holding, hold
 from magnetar.client.planning import Plan
+from magnetar.client.reads import Reads
 from magnetar.layout.routing import DEFAULT
 from magnetar.layout.segment import FIRST
 from magnetar.layout.stretch import Place
@@ -28,7 +28,7 @@ from magnetar.spark.stretch import Mark, Stretch
 
 
 class MeasuredFacts:
-    def __init__(self, client: Client, topic: str, *, subscription: str = "") -> None:
+    def __init__(self, client: Reads, topic: str, *, subscription: str = "") -> None:
         self._client = client
         self._name = topic_name(topic)
         self._subscription = subscription

@@ -11,7 +11,7 @@ from typing import Any
 from magnetar.base.errors import Misuse, NotFound
 from magnetar.base.names import topic_name
 from magnetar.client.backoff import persist
-from magnetar.client.client import Client
+from magnetar.client.reads import Reads
 from magnetar.spark.link import run
 from magnetar.spark.values.form import Registered
 
@@ -31,7 +31,7 @@ def registered(url: str, topic: str, version: int | None = None) -> Registered:
     """A version of a topic's schema, the newest unless it is named. `NotFound`: there is none."""
     asked = None if version is None else version.to_bytes(8, "big")
 
-    async def found(client: Client) -> tuple[Any, bytes]:
+    async def found(client: Reads) -> tuple[Any, bytes]:
         name = topic_name(topic).canonical
         return await persist(
             client.runtime,

@@ -17,7 +17,7 @@ from magnetar.base.errors import MagnetarError, Misuse, NotReady
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import SPARK_PARTITIONS_FRESH_S
 from magnetar.base.names import Domain, TopicName, topic_name
-from magnetar.client.client import Client
+from magnetar.client.reads import Reads
 from magnetar.client.watch import Seen, Watch
 from magnetar.layout.layout import Layout
 from magnetar.layout.routing import DEFAULT, Routing
@@ -58,7 +58,7 @@ class Shapes(Protocol):
     async def close(self) -> None: ...
 
 
-def shapes(client: Client, topic: str) -> Shapes:
+def shapes(client: Reads, topic: str) -> Shapes:
     name = topic_name(topic)
     if name.domain is Domain.NON_PERSISTENT:
         raise Misuse("option topic: a non-persistent topic keeps nothing that a query could read again", topic=topic)
@@ -66,7 +66,7 @@ def shapes(client: Client, topic: str) -> Shapes:
 
 
 class _Watched:
-    def __init__(self, client: Client, name: TopicName) -> None:
+    def __init__(self, client: Reads, name: TopicName) -> None:
         self._name = name
         self._timeout_s = client.operation_timeout_s
         self._watch = Watch(client.lookup, name.canonical, heard=self._heard, gone=self._gone, create=False)
@@ -106,7 +106,7 @@ class _Watched:
 
 
 class _Plain:
-    def __init__(self, client: Client, name: TopicName) -> None:
+    def __init__(self, client: Reads, name: TopicName) -> None:
         self._client = client
         self._name = name
         self._shape: Shape | None = None

@@ -21,9 +21,9 @@ from magnetar.base.errors import Corrupt, Misuse
 from magnetar.base.limits import SPARK_SEQUENCE_ROW_BITS, SPARK_SHEAF_ROWS_MIN, SPARK_STAGE_WRITE_S
 from magnetar.base.names import SINK_PREFIX
 from magnetar.client.client import Client
+from magnetar.client.process import run
 from magnetar.client.producer import Producer
 from magnetar.client.stages import StagedSink, single_job
-from magnetar.spark.link import run
 from magnetar.spark.outgoing import Outgoing, check_columns, messages
 from magnetar.spark.sheaves import sheaves
 from magnetar.spark.sinkoptions import Delivery, SinkOptions, sink_options
@@ -137,7 +137,7 @@ class Task:
 
     def _staged(self, batches: Iterator[pa.RecordBatch]) -> Written:
         url = self._asked.url
-        stage = run(url, lambda client: self._of(client).begin(self._batch))
+        stage = run(Client, url, lambda client: self._of(client).begin(self._batch))
         if stage is None:
             for _ in batches:  # drained: Spark does not like a task that leaves its input
                 pass
@@ -145,13 +145,13 @@ class Task:
         rows = 0
         try:
             for batch in batches:
-                run(url, lambda _, batch=batch: post(stage.producer, batch, self._columns))  # type: ignore[misc]
+                run(Client, url, lambda _, batch=batch: post(stage.producer, batch, self._columns))  # type: ignore[misc]
                 rows += batch.num_rows
-            count = run(url, lambda _: stage.seal())
+            count = run(Client, url, lambda _: stage.seal())
             if count != rows:
                 raise Corrupt(f"{rows} rows were written and the stage holds {count}: it is not used", stage=stage.id)
         except BaseException:
-            run(url, lambda _: stage.drop())
+            run(Client, url, lambda _: stage.drop())
             raise
         return Written(self._sink, self._batch, stage.id, count, once=self._once)
 
@@ -161,16 +161,16 @@ class Task:
         options: dict[str, Any] = (
             {"name": f"{SINK_PREFIX}{self._sink}-{self._part}", "batching": None} if numbered else {}
         )
-        producer = run(url, lambda client: client.create_producer(self._asked.topic, **options))
+        producer = run(Client, url, lambda client: client.create_producer(self._asked.topic, **options))
         rows = 0
         try:
             for batch in batches:
                 first = (self._batch << SPARK_SEQUENCE_ROW_BITS) + rows if numbered else -1
-                run(url, lambda _, batch=batch, first=first: post(producer, batch, self._columns, first))  # type: ignore[misc]
+                run(Client, url, lambda _, batch=batch, first=first: post(producer, batch, self._columns, first))  # type: ignore[misc]
                 rows += batch.num_rows
-            run(url, lambda _: producer.close())
+            run(Client, url, lambda _: producer.close())
         except BaseException:
-            run(url, lambda _: producer.close(flush=False))
+            run(Client, url, lambda _: producer.close(flush=False))
             raise
         return Written(self._sink, self._batch, rows=rows, once=self._once)
 
@@ -212,7 +212,7 @@ def commit(asked: SinkOptions, told: Sequence[WriterCommitMessage | None], batch
             await sink.published(batch)  # or not yet: committed is committed, a job that fails now would be run again
 
     if stages or asked.batch >= 0 or not wait:
-        run(asked.url, committed)
+        run(Client, asked.url, committed)
 
 
 def abort(asked: SinkOptions, told: Sequence[WriterCommitMessage | None]) -> None:
@@ -220,7 +220,7 @@ def abort(asked: SinkOptions, told: Sequence[WriterCommitMessage | None]) -> Non
     written = _told(told)
     stages = [one.stage for one in written if one.stage]
     if stages:
-        run(asked.url, lambda client: StagedSink(client, asked.topic, written[0].sink).forget(stages))
+        run(Client, asked.url, lambda client: StagedSink(client, asked.topic, written[0].sink).forget(stages))
 
 
 def _told(told: Sequence[WriterCommitMessage | None]) -> list[Written]:

@@ -195,6 +195,13 @@ def test_a_driver_that_plans_loads_neither_arrow_nor_numpy():
     assert done.stdout.strip() == "[]"
 
 
+def test_the_process_of_a_source_loads_no_consumers_and_no_producers():
+    """Spark starts one for every query, which waits for it."""
+    asked = "import sys, magnetar.spark.link, magnetar.spark.reading; print('magnetar.client.client' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
 NAMES = ["topic", "startingOffsets", "maxBytesPerTrigger", "maxTriggerDelay", "columns", "keyOrder", "failOnDataLoss"]
 
 
