@@ -333,7 +333,7 @@ SPARK_STAGE_WRITE_S = 600.0  # a row waits for room: a task had better wait for 
 SPARK_SHEAVES_BYTES_MAX = 32 * 1024 * 1024  # of an Arrow batch that is written at once: copies of it are made meanwhile
 SPARK_SCHEMA_NODES_MAX = 20_000  # types within a registered schema, repeated ones too: a few lines can mean billions
 SPARK_SHEAF_ROWS_MIN = 16  # rows for each destination, on average: fewer are gathered one by one, into larger entries
-SPARK_EMPTY_ITEMS_MAX = 1 << 20  # of lists whose items take no bytes, in rows decoded together: their count is a peer's word
+SPARK_EMPTY_ITEMS_MAX = 1 << 20  # of lists whose items take no bytes, in rows read together: a few bytes claim billions
 
 # PLAN and HOLD
 PLAN_MARKS_MAX = 8_192  # in one answer, shared by its segments: some 200 KiB, and a planner looks at each
