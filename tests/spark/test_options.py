@@ -38,7 +38,14 @@ def numbers(rows: Any) -> list[int]:
         ({"endingOffsets": "latest"}, "option endingOffsets means nothing for a stream"),
         ({"columns": "key,offset"}, "option columns: there is no column offset"),
         ({"topic": "non-persistent://public/default/x"}, "option topic"),
-        ({"topic": "topic://public/default/nobody-made-this"}, "not found"),
+        (
+            {"topic": "topic://public/default/nobody-made-this"},
+            "(magnetar topic create topic://public/default/nobody-made-this), or mend",
+        ),
+        (
+            {"topic": "persistent://public/default/nor-this"},
+            "option topic: there is no persistent://public/default/nor-this at pulsar://",
+        ),
         ({"url": "pulsar://127.0.0.1:1"}, "127.0.0.1:1"),
     ],
 )

@@ -54,6 +54,14 @@ def test_only_the_columns_of_a_schema_of_ones_own_are_read(spark: SparkSession, 
     assert patiently(frame.count) == 5
 
 
+def test_a_batch_read_that_finds_nothing_has_no_rows(spark: SparkSession, topic: Topic):
+    assert patiently(topic.batch(spark).collect) == []
+    topic.publish(5)
+    assert patiently(topic.batch(spark, startingOffsets="latest").collect) == []
+    past = topic.batch(spark, startingOffsets="2001-01-01T00:00:00+00:00", endingOffsets="2001-01-02T00:00:00+00:00")
+    assert patiently(past.collect) == []
+
+
 @pytest.mark.parametrize("order", ["chain", "barrier"])
 def test_keys_stay_in_order_for_foreach_batch_while_the_topic_is_reshaped(
     spark: SparkSession, topic: Topic, tmp_path: Path, order: str

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from magnetar.spark.filters import Wanted, wanted
-from magnetar.spark.link import query, run
+from magnetar.spark.link import planned, query, run
 from magnetar.spark.options import SourceOptions
 from magnetar.spark.query import Planned
 from magnetar.spark.reading import record_batches, tables
@@ -29,15 +29,17 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         made = query(self._wanted.narrowed(self._asked))
         try:
-            return [InputPartition(one) for one in run(self._asked.url, lambda _: made.whole())]
+            return [InputPartition(one) for one in planned(self._asked, made.whole)]
         finally:  # the process that plans is used again
             run(self._asked.url, lambda _: made.close())
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        planned: Planned = partition.value
+        task: Planned | None = partition.value
+        if task is None:  # Spark makes one partition of none, and calls for it
+            return iter(())
         if isinstance(self._columns, Table):
-            return tables(planned, self._columns, self._wanted.keys)
-        return record_batches(planned, self._columns, self._wanted.keys)
+            return tables(task, self._columns, self._wanted.keys)
+        return record_batches(task, self._columns, self._wanted.keys)
 
 
 class FilteringReader(BatchReader):

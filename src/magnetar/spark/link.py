@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
+from magnetar.base.errors import TopicNotFound
 from magnetar.base.names import topic_name
 from magnetar.client import process
 from magnetar.client.backoff import persist
@@ -28,6 +29,18 @@ T = TypeVar("T")
 def run(url: str, call: Callable[[Reads], Coroutine[Any, Any, T]]) -> T:
     """On this process's way to these brokers, blocking."""
     return process.run(Reads, url, call)
+
+
+def planned(asked: SourceOptions, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """What a query asks before it reads anything: here it turns out that its topic is not there."""
+    try:
+        return run(asked.url, lambda _: call())
+    except TopicNotFound as error:
+        raise TopicNotFound(
+            f"option topic: there is no {asked.topic} at {asked.url}: make it (magnetar topic create {asked.topic}), "
+            "or mend the option",
+            told=str(error),
+        ) from None
 
 
 def query(asked: SourceOptions) -> Query:

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from magnetar.spark.frontier import from_document
-from magnetar.spark.link import query, run
+from magnetar.spark.link import planned, query, run
 from magnetar.spark.options import SourceOptions
 from magnetar.spark.query import Planned, Query
 from magnetar.spark.reading import record_batches, tables
@@ -39,7 +39,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         made = self._query()
-        return run(self._asked.url, lambda _: made.start()).document()
+        return planned(self._asked, made.start).document()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark knows one limit at a time; the others are applied when a batch is planned."""
@@ -55,7 +55,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         made, given = self._query(), from_document(start)
         everything = isinstance(limit, ReadAllAvailable)
-        end = run(self._asked.url, lambda _: made.latest(given, unlimited=everything))
+        end = planned(self._asked, lambda: made.latest(given, unlimited=everything))
         return start if end is given else end.document()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -71,10 +71,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(one) for one in run(self._asked.url, lambda _: made.tasks(first, last))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        planned: Planned = partition.value
+        task: Planned = partition.value
         if isinstance(self._columns, Table):
-            return tables(planned, self._columns)
-        return record_batches(planned, self._columns)
+            return tables(task, self._columns)
+        return record_batches(task, self._columns)
 
     def commit(self, end: dict[str, Any]) -> None:
         made, last = self._query(), from_document(end)
