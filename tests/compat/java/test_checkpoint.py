@@ -1,5 +1,5 @@
 """The checkpoint consumers of the real Java client of scalable topics (5.0.0-M1) on our broker, by the rows of its own
-suite (C01 to C14, C16), and checkpoints that go from one client to the other.
+suite (C01 to C16), and checkpoints that go from one client to the other.
 
 That client opens all segments at once, and leaves out of a checkpoint what it has not read: across a split its order is
 its own, and it begins segments that a checkpoint does not name at their first message. Only what it promises is asked.
@@ -13,9 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from magnetar import aio
+from magnetar import String, aio
+from magnetar.base.names import segment_name, topic_name
+from magnetar.base.ranges import FULL
+from magnetar.client.checkpoint import DataLost
+from magnetar.layout.checkpoint import Loss
+from magnetar.metadata import paths
+from magnetar.metadata.embedded import EmbeddedStore
+from magnetar.runtime.real import RealRuntime
 from tests.client.test_checkpoint import KEPT
-from tests.compat.java.conftest import SETTINGS, Connect
+from tests.compat.java.conftest import SETTINGS
 from tests.compat.java.driver import V5
 from tests.compat.java.test_v5 import check, create, full, merge, split
 from tests.servers.standalone import Standalone
@@ -31,21 +38,6 @@ def scalable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     """Readers leave no trace: what they have not read is kept by policy."""
     with Standalone(tmp_path_factory.mktemp("checkpoints"), {**SETTINGS, **KEPT}) as running:
         yield running
-
-
-@pytest.fixture
-def v5(scalable: Standalone, tmp_path: Path) -> Iterator[Connect]:
-    made: list[V5] = []
-
-    def connect() -> V5:
-        folder = tmp_path / f"client-{len(made)}"
-        folder.mkdir()
-        made.append(V5(scalable.url, folder))
-        return made[-1]
-
-    yield connect
-    for one in made:
-        one.__exit__(None, None, None)
 
 
 @pytest.fixture
@@ -218,6 +210,52 @@ def test_c13_c14_a_checkpoint_resumes_across_a_reshape(scalable, v5, name, merge
     client.ask("checkpoint", "d", full(name), kept)
     assert everything(first, take(client, "d", 90)) == sent(120)
     nothing(client, "d")
+
+
+def test_c15_a_segment_whose_topic_is_gone_is_told_by_ours_and_passed_over_by_this_client(scalable, v5, name):
+    """Nobody can take it away (409), so it is taken from the store: of a segment that the record lists and that is not
+    there this client says nothing, as its suite wants it, and ours does."""
+    create(scalable, name)
+    asyncio.run(stored(scalable.url, full(name), range(40)))
+    split(scalable, name, 0)
+    asyncio.run(stored(scalable.url, full(name), range(40, 80)))
+    segment = segment_name(topic_name(full(name)), FULL, 0)
+    answer = scalable.ask("DELETE", f"/admin/v2/segments/{segment.namespace}/{name}/{segment.segment}")
+    assert answer.status_code == 409, answer.text
+    scalable.stop()
+    asyncio.run(forgotten(scalable.data, paths.topic(segment, 1)))
+    scalable.start()
+
+    client = v5()
+    client.ask("checkpoint", "c", full(name), "earliest")
+    assert everything(take(client, "c", 40)) == sent(80, 40)
+    nothing(client, "c")
+
+    async def ours(gaps: list[Loss] | None) -> list[str]:
+        told = {} if gaps is None else {"on_gap": gaps.append}
+        async with aio.Client(scalable.url) as mine, await mine.checkpoint_consumer(full(name), **told) as reader:
+            return [(await reader.receive(LONG_MS / 1000)).data.decode() for _ in range(40)]
+
+    with pytest.raises(DataLost):
+        asyncio.run(ours(None))
+    gaps: list[Loss] = []
+    assert everything(asyncio.run(ours(gaps))) == sent(80, 40)
+    assert [gap.segment for gap in gaps] == [0]
+
+
+async def stored(url: str, topic: str, numbers: range) -> None:
+    async with aio.Client(url) as mine, await mine.create_producer(topic, schema=String()) as producer:
+        for number in numbers:
+            await producer.send(f"k{number % 8}:{number // 8}", key=f"k{number % 8}")
+
+
+async def forgotten(data: Path, path: str) -> None:
+    runtime = RealRuntime()
+    store = await EmbeddedStore.open(str(data / "metadata.db"), runtime)
+    assert await store.exists(path)
+    await store.delete_tree(path)
+    await store.close()
+    runtime.close()
 
 
 def test_c16_consumers_without_a_group_each_see_all(scalable, v5, name):
