@@ -1,42 +1,102 @@
 """One stage on its way into its topic, by a client: read from its beginning, published from where its record says on,
 in order, under the producer name and the sequence ids that were fixed when it was chosen.
 
-Where that was tried before, messages that may be stored already go one by one: a batch that is stored in part could
-neither be taken nor dropped. Trusts the topic to store a sequence id once (`Topic.remember_sinks`). Imported when the
-first stage is published: a broker without sinks starts without a client in it.
+Batches, which its entries are most often, go as whole entries (`decanting`); what is written otherwise goes message by
+message. Where it was tried before, messages that may be stored already are
+entries of their own: a batch that is stored in part could neither be taken nor dropped. Trusts the topic to store a
+sequence id once (`Topic.remember_sinks`). Refuses what cannot be opened. Imported when the first stage is published: a
+broker without sinks starts without a client in it.
 """
 
 from __future__ import annotations
 
-from magnetar.base.errors import Sealed
+import asyncio
+from binascii import Error as Base64Error
+from collections import deque
+
+from magnetar.base.errors import Corrupt, NotBuilt, Sealed
 from magnetar.base.hashes import java_string_hash, masked
-from magnetar.base.limits import STAGE_READ_MESSAGES, STAGE_READ_S, STAGE_SAVED_MESSAGES
-from magnetar.base.names import topic_name
+from magnetar.base.limits import (
+    STAGE_CUT_BYTES,
+    STAGE_CUT_MESSAGES,
+    STAGE_READ_MESSAGES,
+    STAGE_READ_S,
+    STAGE_SAVED_MESSAGES,
+)
+from magnetar.base.names import TopicName, topic_name
+from magnetar.broker.decanting import Decanter, opened
 from magnetar.client.batch import Batching
 from magnetar.client.client import Client
 from magnetar.client.copying import copied
-from magnetar.client.message import Message
+from magnetar.client.message import Delivery, Message
+from magnetar.client.opening import inflate, open_metadata
+from magnetar.client.outgoing import Fields
 from magnetar.client.producer import Producer
-from magnetar.client.reader import Reader
+from magnetar.client.ranges import EntryReader
+from magnetar.client.router import routing_key
+from magnetar.client.schemas import BYTES
 from magnetar.runtime.runtime import Runtime
 from magnetar.txn import sinkform
 from magnetar.txn.leader import Saved
 from magnetar.txn.staged import Chosen, Sink
+from magnetar.wire import entry as entries
+from magnetar.wire.proto import pb
 
 
 def a_client(url: str, runtime: Runtime) -> Client:
     return Client(url, runtime=runtime)
 
 
+async def pour(client: Client, sink: Sink, chosen: Chosen, stage: TopicName, saved: Saved) -> None:
+    reader = EntryReader(client.lookup, str(stage))
+    try:
+        await reader.open()
+        await Pouring(client, sink, chosen, reader).run(saved)
+    finally:
+        await reader.close()
+
+
+class Held:
+    """An entry of the stage that was read and is not published, or not all of it: `done` of its messages are."""
+
+    __slots__ = ("count", "done", "is_batch", "metadata", "payload")
+
+    def __init__(self, data: bytes, done: int = 0) -> None:
+        """`Corrupt`, `NotBuilt`: it cannot be opened."""
+        metadata, begin = open_metadata(data)
+        if metadata.encryption_keys or metadata.num_chunks_from_msg > 1:
+            raise NotBuilt("a stage with encrypted messages or chunks cannot be published: its rows are kept in it")
+        self.metadata: pb.MessageMetadata = metadata
+        self.payload = inflate(metadata, data[begin:])
+        self.is_batch = metadata.HasField("num_messages_in_batch")
+        self.count = metadata.num_messages_in_batch if self.is_batch else 1
+        self.done = done
+        if self.count <= done:
+            raise Corrupt("a batch without messages")
+
+    @property
+    def left(self) -> int:
+        return self.count - self.done
+
+    def messages(self) -> list[Message[bytes]]:
+        if self.is_batch:
+            return opened(self.metadata, self.payload, self.count)[self.done :]
+        return [Message(self.payload, Delivery(self.metadata, "", BYTES, ledger=-1, entry=-1))]
+
+
 class Pouring:
     """One stage on its way into the topic."""
 
-    def __init__(self, client: Client, sink: Sink, chosen: Chosen, reader: Reader[bytes]) -> None:
+    def __init__(self, client: Client, sink: Sink, chosen: Chosen, reader: EntryReader) -> None:
         self._client = client
         self._sink = sink
         self._chosen = chosen
         self._reader = reader
+        self._name = sinkform.producer(sink, chosen.lane)
+        self._read: deque[bytes] = deque()  # entries that have come
+        self._held: deque[Held] = deque()  # those that are next, opened
         self._at = 0  # the message that is published next
+        self._decanter: Decanter | None = None
 
     async def run(self, saved: Saved) -> None:
         chosen = self._chosen
@@ -57,17 +117,16 @@ class Pouring:
                 await producer.close(flush=False)  # all of it is flushed, unless it failed
 
     async def _producer(self, *, batching: Batching | None) -> Producer[bytes]:
-        chosen, sink = self._chosen, self._sink
-        name = sinkform.producer(sink, chosen.lane)
+        sink = self._sink
         topic = topic_name(sink.topic)
         if not topic.is_scalable:
             try:
                 return await self._client.create_producer(
-                    sink.topic, name=name, batching=batching, routing=self._partition
+                    sink.topic, name=self._name, batching=batching, routing=self._partition
                 )
             except Sealed:  # migrated since it was chosen: its segments know what it had stored
                 topic = topic.scalable
-        return await self._client.create_producer(str(topic), name=name, batching=batching)
+        return await self._client.create_producer(str(topic), name=self._name, batching=batching)
 
     def _partition(self, key: str | None, partitions: int) -> int:
         """Of those that there were when the stage was chosen: a second try must come to the same."""
@@ -78,19 +137,86 @@ class Pouring:
         while self._at < end:
             until = min(end, self._at + STAGE_SAVED_MESSAGES)
             while self._at < until:
-                for message in await self._read(until - self._at):
-                    payload, fields = copied(message, self._chosen.first + self._at)
-                    if not producer.admit(payload, fields, None):
-                        await producer.admit_later(payload, fields, None)
-                    self._at += 1
+                await self._fill()
+                if not await self._pour_whole(producer, end):
+                    await self._pour_each(producer, until)
+                await asyncio.sleep(0)  # the others' turn: neither reading nor handing over waits while there is room
             await producer.flush()
             await saved(self._at)
 
+    async def _pour_whole(self, producer: Producer[bytes], end: int) -> bool:
+        """The batches that are held, together. False: the first of them is to go message by message."""
+        decanter = self._cut(producer)
+        if decanter is None:
+            return False
+        at = self._at
+        while self._held and self._held[0].is_batch:
+            held = self._held[0]
+            if at + held.left > end:
+                break  # more than the stage is said to hold
+            if not decanter.take(held.payload, held.count, self._chosen.first + at, skip=held.done):
+                break
+            at += held.left
+            self._held.popleft()
+        if at == self._at:
+            return False
+        await producer.admit_sheaves(decanter.sheaves())
+        self._at = at
+        return True
+
+    def _cut(self, producer: Producer[bytes]) -> Decanter | None:
+        cutting = producer.cutting(numbered=True)
+        if cutting is None:
+            return None
+        if self._decanter is None:
+            count = (self._chosen.partitions or producer.partitions) if producer.partitions else 0
+            self._decanter = Decanter(cutting, self._name, first=self._chosen.first, partitions=count)
+        self._decanter.renew(cutting)
+        return self._decanter
+
+    async def _pour_each(self, producer: Producer[bytes], until: int) -> None:
+        room = min(until - self._at, STAGE_READ_MESSAGES)
+        while room and self._held:
+            held = self._held[0]
+            for message in held.messages()[:room]:
+                payload, fields = copied(message, self._chosen.first + self._at)
+                _check(fields)
+                if not producer.admit(payload, fields, None):
+                    await producer.admit_later(payload, fields, None)
+                self._at += 1
+                room -= 1
+                held.done += 1
+            if not held.left:
+                self._held.popleft()
+
+    # Reading
+
+    async def _fill(self) -> None:
+        """Hold what is cut together next, or all that is left."""
+        messages, size = sum(held.left for held in self._held), sum(len(held.payload) for held in self._held)
+        while messages < STAGE_CUT_MESSAGES and size < STAGE_CUT_BYTES and self._at + messages < self._chosen.messages:
+            held = Held(await self._next())
+            self._held.append(held)
+            messages += held.left
+            size += len(held.payload)
+
     async def _skip(self, messages: int) -> None:
         while self._at < messages:
-            self._at += len(await self._read(messages - self._at))
+            data = await self._next()
+            count = entries.counts(data)
+            if self._at + count > messages:
+                self._held.append(Held(data, messages - self._at))
+            self._at = min(self._at + count, messages)
 
-    async def _read(self, messages_max: int) -> list[Message[bytes]]:
-        count = min(messages_max, STAGE_READ_MESSAGES)
-        first = await self._reader.receive(STAGE_READ_S)
-        return [first, *(await self._reader.receive_batch(count - 1, timeout_s=0.0) if count > 1 else [])]
+    async def _next(self) -> bytes:
+        if not self._read:
+            self._read.extend(data for _, _, data in await self._reader.take(STAGE_READ_S))
+        return self._read.popleft()
+
+
+def _check(fields: Fields) -> None:
+    """`Corrupt`: its key cannot be what it says, so that nobody knows where it belongs."""
+    try:
+        routing_key(fields)
+    except Base64Error:
+        raise Corrupt("the key of a message is not the base64 that it is said to be", key=fields.key) from None

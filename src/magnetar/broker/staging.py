@@ -47,11 +47,7 @@ class Staging:
 
         if self._client is None:
             self._client = pouring.a_client(self._node.addresses.url, self._node.runtime)
-        reader = await self._client.create_reader(str(stage))
-        try:
-            await pouring.Pouring(self._client, sink, chosen, reader).run(saved)
-        finally:
-            await reader.close()
+        await pouring.pour(self._client, sink, chosen, stage, saved)
 
     async def close(self) -> None:
         if self._client is not None:

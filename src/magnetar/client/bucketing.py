@@ -88,8 +88,7 @@ class Bucketing:
             return min(hashes), max(hashes)
         if 0 < bucket <= len(self._splits):
             return self._splits[bucket - 1], self._splits[bucket - 1]
-        spread = 0 if bucket == 0 else first.sequence * _SPREAD % SLOTS
-        return spread, spread
+        return (0, 0) if bucket == 0 else anywhere(first.sequence)
 
     def _reorder(self, queue: deque[Outbound], window: list[Outbound], ordered: list[Outbound]) -> None:
         """The head of the queue in another order; places and numbers still grow."""
@@ -98,6 +97,12 @@ class Bucketing:
             message.place, message.sequence = place, sequence
             queue.popleft()
         queue.extendleft(reversed(ordered))
+
+
+def anywhere(sequence: int) -> tuple[int, int]:
+    """The stamp of a batch without keys, from its first number."""
+    spread = sequence * _SPREAD % SLOTS
+    return spread, spread
 
 
 def hash_of(message: Outbound) -> int:

@@ -51,7 +51,7 @@ class Outbound:
         "turn",
     )
 
-    count = 1  # messages: a sheaf has many
+    count = 1  # messages: a sheaf has many, and numbers up to a `highest`
 
     def __init__(
         self,
@@ -79,6 +79,10 @@ class Outbound:
         self.doubt = False  # it was written somewhere and nobody said what became of it
         self.fate = Fate.LIVE
 
+    @property
+    def highest(self) -> int:
+        return self.sequence
+
     def __repr__(self) -> str:
         return f"Outbound({self.sequence}, {self.fate.name}{', in doubt' if self.doubt else ''})"
 
@@ -105,8 +109,7 @@ class Entry:
 
     @property
     def highest(self) -> int:
-        last = self.messages[-1]
-        return last.sequence + last.count - 1
+        return self.messages[-1].highest
 
     @property
     def alive(self) -> bool:

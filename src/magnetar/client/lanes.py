@@ -1,3 +1,4 @@
+# long: one decider with all that may happen to a message, in the order in which it does
 """All lanes of one producer: which message is sent where, and in which order, while segments are split and merged.
 
 Every active segment has a lane. When one is sealed its lane freezes; when no more answers can come from it, what it
@@ -11,7 +12,7 @@ broker to store what one attachment sends in the order it was sent.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -182,12 +183,33 @@ class Lanes:
         layout = self.layout
         if not self.begun or layout is None or self._sealed or not sheaf.fits(layout.epoch, self.next_sequence):
             return None
-        lane = self._lane_of(sheaf.route)
-        bound = Bound(sheaf, self.places, deadline)
-        lane.queue.append(bound)
         self.next_sequence += sheaf.count
         self.places += sheaf.count
-        self.bytes += bound.size
+        return self._bind(sheaf, self.places - sheaf.count, deadline)
+
+    def add_sheaves(self, sheaves: Sequence[Sheaf], deadline: float) -> list[Lane]:
+        """Take all of these, whose sender gave them their numbers, or none: they were cut for another layout, a segment
+        was sealed, or an owner may have stored some of them, which only it can tell, one by one.
+        """
+        layout = self.layout
+        if not self.begun or layout is None or self._sealed or any(one.epoch != layout.epoch for one in sheaves):
+            return []
+        lanes = [self._lane_of(one.route) for one in sheaves]
+        if any(not lane.opened or one.sequence <= lane.mark for lane, one in zip(lanes, sheaves, strict=True)):
+            return []
+        first, highest = min(one.sequence for one in sheaves), max(one.highest for one in sheaves)
+        for sheaf in sheaves:
+            self._bind(sheaf, self.places + sheaf.sequence - first, deadline)
+        self.places += highest - first + 1
+        self.next_sequence = max(self.next_sequence, highest + 1)
+        return lanes
+
+    def _bind(self, sheaf: Sheaf, place: int, deadline: float) -> Lane:
+        lane = self._lane_of(sheaf.route)
+        bound = Bound(sheaf, place, deadline)
+        for one in [bound] if sheaf.count > 1 else bound.apart():
+            lane.queue.append(one)
+            self.bytes += one.size
         self.messages += sheaf.count
         return lane
 

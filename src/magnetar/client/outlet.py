@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from magnetar.base.errors import MagnetarError
@@ -29,12 +30,18 @@ class Outlet(Protocol):
         """`awaited`: somebody waits for this one, so it does not wait for others to share an entry with."""
         ...
 
-    def cutting(self) -> Cutting | None:
-        """How messages for `add_sheaf` are cut now; None: they are added one by one."""
+    def cutting(self, *, numbered: bool = False) -> Cutting | None:
+        """How messages for `add_sheaf`, or with numbers of their own for `add_sheaves`, are cut now; None: they are
+        added one by one.
+        """
         ...
 
     def add_sheaf(self, sheaf: Sheaf) -> bool:
         """As `add`, for many. False: it does not hold good any more, and nothing of it was taken."""
+        ...
+
+    def add_sheaves(self, sheaves: Sequence[Sheaf]) -> bool:
+        """As `add_sheaf`, for several whose sender gave them their numbers: all of them, or none."""
         ...
 
     def refused(self, done: Done | None, error: MagnetarError) -> None: ...

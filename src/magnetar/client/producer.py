@@ -27,7 +27,7 @@ from magnetar.client.publisher import Publisher
 from magnetar.client.router import Router
 from magnetar.client.scalable import ScalablePublisher
 from magnetar.client.schemas import Schema
-from magnetar.client.sheaf import Cutting, Sheaf
+from magnetar.client.sheaf import Cutting, Sheaf, in_order
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
 from magnetar.wire import codec
@@ -236,9 +236,13 @@ class Producer(Generic[T]):
         await self._room(len(payload))
         self._hand_over(payload, fields, done)
 
-    def cutting(self) -> Cutting | None:
-        """How whole columns of messages are to be cut for `admit_sheaf`; None: `admit` takes them one by one."""
-        return None if self._only is None else self._only.cutting()
+    def cutting(self, *, numbered: bool = False) -> Cutting | None:
+        """How whole columns of messages are to be cut for `admit_sheaf`, or with `numbered` for `admit_sheaves`; None:
+        `admit` takes them one by one.
+        """
+        if self._only is None:
+            return self._publishers[0].cutting(numbered=True) if numbered else None
+        return self._only.cutting(numbered=numbered)
 
     async def admit_sheaf(self, sheaf: Sheaf) -> None:
         """As `admit_later`, for many that were cut as `cutting` said, in that order; what changed meanwhile does not
@@ -249,6 +253,23 @@ class Producer(Generic[T]):
         if sheaf.count == 1 or self._only is None or not self._only.add_sheaf(sheaf):
             for payload, fields, _ in sheaf.singles():
                 self._hand_over(payload, fields, None)
+
+    async def admit_sheaves(self, sheaves: Sequence[Sheaf]) -> None:
+        """As `admit_sheaf`, for messages that follow each other by numbers that are theirs, cut for several segments or
+        partitions.
+        """
+        size, count = sum(one.value_bytes for one in sheaves), sum(one.count for one in sheaves)
+        if not self._budget.take(size, count):
+            self.hurry(awaited=True)
+            await self._budget.wait(size, count)
+        outlets: dict[int, list[Sheaf]] = {}
+        for sheaf in sheaves:
+            outlets.setdefault(sheaf.partition, []).append(sheaf)
+        for partition, group in outlets.items():
+            outlet = self._only if self._only is not None else self._publishers[partition]
+            if not outlet.add_sheaves(group):
+                for _, payload, fields in in_order(group):
+                    _add(outlet, payload, fields, None)
 
     def hurry(self, *, awaited: bool = False) -> None:
         """What the next turn of the loop would write is written in this one. `awaited`: a thread waits for it."""
@@ -262,11 +283,7 @@ class Producer(Generic[T]):
     # Inside
 
     def _hand_over(self, payload: bytes, fields: Fields | None, done: Done | None) -> None:
-        publisher = self._publisher(fields)
-        try:
-            publisher.add(payload, fields, done)
-        except MagnetarError as error:
-            publisher.refused(done, error)
+        _add(self._publisher(fields), payload, fields, done)
 
     async def _room(self, size: int) -> None:
         """Nobody adds to what was gathered while senders wait for room."""
@@ -341,6 +358,13 @@ class Producer(Generic[T]):
 
     def _failed(self, name: str, error: BaseException) -> None:
         log.crashed("growth failed", error, topic=self.topic)
+
+
+def _add(outlet: Outlet, payload: bytes, fields: Fields | None, done: Done | None) -> None:
+    try:
+        outlet.add(payload, fields, done)
+    except MagnetarError as error:
+        outlet.refused(done, error)
 
 
 def _settle(future: asyncio.Future[MessageId], found: MessageId | None, error: MagnetarError | None) -> None:

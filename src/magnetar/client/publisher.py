@@ -1,3 +1,4 @@
+# long: one actor between its batches, what is pending, its connection and its producer; each call is a few lines
 """Publishing to one topic or one partition: batches are gathered, closed, written, answered, in one order.
 
 What is added is stored once and in order or its sender hears why not: after a loss everything unanswered is written
@@ -8,7 +9,7 @@ again on the next attachment, before anything newer. A message nobody answered w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from magnetar.base.errors import Closed, ConnectionLost, Fenced, LimitExceeded, MagnetarError, Sealed, TimedOut
 from magnetar.base.limits import MESSAGE_BYTES_MAX
@@ -108,7 +109,7 @@ class Publisher:
         if len(batch.payloads) >= self._messages_max:
             self._close_batches()
 
-    def cutting(self) -> Cutting | None:
+    def cutting(self, *, numbered: bool = False) -> Cutting | None:
         batching = self.opening.batching
         if batching is None or batching.by_key:
             return None
@@ -117,11 +118,21 @@ class Publisher:
 
     def add_sheaf(self, sheaf: Sheaf) -> bool:
         self._close_batches()
-        if self.error is not None or sheaf.sequence != self.next_sequence:
+        return sheaf.sequence == self.next_sequence and self.add_sheaves([sheaf])
+
+    def add_sheaves(self, sheaves: Sequence[Sheaf]) -> bool:
+        self._close_batches()
+        if self.error is not None or sheaves[0].sequence < self.next_sequence:
             return False
-        self.counters.took(sheaf.count, sheaf.value_bytes)
-        self.next_sequence = sheaf.highest + 1
-        self._push(sheaf.op(self._stamp, self._runtime.wall(), self._runtime.monotonic() + self.opening.send_timeout_s))
+        now, deadline = self._runtime.wall(), self._runtime.monotonic() + self.opening.send_timeout_s
+        try:
+            ops = [sheaf.op(self._stamp, now, deadline) for sheaf in sheaves]
+        except LimitExceeded:  # one is too large: told to whoever adds it alone
+            return False
+        for op in ops:
+            self.counters.took(op.count, op.size)
+            self._push(op)
+        self.next_sequence = sheaves[-1].highest + 1
         self._write()
         return True
 

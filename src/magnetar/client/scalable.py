@@ -21,7 +21,7 @@ from magnetar.base.names import topic_name
 from magnetar.client.budget import Budget
 from magnetar.client.fates import Fates
 from magnetar.client.gathering import batch_key
-from magnetar.client.lane import Cut, Entry
+from magnetar.client.lane import Cut, Entry, Lane
 from magnetar.client.lanes import (
     DropLane,
     Effect,
@@ -162,21 +162,32 @@ class ScalablePublisher:
         elif due is Due.RING:
             self._ringing = self._loop.call_later(self._pace.wait_s, self._rang)
 
-    def cutting(self) -> Cutting | None:
+    def cutting(self, *, numbered: bool = False) -> Cutting | None:
         """A producer with a name may come back with numbers of its own, and batches by key are cut by key."""
         layout, router = self._lanes.layout, self._router
-        if layout is None or router is None or not self._batches or self._by_key or self.opening.name:
+        if layout is None or router is None or not self._batches or self._by_key:
+            return None
+        if self.opening.name and not numbered:
             return None
         return by_segments(layout, router.pinned, self._cut, self._lanes.next_sequence)
 
     def add_sheaf(self, sheaf: Sheaf) -> bool:
         lane = None if self.error else self._lanes.add_sheaf(sheaf, self._runtime.monotonic() + self._patience_s)
-        if lane is None:
+        return self._took([sheaf], [] if lane is None else [lane])
+
+    def add_sheaves(self, sheaves: Sequence[Sheaf]) -> bool:
+        deadline = self._runtime.monotonic() + self._patience_s
+        return self._took(sheaves, [] if self.error else self._lanes.add_sheaves(sheaves, deadline))
+
+    def _took(self, sheaves: Sequence[Sheaf], lanes: list[Lane]) -> bool:
+        if not lanes:
             return False
-        self.counters.took(sheaf.count, sheaf.value_bytes)
+        for sheaf in sheaves:
+            self.counters.took(sheaf.count, sheaf.value_bytes)
         if self._expiry is None and self._patience_s < math.inf:
             self._watch_expiry()
-        self._write(lane.segment)
+        for segment in dict.fromkeys(lane.segment for lane in lanes):
+            self._write(segment)
         return True
 
     def hurry(self, *, awaited: bool = False) -> None:

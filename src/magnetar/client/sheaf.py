@@ -1,17 +1,18 @@
 """Many messages that were made together, as the entry that they become: no object for any of them on its way.
 
 Who has whole columns of messages asks a producer for its `Cutting`, cuts them by it and hands over sheaves: messages of
-one destination, numbered one after the other, as the payload of one batch. A sheaf holds good as long as the layout and
-the numbers are those that it was cut for. Where they are not any more, and where a batch has to be cut anew, it comes
-apart into `singles`: what each of them is then is its maker's to say. Decides only; it trusts its maker for the bytes.
+one destination, numbered one after the other or as their sender wants, as the payload of one batch. A sheaf holds good
+as long as the layout and the numbers are those that it was cut for. Where they are not any more, and where a batch has
+to be cut anew, it comes apart into `singles`: what each of them is then is its maker's to say. Decides only; it trusts
+its maker for the bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from magnetar.client.batch import Stamp
+from magnetar.client.batch import NOTHING, Stamp, single_frame
 from magnetar.client.lane import Cut, Outbound
 from magnetar.client.outgoing import Fields
 from magnetar.client.packing import wire_size
@@ -61,9 +62,9 @@ def by_segments(layout: Layout, routing: Routing, cut: Cut, sequence: int) -> Cu
 
 
 class Sheaf:
-    """`payload` is that of a batch whose `count` messages have the numbers from `sequence` on; `value_bytes` what their
-    values take. `key` is the first message's, as the wire carries it, `hashes` the stamp of its entry bucket, `route`
-    that of any of its messages.
+    """`payload` is that of a batch whose `count` messages have the numbers from `sequence` on, or growing `numbers`
+    that their sender gave; `value_bytes` what their values take. `key` is the first message's, as the wire carries it,
+    `hashes` the stamp of its entry bucket, `route` that of any of its messages. `partition`: of a partitioned topic.
     """
 
     __slots__ = (
@@ -73,6 +74,8 @@ class Sheaf:
         "index",
         "key",
         "key_base64",
+        "numbers",
+        "partition",
         "payload",
         "route",
         "sequence",
@@ -88,24 +91,28 @@ class Sheaf:
         *,
         value_bytes: int,
         singles: Callable[[], Iterable[Single]],
+        numbers: Sequence[int] = (),
         index: bytes = b"",
         key: bytes | None = None,
         key_base64: bool = False,
         hashes: tuple[int, int] | None = None,
         route: Route = NOWHERE,
         epoch: int = -1,
+        partition: int = -1,
     ) -> None:
         self.payload = payload
         self.count = count
         self.sequence = sequence
         self.value_bytes = value_bytes
         self.singles = singles
+        self.numbers = numbers or range(sequence, sequence + count)
         self.index = index
         self.key = key
         self.key_base64 = key_base64
         self.hashes = hashes
         self.route = route
         self.epoch = epoch
+        self.partition = partition
 
     def __len__(self) -> int:
         """What it takes of a client's budget, as the payloads of its messages would."""
@@ -113,7 +120,7 @@ class Sheaf:
 
     @property
     def highest(self) -> int:
-        return self.sequence + self.count - 1
+        return self.numbers[-1]
 
     def fits(self, epoch: int, sequence: int) -> bool:
         """Was it cut for this layout, and for this number?"""
@@ -125,6 +132,10 @@ class Sheaf:
         return Op(frame, self.sequence, self.highest, count=self.count, size=len(self), deadline=deadline, dones=[])
 
     def frame(self, stamp: Stamp, publish_time: int) -> bytes:
+        """`LimitExceeded`: it is a single message, and larger than the broker takes."""
+        if self.count == 1:
+            for payload, fields, _ in self.singles():
+                return single_frame(stamp, payload, fields or NOTHING, self.sequence, publish_time)
         metadata = batch_metadata(
             stamp.producer,
             self.sequence,
@@ -143,6 +154,16 @@ class Sheaf:
         return send_frame(stamp.producer_id, self.sequence, metadata, packed, count=self.count, highest=self.highest)
 
 
+def in_order(sheaves: Iterable[Sheaf]) -> list[tuple[int, bytes, Fields | None]]:
+    """Their messages by their numbers: number, payload, fields."""
+    found = [
+        (number, payload, fields)
+        for sheaf in sheaves
+        for number, (payload, fields, _) in zip(sheaf.numbers, sheaf.singles(), strict=True)
+    ]
+    return sorted(found, key=lambda one: one[0])
+
+
 class Bound(Outbound):
     """A sheaf in a lane: one entry, and as many messages as it has."""
 
@@ -152,11 +173,18 @@ class Bound(Outbound):
         super().__init__(sheaf, sheaf.route, place, sheaf.sequence, len(sheaf.payload), deadline, alone=True)
         self.count = sheaf.count
 
-    def apart(self) -> Iterator[Outbound]:
-        """Its messages one by one, with the places, numbers and doubts that they have."""
+    @property
+    def highest(self) -> int:
         sheaf: Sheaf = self.item
-        for index, (payload, fields, route) in enumerate(sheaf.singles()):
-            size = wire_size(payload, fields)
-            one = Outbound(payload, route, self.place + index, self.sequence + index, size, self.deadline)
-            one.fields, one.turn, one.doubt = fields, self.turn + index, self.doubt
+        return sheaf.highest
+
+    def apart(self) -> Iterator[Outbound]:
+        """Its messages one by one, with the places, numbers and doubts that they have. Places are as far apart as
+        numbers are: between them are those of other segments, and a merge puts all in one order.
+        """
+        sheaf: Sheaf = self.item
+        for number, (payload, fields, route) in zip(sheaf.numbers, sheaf.singles(), strict=True):
+            size, behind = wire_size(payload, fields), number - self.sequence
+            one = Outbound(payload, route, self.place + behind, number, size, self.deadline)
+            one.fields, one.turn, one.doubt = fields, self.turn + behind, self.doubt
             yield one

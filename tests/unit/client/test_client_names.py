@@ -43,6 +43,7 @@ ONLY_AIO = {
         "admit",
         "admit_later",
         "admit_sheaf",
+        "admit_sheaves",
         "cutting",
         "grow",
         "hurry",
