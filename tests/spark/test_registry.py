@@ -14,6 +14,7 @@ import pulsar
 import pulsar.schema as stock
 import pytest
 
+from magnetar import Client
 from magnetar.base.errors import Corrupt, Misuse
 from magnetar.wire.proto import pb
 from tests.spark.published import Running, Topic, patiently
@@ -97,6 +98,8 @@ def test_every_type_of_a_column_is_one_that_spark_takes(spark: SparkSession, top
         ("many", {"type": "array", "items": ["null", "Inner"]}),
         ("named", {"type": "map", "values": {"type": "array", "items": "long"}}),
         ("either", ["null", "string", {"type": "array", "items": "int"}]),
+        ("voids", {"type": "array", "items": "null"}),
+        ("empties", {"type": "array", "items": record(name="Empty")}),
     )
     value = {
         "day": date(2026, 1, 31),
@@ -112,6 +115,8 @@ def test_every_type_of_a_column_is_one_that_spark_takes(spark: SparkSession, top
         "many": [{"x": 2, "kind": "A"}, None],
         "named": {"a": [1, 2], "b": []},
         "either": [7],
+        "voids": [None] * 3,
+        "empties": [{}, {}],
     }
     plain = {**value, "clock": (datetime.min + timedelta(microseconds=3_600_000_001)).time()}
     produce(topic, avro(definition), [encoded(definition, plain), None])
@@ -166,6 +171,27 @@ def test_a_value_that_is_not_what_its_schema_says_is_found(topic: Topic):
         Corrupt, match=r"field customer: a value is not as its schema says.*position=\d+:\d+:0 of segment"
     ):
         read(topic)
+
+
+@pytest.mark.parametrize("encoding", ["INLINE", "SEPARATED"])
+def test_keys_with_values_are_two_columns_wherever_the_key_lies(spark: SparkSession, topic: Topic, encoding: str):
+    """The stock Python client has no such schemas: bytes as the Java client writes them."""
+    definition = json.dumps(FIRST).encode()
+    told = {"kv.encoding.type": encoding, "key.schema.type": "INT32", "value.schema.type": "AVRO"}
+    schema = Told(pb.Schema.KeyValue, bytes(4) + len(definition).to_bytes(4, "big") + definition, **told)
+    rows = [{"id": number, "customer": f"c{number}", "old": ""} for number in range(5)]
+    with Client(topic.server.url) as client, client.create_producer(topic.name, schema=schema) as producer:
+        for row in rows:
+            key, value = row["id"].to_bytes(4, "big"), encoded(FIRST, row)
+            inline = b"".join(len(one).to_bytes(4, "big") + one for one in (key, value))
+            producer.send(value if encoding == "SEPARATED" else inline, key=key)
+        producer.send(None, key=(9).to_bytes(4, "big"))
+    frame = topic.batch(spark, schema="registry", columns="value,key")
+    found = sorted(patiently(frame.collect), key=lambda row: bytes(row.key))
+    assert [(row.kv_key, row.kv_value.asDict(), bytes(row.key)) for row in found[:5]] == [
+        (row["id"], row, row["id"].to_bytes(4, "big")) for row in rows
+    ]
+    assert tuple(found[5])[:2] == (9 if encoding == "SEPARATED" else None, None)
 
 
 def test_what_the_stock_client_writes_with_its_schemas_is_read(topic: Topic):

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import Misuse
 from magnetar.spark.kinds import KINDS, struct_type
-from magnetar.spark.values.form import VALUE, Column, Registered
+from magnetar.spark.values.form import VALUE, Column, Kind, Registered
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-VERSION, ORDER = "__schema_version", "__order"
+KEY, VERSION, ORDER = "key", "__schema_version", "__order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,13 @@ class Table:
     @property
     def needed(self) -> tuple[str, ...]:
         """The columns of messages that it is made of."""
-        return tuple(dict.fromkeys([*self.of_messages, VALUE, VERSION, ORDER]))
+        keyed = [KEY] if self.keyed else []
+        return tuple(dict.fromkeys([*self.of_messages, *keyed, VALUE, VERSION, ORDER]))
+
+    @property
+    def keyed(self) -> bool:
+        """Is a value made of the message's key too?"""
+        return self.schema.kind == Kind.KEY_VALUE
 
 
 def table_type(schema: Registered, asked: Sequence[str]) -> StructType:

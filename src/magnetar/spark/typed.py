@@ -2,8 +2,8 @@
 message names, all of them into the columns of the version that the query began with.
 
 One lives as long as a task. It asks for each version once, when the first message of it comes; a message that names
-none is read as the table's own. A null value is null in all its columns. What cannot be read ends the query with an
-error that says where it is and what to do.
+none is read as the table's own. A null value is null in all its columns, but for a key that is kept apart from it.
+What cannot be read ends the query with an error that says where it is and what to do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from magnetar.base.errors import Corrupt, Misuse, NotFound
 from magnetar.spark.rows import Ints
-from magnetar.spark.table import ORDER, VERSION, Table
+from magnetar.spark.table import KEY, ORDER, VERSION, Table
 from magnetar.spark.values.form import VALUE, Decode, Incompatible, Registered, Unreadable
 from magnetar.spark.values.kinds import decoder, form
 
@@ -37,7 +37,14 @@ class Typed:
 
     def made(self, batch: Any) -> Any:
         values = batch.column(VALUE)
-        there = np.flatnonzero(np.asarray(values.is_valid()))
+        valid = np.asarray(values.is_valid())
+        if self._table.keyed:
+            keys = batch.column(KEY)
+            values, valid = (
+                pa.StructArray.from_arrays([keys, values], [KEY, VALUE]),
+                valid | np.asarray(keys.is_valid()),
+            )
+        there = np.flatnonzero(valid)
         versions = np.asarray(pc.fill_null(batch.column(VERSION), self._table.schema.version))
         columns = dict(zip(self._table.fields, self._columns(batch, values, there, versions), strict=True))
         arrays = [columns[name] if name in columns else batch.column(name) for name in self._table.names]

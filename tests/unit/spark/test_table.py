@@ -8,7 +8,7 @@ from magnetar.base.errors import Misuse
 from magnetar.spark.table import table, table_type
 from magnetar.spark.values.form import Registered
 from magnetar.wire.proto import pb
-from tests.unit.spark.values.defined import record, registered
+from tests.unit.spark.values.defined import pair, record, registered
 
 types = pytest.importorskip("pyspark.sql.types", reason="pyspark is missing: pip install 'magnetar[spark]'")
 
@@ -72,6 +72,16 @@ def test_a_name_is_a_column_of_messages_if_it_was_asked_for_and_else_a_field_fir
     assert found.fields == ("topic", "id")
     assert found.of_messages == ("key", "__order")
     assert found.needed == ("key", "__order", "value", "__schema_version")
+
+
+def test_a_key_with_a_value_is_two_columns_and_is_made_of_the_key_of_the_message():
+    both = pair(("STRING", None), ("AVRO", record(("id", "long"))))
+    assert table_type(both, ASKED).simpleString() == (
+        "struct<key:binary,kv_key:string,kv_value:struct<id:bigint>,publish_time:timestamp>"
+    )
+    found = table(struct(kv_key=types.StringType()), both, ASKED)
+    assert (found.fields, found.of_messages) == (("kv_key",), ())
+    assert found.needed == ("key", "value", "__schema_version", "__order")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pyarrow as pa
@@ -13,8 +14,9 @@ from magnetar.spark.table import Table
 from magnetar.spark.typed import Typed
 from magnetar.spark.values.form import Registered
 from magnetar.wire.proto import pb
+from tests.golden import sent_frames
 from tests.unit.spark.entries import single
-from tests.unit.spark.values.defined import encoded, record, registered
+from tests.unit.spark.values.defined import encoded, pair, record, registered
 
 FIRST = record(("id", "int"), ("old", "string"))
 SECOND = record(("id", "long"), ("more", "string", "none"))
@@ -83,6 +85,34 @@ def test_columns_are_those_of_the_table_in_their_order_whatever_rows_there_are()
         {"key": b"k0"},
         {"key": b"k1"},
     ]
+
+
+@pytest.mark.parametrize("encoding", ["separated", "inline"])
+def test_keys_with_values_of_the_java_client_are_read_wherever_it_put_the_key(encoding):
+    schema = pair(("STRING", None), ("INT32", None), encoding.upper())
+    made = Decoder(Table(schema, ("kv_key", "kv_value"), ("kv_key", "kv_value")).needed, segment=4)
+    frames = [one for one in sent_frames() if one["case"] == f"schema-key-value-{encoding}"]
+    for place, frame in enumerate(frames):
+        made.add(7, place, frame["bytes"][8 + frame["command_size"] :])
+    rows = Typed(Table(schema, ("kv_value", "kv_key"), ("kv_value", "kv_key")), Registry()).made(made.take())
+    rows.validate(full=True)
+    assert rows.to_pylist() == [
+        {"kv_value": 258, "kv_key": "key"},
+        {"kv_value": 1, "kv_key": None},
+        {"kv_value": None, "kv_key": "key"},
+    ]
+
+
+def test_a_key_without_a_value_is_one_of_its_version_too():
+    before = pair(("INT32", None), ("STRING", None), "SEPARATED")
+    table = Table(pair(("INT64", None), ("STRING", None), version=1), ("kv_key", "kv_value"), ("kv_key", "kv_value"))
+    made = Decoder(table.needed, segment=4)
+    key = base64.b64encode((5).to_bytes(4, "big")).decode()
+    fields = {"partition_key": key, "partition_key_b64_encoded": True, "schema_version": bytes(8)}
+    made.add(7, 0, single(b"", null_value=True, **fields))
+    made.add(7, 1, single(b"", null_value=True))
+    found = Typed(table, lambda version: before).made(made.take()).to_pylist()
+    assert found == [{"kv_key": 5, "kv_value": None}, {"kv_key": None, "kv_value": None}]
 
 
 def test_a_version_is_asked_for_once_and_that_of_the_table_never():

@@ -48,6 +48,7 @@ class Avro:
     def __init__(self, schema: Registered) -> None:
         self._read = parse(schema.data)
         self.columns = columns_of(self._read)
+        self.single = not isinstance(self._read, Record)
 
     def decoder(self, written: Registered, names: Sequence[str]) -> Decode:
         before, after = parse(written.data), self._read

@@ -45,7 +45,8 @@ class Kind(IntEnum):
 
 VALUE = "value"  # the one column of values that have no fields
 
-Decode = Callable[[Any], list[Any]]  # values without nulls as a binary array, to an array for each column
+# Values without nulls as a binary array, to an array for each column. KEY_VALUE: structs of a message's key and value.
+Decode = Callable[[Any], list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ class Column:
 
 class Form(Protocol):
     columns: tuple[Column, ...]
+    single: bool  # values have no fields: the one column is all of them
 
     def decoder(self, written: Registered, names: Sequence[str]) -> Decode:
         """Of values that were written with this version, into some of the columns. `Incompatible`: it cannot be."""

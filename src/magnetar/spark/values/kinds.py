@@ -2,8 +2,8 @@
 one.
 
 The table has the form of the version that the query began with. Versions of another kind are refused, except that JSON
-and AVRO have the same definitions: there a topic may have changed from one to the other. Refuses what cannot be a table
-(key and value in one, schemas kept elsewhere) with what to do instead.
+and AVRO have the same definitions: there a topic may have changed from one to the other. A key with a value is two
+columns, each of a kind of its own. Refuses what cannot be a table (schemas kept elsewhere) with what to do instead.
 """
 
 from __future__ import annotations
@@ -15,9 +15,15 @@ from magnetar.base.errors import Misuse
 from magnetar.spark.values import primitives
 from magnetar.spark.values.avro import Avro
 from magnetar.spark.values.form import Decode, Form, Incompatible, Kind, Registered, said
+from magnetar.spark.values.keyvalue import KeyValue
 from magnetar.spark.values.primitives import Primitive
 from magnetar.spark.values.protobuf import Protobuf
 from magnetar.spark.values.text import Text
+
+
+def _key_value(schema: Registered) -> Form:
+    return KeyValue(schema, _form, decoder)
+
 
 _PRIMITIVE: Callable[[Registered], Form] = Primitive
 _FORMS: dict[int, Callable[[Registered], Form]] = {
@@ -25,6 +31,7 @@ _FORMS: dict[int, Callable[[Registered], Form]] = {
     Kind.JSON: Text,
     Kind.PROTOBUF: Protobuf,
     Kind.PROTOBUF_NATIVE: Protobuf,
+    Kind.KEY_VALUE: _key_value,
     **dict.fromkeys(primitives.KINDS, _PRIMITIVE),
 }
 _DEFINED = (Kind.AVRO, Kind.JSON)
@@ -32,24 +39,22 @@ _DEFINED = (Kind.AVRO, Kind.JSON)
 
 def form(schema: Registered) -> Form:
     """The columns of a topic. `Misuse` says why it has none, and what to do."""
+    try:
+        return _form(schema)
+    except Misuse as error:
+        raise Misuse(f"option schema: {error.what}", topic=schema.topic, version=schema.version) from None
+
+
+def _form(schema: Registered) -> Form:
     made = _FORMS.get(schema.kind)
     if made is None:
         raise Misuse(
-            f"option schema: schemas of kind {said(schema.kind)} are not decoded: leave schema=registry out and decode "
-            "the bytes of value in the query",
-            topic=schema.topic,
-            version=schema.version,
+            f"schemas of kind {said(schema.kind)} are not decoded: leave schema=registry out and decode the bytes of "
+            "value in the query"
         )
-    try:
-        found = made(schema)
-    except Misuse as error:
-        raise Misuse(f"option schema: {error.what}", topic=schema.topic, version=schema.version) from None
+    found = made(schema)
     if not found.columns:
-        raise Misuse(
-            "option schema: the registered record has no fields: leave schema=registry out",
-            topic=schema.topic,
-            version=schema.version,
-        )
+        raise Misuse("the registered record has no fields: leave schema=registry out")
     return found
 
 

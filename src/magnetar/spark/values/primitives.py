@@ -105,6 +105,8 @@ KINDS = (*_WIDE, *_TEXT)
 
 
 class Primitive:
+    single = True
+
     def __init__(self, schema: Registered) -> None:
         self._kind = schema.kind
         self._type = _type(schema.kind)

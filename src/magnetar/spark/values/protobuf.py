@@ -62,6 +62,8 @@ Build = Callable[[list[Any]], Any]  # a column of what each message holds
 
 
 class Protobuf:
+    single = False
+
     def __init__(self, schema: Registered) -> None:
         self._schema = schema
         self._read = _descriptor(schema)

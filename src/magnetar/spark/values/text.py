@@ -58,6 +58,7 @@ _TYPES: dict[str, Any] = {
 class Text:
     def __init__(self, schema: Registered) -> None:
         self._read = _plain(parse(schema.data), "")
+        self.single = not isinstance(self._read, Record)
         fields = self._read.fields if isinstance(self._read, Record) else (Field(VALUE, self._read),)
         self.columns = tuple(Column(one.name, arrow_type(one.type)) for one in fields)
 

@@ -24,7 +24,7 @@ def test_fields_are_columns_and_what_has_none_is_one():
     assert names(Registered("t", 0, T.Int64)) == ["value"]
 
 
-@pytest.mark.parametrize("kind", [T.KeyValue, T.AutoConsume, T.External, 99])
+@pytest.mark.parametrize("kind", [T.AutoConsume, T.External, 99])
 def test_a_kind_that_is_no_table_is_refused_with_what_to_do(kind):
     with pytest.raises(
         Misuse, match=f"option schema: schemas of kind {said(kind)} are not decoded: leave schema=registry"

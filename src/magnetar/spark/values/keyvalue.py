@@ -1,0 +1,175 @@
+"""KEY_VALUE values as two columns, kv_key and kv_value: each by the schema of its own, a struct where that has fields.
+
+One registered schema holds both: their definitions one behind the other, their kinds among its properties, which also
+say where a key is: before the value in the payload (INLINE), each behind its length, or in the key of the message
+(SEPARATED). A part that is null is null in its column, so a tombstone keeps its key where keys are apart. Parts of any
+kind are read and evolve as topics of that kind; one that is a key with a value again is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from magnetar.base.errors import Misuse
+from magnetar.spark.columns import cut
+from magnetar.spark.rows import Ints
+from magnetar.spark.values.form import VALUE, Column, Decode, Form, Incompatible, Kind, Registered, Unreadable, inner
+from magnetar.spark.values.walk import Walk
+
+KEY_PART, VALUE_PART = "kv_key", "kv_value"
+
+_ENCODING = "kv.encoding.type"
+_PREFIXES = {KEY_PART: "key", VALUE_PART: "value"}  # of the properties that tell of each
+_LENGTH_BYTES = 4
+_NULL = -1  # as a length
+_WRONG = (ValueError, TypeError, KeyError)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a registered schema says of both."""
+
+    schemas: dict[str, Registered]
+    separated: bool
+
+
+class KeyValue:
+    """`form` and `decoder` are those of the kinds that its parts are of."""
+
+    single = False
+
+    def __init__(
+        self,
+        schema: Registered,
+        form: Callable[[Registered], Form],
+        decoder: Callable[[Registered, Registered, Sequence[str]], Decode],
+    ) -> None:
+        self._schemas = parts(schema).schemas
+        self._forms = {name: _formed(form, name, one) for name, one in self._schemas.items()}
+        self._decoder = decoder
+        self.columns = tuple(Column(name, _type(one)) for name, one in self._forms.items())
+
+    def decoder(self, written: Registered, names: Sequence[str]) -> Decode:
+        """Of structs of a message's key and its value, either of which may be null."""
+        found = parts(written)
+        makes = [self._part(name, found.schemas[name]) for name in names]
+
+        def decode(messages: Any) -> list[Any]:
+            keys, values = (messages.field(name) for name in ("key", VALUE))
+            both = dict(zip(_PREFIXES, (keys, values) if found.separated else _apart(values), strict=True))
+            return [make(both[name]) for name, make in zip(names, makes, strict=True)]
+
+        return decode
+
+    def _part(self, name: str, written: Registered) -> Callable[[Any], Any]:
+        form, kind = self._forms[name], _type(self._forms[name])
+        try:
+            decode = self._decoder(self._schemas[name], written, [one.name for one in form.columns])
+        except Incompatible as error:
+            raise Incompatible(error.what, _path(name, form, error.field)) from None
+
+        def column(given: Any) -> Any:
+            there = np.flatnonzero(np.asarray(given.is_valid()))
+            try:
+                made = decode(given.drop_null())
+            except Unreadable as error:
+                raise Unreadable(int(there[error.row]), error.what, _path(name, form, error.field)) from None
+            whole = made[0] if form.single else pa.StructArray.from_arrays(made, fields=list(kind))
+            return whole if len(there) == len(given) else _spread(whole, there, len(given))
+
+        return column
+
+
+def parts(schema: Registered) -> Parts:
+    """`Misuse`: it is no such schema."""
+    properties = dict(schema.properties)
+    try:
+        data = memoryview(schema.data)
+        key, data = _taken(data)
+        value, data = _taken(data)
+        if data:
+            raise ValueError("there is more behind both definitions")
+        encoding = properties.get(_ENCODING) or "INLINE"
+        if encoding not in ("INLINE", "SEPARATED"):
+            raise ValueError(f"{_ENCODING} is {encoding[:80]}")
+        schemas = {
+            name: _registered(schema, properties, prefix, part)
+            for (name, prefix), part in zip(_PREFIXES.items(), (key, value), strict=True)
+        }
+    except _WRONG as error:
+        raise Misuse(f"the registered schema of key and value cannot be read: {error}") from None
+    return Parts(schemas, encoding == "SEPARATED")
+
+
+def _taken(data: memoryview) -> tuple[bytes, memoryview]:
+    """A definition behind its length; what is left."""
+    length = int.from_bytes(data[:_LENGTH_BYTES], "big", signed=True)
+    left = data[_LENGTH_BYTES:]
+    if len(data) < _LENGTH_BYTES or not _NULL <= length <= len(left):
+        raise ValueError("a definition is shorter than it says")
+    length = max(length, 0)
+    return bytes(left[:length]), left[length:]
+
+
+def _registered(whole: Registered, properties: dict[str, str], prefix: str, data: bytes) -> Registered:
+    word = properties.get(f"{prefix}.schema.type", "BYTES")
+    if word not in ("NONE", *Kind.__members__) or word == Kind.KEY_VALUE.name:
+        raise ValueError(f"the {prefix} is of the kind {word[:80]}")
+    told = json.loads(properties.get(f"{prefix}.schema.properties") or "{}")
+    if not isinstance(told, dict):
+        raise ValueError(f"{prefix}.schema.properties are none")
+    kind = Kind.BYTES if word == "NONE" else Kind[word]
+    return Registered(whole.topic, whole.version, kind, data, tuple(sorted((one, str(told[one])) for one in told)))
+
+
+def _formed(form: Callable[[Registered], Form], name: str, schema: Registered) -> Form:
+    try:
+        return form(schema)
+    except Misuse as error:
+        raise Misuse(f"{name}: {error.what}") from None
+
+
+def _type(form: Form) -> Any:
+    if form.single:
+        return form.columns[0].type
+    return pa.struct([pa.field(one.name, one.type) for one in form.columns])
+
+
+def _path(name: str, form: Form, field: str) -> str:
+    return name if form.single or not field else inner(name, field)
+
+
+def _apart(values: Any) -> tuple[Any, Any]:
+    """Keys and values of payloads that hold both; of one that is null, neither."""
+    rows = np.flatnonzero(np.asarray(values.is_valid()))
+    walk = Walk(values.drop_null())
+    try:
+        found = [_behind_length(walk, name) for name in _PREFIXES]
+        walk.ended()
+    except Unreadable as error:
+        raise Unreadable(int(rows[error.row]), error.what, error.field) from None
+    key, value = (one if len(rows) == len(values) else _spread(one, rows, len(values)) for one in found)
+    return key, value
+
+
+def _behind_length(walk: Walk, field: str) -> Any:
+    rows = walk.everything()
+    starts, ends = walk.width(rows, _LENGTH_BYTES, field)
+    lengths = walk.numbers(starts, ">i4").astype(np.int64)
+    good = (lengths >= _NULL) & (lengths <= walk.ends - ends)
+    walk.check(rows, good, "it says to be longer than the value is", field, lengths)
+    walk.at[rows] = ends + np.maximum(lengths, 0)
+    return cut(walk.buffer, ends, walk.at, lengths != _NULL)
+
+
+def _spread(column: Any, rows: Ints, count: int) -> Any:
+    """To where its rows are among others, which are null."""
+    order = np.full(count, -1, np.int64)
+    order[rows] = np.arange(len(rows))
+    return column.take(pa.array(order, mask=order < 0))
