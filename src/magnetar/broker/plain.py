@@ -15,6 +15,7 @@ from magnetar.base.errors import BadVersion, Conflict, MagnetarError, NotFound, 
 from magnetar.base.ids import Term
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.cursors import life, place, start
+from magnetar.broker.queues import check_moved
 from magnetar.cluster.peers import (
     CursorThere,
     LookPlain,
@@ -189,6 +190,9 @@ class Plains:
         one, _ = await scalable.records.subscription(name, asked.subscription)
         if one is not None and one.incarnation != found.incarnation:
             one = None
+        segment = next((each.id for each in found.layout.segments if each.legacy_topic == str(topic.name)), None)
+        if one is not None and segment is not None:
+            check_moved(scalable, name, one, segment, asked)
         if carried.check_consumer(one, asked.kind):
             return False
         if one is None and not (asked.creates and topic.settings.auto_subscription):

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from magnetar.base.errors import NotReady, SubscriptionNotFound
 from magnetar.base.ids import SegmentId
+from magnetar.base.names import TopicName
 from magnetar.observe.log import get
 from magnetar.scalable import admission
 from magnetar.scalable.service import Scalable
-from magnetar.scalable.subscription import Type
+from magnetar.scalable.subscription import Subscription, Type
 from magnetar.topic.subscribe import Subscribe
 from magnetar.topic.topic import Topic
 
@@ -28,11 +29,8 @@ async def admit_consumer(scalable: Scalable, topic: Topic, asked: Subscribe) -> 
     found, _ = await scalable.records.subscription(parent, asked.subscription)
     if record is None or (found is not None and found.incarnation != record.incarnation):
         found = None  # of an earlier life of the topic
-    if found is not None and found.seek is not None and asked.durable:
-        scalable.poke(parent)  # whoever was at it may be gone
-        raise NotReady(f"subscription {found.name} of {parent} is being moved: ask again")
-    if found is not None and found.seeks and topic.name.segment is not None and asked.durable:
-        admission.check_granted(found, SegmentId(topic.name.segment.id), asked.consumer_name)
+    if found is not None and topic.name.segment is not None:
+        check_moved(scalable, parent, found, SegmentId(topic.name.segment.id), asked)
     shared = asked.key_shared if asked.key_shared is not None and asked.key_shared.buckets else None
     if admission.check_consumer(found, asked.kind, buckets=shared is not None):
         if shared is not None and record is not None and topic.name.segment is not None:
@@ -43,3 +41,14 @@ async def admit_consumer(scalable: Scalable, topic: Topic, asked: Subscribe) -> 
     log.info("queue subscription made", topic=str(parent), subscription=asked.subscription, earliest=asked.earliest)
     kind = Type.QUEUE if found is None else found.type
     await scalable.subscribe(parent, asked.subscription, kind, earliest=asked.earliest)
+
+
+def check_moved(
+    scalable: Scalable, parent: TopicName, found: Subscription, segment: SegmentId, asked: Subscribe
+) -> None:
+    """NotReady: the subscription is being moved, or was, and the segment is not for this consumer (H-D7)."""
+    if found.seek is not None and asked.durable:
+        scalable.poke(parent)  # whoever was at it may be gone
+        raise NotReady(f"subscription {found.name} of {parent} is being moved: ask again")
+    if found.seeks and asked.durable:
+        admission.check_granted(found, segment, asked.consumer_name)

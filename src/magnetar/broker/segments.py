@@ -324,8 +324,9 @@ class Segments:
         if found is None or life(found) != request.subscription.life:
             raise SubscriptionNotFound(f"Subscription {request.subscription.name} not found on topic {name}")
         happened = await awaited(topic, found, request)
-        if happened and isinstance(request, AwaitDrained) and topic.name.is_segment:
-            known, _ = await self._node.scalable.records.subscription(topic.name.parent, found.name)
+        if happened and isinstance(request, AwaitDrained):
+            parent = name.parent if name.is_segment else name.scalable  # a plain topic that was migrated is one too
+            known, _ = await self._node.scalable.records.subscription(parent, found.name)
             happened = known is not None and known.seek is None  # else its cursor is about to be moved (H-D7)
         return Awaited(happened)
 

@@ -64,10 +64,11 @@ class Segment:
         return len(self.bucket_splits) + 1
 
     def topic(self, parent: TopicName) -> TopicName:
-        """The topic that holds this segment's messages."""
+        """The topic that holds this segment's messages. `parent` may be the name of the plain topic that was migrated:
+        its readers go on calling it so."""
         if self.legacy_topic:
             return topic_name(self.legacy_topic)
-        return segment_name(parent, self.range, self.id)
+        return segment_name(parent.scalable, self.range, self.id)
 
 
 def bucket_splits(count: int) -> tuple[int, ...]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 
 from magnetar.base.errors import AlreadyExists, Refused, SubscriptionNotFound
 from magnetar.base.names import topic_name
 from magnetar.broker.migration import migrate
 from magnetar.broker.plain import GUARD_PROPERTY
-from magnetar.cluster.peers import LookPlain, PlainFacts
+from magnetar.cluster.peers import AwaitDrained, Awaited, LookPlain, PlainFacts, SubscriptionLife
+from magnetar.scalable.subscription import Type
+from magnetar.scalable.target import Seek, Target, Where
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
 from tests.traces import as_fields, trace
@@ -232,6 +237,35 @@ def test_the_end_of_a_migrated_plain_topic_is_told_when_the_disk_knows_h_f2() ->
         for _ in range(20):
             await pass_s(1)
         assert ends(client)
+
+    run(story)
+
+
+def test_a_migrated_plain_topic_is_neither_drained_nor_read_while_its_subscription_is_moved_h_d7() -> None:
+    """What a seek brings back would be taken for read, and what comes after it be read first."""
+
+    async def story(world: World) -> None:
+        node = world.node
+        await node.catalogue.create(PLAIN)
+        await migrate(node, PLAIN, force=False)
+        await node.scalable.subscribe(NAME, "s", Type.STREAM, earliest=True)
+        one, version = await node.scalable.records.subscription(NAME, "s")
+        assert one is not None
+        life = SubscriptionLife("s", one.life)
+        asks = partial(node.peers.owner(PLAIN).ask, AwaitDrained(op="x", subscription=life, wait_s=1))
+        assert await asks() == Awaited(True)
+        moving = replace(one, seek=Seek("op", Target(Where.EARLIEST)), seeks=1)
+        await node.scalable.records.write_subscription(NAME, moving, version)
+        assert await asks() == Awaited(False)
+        client = world.client()
+        asked = {"topic": str(PLAIN), "subscription": "s", "subType": EXCLUSIVE}
+        said = await client.ask("SUBSCRIBE", consumer_id=1, **asked)
+        assert said.error.error == pb.ServiceNotReady
+        one, version = await node.scalable.records.subscription(NAME, "s")
+        assert one is not None
+        await node.scalable.records.write_subscription(NAME, replace(one, seek=None, sought="op"), version)
+        said = await client.ask("SUBSCRIBE", consumer_id=1, consumer_name="late-seg-0", **asked)
+        assert said.error.error == pb.ServiceNotReady, "the plan gives it to nobody of this name"
 
     run(story)
 

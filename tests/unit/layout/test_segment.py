@@ -1,4 +1,4 @@
-"""Entry buckets are cut as Pulsar cuts them."""
+"""Entry buckets are cut as Pulsar cuts them; a segment is found by the names that its topic has or had."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from magnetar.base.errors import InvalidRange
 from magnetar.base.ids import SegmentId
+from magnetar.base.names import topic_name
 from magnetar.base.ranges import FULL
 from magnetar.layout.segment import Segment, bucket_splits
 
@@ -20,3 +21,11 @@ def test_equal_buckets_start_at_equal_distances():
 def test_a_count_out_of_bounds_is_refused(count):
     with pytest.raises(InvalidRange):
         bucket_splits(count)
+
+
+@pytest.mark.parametrize("name", ["topic://public/default/x", "persistent://public/default/x"])
+def test_a_segment_of_a_migrated_topic_is_found_by_the_name_that_it_had_before(name):
+    made = Segment(SegmentId(1), FULL)
+    assert str(made.topic(topic_name(name))) == "segment://public/default/x/0000-ffff-1"
+    before = Segment(SegmentId(0), FULL, legacy_topic="persistent://public/default/x")
+    assert str(before.topic(topic_name(name))) == "persistent://public/default/x"

@@ -6,6 +6,7 @@ from typing import Any
 
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import topic_name
+from magnetar.broker.migration import migrate
 from magnetar.layout.stretch import DONE, START
 from magnetar.wire.plans import columns, read_places, read_stretches
 from magnetar.wire.proto import pb
@@ -164,6 +165,27 @@ def test_a_plain_topic_is_planned_as_the_layout_it_stands_for_and_kept_by_a_hold
 
     settings = {"managedLedgerMaxEntriesPerLedger": "3", "managedLedgerMinLedgerRolloverTimeMinutes": "0"}
     run(story, **settings)
+
+
+def test_a_topic_that_was_migrated_is_planned_and_held_by_the_name_that_it_had_before() -> None:
+    async def story(world: World) -> None:
+        client = world.client(**OURS)
+        await client.produce(topic=P)
+        client.send(0)
+        await settle()
+        assert not (await hold(client, places={A: START}, topic=P)).HasField("error")
+        await migrate(world.node, topic_name(P), force=True)
+        said = await plan(client, P)
+        assert not said.HasField("error"), said.message
+        assert [(id, one.messages, one.sealed) for id, one in read_stretches(said.stretches).items()] == [
+            (0, 1, True),
+            (1, 0, False),
+        ]
+        assert not (await hold(client, places={A: DONE}, topic=P)).HasField("error")
+        [listed] = await world.node.handlers.holds.list(topic_name(P))
+        assert listed.lag.messages == 0
+
+    run(story)
 
 
 def test_the_partitions_of_a_topic_are_its_segments() -> None:
