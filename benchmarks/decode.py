@@ -23,8 +23,8 @@ from magnetar.client.message import Delivery, Message
 from magnetar.client.opening import open_batch, open_metadata
 from magnetar.client.outgoing import Fields
 from magnetar.client.schemas import BYTES
+from magnetar.layout.stretch import DONE, START
 from magnetar.spark.decoder import Decoder, record_batches
-from magnetar.spark.frontier import DONE, START
 from magnetar.spark.tasks import Piece
 
 Entries = list[tuple[int, int, bytes]]

@@ -16,10 +16,11 @@ from magnetar.client.client import Client
 from magnetar.client.holding import Holding, hold
 from magnetar.client.ranges import RangeReader
 from magnetar.layout.routing import Routing
+from magnetar.layout.stretch import DONE, START
 from magnetar.spark.counted import CountedFacts
 from magnetar.spark.decoder import Decoder
 from magnetar.spark.facts import Facts
-from magnetar.spark.frontier import DONE, START, Frontier
+from magnetar.spark.frontier import Frontier
 from magnetar.spark.measured import MeasuredFacts
 from magnetar.spark.options import source_options
 from magnetar.spark.query import Planned, Query

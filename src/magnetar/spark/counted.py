@@ -17,17 +17,19 @@ from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import SPARK_ASKED_AT_ONCE_MAX, SPARK_MARKS_MAX
 from magnetar.client.message import MessageId
 from magnetar.client.opening import open_metadata
-from magnetar.client.ranges import EARLIEST, EntryReader, Place
+from magnetar.client.ranges import EARLIEST, EntryReader
+from magnetar.client.ranges import Place as EntryPlace
 from magnetar.client.reads import Reads
 from magnetar.client.schemas import BYTES
 from magnetar.client.subscribing import Subscribing
 from magnetar.layout.segment import FIRST, Segment
+from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Mark, Place, Places
 from magnetar.spark.facts import Survey
-from magnetar.spark.frontier import DONE, NUMBER_MAX, START, Frontier, Places, RowPosition
+from magnetar.spark.frontier import Frontier
 from magnetar.spark.options import AtTime, Extreme
 from magnetar.spark.planner import UNLIMITED, Balance, Limits, Rules, unread
 from magnetar.spark.shape import Shape, shapes
-from magnetar.spark.stretch import Mark, Stretch
+from magnetar.spark.stretch import Stretch
 
 T = TypeVar("T")
 
@@ -68,7 +70,7 @@ class CountedFacts:
         if where is Extreme.EARLIEST:
             return shape, {}
 
-        async def one(id: SegmentId) -> RowPosition:
+        async def one(id: SegmentId) -> Place:
             segment = shape.layout.segment(id)
             found = await (self._end(shape, segment) if where is Extreme.LATEST else self._at(shape, segment, where))
             return DONE if found is None and not segment.is_active else found or START
@@ -88,7 +90,7 @@ class CountedFacts:
 
     # One segment
 
-    async def _stretch(self, shape: Shape, id: SegmentId, place: RowPosition, limits: Limits) -> Stretch:
+    async def _stretch(self, shape: Shape, id: SegmentId, place: Place, limits: Limits) -> Stretch:
         sealed = not shape.layout.segment(id).is_active
         try:
             last = await self._last(shape, id)
@@ -96,14 +98,14 @@ class CountedFacts:
             if shape.plain:
                 raise
             return Stretch(place, lost=True)
-        if last is None or RowPosition(*last, NUMBER_MAX) < place:
+        if last is None or Place(*last, NUMBER_MAX) < place:
             return Stretch(place, sealed=sealed)
         first, size, publish_ms = last, 0, 0
         if limits != UNLIMITED:
             first, size, publish_ms = await self._peek(shape.topics[id], place)
         return Stretch(place, tuple(marks(place, first, last, size, limits, publish_ms=publish_ms)), sealed=sealed)
 
-    async def _last(self, shape: Shape, id: SegmentId) -> Place | None:
+    async def _last(self, shape: Shape, id: SegmentId) -> EntryPlace | None:
         probe = self._probes.get(id)
         if probe is None:
             probe = self._probes[id] = EntryReader(self._client.lookup, shape.topics[id])
@@ -115,7 +117,7 @@ class CountedFacts:
                 raise
         return await probe.last()
 
-    async def _peek(self, topic: str, place: RowPosition) -> tuple[Place, int, int]:
+    async def _peek(self, topic: str, place: Place) -> tuple[EntryPlace, int, int]:
         """The next entry, its size, and when it was published."""
         reader = EntryReader(self._client.lookup, topic, EARLIEST if place == START else place[:2], peek=True)
         try:
@@ -125,14 +127,14 @@ class CountedFacts:
             await reader.close()
         return (ledger, entry), len(data), open_metadata(data)[0].publish_time
 
-    async def _end(self, shape: Shape, segment: Segment) -> RowPosition | None:
+    async def _end(self, shape: Shape, segment: Segment) -> Place | None:
         """Behind all that there is; None of a sealed segment, which is left out whole."""
         if not segment.is_active:
             return None
         last = await self._last(shape, segment.id)
-        return START if last is None else RowPosition(last[0], last[1] + 1)
+        return START if last is None else Place(last[0], last[1] + 1)
 
-    async def _at(self, shape: Shape, segment: Segment, where: Extreme | AtTime) -> RowPosition | None:
+    async def _at(self, shape: Shape, segment: Segment, where: Extreme | AtTime) -> Place | None:
         assert isinstance(where, AtTime)
         from magnetar.client.reader import Reader  # consumers take long to import, and nothing else here needs one
 
@@ -144,7 +146,7 @@ class CountedFacts:
             await reader.seek(where.ms)
             if await reader.has_message_available():
                 found = (await reader.receive()).id
-                return RowPosition(found.ledger, found.entry)
+                return Place(found.ledger, found.entry)
         finally:
             await reader.close()
         return await self._end(shape, segment)
@@ -156,7 +158,7 @@ class CountedFacts:
 
 
 def marks(
-    place: RowPosition, first: Place, last: Place, size: int, limits: Limits, *, publish_ms: int = 0
+    place: Place, first: EntryPlace, last: EntryPlace, size: int, limits: Limits, *, publish_ms: int = 0
 ) -> list[Mark]:
     """Where a batch may end: in steps through the ledger of the next entry, and behind the last of all."""
     begin = first[1]
@@ -165,13 +167,13 @@ def marks(
     most = min(there, limits.messages or there, (limits.bytes or NUMBER_MAX) // max(size, 1) + 1)
     step = max(1, most // SPARK_MARKS_MAX)
     found = [
-        Mark(RowPosition(first[0], begin + count), count, count * size, publish_ms)
+        Mark(Place(first[0], begin + count), count, count * size, publish_ms)
         for count in range(step, most + 1, step)
         if count < there
     ]
     # How much lies in the ledgers between is not known: more than any limit.
     count, bytes = (there, there * size) if here else (NUMBER_MAX >> 8, NUMBER_MAX >> 8)
-    return [*found, Mark(RowPosition(last[0], last[1] + 1), count, bytes, publish_ms)]
+    return [*found, Mark(Place(last[0], last[1] + 1), count, bytes, publish_ms)]
 
 
 async def _each(ids: Iterable[SegmentId], call: Callable[[SegmentId], Awaitable[T]]) -> dict[SegmentId, T]:

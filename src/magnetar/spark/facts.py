@@ -10,7 +10,8 @@ from typing import Protocol
 
 from magnetar.base.ids import Epoch
 from magnetar.layout.segment import FIRST
-from magnetar.spark.frontier import Frontier, Places
+from magnetar.layout.stretch import Places
+from magnetar.spark.frontier import Frontier
 from magnetar.spark.options import AtTime, Extreme
 from magnetar.spark.planner import Limits, Rules
 from magnetar.spark.shape import Shape

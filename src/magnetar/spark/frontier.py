@@ -13,39 +13,21 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from magnetar.base.errors import Corrupt, Misuse
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import SPARK_OFFSET_BYTES_MAX
+from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Place, Places
 
 VERSION = 1
-NUMBER_MAX = 2**63 - 1
 
 _NUMBER = r"(0|[1-9][0-9]{0,18})"
 _POSITION = re.compile(rf"{_NUMBER}:{_NUMBER}(?::([1-9][0-9]{{0,18}}))?")
 _SEGMENT = re.compile(_NUMBER)
 _FIELDS = {"v", "epoch", "seg", "from", "gap", "init", "life", "topic"}
 
-
-class RowPosition(NamedTuple):
-    """Where a message stands in its segment: ledger, entry, index in the batch. As an end it is not included."""
-
-    ledger: int
-    entry: int
-    row: int = 0
-
-    def __str__(self) -> str:
-        if self == DONE:
-            return "DONE"
-        return f"{self.ledger}:{self.entry}:{self.row}" if self.row else f"{self.ledger}:{self.entry}"
-
-
-START = RowPosition(-1, -1)  # before everything, as Pulsar writes "earliest"
-DONE = RowPosition(NUMBER_MAX, NUMBER_MAX, NUMBER_MAX)  # sealed, and read to its end
-
-Places = Mapping[SegmentId, RowPosition]
-Gaps = Mapping[SegmentId, tuple[RowPosition, RowPosition]]  # skipped: from, up to
+Gaps = Mapping[SegmentId, tuple[Place, Place]]  # skipped: from, up to
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +131,7 @@ def from_document(said: object) -> Frontier:
     )
 
 
-def position(text: object) -> RowPosition:
+def position(text: object) -> Place:
     """The one form of a position: `ledger:entry`, `ledger:entry:index` inside a batch, `-1:-1` before all, DONE."""
     if text == "DONE":
         return DONE
@@ -161,7 +143,7 @@ def position(text: object) -> RowPosition:
     numbers = [int(part) for part in found.groups("0")]
     if max(numbers) >= NUMBER_MAX:
         raise Corrupt("a position beyond all positions", text=str(text)[:60])
-    return RowPosition(*numbers)
+    return Place(*numbers)
 
 
 def _read(said: object, name: str) -> Places:
@@ -173,7 +155,7 @@ def _read(said: object, name: str) -> Places:
 def _gaps(said: object) -> Gaps:
     if not isinstance(said, dict) or not said:
         raise Corrupt("an offset's gap is an object from segments to pairs of positions", found=str(said)[:60])
-    found: dict[SegmentId, tuple[RowPosition, RowPosition]] = {}
+    found: dict[SegmentId, tuple[Place, Place]] = {}
     for id, pair in said.items():
         if not isinstance(pair, list) or len(pair) != 2:
             raise Corrupt("a gap is a pair of positions", segment=str(id)[:20], found=str(pair)[:60])

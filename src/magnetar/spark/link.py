@@ -16,9 +16,9 @@ from magnetar.client import process
 from magnetar.client.backoff import persist
 from magnetar.client.ranges import EARLIEST, RangeReader
 from magnetar.client.reads import Reads
+from magnetar.layout.stretch import DONE, START, Place
 from magnetar.spark.counted import CountedFacts
 from magnetar.spark.facts import Facts
-from magnetar.spark.frontier import DONE, START, RowPosition
 from magnetar.spark.measured import MeasuredFacts
 from magnetar.spark.options import SourceOptions
 from magnetar.spark.query import Query
@@ -58,7 +58,7 @@ async def facts(client: Reads, topic: str, subscription: str = "") -> Facts:
     return kind(client, topic, subscription=subscription)
 
 
-def entries(url: str, topic: str, start: RowPosition, end: RowPosition) -> Iterator[tuple[int, int, bytes]]:
+def entries(url: str, topic: str, start: Place, end: Place) -> Iterator[tuple[int, int, bytes]]:
     """Those that a piece of a task may have rows in, as they are stored."""
     first = EARLIEST if start == START else start[:2]
     last = None if end == DONE else (end.ledger, end.entry + (end.row > 0))

@@ -17,14 +17,14 @@ from magnetar.client.planning import Plan
 from magnetar.client.reads import Reads
 from magnetar.layout.routing import DEFAULT
 from magnetar.layout.segment import FIRST
-from magnetar.layout.stretch import Place
+from magnetar.layout.stretch import DONE, Place, Places
 from magnetar.layout.stretch import Stretch as Told
 from magnetar.spark.facts import Survey
-from magnetar.spark.frontier import DONE, Frontier, Places, RowPosition
+from magnetar.spark.frontier import Frontier
 from magnetar.spark.options import AtTime, Extreme
 from magnetar.spark.planner import Balance, Limits, Rules
 from magnetar.spark.shape import Shape, shapes
-from magnetar.spark.stretch import Mark, Stretch
+from magnetar.spark.stretch import Stretch
 
 
 class MeasuredFacts:
@@ -43,7 +43,7 @@ class MeasuredFacts:
         async def ask() -> Plan:
             found = await self._client.plan(
                 self._name.canonical,
-                _asked(start.places),
+                start.places,
                 messages_max=limits.messages or 0,
                 bytes_max=limits.bytes or 0,
                 publish_times=rules.balance is Balance.TIME,
@@ -64,22 +64,20 @@ class MeasuredFacts:
             messages_max=1,
             subscription=self._subscription,
         )
-        places: dict[SegmentId, RowPosition] = {}
+        places: dict[SegmentId, Place] = {}
         for one in found.layout.segments:
             told = found.stretches.get(one.id)
             if told is not None:
                 over = told.sealed and not told.marks and not one.is_active
-                places[one.id] = DONE if over else RowPosition(*told.start)
+                places[one.id] = DONE if over else told.start
         return self._shape(found), places
 
-    async def lost(self, places: Places) -> dict[SegmentId, RowPosition]:
+    async def lost(self, places: Places) -> dict[SegmentId, Place]:
         if not places:
             return {}
-        found = await self._client.plan(
-            self._name.canonical, _asked(places), messages_max=1, subscription=self._subscription
-        )
+        found = await self._client.plan(self._name.canonical, places, messages_max=1, subscription=self._subscription)
         told = {id: found.stretches.get(id) for id in places}
-        return {id: RowPosition(*one.start) for id, one in told.items() if one is not None and one.lost}
+        return {id: one.start for id, one in told.items() if one is not None and one.lost}
 
     async def hold(self, at: Frontier) -> None:
         """One that is there already is not moved by a query that begins: batch 0 of an earlier run may have to be read
@@ -90,10 +88,10 @@ class MeasuredFacts:
             return
         if at.initial and not (await self._hold(None, at.life)).moved:
             return
-        await self._hold(_asked(at.places), at.life)  # had it expired, the next survey tells what is gone
+        await self._hold(at.places, at.life)  # had it expired, the next survey tells what is gone
         self._held, self._held_at = at.text, now
 
-    async def _hold(self, places: dict[SegmentId, Place] | None, life: int) -> Hold:
+    async def _hold(self, places: Places | None, life: int) -> Hold:
         asked = Holding(
             self._name.canonical, self._subscription, places, owner="Spark", incarnation=life if places else 0
         )
@@ -107,10 +105,5 @@ class MeasuredFacts:
         return Shape(self._name.canonical, found.layout, topics, found.routing or DEFAULT, found.incarnation)
 
 
-def _asked(places: Places) -> dict[SegmentId, Place]:
-    return {id: Place(*place) for id, place in places.items()}
-
-
 def _stretch(told: Told) -> Stretch:
-    marks = tuple(Mark(RowPosition(*mark.place), mark.messages, mark.bytes, mark.publish_ms) for mark in told.marks)
-    return Stretch(RowPosition(*told.start), marks, told.sealed, told.lost)
+    return Stretch(told.start, told.marks, told.sealed, told.lost)

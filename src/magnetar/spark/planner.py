@@ -11,7 +11,7 @@ It refuses layouts older than the offset, and data that is gone unless it was to
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
@@ -20,8 +20,9 @@ from magnetar.base.errors import Misuse, NotFound, NotReady
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.layout.layout import Layout
 from magnetar.layout.segment import State
-from magnetar.spark.frontier import DONE, NUMBER_MAX, START, Frontier, Places, RowPosition
-from magnetar.spark.stretch import Mark, Stretch, Stretches
+from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Mark, Place, Places, released
+from magnetar.spark.frontier import Frontier
+from magnetar.spark.stretch import Stretch, Stretches
 
 _NOTHING = Stretch(START)
 
@@ -67,7 +68,7 @@ def initial(layout: Layout, found: Places, *, topic: str = "", life: int = 0) ->
     """Where a query starts, from the place found in each segment for earliest, latest or a time: DONE where all of a
     sealed one is left out. A segment opens only if all before it are DONE; what comes after is read from its start.
     """
-    places: dict[SegmentId, RowPosition] = {}
+    places: dict[SegmentId, Place] = {}
     for one in layout.segments:  # parents come before their children: ids grow
         if all(places.get(parent) == DONE for parent in one.parents):
             place = found.get(one.id, START)
@@ -122,8 +123,8 @@ def unread(layout: Layout, places: Places) -> list[SegmentId]:
     """The segments that come after a frontier, by id: neither in it, nor before anything in it. One without parents
     can be there only because a segment of the frontier is gone from the layout, and its children forgot it.
     """
-    before = before_all(layout, places)
-    after = [one.id for one in layout.segments if one.id not in places and one.id not in before]
+    behind = released(layout, places)
+    after = [one.id for one in layout.segments if one.id not in places and one.id not in behind]
     orphan = next((id for id in after if not layout.segment(id).parents), None)
     if orphan is not None and all(id in layout for id in places):
         raise Misuse(
@@ -133,18 +134,6 @@ def unread(layout: Layout, places: Places) -> list[SegmentId]:
     return after
 
 
-def before_all(layout: Layout, ids: Iterable[SegmentId]) -> set[SegmentId]:
-    """What came before any of these segments, in one walk; those that the layout does not know are left out."""
-    before: set[SegmentId] = set()
-    waiting = [parent for id in ids if id in layout for parent in layout.segment(id).parents]
-    while waiting:
-        id = waiting.pop()
-        if id not in before:
-            before.add(id)
-            waiting.extend(layout.segment(id).parents)
-    return before
-
-
 class _Planning:
     def __init__(self, start: Frontier, layout: Layout, stretches: Stretches, limits: Limits, rules: Rules) -> None:
         self._start = start
@@ -152,8 +141,8 @@ class _Planning:
         self._stretches = stretches
         self._limits = limits
         self._rules = rules
-        self._places: dict[SegmentId, RowPosition] = {}
-        self._gaps: dict[SegmentId, tuple[RowPosition, RowPosition]] = {}
+        self._places: dict[SegmentId, Place] = {}
+        self._gaps: dict[SegmentId, tuple[Place, Place]] = {}
         self._taken: dict[SegmentId, int] = {}  # marks, of segments that can be read
         self._gave: set[SegmentId] = set()  # segments with rows in this batch
         self._unread = dict.fromkeys(unread(layout, start.places))  # by id
@@ -220,7 +209,7 @@ class _Planning:
 
     # What may be read
 
-    def _enter(self, id: SegmentId, place: RowPosition) -> None:
+    def _enter(self, id: SegmentId, place: Place) -> None:
         """A segment of the frontier, or one that has just been opened."""
         self._places[id] = place
         if place == DONE:
@@ -233,7 +222,7 @@ class _Planning:
             self._skip(id, place, stretch.start)
         self._taken[id] = 0
 
-    def _skip(self, id: SegmentId, place: RowPosition, to: RowPosition) -> None:
+    def _skip(self, id: SegmentId, place: Place, to: Place) -> None:
         if self._rules.fail_on_data_loss:
             raise DataLost(
                 "messages that the query has not read are gone: raise the topic's retention, or set failOnDataLoss to "
@@ -321,7 +310,7 @@ class _Planning:
             self._gave.add(id)
 
 
-def _kept(places: dict[SegmentId, RowPosition], layout: Layout, unread: Collection[SegmentId]) -> Places:
+def _kept(places: dict[SegmentId, Place], layout: Layout, unread: Collection[SegmentId]) -> Places:
     """Without the segments that are done and that nobody waits for any more: all that came of them is open. Of one
     that is gone from the layout the children are not known: it stays while anything younger is unread.
     """

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 
 from magnetar.base.limits import SPARK_IDLE_ASK_S, SPARK_IDLE_S
 from magnetar.layout.layout import Layout
+from magnetar.layout.stretch import DONE
 from magnetar.spark.facts import Facts, Survey
-from magnetar.spark.frontier import DONE, Frontier
+from magnetar.spark.frontier import Frontier
 from magnetar.spark.options import AtTime, CursorAdvance, Extreme, SourceOptions
 from magnetar.spark.planner import UNLIMITED, DataLost, KeyOrder, Limits, Rules, Snapshot, initial, plan, snapshot
 from magnetar.spark.shape import Shape

@@ -22,8 +22,9 @@ from magnetar.client.watch import Seen, Watch
 from magnetar.layout.layout import Layout
 from magnetar.layout.routing import DEFAULT, Routing
 from magnetar.layout.segment import FIRST
+from magnetar.layout.stretch import START
 from magnetar.layout.synthetic import synthetic
-from magnetar.spark.frontier import START, Frontier
+from magnetar.spark.frontier import Frontier
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,22 +9,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import SegmentId
-from magnetar.spark.frontier import DONE, RowPosition
-
-
-class Mark(NamedTuple):
-    """Where a batch may end: what lies between the start of the stretch and here, and when the last of it was
-    published.
-    """
-
-    place: RowPosition
-    messages: int
-    bytes: int
-    publish_ms: int = 0
+from magnetar.layout.stretch import DONE, Mark, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +22,7 @@ class Stretch:
     by the word of the segment's owner (a layout may say so before the last message is counted).
     """
 
-    start: RowPosition
+    start: Place
     marks: tuple[Mark, ...] = ()
     sealed: bool = False
     lost: bool = False
@@ -47,10 +35,10 @@ class Stretch:
             before = mark
 
     @property
-    def end(self) -> RowPosition:
+    def end(self) -> Place:
         return self.marks[-1].place if self.marks else self.start
 
-    def until(self, target: RowPosition) -> Stretch:
+    def until(self, target: Place) -> Stretch:
         """The same up to a place that a query wants to stop at; what lies beyond is none of its business."""
         if target == DONE:
             return self
@@ -64,5 +52,5 @@ class Stretch:
 Stretches = Mapping[SegmentId, Stretch]
 
 
-def _place(mark: Mark) -> RowPosition:
+def _place(mark: Mark) -> Place:
     return mark.place

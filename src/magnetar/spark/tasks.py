@@ -17,8 +17,9 @@ from magnetar.base.ids import SegmentId
 from magnetar.base.ranges import HashRange
 from magnetar.layout.layout import Layout
 from magnetar.layout.lineage import ancestors
-from magnetar.spark.frontier import DONE, START, Frontier, RowPosition
-from magnetar.spark.planner import DEFAULT, DataLost, KeyOrder, Rules, before_all, unread
+from magnetar.layout.stretch import DONE, START, Place, released
+from magnetar.spark.frontier import Frontier
+from magnetar.spark.planner import DEFAULT, DataLost, KeyOrder, Rules, unread
 
 Keys = tuple[HashRange, ...]
 
@@ -31,8 +32,8 @@ class Piece:
 
     segment: SegmentId
     range: HashRange  # of the whole segment
-    start: RowPosition
-    end: RowPosition
+    start: Place
+    end: Place
     keys: Keys | None = None
     strays: bool = True
 
@@ -66,9 +67,7 @@ def tasks(start: Frontier, end: Frontier, layout: Layout, *, rules: Rules = DEFA
     return tuple(made)
 
 
-def _reads(
-    start: Frontier, end: Frontier, layout: Layout, rules: Rules
-) -> dict[SegmentId, tuple[RowPosition, RowPosition]]:
+def _reads(start: Frontier, end: Frontier, layout: Layout, rules: Rules) -> dict[SegmentId, tuple[Place, Place]]:
     """From where to where each segment is read."""
     if start.text == end.text:
         return {}
@@ -77,9 +76,9 @@ def _reads(
         raise Misuse("the end of a batch lies before its start", start=start.text, end=end.text)
     if layout.epoch < end.epoch:
         raise NotReady("the layout is older than the batch: read it again", layout=layout.epoch, batch=end.epoch)
-    enclosed = before_all(layout, end.places) | end.places.keys()
+    enclosed = released(layout, end.places) | end.places.keys()
     opened = [id for id in unread(layout, origin) if id in enclosed]
-    reads: dict[SegmentId, tuple[RowPosition, RowPosition]] = {}
+    reads: dict[SegmentId, tuple[Place, Place]] = {}
     gone = [id for id in end.places if id not in layout and id not in origin]
     for id in [*origin, *opened, *gone]:
         first = origin.get(id, START)
@@ -101,7 +100,7 @@ def _reads(
     return reads
 
 
-def _piece(layout: Layout, id: SegmentId, read: tuple[RowPosition, RowPosition], keys: Keys) -> Piece | None:
+def _piece(layout: Layout, id: SegmentId, read: tuple[Place, Place], keys: Keys) -> Piece | None:
     whole = layout.segment(id).range
     parts = tuple(
         HashRange(max(part.start, whole.start), min(part.end, whole.end)) for part in keys if part.overlaps(whole)

@@ -8,10 +8,11 @@ import pytest
 
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import Epoch, SegmentId
+from magnetar.layout.stretch import Place
 from magnetar.spark.checkpoints import newest
-from magnetar.spark.frontier import Frontier, RowPosition
+from magnetar.spark.frontier import Frontier
 
-OURS = Frontier(Epoch(3), {SegmentId(4): RowPosition(7, 1)}, topic="topic://a/b/c")
+OURS = Frontier(Epoch(3), {SegmentId(4): Place(7, 1)}, topic="topic://a/b/c")
 
 
 def write(folder: Path, batch: int, *lines: str, done: bool = True) -> None:

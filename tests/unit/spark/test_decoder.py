@@ -11,9 +11,9 @@ from magnetar.base.ranges import FULL, HashRange
 from magnetar.client.batch import Batch, Stamp
 from magnetar.client.outgoing import keyed as keyed_by
 from magnetar.layout.routing import Routing, segment_hash
+from magnetar.layout.stretch import DONE, START, Place
 from magnetar.spark import columns
 from magnetar.spark.decoder import Decoder, record_batches
-from magnetar.spark.frontier import DONE, START, RowPosition
 from magnetar.spark.tasks import Piece
 from magnetar.wire import codec
 from magnetar.wire import message as wire
@@ -277,13 +277,13 @@ def test_no_type_that_spark_does_not_take():
     assert not [kind for kind in columns.TYPES.values() if "large" in str(kind) or "dictionary" in str(kind)]
 
 
-POSITIONS = [RowPosition(5, entry, row) for entry in range(4) for row in range(3)]
+POSITIONS = [Place(5, entry, row) for entry in range(4) for row in range(3)]
 
 
 def test_rows_outside_the_piece_are_left_out():
     data = [batch([({}, b"%d" % (3 * entry + row)) for row in range(3)]) for entry in range(4)]
-    for start in (START, *POSITIONS[:9], RowPosition(4, 99)):
-        for end in (DONE, *POSITIONS[9:], RowPosition(5, 2, 99)):
+    for start in (START, *POSITIONS[:9], Place(4, 99)):
+        for end in (DONE, *POSITIONS[9:], Place(5, 2, 99)):
             found = decoded(data, ["value"], piece=Piece(3, FULL, start, end))
             wanted = [place for place, position in enumerate(POSITIONS) if start <= position < end]
             assert [int(row["value"]) for row in found] == wanted
@@ -301,7 +301,7 @@ def test_every_row_is_for_one_of_the_tasks_that_share_a_segment(data, edge, stra
 
 
 def test_a_single_message_that_was_read_is_not_read_again():
-    piece = Piece(3, FULL, RowPosition(5, 0, 1), DONE)
+    piece = Piece(3, FULL, Place(5, 0, 1), DONE)
     assert decoded([single(b"old"), single(b"new")], ["value"], piece=piece) == [{"value": b"new"}]
 
 
@@ -316,7 +316,7 @@ def test_batches_are_handed_on_when_they_are_large_enough_and_never_empty():
     data = [(5, place, batch([({}, bytes(100))] * 10)) for place in range(10)]
     assert [one.num_rows for one in record_batches(Decoder(["value"]), data, rows_max=30)] == [30, 30, 30, 10]
     assert [one.num_rows for one in record_batches(Decoder(["value"]), data, bytes_max=5000)] == [50, 50]
-    nothing = Piece(3, FULL, RowPosition(9, 0), DONE)
+    nothing = Piece(3, FULL, Place(9, 0), DONE)
     assert list(record_batches(Decoder(["value"], piece=nothing), data)) == []
 
 

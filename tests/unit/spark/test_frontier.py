@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import Corrupt, Misuse
 from magnetar.base.limits import SPARK_OFFSET_BYTES_MAX
-from magnetar.spark.frontier import DONE, NUMBER_MAX, START, Frontier, RowPosition, from_document, parse, position
+from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Place
+from magnetar.spark.frontier import Frontier, from_document, parse, position
 
 numbers = st.integers(0, NUMBER_MAX - 1)
-positions = st.one_of(st.sampled_from([START, DONE]), st.builds(RowPosition, numbers, numbers, numbers))
+positions = st.one_of(st.sampled_from([START, DONE]), st.builds(Place, numbers, numbers, numbers))
 places = st.dictionaries(numbers, positions, max_size=6)
 frontiers = st.builds(
     Frontier,
@@ -25,7 +26,7 @@ frontiers = st.builds(
     numbers,
     st.text(max_size=20),
 )
-GOOD = Frontier(5, {12: RowPosition(7, 41), 3: RowPosition(9, 0, 2), 9: DONE, 20: START}, life=2, topic="topic://a/b/c")
+GOOD = Frontier(5, {12: Place(7, 41), 3: Place(9, 0, 2), 9: DONE, 20: START}, life=2, topic="topic://a/b/c")
 
 
 @given(frontiers)
@@ -54,7 +55,7 @@ def test_the_form_that_lies_in_checkpoints():
         GOOD.text == '{"epoch":5,"life":2,"seg":{"12":"7:41","20":"-1:-1","3":"9:0:2","9":"DONE"},'
         '"topic":"topic://a/b/c","v":1}'
     )
-    first = Frontier(5, {1: RowPosition(7, 41)}, {1: START}, {1: (START, RowPosition(7, 2))})
+    first = Frontier(5, {1: Place(7, 41)}, {1: START}, {1: (START, Place(7, 2))})
     assert first.text == '{"epoch":5,"from":{"1":"-1:-1"},"gap":{"1":["-1:-1","7:2"]},"seg":{"1":"7:41"},"v":1}'
     assert Frontier(0, {}, initial=True).text == '{"epoch":0,"init":true,"seg":{},"v":1}'
 
@@ -142,10 +143,10 @@ def test_an_offset_of_another_topic_or_another_life_is_refused():
     [
         (5, GOOD.places, True),
         (6, {12: DONE, 9: DONE}, True),
-        (6, {12: RowPosition(7, 41, 1)}, True),
+        (6, {12: Place(7, 41, 1)}, True),
         (4, GOOD.places, False),
-        (6, {12: RowPosition(7, 40, 900)}, False),
-        (6, {9: RowPosition(7, 40)}, False),
+        (6, {12: Place(7, 40, 900)}, False),
+        (6, {9: Place(7, 40)}, False),
     ],
 )
 def test_a_batch_that_would_go_backwards_is_seen(epoch, held, grows):

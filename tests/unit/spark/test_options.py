@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magnetar.base.errors import Misuse
+from magnetar.layout.stretch import Place
 from magnetar.spark import columns
-from magnetar.spark.frontier import Frontier, RowPosition
+from magnetar.spark.frontier import Frontier
 from magnetar.spark.options import (
     COLUMNS,
     DEFAULT_URL,
@@ -90,7 +91,7 @@ def test_names_and_words_are_read_whatever_their_case():
         ("1700000000000", AtTime(1_700_000_000_000)),
         ("2026-01-31T12:00:00Z", AtTime(1_769_860_800_000)),
         ("2026-01-31T13:00:00.5+01:00", AtTime(1_769_860_800_500)),
-        ('{"epoch":1,"seg":{"0":"7:1"},"v":1}', Frontier(1, {0: RowPosition(7, 1)})),
+        ('{"epoch":1,"seg":{"0":"7:1"},"v":1}', Frontier(1, {0: Place(7, 1)})),
     ],
 )
 def test_where_to_start(text, where):

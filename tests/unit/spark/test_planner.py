@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from magnetar.spark.frontier import DONE
+from magnetar.layout.stretch import DONE
 from magnetar.spark.planner import Balance, KeyOrder, Limits, Rules, plan, snapshot
 from tests.unit.spark.world import Query, a_script, a_topic, act, limits, ordered, scripts
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from magnetar.base.errors import MagnetarError
-from magnetar.spark.frontier import DONE, START
+from magnetar.layout.stretch import DONE, START
 from magnetar.spark.planner import KeyOrder, Limits, Rules, plan
 from magnetar.spark.tasks import Task, tasks
 from tests.unit.spark.world import Query, a_script, a_topic, act

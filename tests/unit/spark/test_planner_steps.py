@@ -9,9 +9,10 @@ import pytest
 from magnetar.base.errors import Misuse, NotReady
 from magnetar.layout import layout as layouts
 from magnetar.layout import synthetic
-from magnetar.spark.frontier import DONE, START, Frontier, RowPosition, parse
+from magnetar.layout.stretch import DONE, START, Mark, Place
+from magnetar.spark.frontier import Frontier, parse
 from magnetar.spark.planner import Balance, DataLost, KeyOrder, Limits, Rules, initial, plan
-from magnetar.spark.stretch import Mark, Stretch
+from magnetar.spark.stretch import Stretch
 
 ONE = layouts.initial(1, now_ms=0)
 TWO = layouts.initial(2, now_ms=0)
@@ -19,8 +20,8 @@ SPLIT = ONE.split(0, now_ms=0)  # 0 -> 1, 2
 MERGED = TWO.merge([0, 1], now_ms=0)  # 0, 1 -> 2
 
 
-def at(entry: int, row: int = 0) -> RowPosition:
-    return RowPosition(7, entry, row)
+def at(entry: int, row: int = 0) -> Place:
+    return Place(7, entry, row)
 
 
 def stretch(first: int, last: int, *, weight: int = 1, ms: int = 100, **facts) -> Stretch:

@@ -12,9 +12,10 @@ import pytest
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import Epoch
 from magnetar.layout.segment import FIRST
+from magnetar.layout.stretch import DONE, START, Place, Places
 from magnetar.layout.synthetic import migrated
 from magnetar.spark.facts import Survey
-from magnetar.spark.frontier import DONE, START, Frontier, Places, RowPosition, parse
+from magnetar.spark.frontier import Frontier, parse
 from magnetar.spark.options import AtTime, Extreme, source_options
 from magnetar.spark.planner import DataLost, Limits, Rules
 from magnetar.spark.query import Planned, Query
@@ -274,8 +275,8 @@ def test_plain_topics_and_what_came_of_them_in_a_migration_are_never_in_one_batc
     for one in topic.layout.segments:
         log = topic.logs[one.id]
         log.sealed = not one.is_active
-        log.rows = [Row(RowPosition(one.id + 1, entry), "k1", one.id * 10 + entry, 1000) for entry in range(3)]
-        log.next = RowPosition(one.id + 1, 3)
+        log.rows = [Row(Place(one.id + 1, entry), "k1", one.id * 10 + entry, 1000) for entry in range(3)]
+        log.next = Place(one.id + 1, 3)
     query, _ = a_query(topic, startingOffsets="earliest")
     at, batches = run(query.start()), []
     while (end := run(query.latest(at))) is not at:

@@ -9,17 +9,17 @@ import pytest
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import SegmentId
 from magnetar.client.client import Client
-from magnetar.spark.frontier import DONE, START, RowPosition
+from magnetar.layout.stretch import DONE, START, Mark, Place
 from magnetar.spark.planner import initial, plan
 from magnetar.spark.shape import plain, shapes
-from magnetar.spark.stretch import Mark, Stretch
+from magnetar.spark.stretch import Stretch
 from magnetar.spark.tasks import tasks
 
 NAMES = [f"persistent://a/b/c-partition-{index}" for index in range(4)]
 
 
-def a_stretch(start: RowPosition, count: int) -> Stretch:
-    return Stretch(start, (Mark(RowPosition(5, count), count, count),))
+def a_stretch(start: Place, count: int) -> Stretch:
+    return Stretch(start, (Mark(Place(5, count), count, count),))
 
 
 def test_a_plain_topic_is_one_segment_and_a_partition_is_one_each():

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.errors import Misuse
-from magnetar.spark.frontier import DONE, START, RowPosition
-from magnetar.spark.stretch import Mark, Stretch
+from magnetar.layout.stretch import DONE, START, Mark, Place
+from magnetar.spark.stretch import Stretch
 
 
-def at(entry: int, row: int = 0) -> RowPosition:
-    return RowPosition(7, entry, row)
+def at(entry: int, row: int = 0) -> Place:
+    return Place(7, entry, row)
 
 
 WHOLE = Stretch(at(0), (Mark(at(2), 2, 20, 5), Mark(at(4), 4, 40, 9)), sealed=True)

@@ -12,7 +12,8 @@ from magnetar.base.errors import Misuse, NotReady
 from magnetar.base.ranges import FULL, HashRange
 from magnetar.layout import layout as layouts
 from magnetar.layout import synthetic
-from magnetar.spark.frontier import DONE, START, Frontier, RowPosition
+from magnetar.layout.stretch import DONE, START, Place
+from magnetar.spark.frontier import Frontier
 from magnetar.spark.planner import DataLost, KeyOrder, Rules
 from magnetar.spark.tasks import Piece, Task, tasks
 
@@ -22,8 +23,8 @@ LOW, HIGH = HashRange(0, 0x7FFF), HashRange(0x8000, 0xFFFF)
 RELAXED = Rules(KeyOrder.RELAXED)
 
 
-def at(entry: int) -> RowPosition:
-    return RowPosition(7, entry)
+def at(entry: int) -> Place:
+    return Place(7, entry)
 
 
 def standing(places: dict, epoch: int = 0) -> Frontier:

@@ -19,10 +19,11 @@ from magnetar.layout import layout as layouts
 from magnetar.layout.layout import Layout
 from magnetar.layout.lineage import ancestors, removable
 from magnetar.layout.routing import Routing, segment_hash
+from magnetar.layout.stretch import DONE, START, Mark, Place
 from magnetar.spark import planner
-from magnetar.spark.frontier import DONE, START, Frontier, RowPosition, parse
+from magnetar.spark.frontier import Frontier, parse
 from magnetar.spark.planner import KeyOrder, Limits, Rules
-from magnetar.spark.stretch import Mark, Stretch
+from magnetar.spark.stretch import Stretch
 from magnetar.spark.tasks import Piece, Task, tasks
 
 KEYS = [None, *(f"k{number}" for number in range(24))]
@@ -34,7 +35,7 @@ Tasks = Callable[..., tuple[Task, ...]]
 
 
 class Row(NamedTuple):
-    at: RowPosition
+    at: Place
     key: str | None
     number: int  # in the order of publication
     ms: int
@@ -43,7 +44,7 @@ class Row(NamedTuple):
 @dataclass
 class Log:
     rows: list[Row] = field(default_factory=list)
-    next: RowPosition = START
+    next: Place = START
     kept: int = 0  # rows before this one are gone
     sealed: bool = False
 
@@ -65,14 +66,14 @@ class Topic:
         log = self.logs[one.id]
         if not log.rows or number % 7 == 0:  # a new ledger
             self.ledger += 1 + number % 3
-            log.next = RowPosition(self.ledger, 0)
+            log.next = Place(self.ledger, 0)
         same = [key] if stray else [other for other in SLOTS if SLOTS[other] in one.range][: 1 + number % 3]
         for index, other in enumerate(same):
             count = len(self.published)
             row = Row(log.next._replace(row=index), other, count, 1000 + count + number % 4)  # clocks differ
             log.rows.append(row)
             self.published.append(row)
-        log.next = RowPosition(log.next.ledger, log.next.entry + 1)
+        log.next = Place(log.next.ledger, log.next.entry + 1)
 
     def split(self, number: int) -> None:
         one = self.layout.active[number % len(self.layout.active)]
@@ -96,7 +97,7 @@ class Topic:
         log = self.logs[SegmentId(number % self.layout.next_segment_id)]
         log.kept = max(log.kept, number % (len(log.rows) + 1))
 
-    def stretch(self, id: SegmentId, place: RowPosition) -> Stretch:
+    def stretch(self, id: SegmentId, place: Place) -> Stretch:
         log = self.logs[id]
         after = [row for row in log.rows[log.kept :] if row.at >= place]
         lost = any(row.at >= place for row in log.rows[: log.kept])
