@@ -15,8 +15,6 @@ SPARK := $(VENV)/.spark
 JAVA := $(VENV)/.java
 OLDER := .venv-spark42
 PYTEST := $(PY) -m pytest
-# What Spark's own stateful operators and its Connect client need on top of our extra.
-SPARK_TESTS := 'pandas>=2.2,<3' 'grpcio>=1.76,<2' 'grpcio-status>=1.76,<2' 'googleapis-common-protos>=1.71,<2'
 
 # The first need processors and nothing else. The others start brokers of their own and mostly wait for them, so three at
 # a time keep two cores busy; the longest come first.
@@ -42,12 +40,12 @@ $(STAMP): pyproject.toml
 
 # PySpark is 450 MB: only what needs it waits for it. The tests of Spark run on the newest one and once more on 4.2.
 $(SPARK): $(STAMP) Makefile
-	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[spark]' $(SPARK_TESTS)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[spark,pipelines]'
 	touch $(SPARK)
 
 $(OLDER)/.spark: pyproject.toml Makefile
 	[ -x $(OLDER)/bin/python ] || $(PYTHON) -m venv $(OLDER)
-	$(OLDER)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[broker,spark]' 'pyspark>=4.2,<4.3' $(SPARK_TESTS) 'pytest>=9,<10' 'pytest-timeout>=2.3,<3' 'hypothesis>=6.120,<7' 'fastavro>=1.10,<2' 'pulsar-client>=3.13,<4'
+	$(OLDER)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[broker,spark,pipelines]' 'pyspark>=4.2,<4.3' 'pytest>=9,<10' 'pytest-timeout>=2.3,<3' 'hypothesis>=6.120,<7' 'fastavro>=1.10,<2' 'pulsar-client>=3.13,<4'
 	touch $(OLDER)/.spark
 
 # Where there is no Java 17 or newer, pip brings one.

@@ -124,7 +124,7 @@ def init(
 
     if folder.exists() and any(folder.iterdir()):
         raise Misuse("the folder is not empty: name one that is not there yet", folder=str(folder))
-    written = files(url=common.url, pipelines=pipelines)
+    written = files(folder, url=common.url, pipelines=pipelines)
     for name, text in written.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,8 @@ Texts only. What they hold is tried by the tests, in a real Spark.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 TOPIC = "topic://public/default/orders"
 
 _APP = '''"""Counts the orders of each key in windows of a minute, and writes them as Parquet.
@@ -62,6 +64,7 @@ def orders() -> DataFrame:
         spark.readStream.format("magnetar")
         .option("url", os.environ.get("MAGNETAR_URL", "{url}"))
         .option("topic", os.environ.get("TOPIC", "{topic}"))
+        .option("subscription", "orders-pipeline")  # the broker keeps what this pipeline has not read
         .option("startingOffsets", "earliest")
         .load()
     )
@@ -74,7 +77,7 @@ def orders_by_key() -> DataFrame:
 '''
 
 _SPEC = """name: orders
-storage: file:///tmp/orders-pipeline
+storage: {storage}
 libraries:
   - glob:
       include: transformations/**
@@ -82,35 +85,48 @@ libraries:
 
 _README = """# Orders
 
-A query on a scalable topic. Is everything there that Spark needs?
+A query on a scalable topic. It needs {needs}; is everything there?
 
     magnetar spark doctor
 
+A broker, and the topic:
+
+    magnetar standalone
+    magnetar topic create {topic} --segments 2
+
 {run}
+It finds nothing yet, and tells the broker to keep from now on what it has not read. (What nobody has asked for is kept
+as long as retention says, and where none is set that is not at all.) So publish now, and run it again:
+
+    magnetar message produce {topic} '{{"total": 5}}' --key ann
+
 Where it stands, and how far it is behind:
 
-    magnetar spark offsets checkpoint
-    magnetar spark lag checkpoint
+    magnetar spark offsets {checkpoint}
+    magnetar spark lag {checkpoint}
 """
 
-_RUN = """    magnetar spark run app.py
-
+_RUN = """\
+    magnetar spark run app.py
 """
 _RUN_PIPELINE = """\
     export PYSPARK_PYTHON=$(command -v python)
     spark-pipelines run --conf spark.sql.catalogImplementation=hive
 
 A second run goes on where the first ended; for that the catalog must last, which is what the setting is for.
-
 """
+# Where Spark has the checkpoint of the table `orders`.
+_OF_PIPELINE = "storage/_checkpoints/spark_catalog/default/orders/orders/0"
 
 
-def files(*, url: str, pipelines: bool = False) -> dict[str, str]:
-    """Names and texts."""
+def files(folder: Path, *, url: str, pipelines: bool = False) -> dict[str, str]:
+    """Names and texts, for a folder that may not be there yet."""
     if not pipelines:
-        return {"app.py": _APP.format(url=url, topic=TOPIC), "README.md": _README.format(run=_RUN)}
+        readme = _README.format(run=_RUN, topic=TOPIC, needs="`magnetar[spark]`", checkpoint="checkpoint")
+        return {"app.py": _APP.format(url=url, topic=TOPIC), "README.md": readme}
+    needs = "`magnetar[spark,pipelines]`"
     return {
-        "spark-pipeline.yml": _SPEC,
+        "spark-pipeline.yml": _SPEC.format(storage=(folder.absolute() / "storage").as_uri()),
         "transformations/orders.py": _PIPELINE.format(url=url, topic=TOPIC),
-        "README.md": _README.format(run=_RUN_PIPELINE),
+        "README.md": _README.format(run=_RUN_PIPELINE, topic=TOPIC, needs=needs, checkpoint=_OF_PIPELINE),
     }

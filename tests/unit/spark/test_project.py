@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from magnetar.spark.project import files
@@ -9,7 +11,7 @@ from magnetar.spark.project import files
 
 @pytest.mark.parametrize("pipelines", [False, True])
 def test_the_programs_compile_and_name_the_broker(pipelines: bool):
-    written = files(url="pulsar://head:6650", pipelines=pipelines)
+    written = files(Path("shop"), url="pulsar://head:6650", pipelines=pipelines)
     programs = [text for name, text in written.items() if name.endswith(".py")]
     assert len(programs) == 1
     compile(programs[0], "app.py", "exec")
