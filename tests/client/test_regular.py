@@ -126,6 +126,40 @@ def test_every_consumer_keeps_what_it_promises_when_its_topic_is_migrated_under_
     run(server, "load", partitions, body)
 
 
+@pytest.mark.parametrize("scheme", ["persistent", "topic"])
+def test_what_is_put_off_before_and_after_a_migration_comes_back(server, scheme):
+    """Whichever of its two names the topic is consumed by; by the plain one, also through the migration itself."""
+
+    async def body(plain: Plain) -> None:
+        client, topic = plain.client, plain.topic
+
+        async def consume() -> aio.QueueConsumer[bytes]:
+            name = topic.replace("persistent", scheme)
+            return await client.queue_consumer(name, "q", retry=True, initial_position=EARLIEST)
+
+        producer = await client.create_producer(topic, follow=True)
+        if scheme == "persistent":
+            consumer = await consume()
+        await producer.send(b"old")
+        await plain.admin.scalable.migrate(topic)
+        await producer.send(b"new")
+        if scheme == "topic":
+            consumer = await consume()
+        again = []
+        while len(again) < 2:
+            message = await consumer.receive(WAIT_S)
+            if "RECONSUMETIMES" in message.properties:
+                again.append(message.data)
+                await consumer.acknowledge(message)
+            else:
+                await consumer.reconsume_later(message, 0)
+        assert sorted(again) == [b"new", b"old"]
+        await consumer.close()
+        await producer.close()
+
+    run(server, f"put-off-{scheme}", 0, body)
+
+
 def test_keys_of_a_partitioned_topic_go_where_producers_of_partitions_send_them(server):
     async def body(plain: Plain) -> None:
         client = plain.client

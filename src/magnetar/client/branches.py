@@ -35,7 +35,7 @@ log = get("client.queue")
 
 class Branches(Opened):
     """`ended` is told when none of it can go on. `open_elsewhere`: how many more segments its consumer has, which share
-    its queue.
+    its queue. `home`: the topic that its consumer was asked for, where this is the one that messages are put off to.
     """
 
     def __init__(
@@ -53,9 +53,11 @@ class Branches(Opened):
         ended: Callable[[MagnetarError], None],
         open_elsewhere: Callable[[], int] = lambda: 0,
         create: bool = True,
+        home: str = "",
     ) -> None:
         super().__init__(lookup, f"queue {asked.subscription} of {topic}")
         self.topic = topic
+        self._home = home or topic
         self._asked = asked
         self._inbox = inbox
         self._receiver = receiver
@@ -168,6 +170,8 @@ class Branches(Opened):
             fatal=segment_fatal,
             segment=segment,
             creates=not inherits,
+            whole=self.topic,
+            home=self._home,
         )
         part.on_seeks = self._sought
         self._add(segment, part)

@@ -185,6 +185,7 @@ class Parts(Opened):
             fatal=segment_fatal,
             segment=segment,
             creates=False,
+            whole=self._topic,
         )
         part.checked = partial(self._check, segment, part)
         self._add(segment, part)

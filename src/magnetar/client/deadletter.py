@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from magnetar.base.errors import InvalidName
 from magnetar.base.names import topic_name
 from magnetar.client.message import Message
 from magnetar.client.subscribing import Subscribing
@@ -45,9 +46,12 @@ def _full(topic: str) -> str:
     return str(topic_name(topic))
 
 
-def origin(message: Message[Any]) -> str:
-    """The topic a message was first published to: a retried one remembers it."""
-    return message.properties.get(REAL_TOPIC, _topic(message))
+def origin(message: Message[Any], home: str = "") -> str:
+    """The topic a message was first published to: a retried one remembers it. `home`: the topic of the consumer that
+    has it. A topic that was migrated has two names, and all its dead letters go to one topic: by its consumer's name.
+    """
+    found = message.properties.get(REAL_TOPIC, _topic(message))
+    return home if home and _one_topic(found, home) else found
 
 
 def buried(message: Message[Any], subscription: str) -> dict[str, str]:
@@ -69,6 +73,13 @@ def retried(
     found[RECONSUME_TIMES] = str(times)
     found[DELAY_TIME] = str(delay_ms)
     return times, found
+
+
+def _one_topic(found: str, home: str) -> bool:
+    try:
+        return topic_name(found).scalable == topic_name(home).scalable
+    except InvalidName:  # whatever an application wrote there
+        return False
 
 
 def _topic(message: Message[Any]) -> str:

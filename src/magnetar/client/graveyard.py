@@ -73,11 +73,12 @@ class Undertaker:
             raise Misuse("a message is put off into the future", delay_s=delay_s)
         times, found = retried(message, self._asked.subscription, round(delay_s * 1000), properties)
         if times > self.redeliveries_max:
-            await self._send(dead_letter_topic(self._asked, origin(message)), message, found)
+            await self._send(dead_letter_topic(self._asked, origin(message, _home(message))), message, found)
             self._counters.dead_letters += 1
         else:
             due = self._runtime.wall() + round(delay_s * 1000)
-            await self._send(retry_topic(self._asked, origin(message)), message, found, deliver_at_ms=due)
+            again = retry_topic(self._asked, _home(message) or origin(message))  # where its consumer listens
+            await self._send(again, message, found, deliver_at_ms=due)
         _done(message)
 
     async def close(self) -> None:
@@ -89,7 +90,7 @@ class Undertaker:
     async def _bury(self, messages: list[Message[Any]]) -> None:
         for message in messages:
             try:
-                topic = dead_letter_topic(self._asked, origin(message))
+                topic = dead_letter_topic(self._asked, origin(message, _home(message)))
                 await self._send(topic, message, buried(message, self._asked.subscription))
             except MagnetarError as error:
                 log.warning("dead letter not published", id=message.id, topic=message.topic, why=error)
@@ -124,6 +125,12 @@ class Undertaker:
 
     def _failed(self, name: str, error: BaseException) -> None:
         log.crashed("dead letters failed", error)
+
+
+def _home(message: Message[Any]) -> str:
+    """The topic that its consumer was asked for; "": the consumer has many, and the message says it."""
+    part: Part | None = message._delivery.source
+    return "" if part is None else part.home
 
 
 def _part(message: Message[Any]) -> Part | None:

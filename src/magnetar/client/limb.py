@@ -67,6 +67,7 @@ class Limb:
                 ended=ended,
                 open_elsewhere=open_elsewhere,
                 create=makes,
+                home=topic,
             )
             self.branches.append(made)
 

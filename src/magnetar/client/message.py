@@ -140,8 +140,13 @@ class Message(Generic[T]):
 
     @property
     def topic(self) -> str:
-        """The full name of the topic, partition included. Of a scalable topic its own, whatever the segment."""
+        """The full name of the topic, partition included. Of a scalable topic its own, whatever the segment, also where
+        that was a plain topic before a migration: only who consumes it by the plain name is told that one for those.
+        """
         topic = self._delivery.topic
+        whole: str = getattr(self._delivery.source, "whole", "")
+        if whole:
+            return whole
         return str(topic_name(topic).parent) if topic.startswith("segment://") else topic
 
     @property

@@ -59,6 +59,8 @@ class Part:
         fatal: Fatal = consumer_fatal,
         segment: int = -1,
         creates: bool = True,
+        whole: str = "",
+        home: str = "",
     ) -> None:
         if segment >= 0 and not topic_name(topic).is_segment:  # a plain topic that may be migrated
             asked = replace(asked, properties={**asked.properties, FOLLOWS[0]: FOLLOWS[1]})
@@ -69,6 +71,8 @@ class Part:
         self.persistent = topic_name(topic).is_persistent  # else there is nothing to acknowledge: all ids are equal
         self.partition = -1
         self.segment = segment  # of a scalable topic
+        self.whole = whole if whole and topic_name(whole).is_scalable else ""  # the scalable topic that it is a part of
+        self.home = home  # the topic of its consumer; not the same where this is the one that messages are put off to
         self.creates = creates  # may the broker make what is not there?
         self.is_active: bool | None = None
         self.at_end = False  # terminated, and everything acknowledged

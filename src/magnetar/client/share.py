@@ -143,6 +143,7 @@ class Share(Opened):
             on_failed=lambda part, error: self._refused(segment, part, error),
             fatal=segment_fatal,
             segment=segment,
+            whole=self._topic,
         )
         part.on_moved = lambda: self.positions.moved(segment)
         self.positions.opened(segment, shared=bool(grant.buckets))

@@ -73,8 +73,9 @@ class KeyShared:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """After `redeliveries_max` redeliveries a message goes to `topic` (default `<topic>-<subscription>-DLQ`) instead of
-    to the application. `retry_topic` (default `<topic>-<subscription>-RETRY`) is where `reconsume_later` puts messages.
+    """After `redeliveries_max` redeliveries a message goes to `topic` instead of to the application: by default
+    `<topic>-<subscription>-DLQ`, of a scalable topic `<topic>-DLQ`. `retry_topic` (by default
+    `<topic>-<subscription>-RETRY`) is where `reconsume_later` puts messages. `<topic>`: as it was asked for.
     """
 
     redeliveries_max: int = 16

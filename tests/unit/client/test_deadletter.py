@@ -51,6 +51,20 @@ def test_a_retried_message_counts_and_remembers_its_first_topic():
     assert (times, found["REAL_TOPIC"], found["ORIGIN_MESSAGE_ID"]) == (2, TOPIC, "3:4:1")
 
 
+def test_the_two_names_of_a_migrated_topic_are_one_and_its_consumers_name_is_taken():
+    scalable = "topic://public/default/t"
+    old, new = a_message(topic=f"{TOPIC}-partition-3"), a_message(topic="segment://public/default/t/0000-ffff-1")
+    for home in (TOPIC, scalable):
+        assert [origin(one, home) for one in (old, new)] == [home, home]
+        put_off = a_message(retried(old, "sub", 1, None)[1], topic=f"{scalable}-sub-RETRY")
+        assert origin(put_off, home) == home
+
+
+def test_a_message_of_another_topic_keeps_the_name_of_that_whatever_it_says():
+    for said in ("persistent://public/default/other", "no://name at all"):
+        assert origin(a_message({"REAL_TOPIC": said}), TOPIC) == said
+
+
 def test_a_count_that_is_no_number_starts_anew():
     assert retried(a_message({"RECONSUMETIMES": "many"}), "sub", 0, None)[0] == 1
 

@@ -10,11 +10,13 @@ import pytest
 
 from magnetar.base.errors import Closed, ConsumerBusy, Misuse, NotAuthorized, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import SegmentId
+from magnetar.client.graveyard import MakeOutbox
 from magnetar.client.options import queueing_of
 from magnetar.client.queue import QueueConsumer
 from magnetar.client.schemas import BYTES
 from magnetar.client.subscribing import DeadLetters, InitialPosition
-from magnetar.wire import commands
+from magnetar.layout.synthetic import migrated
+from magnetar.wire import commands, templates
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
 from tests.unit.client.scaled import TOPIC, Scaled, a_scaled
@@ -22,6 +24,7 @@ from tests.unit.client.scripted import single
 from tests.unit.client.world import Link, run, turns
 
 K = pb.BaseCommand
+PLAIN = "persistent://public/default/t"
 SHARED = pb.CommandSubscribe.Shared
 EARLIEST, LATEST = pb.CommandSubscribe.Earliest, pb.CommandSubscribe.Latest
 
@@ -71,11 +74,18 @@ async def no_outbox(topic: str, initial: str) -> Any:
 
 
 @asynccontextmanager
-async def a_world(segments: int = 1, *, started: bool = True, **asked: Any) -> AsyncIterator[World]:
+async def a_world(
+    segments: int = 1,
+    *,
+    started: bool = True,
+    topic: str = str(TOPIC),
+    make_outbox: MakeOutbox = no_outbox,
+    **asked: Any,
+) -> AsyncIterator[World]:
     asked = {"name": "c", "ack_group_s": 0.0, **asked}
     async with a_scaled(segments) as (scaled, lookup):
         consumer: QueueConsumer[bytes] = QueueConsumer(
-            lookup, str(TOPIC), queueing_of(str(TOPIC), "s", asked), schema=BYTES, make_outbox=no_outbox
+            lookup, topic, queueing_of(topic, "s", asked), schema=BYTES, make_outbox=make_outbox
         )
         world = World(scaled, consumer)
         try:
@@ -277,6 +287,76 @@ def test_close_sends_what_is_acknowledged_and_ends_iteration():
             await world.broker.until(lambda: not world.scaled.consumers and not world.scaled.watching)
             with pytest.raises(Closed):
                 await world.consumer.acknowledge(message)
+
+    run(body)
+
+
+class Buried:
+    """Where messages were put, and which."""
+
+    def __init__(self) -> None:
+        self.put: list[tuple[str, bytes]] = []
+
+    async def __call__(self, topic: str, initial: str) -> Any:
+        put = self.put
+
+        class Outbox:
+            async def send(self, value: bytes, **said: Any) -> MessageId:
+                put.append((topic, value))
+                return MessageId(1, 1)
+
+            async def close(self) -> None:
+                pass
+
+        return Outbox()
+
+
+@pytest.mark.parametrize("topic", [str(TOPIC), PLAIN])
+def test_what_is_put_off_before_and_after_a_migration_goes_where_its_consumer_listens(topic: str):
+    async def body() -> None:
+        made = Buried()
+        async with a_world(started=False, topic=topic, make_outbox=made, retry=True) as world:
+            world.scaled.layout = migrated((PLAIN,), now_ms=1)
+            await world.consumer.start()
+            for segment, body in ((0, b"old"), (1, b"new")):
+                world.scaled.deliver(segment, 0, single(body))
+                await world.consumer.reconsume_later(await world.consumer.receive(60), 1)
+            again = {command.scalableTopicLookup.topic for command in world.broker.kinds(K.SCALABLE_TOPIC_LOOKUP)}
+            assert again == {topic, f"{topic}-s-RETRY"}
+            assert made.put == [(f"{topic}-s-RETRY", b"old"), (f"{topic}-s-RETRY", b"new")]
+
+    run(body)
+
+
+@pytest.mark.parametrize(("topic", "dead"), [(str(TOPIC), f"{TOPIC}-DLQ"), (PLAIN, f"{PLAIN}-s-DLQ")])
+def test_dead_letters_of_a_migrated_topic_go_to_one_topic(topic: str, dead: str):
+    async def body() -> None:
+        made = Buried()
+        letters = DeadLetters(redeliveries_max=1)
+        async with a_world(started=False, topic=topic, make_outbox=made, dead_letters=letters) as world:
+            world.scaled.layout = migrated((PLAIN,), now_ms=1)
+            await world.consumer.start()
+            for segment, body in ((0, b"old"), (1, b"new")):
+                id = world.scaled.consumer(segment)
+                often = templates.message(id, 100 + segment, 0, single(body), redelivery_count=2)
+                world.scaled.consumers[id][1].write(often)
+            await turns(lambda: len(made.put) == 2)
+            assert sorted(made.put) == [(dead, b"new"), (dead, b"old")]
+
+    run(body)
+
+
+@pytest.mark.parametrize(("topic", "names"), [(str(TOPIC), [str(TOPIC)] * 2), (PLAIN, [PLAIN, str(TOPIC)])])
+def test_messages_of_a_migrated_topic_have_its_name_whatever_the_segment(topic: str, names: list[str]):
+    async def body() -> None:
+        async with a_world(started=False, topic=topic) as world:
+            world.scaled.layout = migrated((PLAIN,), now_ms=1)
+            await world.consumer.start()
+            found = []
+            for segment in (0, 1):
+                world.scaled.deliver(segment, 0, single(b"m"))
+                found.append((await world.consumer.receive(60)).topic)
+            assert found == names
 
     run(body)
 
