@@ -9,13 +9,15 @@ import pytest
 from magnetar.base.errors import (
     LimitExceeded,
 )
-from magnetar.client.batch import Batching
+from magnetar.client.batch import NOTHING, Batching
 from magnetar.client.budget import Budget
 from magnetar.client.producing import Opening
 from magnetar.client.publisher import Publisher
+from magnetar.client.sheaf import NOWHERE, Sheaf
 from magnetar.wire import message
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
+from magnetar.wire.publishing import batch_payload
 from tests.unit.client.publishing import TOPIC, World, a_world, flushed
 from tests.unit.client.world import a_broker, a_lookup, run
 
@@ -153,5 +155,34 @@ def test_a_message_too_large_is_refused_and_takes_no_room():
             assert world.failed() == [(b"x" * 390, LimitExceeded)]
             assert budget.bytes == 0
             await publisher.close()
+
+    run(body)
+
+
+def a_sheaf(*numbers: int, size: int = 1) -> Sheaf:
+    """With numbers that its sender gave."""
+    singles = [(b"v" * size, NOTHING, NOWHERE)] * len(numbers)
+    payload = batch_payload([value for value, _, _ in singles], 0, list(numbers), None)
+    return Sheaf(
+        payload, len(numbers), numbers[0], value_bytes=size * len(numbers), singles=lambda: singles, numbers=numbers
+    )
+
+
+def test_sheaves_keep_numbers_that_were_given_and_all_are_taken_or_none():
+    async def body() -> None:
+        async with a_world(batching=Batching(delay_s=60)) as world:
+            publisher, sent, large = world.publisher, world.broker.sent, world.broker.message_bytes_max
+            for numbers, size, taken in [((5, 9), 1, True), ((8, 10), 1, False), ((11,), large, False)]:
+                group = [a_sheaf(*numbers, size=size)]
+                world.budget.take(group[0].value_bytes, group[0].count)
+                assert publisher.add_sheaves(group) is taken
+                if not taken:
+                    world.budget.give(group[0].value_bytes, group[0].count)
+            world.budget.take(3, 3)
+            assert publisher.add_sheaves([a_sheaf(12, 14), a_sheaf(15)])
+            await flushed(world)
+            assert [(one.sequence, one.highest, one.messages) for one in sent] == [(5, 9, 2), (12, 14, 2), (15, 15, 1)]
+            assert [message.open_entry(one.entry).is_batch for one in sent] == [True, True, False]
+            assert publisher.next_sequence == 16
 
     run(body)

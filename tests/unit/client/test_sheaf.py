@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CLIENT_BATCH_BYTES_MAX
-from magnetar.client.batch import Stamp
+from magnetar.client.batch import Stamp, single_frame
 from magnetar.client.lane import Cut, Fate
 from magnetar.client.lanes import LaneClosed, LaneOpened, Lanes, LayoutAdvanced
 from magnetar.client.outgoing import keyed
 from magnetar.client.packing import pack
 from magnetar.client.router import Route
-from magnetar.client.sheaf import Cutting, Sheaf, Single, by_segments
+from magnetar.client.sheaf import Cutting, Sheaf, Single, by_segments, in_order
 from magnetar.layout.layout import Layout, initial
 from magnetar.layout.routing import Routing
 from magnetar.layout.synthetic import synthetic
@@ -162,3 +162,84 @@ def test_layouts_are_cut_by_ranges_and_buckets_and_plain_topics_are_not():
     assert (cutting.sequence, cutting.bytes_max, cutting.epoch) == (5, CLIENT_BATCH_BYTES_MAX, layout.epoch)
     assert by_segments(synthetic(["persistent://a/b/c"]), Routing.LOW16, Cut(), 0) is None
     assert Cutting(0, 1, 1).destinations == 1
+
+
+def numbered(numbers: list[int], *, low: bool, layout: Layout = SPLIT) -> Sheaf:
+    """Of one segment of a split, with numbers that its sender gave."""
+    slot = SLOTS[not low]
+
+    def singles() -> Iterable[Single]:
+        for number in numbers:
+            fields = keyed("a" if low else "b")
+            fields.sequence = number
+            yield b"%d" % number, fields, Route(slot, slot)
+
+    return Sheaf(
+        b"".join(b"%d" % number for number in numbers),
+        len(numbers),
+        numbers[0],
+        value_bytes=sum(len(str(number)) for number in numbers),
+        singles=singles,
+        numbers=numbers,
+        route=Route(slot, 0),
+        epoch=layout.epoch,
+    )
+
+
+def test_numbers_that_were_given_stay_with_their_holes():
+    lanes = some_lanes(SPLIT)
+    even, odd = numbered([10, 12, 14], low=True), numbered([11, 13], low=False)
+    assert lanes.add_sheaves([even, odd], 10.0) == [lanes.lane(LOW), lanes.lane(HIGH)]
+    assert (lanes.messages, lanes.places, lanes.next_sequence) == (5, 5, 15)
+    entry = lanes.next_entry(LOW)
+    assert entry is not None
+    assert (entry.sequence, entry.highest) == (10, 14)
+    assert entry.holds(13)
+    assert lanes.stored(LOW, 10) is entry
+    assert lanes.messages == 2
+
+
+def test_one_message_of_a_segment_is_an_entry_of_its_own():
+    lanes = some_lanes(SPLIT)
+    assert lanes.add_sheaves([numbered([10, 12], low=True), numbered([11], low=False)], 10.0)
+    assert payloads(lanes, HIGH) == [[(b"11", 11)]]
+
+
+def test_a_merge_puts_numbers_of_several_segments_in_their_order():
+    lanes = some_lanes(SPLIT, cut=Cut(messages_max=10))
+    lanes.add_sheaves([numbered([10, 12], low=True), numbered([11, 13], low=False)], 10.0)
+    lanes.add_sheaves([numbered([15, 16], low=True), numbered([14], low=False)], 10.0)
+    lanes.handle(LayoutAdvanced(MERGED))
+    lanes.handle(LaneClosed(LOW, certain=True))
+    lanes.handle(LaneClosed(HIGH, certain=True))
+    lanes.handle(LaneOpened(SegmentId(3)))
+    assert [number for entry in payloads(lanes, SegmentId(3)) for _, number in entry] == list(range(10, 17))
+
+
+def test_of_several_sheaves_all_are_taken_or_none():
+    """One is of another layout, of a segment that is not open yet, or of one whose owner may have some of it."""
+    group = [numbered([10, 12], low=True), numbered([11, 13], low=False)]
+    older = [numbered([10, 12], low=True), numbered([11, 13], low=False, layout=ONE)]
+    assert some_lanes(SPLIT).add_sheaves(older, 10.0) == []
+    for last in (11, 10**9):
+        known = Lanes()
+        known.handle(LayoutAdvanced(SPLIT))
+        known.handle(LaneOpened(LOW, -1))
+        known.handle(LaneOpened(HIGH, last))
+        assert known.add_sheaves(group, 10.0) == []
+        assert known.messages == 0
+    closed = some_lanes()
+    closed.handle(LayoutAdvanced(SPLIT))
+    closed.handle(LaneClosed(PARENT, certain=True))
+    closed.handle(LaneOpened(LOW))
+    assert closed.add_sheaves(group, 10.0) == []
+    closed.handle(LaneOpened(HIGH))
+    assert len(closed.add_sheaves(group, 10.0)) == 2
+
+
+def test_messages_of_sheaves_come_by_their_numbers_and_one_alone_is_a_plain_entry():
+    group = [numbered([10, 12], low=True), numbered([11], low=False)]
+    assert [number for number, _, _ in in_order(group)] == [10, 11, 12]
+    (_, fields, _) = next(iter(group[1].singles()))
+    assert fields is not None
+    assert group[1].frame(STAMP, 1) == single_frame(STAMP, b"11", fields, 11, 1)
