@@ -48,7 +48,7 @@ class Batcher(Checkpointer):
             del self._stands[self._chance.randint(1, len(self._stands)) :]
         name, places = self._stands[-1]
         try:
-            await self._client.hold(self._topic, self.name, expires_s=HOLD_S, owner="a world")
+            await self._client.hold(self.address, self.name, expires_s=HOLD_S, owner="a world")
         except MagnetarError as error:
             self._failed(record.READ_FROM, error, checkpoint=name)
             return None
@@ -85,7 +85,7 @@ class Batcher(Checkpointer):
         self._stands = [*self._stands[-REMEMBERED + 1 :], (name, places)]
         oldest = self._stands[0][1]
         if oldest:
-            await self._client.hold(self._topic, self.name, oldest)
+            await self._client.hold(self.address, self.name, oldest)
 
     async def _leave(self, places: Any) -> None:
         if not self._book.over:
@@ -96,7 +96,7 @@ class Batcher(Checkpointer):
     async def _batch(self, places: Places, limit: int) -> Places:
         """Where it ends."""
         start: From = "start" if places else "earliest"  # what was gone before the hold is no loss
-        plan = await self._client.plan(self._topic, places, start=start, messages_max=limit)
+        plan = await self._client.plan(self.address, places, start=start, messages_max=limit)
         begins = _opened(plan.layout, places)
         ends = {id: self._end(plan, id, limit) for id, place in begins.items() if place != DONE}
         rows = await self._read(plan, ends)

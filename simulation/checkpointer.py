@@ -42,7 +42,7 @@ class Checkpointer(Taker):
         self.note(record.READ_FROM, INVOKE, checkpoint=name)
         try:
             consumer = await self._client.checkpoint_consumer(
-                self._topic,
+                self.address,
                 kept or InitialPosition.EARLIEST,
                 name=self.name,
                 queue_messages=self.plan.queue_messages,

@@ -59,6 +59,7 @@ class Taker:
         self._book = book
         self._client = client
         self._topic = topic
+        self.address = topic  # what it calls the topic, where that is not the name in the history
         self._chance = chance
         self._session = 0
         self._epoch: Callable[[], int] = lambda: 0

@@ -35,6 +35,7 @@ from simulation.host import Host
 from simulation.ledgers import MemoryLedgers
 from simulation.loop import Stuck, VirtualLoop
 from simulation.marks import Marks
+from simulation.migrator import Migrator
 from simulation.mover import Mover
 from simulation.nasty import Nastiness
 from simulation.network import Network
@@ -93,6 +94,7 @@ class ClusterWorld:
         self._shaper = None if shape.scale is None else Shaper(self, chance, shape.scale)
         self._steward = self._shaper or Steward(self, chance)
         self._mover = Mover(self, self.streams.fork("workload", "mover"))
+        self._migrator = Migrator(self, self.streams.fork("workload", "migrator"))
         self.crews: dict[str, Crew] = {}
         self._numbers: dict[str, int] = {}  # of the next message of each producer: what its application keeps
         self._chances = {host: self.streams.fork("workload", host) for host in (PRODUCERS, CONSUMERS, OTHERS)}
@@ -150,16 +152,16 @@ class ClusterWorld:
             for name, value in asked.items():
                 setattr(trouble, name, value)
         steward, measuring = self._task(self._steward.run(self.shape.steward_s)), self._task(self._measure())
-        mover = None if self._mover.idle else self._task(self._mover.run())
+        at_work = [self._task(one.run()) for one in (self._mover, self._migrator) if not one.idle]
         await asyncio.sleep(self.shape.chaos_s)
         self._heal()
         await self._ready()
         self._start_crews()
         await self._manned()
-        if mover is not None:
-            await mover
         producers, consumers = self.crews[PRODUCERS], self.crews[CONSUMERS]
         await producers.stop_sending()
+        for task in at_work:
+            await task
         others = self.crews.get(OTHERS)
         if others is not None:
             others.book.settling = True
@@ -222,7 +224,7 @@ class ClusterWorld:
 
     def _heal(self) -> None:
         self._tell("healed")
-        self._over = self._steward.over = self._mover.over = True
+        self._over = self._steward.over = self._mover.over = self._migrator.over = True
         self.nasty.calm_down()
         self.ledger_nasty.calm_down()
         self._strikes.heal()

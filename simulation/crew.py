@@ -169,13 +169,18 @@ class Crew:
     # Inside
 
     def _taker(self, topic: TopicPlan, plan: SubscriptionPlan, name: str) -> Coroutine[Any, Any, None]:
-        taker = _kind(plan)(self.book, self._client(name), topic.topic, plan, name, self._draw(plan))
+        taker = self._made(topic, plan, name)
         self._present.setdefault((topic.topic, plan.name), []).append(taker)
         return taker.run()
 
+    def _made(self, topic: TopicPlan, plan: SubscriptionPlan, name: str) -> Taker:
+        taker = _kind(plan)(self.book, self._client(name), topic.topic, plan, name, self._draw(plan))
+        taker.address = topic.address
+        return taker
+
     async def _drain(self, topic: TopicPlan, plan: SubscriptionPlan) -> None:
         name = f"{_short(topic)}-{plan.name}-drain"
-        taker = _kind(plan)(self.book, self._client(name), topic.topic, plan, name, self._draw(plan))
+        taker = self._made(topic, plan, name)
         if isinstance(taker, Checkpointer):
             for reader in self._present[topic.topic, plan.name]:
                 assert isinstance(reader, Checkpointer)

@@ -28,7 +28,7 @@ class Grouper(Streamer):
         self.note(record.SUBSCRIBE, INVOKE, **facts)
         try:
             consumer = await self._client.checkpoint_consumer(
-                self._topic,
+                self.address,
                 InitialPosition.EARLIEST,
                 group=plan.name,
                 name=self.name,

@@ -46,9 +46,11 @@ FAULT = "fault"  # somebody broke something: facts say what
 SAMPLE = "sample"  # process is what is measured; facts measured, limit
 
 # Of scalable topics. What the stores hold is written down by the world itself, at every change (`simulation.notary`).
+MIGRATE = "migrate"  # a plain topic is to become a scalable one, by an operator; ok: it is one
 RESHAPE = "reshape"  # asked for by an operator: facts kind, segments
 RECORD = "record"  # epoch; facts term, incarnation, lifecycle, next_id, intent (its operation), children (its), and
-# segments: id -> [start, end of the range, state, parents, final ledger and entry or None]
+# segments: id -> [start, end of the range, state, parents, final ledger and entry or None], and plain: those of them
+# that are plain topics, if any
 STREAM = "stream"  # subscription; facts life, seeks (how often it was moved), latched, holds: [segment, who has it],
 # durable: segment -> [end, mark on disk] of those that were latched just now, where anybody knows
 SEGMENT = "segment"  # one as its owner keeps it: facts segment, term, end (ledger and entry, None: it takes messages)

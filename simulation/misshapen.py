@@ -20,7 +20,7 @@ from magnetar.layout.checkpoint import DONE, START, Checkpoint, Frontier
 from magnetar.layout.layout import Layout
 from magnetar.layout.segment import Segment
 from magnetar.layout.stretch import Stretch
-from magnetar.scalable import admission, assign, record, reshape, seeking, takeover, target
+from magnetar.scalable import admission, assign, migrate, record, reshape, seeking, takeover, target
 from magnetar.scalable.calls import RecordRead
 from magnetar.scalable.kept import Kept
 from magnetar.scalable.record import Record
@@ -40,8 +40,16 @@ from simulation import scale
 from simulation.faults import CALM_S, STEPS, Fault, Kind
 from simulation.mutants import Mutant, Patch
 from simulation.shape import GONE, PRODUCERS, Shape
-from simulation.ways import with_batches, with_seeks, with_skips, with_sought_queue, with_times, with_ways
-from simulation.workload import CHECKPOINT, STREAM, TopicPlan
+from simulation.ways import (
+    with_batches,
+    with_migration,
+    with_seeks,
+    with_skips,
+    with_sought_queue,
+    with_times,
+    with_ways,
+)
+from simulation.workload import CHECKPOINT, QUEUE, STREAM, TopicPlan
 
 RESHAPES = tuple(step for step in STEPS if step.startswith("reshape."))
 
@@ -228,6 +236,11 @@ def _half_skips() -> list[Patch]:
     return [(seeking, "stops", stops)]
 
 
+def _left_behind() -> list[Patch]:
+    """A migration forgets subscriptions that plain topics have and no record knows."""
+    return [(migrate, "missing", lambda wanted, known: [])]
+
+
 # Faults that a safeguard is for
 
 
@@ -276,6 +289,19 @@ def _moving(added: Callable[[random.Random, TopicPlan], TopicPlan]) -> Callable[
         return replace(world, topics=tuple(added(rng, replace(one, subscriptions=())) for one in kept))
 
     return provoked
+
+
+def _migrating(world: Shape, rng: random.Random) -> Shape:
+    """Queues that begin at the end, whose one consumer comes and goes while their topic is migrated."""
+
+    def added(rng: random.Random, topic: TopicPlan) -> TopicPlan:
+        made = with_migration(rng, topic)
+        queues = [
+            replace(one, earliest=False, consumers=1, stint_s=0.5) for one in made.subscriptions if one.type == QUEUE
+        ]
+        return replace(made, subscriptions=tuple(queues))
+
+    return _moving(added)(world, rng)
 
 
 def _skipping(world: Shape, rng: random.Random) -> Shape:
@@ -348,5 +374,6 @@ MISSHAPEN = (
     _mutant("a seek forgets sealed segments", 10, 21, _half_seeks, _moving(with_seeks)),
     _mutant("a seek to a time forgets sealed segments", 10, 21, _half_times, _moving(with_times)),
     _mutant("a cursor is moved by its first seek only", 10, 19, _moved_once, _moving(with_sought_queue)),
+    _mutant("subscriptions of a plain topic not carried over", 10, 2, _left_behind, _migrating),
     _mutant("sealed segments are left when all is skipped", 10, 21, _half_skips, _skipping),
 )

@@ -45,8 +45,10 @@ class Notary:
             there: dict[str, list[str]] = {}
             for descriptor in tree.below.get(below, ()):
                 at = f"{below}/{descriptor}"
-                cursors = [part for part in tree.below.get(at, ()) if _kind(tree.records.get(f"{at}/{part}")) == KIND]
-                there[str(paths.topic_of(at).segment.id)] = sorted(map(decode, cursors))  # type: ignore[union-attr]
+                there[str(paths.topic_of(at).segment.id)] = self._cursors(at)  # type: ignore[union-attr]
+            for one in found.layout.segments:
+                if one.legacy_topic and found.is_live:  # a plain topic that was migrated
+                    there[str(one.id)] = self._cursors(paths.topic(topic_name(one.legacy_topic), 1))
             ready, unready = self._subscriptions(name)
             self._world.history.note(
                 "world",
@@ -61,6 +63,11 @@ class Notary:
                 unready=unready,
                 cursors=there,
             )
+
+    def _cursors(self, at: str) -> list[str]:
+        tree = self._world.store.content.tree
+        parts = tree.below.get(at, ())
+        return sorted(decode(part) for part in parts if _kind(tree.records.get(f"{at}/{part}")) == KIND)
 
     def _subscriptions(self, name: TopicName) -> tuple[list[str], list[str]]:
         """Those with cursors that somebody was told of, and those that were begun, or begun to be removed, and not
@@ -112,6 +119,8 @@ class Notary:
 
     def _record(self, topic: str, found: Record) -> None:
         self._records[topic] = found
+        plain = [one.id for one in found.layout.segments if one.legacy_topic]
+        more: dict[str, Any] = {"plain": plain} if plain else {}
         self._world.history.note(
             "world",
             record.RECORD,
@@ -134,6 +143,7 @@ class Notary:
                 ]
                 for one in found.layout.segments
             },
+            **more,
         )
 
     def _subscription(self, name: TopicName, found: subscription.Subscription) -> None:

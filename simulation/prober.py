@@ -29,7 +29,7 @@ async def probe(
 ) -> None:
     name = f"{topic.topic.rsplit('/', 1)[-1]}-probe"
     try:
-        producer = await client.create_producer(topic.topic, send_timeout_s=WAIT_S)
+        producer = await client.create_producer(topic.address, send_timeout_s=WAIT_S, follow=topic.regular)
     except MagnetarError as error:
         history.note(name, record.PROBE, FAIL, topic.topic, error=type(error).__name__)
         return

@@ -42,7 +42,7 @@ class Queuer(Taker):
             nack=NackBackoff(0.2, 1.0),
         )
         try:
-            consumer = await self._client.queue_consumer(self._topic, plan.name, **options)
+            consumer = await self._client.queue_consumer(self.address, plan.name, **options)
         except MagnetarError as error:
             self._failed(record.SUBSCRIBE, error, **facts)
             return None

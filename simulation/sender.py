@@ -53,7 +53,7 @@ class Sender:
     async def run(self) -> None:
         while self._book.sending or self._unknown:
             try:
-                producer = await self._client.create_producer(self._topic.topic, **self._options())
+                producer = await self._client.create_producer(self._topic.address, **self._options())
             except MagnetarError:
                 if not self._book.sending:
                     return
@@ -83,6 +83,8 @@ class Sender:
         options = ProducerOptions(batching=batching, send_timeout_s=plan.send_timeout_s)
         if plan.named:
             options["name"] = plan.name
+        if self._topic.regular:
+            options["follow"] = True
         return options
 
     async def _stint(self, producer: Producer[bytes]) -> None:

@@ -58,7 +58,8 @@ class Shape:
         found += [f"  ledgers {key}={value:g}" for key, value in sorted(self.ledgers.items())]
         for topic in self.topics:
             who = ", ".join(producer.name for producer in topic.producers)
-            found.append(f"  {topic.topic}: {who}")
+            plain = f", plain at first, {topic.partitions} partitions" if topic.regular else ""
+            found.append(f"  {topic.topic}: {who}{plain}")
             found += [f"    {plan.name}: {plan.type}, {plan.consumers} consumer(s)" for plan in topic.subscriptions]
         if self.gathers:
             found.append("  all: Shared, one consumer of every topic")
@@ -101,6 +102,7 @@ def _scalable(seed: int, streams: Streams) -> Shape:
     topics = ways.moved(streams.fork("workload", "moved"), topics)
     topics = ways.planned(streams.fork("workload", "batches"), topics, held)
     topics = ways.sought(streams.fork("workload", "seeks"), topics)
+    topics = ways.migrated(streams.fork("workload", "migrations"), topics)
     return Shape(
         seed,
         brokers,

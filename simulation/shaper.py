@@ -12,10 +12,13 @@ import json
 import random
 from typing import TYPE_CHECKING, Any
 
+from magnetar.admin.request import Request
 from simulation import history as record
 from simulation.asking import Operator, asked, error, phase
 from simulation.history import INVOKE, OK
 from simulation.scale import DOOMED, ScalePlan
+from simulation.steward import JSON
+from simulation.workload import TopicPlan
 
 if TYPE_CHECKING:
     from simulation.cluster import ClusterWorld
@@ -35,7 +38,10 @@ class Shaper(Operator):
     async def make(self) -> None:
         """Every topic, before anything breaks."""
         for topic in self._world.shape.topics:
-            await self._create(topic.topic)
+            if topic.regular:
+                await self._create_plain(topic)
+            else:
+                await self._create(topic.topic)
 
     async def run(self, pause_s: float) -> None:
         """Reshapes, one after another or several at once, until it is over."""
@@ -116,9 +122,19 @@ class Shaper(Operator):
         return "split", [one["segmentId"]], f"split/{one['segmentId']}{way}"
 
     async def _create(self, topic: str) -> None:
+        await self._made(topic, asked("PUT", f"{_path(topic)}?numInitialSegments={self._plan.segments}"))
+
+    async def _create_plain(self, topic: TopicPlan) -> None:
+        path = f"/admin/v2/{topic.address.replace('://', '/')}"
+        request = Request("PUT", path)
+        if topic.partitions:
+            body = str(topic.partitions).encode()
+            request = Request("PUT", f"{path}/partitions", headers=JSON, body=body)
+        await self._made(topic.address, request)
+
+    async def _made(self, topic: str, request: Request) -> None:
         for _ in range(CREATE_TRIES_MAX):
-            path = f"{_path(topic)}?numInitialSegments={self._plan.segments}"
-            found = await self._ask(self._broker(), asked("PUT", path))
+            found = await self._ask(self._broker(), request)
             if found is not None and (found[0] < 300 or found[0] == 409):
                 return
             await asyncio.sleep(0.2)

@@ -46,7 +46,7 @@ class Streamer(Taker):
             ack_batch_index=plan.batch_index,
         )
         try:
-            consumer = await self._client.stream_consumer(self._topic, plan.name, **options)
+            consumer = await self._client.stream_consumer(self.address, plan.name, **options)
         except MagnetarError as error:
             self._failed(record.SUBSCRIBE, error, **facts)
             return None

@@ -14,6 +14,7 @@ SHARE = 0.3  # of the worlds with scalable topics
 PLANNED = 0.2  # of them, the same
 MOVED = 0.15
 SOUGHT = 0.2
+MIGRATED = 0.15
 
 
 def added(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
@@ -44,6 +45,24 @@ def sought(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicP
         return topics
     ways = (with_times, with_sought_queue, with_skips)
     return (chance.choice(ways)(chance, topics[0]), *topics[1:])
+
+
+def migrated(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In some worlds a topic begins as a plain one and is migrated under all kinds of clients; it is the only one."""
+    return topics if chance.random() >= MIGRATED or not topics[0].kept else (with_migration(chance, topics[0]),)
+
+
+def with_migration(chance: random.Random, topic: TopicPlan) -> TopicPlan:
+    made = replace(topic, regular=True, partitions=chance.choice((0, 0, 2, 3)))
+    if not any(plan.type == QUEUE for plan in made.subscriptions):
+        made = with_ways(chance, made)
+    made = replace(made, subscriptions=tuple(_late(chance, plan) for plan in made.subscriptions))
+    return with_batches(chance, made) if chance.random() < 0.3 else made
+
+
+def _late(chance: random.Random, plan: SubscriptionPlan) -> SubscriptionPlan:
+    """Of some queues that begin at the end: what is written where they have no cursor yet they would never get."""
+    return replace(plan, earliest=False) if plan.type == QUEUE and chance.random() < 0.5 else plan
 
 
 def with_times(chance: random.Random, topic: TopicPlan) -> TopicPlan:

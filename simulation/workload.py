@@ -66,6 +66,13 @@ class TopicPlan:
     producers: tuple[ProducerPlan, ...] = ()
     subscriptions: tuple[SubscriptionPlan, ...] = ()
     keys: tuple[str, ...] = KEYS
+    regular: bool = False  # it begins as a plain topic, with so many partitions, and is migrated under its clients
+    partitions: int = 0
+
+    @property
+    def address(self) -> str:
+        """What its clients call it."""
+        return self.topic.replace("topic://", "persistent://", 1) if self.regular else self.topic
 
     @property
     def scalable(self) -> bool:

@@ -273,3 +273,17 @@ def test_a_history_from_a_file_gets_the_same_verdict() -> None:
         assert [str(finding) for finding in verdict(History.load(history.dump()))] == [
             str(finding) for finding in verdict(history)
         ]
+
+
+def test_the_ranges_of_partitions_say_nothing_and_those_of_segments_stay() -> None:
+    """Each partition of a migrated topic has keys of everywhere."""
+    halves: Rows = {"0": [0, HALF - 1, "ACTIVE", [], None], "1": [HALF, ALL, "ACTIVE", [], None]}
+    after: Rows = {
+        "0": [0, ALL, "SEALED", [], [1, 9]],
+        "1": [0, ALL, "SEALED", [], [2, 9]],
+        "2": [0, HALF - 1, "ACTIVE", [0, 1], None],
+        "3": [HALF, ALL, "ACTIVE", [0, 1], None],
+    }
+    migrated = Tale().record(halves, plain=[0, 1]).record(after, epoch=1, plain=[0, 1])
+    assert verdict(migrated.history) == []
+    assert 13 in {one.invariant for one in verdict(Tale().record(halves).record(after, epoch=1).history)}

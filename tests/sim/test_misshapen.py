@@ -31,6 +31,7 @@ NAMES = {
     "a seek to a time forgets sealed segments",
     "a cursor is moved by its first seek only",
     "sealed segments are left when all is skipped",
+    "subscriptions of a plain topic not carried over",
 }
 
 
