@@ -11,6 +11,7 @@ TYPE_CHECKING = False  # what type checkers take for true; importing typing for 
 if TYPE_CHECKING:
     from magnetar import aio as aio
     from magnetar.base import errors as errors
+    from magnetar.base.errors import DataLost as DataLost
     from magnetar.base.errors import MagnetarError as MagnetarError
     from magnetar.client.admin import Admin as Admin
     from magnetar.client.batch import Batching as Batching
@@ -51,6 +52,7 @@ _HOMES = {
     "Client": "client.sync",
     "Compression": "client.producer",
     "Consumer": "client.sync",
+    "DataLost": "base.errors",
     "DeadLetters": "client.subscribing",
     "InitialPosition": "client.subscribing",
     "Json": "client.schemas",

@@ -294,10 +294,13 @@ def test_messages_that_the_broker_deleted_meanwhile_are_an_error_not_silence(tmp
 
             with pytest.raises(errors.Refused, match="deleted before they were read"):
                 await until_refused()
-            gaps = []
-            async with await cluster.reader(kept, on_gap=gaps.append) as again:
-                await cluster.send(3)
-                assert sorted(await take(again, 3)) == [5, 6, 7]
-            assert [gap.segment for gap in gaps] == [0]
+            with pytest.raises(magnetar.DataLost):
+                await cluster.reader(kept, group="new")
+            await cluster.send(3)  # which that group's hold keeps
+            for group in (None, "gaps"):
+                gaps = []
+                async with await cluster.reader(kept, on_gap=gaps.append, group=group) as again:
+                    assert sorted(await take(again, 3)) == [5, 6, 7]
+                assert [gap.segment for gap in gaps] == [0]
 
         run(server, "deleted", body)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from magnetar import InitialPosition, NoMessage, aio, errors
-from magnetar.layout.checkpoint import DONE
+from magnetar import Checkpoint, DataLost, InitialPosition, NoMessage, aio, errors
+from magnetar.layout.checkpoint import DONE, Reached
 from tests.client.test_checkpoint import KEPT, Cluster, in_order, number, quiet, run, take
 from tests.servers.standalone import Standalone
 
@@ -125,6 +125,29 @@ def test_latest_is_where_a_new_group_begins_and_says_nothing_to_one_that_is_ther
                 await back.seek(InitialPosition.EARLIEST)
 
     run(server, "group-latest", body, segments=2)
+
+
+def test_what_was_deleted_before_a_new_group_read_it_is_an_error_or_an_explicit_gap(server):
+    """As if it had been pruned: the checkpoint has a place in a segment that the topic does not list."""
+
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(5)
+        async with await cluster.reader() as reader:
+            kept = await reader.checkpoint()
+        places = {**kept.places, 99: Reached(1, 2)}
+        lost = Checkpoint(places, kept.epoch, kept.topic, kept.incarnation)  # type: ignore[arg-type]
+        for _ in range(2):
+            with pytest.raises(DataLost, match="deleted before they were read"):
+                await cluster.reader(lost, group="g")
+        gaps = []
+        async with await cluster.reader(lost, group="g", on_gap=gaps.append) as one:
+            assert [(gap.segment, gap.place) for gap in gaps] == [(99, Reached(1, 2))]
+            assert sorted(await take(one, 5)) == list(range(5))
+            await one.checkpoint()
+        async with await cluster.reader(lost, group="g") as late:  # the group is behind it
+            assert late.counters.gaps == 0
+
+    run(server, "group-gap", body)
 
 
 def test_a_name_that_has_cursors_is_no_group(server):

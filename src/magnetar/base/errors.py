@@ -113,6 +113,11 @@ class StageNotFound(NotFound):
     wire = 24
 
 
+class DataLost(Refused):
+    """Messages that a checkpoint has not read yet were deleted. Nothing behind them is handed out as if they had not
+    been there."""
+
+
 class NoSuchLedger(NotFound):
     pass
 

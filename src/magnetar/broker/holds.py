@@ -39,7 +39,7 @@ log = get("holds")
 @dataclass(frozen=True, slots=True)
 class Asking:
     """`places` None: nothing is said about them. `incarnation`: of the topic that they are of, 0: not told. `begins`:
-    the places are where a new hold begins; one that is there stays where it is.
+    the places are where a new hold begins; one that is there stays where it is, and without places none is made.
     """
 
     name: str
@@ -91,7 +91,8 @@ class Holds:
 
     async def hold(self, topic: TopicName, asking: Asking) -> Answer:
         """Durable when it returns. Refused: the places are of another life of the topic (H-C4), or there is a
-        subscription of this name that is no checkpoint's. Busy: two change it all the time."""
+        subscription of this name that is no checkpoint's. SubscriptionNotFound: it was asked about and is not there.
+        Busy: two change it all the time."""
         _check(asking)
         scalable, whole = self._node.scalable, topic.scalable
         for _ in range(HOLD_TRIES_MAX):
@@ -103,7 +104,10 @@ class Holds:
                     "the topic was deleted and made again since these places were read: begin anew", topic=str(topic)
                 )
             one, version = await scalable.records.subscription(whole, asking.name)
-            if one is None or one.incarnation != record.incarnation or not one.ready:
+            there = one is not None and one.incarnation == record.incarnation and one.ready
+            if asking.begins and asking.places is None and (one is None or not there or one.hold is None):
+                raise SubscriptionNotFound(f"Hold {asking.name} not found on topic {topic}")
+            if one is None or not there:
                 await scalable.subscribe(whole, asking.name, Type.CHECKPOINT, earliest=True)
                 continue
             try:

@@ -4,7 +4,7 @@ and merges.
 What users hold. Brokers remember nothing of it: `checkpoint()` says how far the application has received, over all
 segments, and a consumer that starts there goes on with the next message of each. A segment is read when everything
 before it was received (`layout.checkpoint` decides, `checkpoint_alone` acts). Messages that are gone before they were
-read end it, unless `on_gap` is there to be told of each gap. Every call belongs to one loop.
+read end it with `DataLost`, unless `on_gap` is there to be told of each gap. Every call belongs to one loop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from magnetar.base.errors import MagnetarError
-from magnetar.client.checkpoint_alone import Alone, DataLost, Losses, OnGap
+from magnetar.client.checkpoint_alone import Alone, Losses, OnGap
 from magnetar.client.checkpoint_group import Grouped
 from magnetar.client.checkpoint_parts import Parts, Reading
 from magnetar.client.checkpoint_start import StartAt, said
@@ -26,7 +26,7 @@ from magnetar.layout.checkpoint import Reached
 from magnetar.observe.log import get
 from magnetar.wire.checkpoint import Checkpoint
 
-__all__ = ["CheckpointConsumer", "DataLost", "OnGap"]
+__all__ = ["CheckpointConsumer", "OnGap"]
 
 log = get("client.checkpoint")
 
@@ -53,7 +53,7 @@ class CheckpointConsumer(Receiving[T], Generic[T]):
         self.topic = topic
         self._start = said(start)
         self._schema = schema
-        losses = Losses(topic, self.counters, on_gap)
+        losses = Losses(topic, self.counters, on_gap, asked.subscription if grouped else None)
         kind: type[Alone] | type[Grouped] = Grouped if grouped else Alone
         self._reading = kind(lookup, topic, asked, make=self._parts, losses=losses, ended=self._end)
 

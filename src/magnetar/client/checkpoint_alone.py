@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from magnetar.base.errors import Closed, MagnetarError, NotReady, Refused
-from magnetar.base.ids import Epoch, SegmentId
+from magnetar.base.errors import Closed, DataLost, MagnetarError, NotReady
+from magnetar.base.ids import SegmentId
 from magnetar.base.names import topic_name
 from magnetar.client.checkpoint_parts import Parts, place_of_message
 from magnetar.client.checkpoint_start import places
@@ -22,7 +22,6 @@ from magnetar.client.message import Message
 from magnetar.client.subscribing import Subscribing
 from magnetar.client.watch import Seen, Watch
 from magnetar.layout.checkpoint import Checkpoint, Frontier, Loss, Reached
-from magnetar.layout.layout import Layout
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner
 
@@ -31,17 +30,14 @@ log = get("client.checkpoint")
 OnGap = Callable[[Loss], None]
 
 
-class DataLost(Refused):
-    """Messages between the checkpoint and now were deleted before they were read."""
-
-
 class Losses:
-    """What is told of each: the consumer ends, unless somebody takes the gap."""
+    """What is told of each: the consumer ends, unless somebody takes the gap. `group`: whose checkpoint it is."""
 
-    def __init__(self, topic: str, counters: Counters, on_gap: OnGap | None) -> None:
+    def __init__(self, topic: str, counters: Counters, on_gap: OnGap | None, group: str | None = None) -> None:
         self._topic = topic
         self._counters = counters
         self._on_gap = on_gap
+        self._group = group
 
     def told(self, losses: Iterable[Loss]) -> None:
         """`DataLost`: nobody does."""
@@ -50,12 +46,19 @@ class Losses:
             self._counters.gaps += 1
             if self._on_gap is None:
                 raise DataLost(
-                    f"messages of segment {loss.segment} were deleted before they were read: start elsewhere, or give "
-                    "on_gap to go on behind the gap",
+                    f"messages of segment {loss.segment} were deleted before they were read, by retention or with "
+                    f"their segment or topic. {self._advice} What keeps messages for a reader that is away: retention, "
+                    "a hold, or a group, which has one",
                     topic=self._topic,
                     after=str(loss.place),
                 )
             self._on_gap(loss)
+
+    @property
+    def _advice(self) -> str:
+        if self._group is None:
+            return "Start elsewhere, or give on_gap to go on behind the gap."
+        return f"Give on_gap to go on behind the gap, or release the group's hold ({self._group}) and begin elsewhere."
 
 
 class Alone:
@@ -84,7 +87,6 @@ class Alone:
         self._watch = Watch(lookup, topic, heard=self._shown, gone=self.failed)
         self._frontier: Frontier | None = None
         self._generation = 0
-        self._waiting: list[asyncio.Future[None]] = []  # for a newer layout
         self._turn = asyncio.Lock()  # one seek at a time
         self._owner = Owner(f"checkpoint consumer of {topic}", self._crashed)
 
@@ -134,31 +136,11 @@ class Alone:
     async def _begin(self, start: Checkpoint, since_ms: int | None) -> Frontier:
         """All that can fail before anything is read."""
         start.belongs(self._topic, self._watch.incarnation)
-        layout = await self._layout(start.epoch)
+        layout = await self._watch.reached(start.epoch, self._lookup.timeout_s)
         frontier = Frontier(start, layout, topic=self._topic, incarnation=self._watch.incarnation)
         self._losses.told(frontier.losses)
-        if since_ms is not None:
-            frontier.unknown()
-        parent = topic_name(self._topic).scalable
-        asked = {id: str(layout.segment(id).topic(parent)) for id in sorted(frontier.unresolved)}
-        for id, place in (await places(self._lookup, self._asked, asked, since_ms)).items():
-            frontier.resolved(id, place)
+        await resolve(frontier, self._lookup, self._asked, since_ms)
         return frontier
-
-    async def _layout(self, epoch: Epoch) -> Layout:
-        """One that knows the segments of a checkpoint: brokers may be behind, and what they do not list yet is not
-        lost.
-        """
-        try:
-            async with asyncio.timeout(self._lookup.timeout_s):
-                while (seen := self._watch.seen) is None or seen.layout.epoch < epoch:
-                    self._watch.seek(Epoch(epoch - 1))
-                    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                    self._waiting.append(waiter)
-                    await waiter
-        except TimeoutError:
-            raise NotReady("the broker shows an older layout than that of the checkpoint", epoch=epoch) from None
-        return seen.layout
 
     async def _moved(self, frontier: Frontier) -> None:
         """Half of it would be nothing: who gives up waiting does not stop it."""
@@ -216,12 +198,10 @@ class Alone:
         if self.parts is not None:
             self.parts.stop()
         self._ended(error)
-        self._wake()
 
     # Inside
 
     def _shown(self, seen: Seen) -> None:
-        self._wake()
         frontier, parts = self._frontier, self.parts
         if frontier is None or parts is None or seen.layout.epoch <= frontier.layout.epoch:
             return
@@ -257,18 +237,12 @@ class Alone:
     def _crashed(self, name: str, error: BaseException) -> None:
         log.crashed("checkpoint consumer failed", error, topic=self._topic)
 
-    def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for waiter in waiting:
-            if not waiter.done():
-                waiter.set_result(None)
-
 
 async def resolve(frontier: Frontier, lookup: Lookup, asked: Subscribing, since_ms: int | None) -> None:
     """Find out what is not known yet of where reading starts."""
     if since_ms is not None:
         frontier.unknown()
-    parent = topic_name(frontier.topic)
+    parent = topic_name(frontier.topic).scalable
     topics = {id: str(frontier.layout.segment(id).topic(parent)) for id in sorted(frontier.unresolved)}
     for id, place in (await places(lookup, asked, topics, since_ms)).items():
         frontier.resolved(id, place)

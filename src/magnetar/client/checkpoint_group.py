@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from magnetar.base.errors import Closed, MagnetarError, Misuse, NotReady
+from magnetar.base.errors import Closed, MagnetarError, Misuse, NotReady, SubscriptionNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CLIENT_BACKOFF_S_MAX, CLIENT_BACKOFF_S_MIN
 from magnetar.client.checkpoint_alone import Losses, resolve
@@ -71,6 +71,9 @@ class Grouped:
         )
         self._group: dict[SegmentId, Reached] = {}  # where all are, as last heard
         self._mine: dict[SegmentId, Reached] = {}  # received here, of segments that are open here
+        self._floors: dict[SegmentId, Reached] = {}  # up to here nothing was there to receive
+        self._earliest: set[SegmentId] = set()  # of these, what is left was asked for
+        self._heard: set[Loss] = set()
         self._revoked: set[SegmentId] = set()
         self._over: set[SegmentId] = set()  # received to the end
         self._finishing = False
@@ -79,17 +82,21 @@ class Grouped:
         self._owner = Owner(f"member of {asked.subscription}", self._crashed)
 
     async def start(self, checkpoint: Checkpoint, since_ms: int | None) -> None:
-        """A group that is there goes on where it is; `checkpoint` says where a new one begins."""
+        """A group that is there goes on where it is; `checkpoint` says where a new one begins, and then what is gone
+        behind it is told (H-G4). Whether a group that has not come to a segment yet began with what was left of it, no
+        broker knows: this member's own start is taken for it."""
         await self._watch.start(self._lookup.timeout_s)
         checkpoint.belongs(self._topic, self._watch.incarnation)
-        begin: dict[SegmentId, Reached] = {}
-        if checkpoint.kind is not Kind.EARLIEST or since_ms is not None:
-            frontier = Frontier(checkpoint, self._layout, topic=self._topic, incarnation=self._watch.incarnation)
-            await resolve(frontier, self._lookup, self._asked, since_ms)
-            begin = frontier.places
-        found = await self._hold(begin or {one.id: START for one in self._layout.segments}, begins=True)
-        if found.expired:  # nothing was kept for some time
-            self._losses.told(Loss(id, self._group.get(id, START)) for id in found.lost)
+        layout = await self._watch.reached(checkpoint.epoch, self._lookup.timeout_s)
+        frontier = Frontier(checkpoint, layout, topic=self._topic, incarnation=self._watch.incarnation)
+        if frontier.losses and not await self._is_there():
+            self._tell(frontier.losses)
+        if checkpoint.kind is Kind.EARLIEST:
+            self._earliest = {one.id for one in layout.segments}
+        await resolve(frontier, self._lookup, self._asked, since_ms)
+        found = await self._hold(frontier.places, begins=True)
+        if found.expired or checkpoint.kind is Kind.PLACES:  # nothing was kept until now
+            self._tell(Loss(id, self._group.get(id, START)) for id in found.lost)
         self.parts = self._make(self)
         self.parts.shown(self._layout)
         await self._registration.start(self._lookup.timeout_s)
@@ -153,13 +160,16 @@ class Grouped:
         self._over.add(segment)
 
     def trimmed(self, segment: SegmentId, start: Reached, floor: Reached) -> None:
-        if (start.ledger, start.entry) < (floor.ledger, floor.entry) and start != START:
-            self._losses.told((Loss(segment, start),))
-            self._mine[segment] = max(self.place(segment), floor)
+        if not start.is_behind(floor):
+            return
+        if start != START or segment not in self._earliest:
+            self._tell((Loss(segment, start),))
+        self._floors[segment] = floor
+        self._mine[segment] = max(self.place(segment), floor)
 
     def revoked(self, segment: SegmentId) -> None:
         self._revoked.add(segment)
-        if self._mine.get(segment, START) == self._group.get(segment, START):
+        if self._is_said(segment):
             self._settled(segment)
 
     def failed(self, error: MagnetarError) -> None:
@@ -188,9 +198,14 @@ class Grouped:
         layout = self._layout
         return [id for id in sorted(self._over) if id in layout and not layout.segment(id).is_active]
 
+    def _is_said(self, segment: SegmentId) -> bool:
+        """Everything that was received of it, the group's hold has."""
+        said = max(self._group.get(segment, START), self._floors.get(segment, START))
+        return self._mine.get(segment, START) <= said
+
     def _finish(self) -> None:
         """The end may come after the checkpoint that covers everything before it: nobody need say more then."""
-        done = [id for id in self._sealed() if self._mine.get(id, START) == self._group.get(id, START)]
+        done = [id for id in self._sealed() if self._is_said(id)]
         if done and not self._finishing and not self.closed:
             self._finishing = True
             self._lookup.pool.runtime.spawn(self._owner, self._say_done(done))
@@ -209,17 +224,20 @@ class Grouped:
 
     def _left(self, done: list[SegmentId]) -> None:
         for segment in done:
-            self._over.discard(segment)
-            self._mine.pop(segment, None)
+            self._forget(segment)
             if self.parts is not None:
                 self.parts.ended(segment)
 
     def _settled(self, segment: SegmentId) -> None:
         self._revoked.discard(segment)
-        self._mine.pop(segment, None)
-        self._over.discard(segment)
+        self._forget(segment)
         if self.parts is not None:
             self.parts.handle(SegmentSettled(segment))
+
+    def _forget(self, segment: SegmentId) -> None:
+        self._mine.pop(segment, None)
+        self._floors.pop(segment, None)
+        self._over.discard(segment)
 
     def _assigned(self, told: Assigned) -> None:
         """Before a segment is opened it must be known where the one who had it has come to. All are passed on, in the
@@ -246,6 +264,14 @@ class Grouped:
                     self.parts.handle(told)
             del self._told[: len(known)]
 
+    async def _is_there(self) -> bool:
+        """Has anybody begun the group? Asking does not."""
+        try:
+            await self._hold({}, begins=True)
+        except SubscriptionNotFound:
+            return False
+        return True
+
     async def _hold(self, places: dict[SegmentId, Reached], *, begins: bool = False) -> Hold:
         asked = Holding(
             self._topic,
@@ -263,9 +289,16 @@ class Grouped:
             self._group = {id: last_of(at) for id, at in everywhere.items()}
             return found
 
+    def _tell(self, losses: Iterable[Loss]) -> None:
+        """Each once, whoever finds it first: the hold when it is made, or the reader of the segment."""
+        for loss in losses:
+            if loss not in self._heard:
+                self._heard.add(loss)
+                self._losses.told((loss,))
+
     def _lost(self, loss: Loss) -> None:
         try:
-            self._losses.told((loss,))
+            self._tell((loss,))
         except MagnetarError as error:
             self.failed(error)
 

@@ -23,7 +23,8 @@ from magnetar.wire.proto import pb
 @dataclass(frozen=True, slots=True)
 class Holding:
     """What is asked for. `places` None: only that it lives on. `release`: it ends. `begins`: the places count only
-    where there is no such hold yet, so that a repeated call changes nothing.
+    where there is no such hold yet, so that a repeated call changes nothing; without places it is asked about, and
+    SubscriptionNotFound where there is none.
     """
 
     topic: str

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from magnetar.base.errors import Closed, MagnetarError, Refused, TimedOut, TopicNotFound
+from magnetar.base.errors import Closed, MagnetarError, NotReady, Refused, TimedOut, TopicNotFound
 from magnetar.base.ids import Epoch
 from magnetar.base.limits import FOLLOW_BACKOFF_S_MAX, LAYOUT_SEEK_S
 from magnetar.client.address import address
@@ -77,6 +77,7 @@ class Watch:
         self._session = Session(lookup.pool, _UPDATE, close=_closing, lost=self._attached.lost)
         self._over = False
         self._seeking: asyncio.TimerHandle | None = None
+        self._waiting: list[asyncio.Future[None]] = []  # for a later layout
 
     @property
     def incarnation(self) -> int:
@@ -94,6 +95,19 @@ class Watch:
         """A layout above this epoch is wanted. It is on its way, most likely; if it does not come, ask again."""
         if self._seeking is None and not self._over:
             self._seek_in(self._seek_s, above)
+
+    async def reached(self, epoch: Epoch, timeout_s: float) -> Layout:
+        """One of this epoch, or later. Brokers may be behind, and what they do not list yet is not lost (H-G8)."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while (seen := self.seen) is None or seen.layout.epoch < epoch:
+                    self.seek(Epoch(epoch - 1))
+                    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    self._waiting.append(waiter)
+                    await waiter
+        except TimeoutError:
+            raise NotReady("the broker shows an older layout than that of the checkpoint", epoch=epoch) from None
+        return seen.layout
 
     async def close(self) -> None:
         self._over = True
@@ -150,6 +164,7 @@ class Watch:
             self.seen = seen
             self._lookup.pool.runtime.mark("layout.followed", topic=self.topic, watch=self.id, epoch=layout.epoch)
             self._heard(seen)
+            self._wake()
         if not first.done():
             first.set_result(None)
 
@@ -168,6 +183,13 @@ class Watch:
         if not self._over:
             self._over = True
             self._gone(error)
+            self._wake(error)
+
+    def _wake(self, error: MagnetarError | None = None) -> None:
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None) if error is None else waiter.set_exception(error)
 
     # Seeking
 

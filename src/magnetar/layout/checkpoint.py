@@ -39,6 +39,11 @@ class Reached:
         """A whole entry comes after each of its messages."""
         return self.ledger, self.entry, self.index if self.index >= 0 else AFTER_ALL.entry
 
+    def is_behind(self, floor: Reached) -> bool:
+        """Is anything after it deleted, if everything up to `floor` is? Of a batch that was read in part, its rest."""
+        here, there = (self.ledger, self.entry), (floor.ledger, floor.entry)
+        return here < there or (here == there and self.index >= 0)
+
     def __lt__(self, other: Reached) -> bool:
         return self.order < other.order
 
@@ -192,8 +197,7 @@ class Frontier:
     def trimmed(self, segment: SegmentId, start: Reached, floor: Reached) -> Loss | None:
         """Everything up to `floor` is deleted, and reading goes on behind `start`. Who came to read what is left, and
         has not begun, lost nothing."""
-        whole = (start.ledger, start.entry) >= (floor.ledger, floor.entry) and start.index < 0
-        if segment not in self.places or whole or (start.ledger, start.entry) > (floor.ledger, floor.entry):
+        if segment not in self.places or not start.is_behind(floor):
             return None
         self.places[segment] = max(self.places[segment], floor)
         return None if start == START and segment in self._earliest else Loss(segment, start)

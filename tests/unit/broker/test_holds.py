@@ -83,6 +83,23 @@ def test_where_a_hold_begins_counts_once_however_often_it_is_said() -> None:
     run(story)
 
 
+def test_a_hold_that_is_asked_about_before_it_begins_is_not_made_by_that() -> None:
+    async def story(cluster: Cluster) -> None:
+        one = cluster.members[0]
+        await one.service.create(NAME)
+        for _ in range(2):
+            with pytest.raises(SubscriptionNotFound):
+                await holds(one).hold(NAME, Asking("q", begins=True))
+        assert await holds(one).list(NAME) == []
+        await holds(one).hold(NAME, Asking("q", {A: START}, begins=True))
+        assert not (await holds(one).hold(NAME, Asking("q", begins=True))).moved
+        await one.service.subscribe(NAME, "of-others", Type.CHECKPOINT, earliest=True)  # a group that has no hold
+        with pytest.raises(SubscriptionNotFound):
+            await holds(one).hold(NAME, Asking("of-others", begins=True))
+
+    run(story)
+
+
 def test_a_sealed_segment_and_its_children_are_kept_for_a_reader_of_the_parent_and_the_next_owner_keeps_them_too() -> (
     None
 ):

@@ -6,9 +6,8 @@ import asyncio
 
 import pytest
 
-from magnetar.base.errors import Closed, Misuse, NotReady, TopicNotFound
+from magnetar.base.errors import Closed, DataLost, Misuse, NotReady, TopicNotFound
 from magnetar.base.ids import Epoch, SegmentId
-from magnetar.client.checkpoint import DataLost
 from magnetar.client.subscribing import InitialPosition
 from magnetar.layout.checkpoint import DONE, START, Reached
 from magnetar.wire.checkpoint import Checkpoint
@@ -117,7 +116,7 @@ def test_an_older_layout_than_the_checkpoints_is_waited_out_not_taken_for_a_loss
             kept = Checkpoint({ROOT: DONE, LEFT: Reached(101, 3), RIGHT: START}, later.epoch, str(TOPIC), 1)
             opening = asyncio.ensure_future(begin(kept))
             await world.broker.until(lambda: bool(world.scaled.watching))
-            await turns(lambda: bool(world.consumer._reading._waiting))
+            await turns(lambda: bool(world.consumer._reading._watch._waiting))
             world.scaled.show(later)
             consumer = await opening
             assert consumer.segments == [1, 2]
@@ -130,7 +129,7 @@ def test_messages_deleted_before_they_were_read_end_it_or_are_a_gap_that_is_told
         async with a_world() as (world, begin):
             world.deleted[0] = MessageId(100, 9)
             kept = Checkpoint({ROOT: Reached(100, 7)}, Epoch(0), str(TOPIC), 1)
-            with pytest.raises(DataLost):
+            with pytest.raises(DataLost, match=r"by retention .* on_gap .* keeps messages .* hold"):
                 await begin(kept)
             gaps = []
             consumer = await begin(kept, on_gap=gaps.append)

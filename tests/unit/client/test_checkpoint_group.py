@@ -3,15 +3,16 @@ group's hold."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from magnetar.base.errors import Misuse, Refused
-from magnetar.base.ids import SegmentId
-from magnetar.client.checkpoint import CheckpointConsumer, DataLost
+from magnetar.base.errors import DataLost, Misuse, Refused
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.client.checkpoint import CheckpointConsumer
 from magnetar.client.checkpoint_group import last_of, next_of
 from magnetar.client.options import checkpointing_of
 from magnetar.client.schemas import BYTES
@@ -19,7 +20,8 @@ from magnetar.client.subscribing import InitialPosition
 from magnetar.layout import stretch
 from magnetar.layout.checkpoint import DONE, START, Reached
 from magnetar.layout.stretch import Place
-from magnetar.wire import plans
+from magnetar.wire import commands, plans
+from magnetar.wire.checkpoint import Checkpoint
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
 from tests.unit.client.checkpointed import K, World
@@ -27,7 +29,7 @@ from tests.unit.client.scaled import TOPIC, a_scaled
 from tests.unit.client.scripted import single
 from tests.unit.client.world import Link, run, turns
 
-ROOT, LEFT = SegmentId(0), SegmentId(1)
+ROOT, LEFT, RIGHT = SegmentId(0), SegmentId(1), SegmentId(2)
 
 
 class Group(World):
@@ -37,11 +39,15 @@ class Group(World):
         super().__init__(scaled)
         self.held: dict[SegmentId, Place] | None = None
         self.lost: tuple[SegmentId, ...] = ()  # while nobody held anything
+        self.expired = False
         self.broker.handlers[K.HOLD] = self._hold
 
     def _hold(self, link: Link, command: pb.BaseCommand) -> bool:
         asked = command.hold
         new = self.held is None
+        if new and asked.begins and not asked.HasField("places"):
+            link.write(commands.error(asked.request_id, pb.SubscriptionNotFound, "no such hold"))
+            return True
         self.held = dict(self.held or {})
         if asked.HasField("places") and (new or not asked.begins):
             for id, place in plans.read_places(asked.places).items():
@@ -53,8 +59,8 @@ class Group(World):
                 incarnation=1,
                 until_ms=1,
                 moved=new,
-                expired=bool(self.lost),
-                lost=self.lost,
+                expired=self.expired,
+                lost=self.lost if new or self.expired else (),
             )
         )
         return True
@@ -66,10 +72,10 @@ async def a_group(segments: int = 1, *, ours: bool = True) -> AsyncIterator[tupl
         world = Group(scaled)
         made: list[CheckpointConsumer[bytes]] = []
 
-        async def begin(start: Any = InitialPosition.EARLIEST) -> CheckpointConsumer[bytes]:
+        async def begin(start: Any = InitialPosition.EARLIEST, **said: Any) -> CheckpointConsumer[bytes]:
             asked = checkpointing_of(str(TOPIC), {"name": "c"}, "1", "g")
             consumer: CheckpointConsumer[bytes] = CheckpointConsumer(
-                lookup, str(TOPIC), asked, start=start, schema=BYTES, grouped=True
+                lookup, str(TOPIC), asked, start=start, schema=BYTES, grouped=True, **said
             )
             world.consumer = consumer
             made.append(consumer)
@@ -136,9 +142,121 @@ def test_where_a_new_group_begins_is_said_in_one_breath_so_that_no_member_starts
 def test_a_group_whose_hold_had_expired_hears_what_it_lost_h_g4():
     async def body() -> None:
         async with a_group(2) as (world, begin):
-            world.held, world.lost = {ROOT: Place(100, 7)}, (LEFT,)
+            world.held, world.lost, world.expired = {ROOT: Place(100, 7)}, (LEFT,), True
             with pytest.raises(DataLost):
                 await begin()
+
+    run(body)
+
+
+def kept(epoch: int = 0, **places: Reached) -> Checkpoint:
+    names = {"root": ROOT, "left": LEFT, "right": RIGHT}
+    return Checkpoint({names[name]: place for name, place in places.items()}, Epoch(epoch), str(TOPIC), 1)
+
+
+def pruned(world: Group) -> int:
+    """The first segment was split, and is gone."""
+    later = world.scaled.layout.split(ROOT, now_ms=1).removed(ROOT)
+    world.scaled.show(later)
+    return later.epoch
+
+
+def test_a_new_group_hears_of_a_segment_that_was_deleted_before_it_was_read_and_no_hold_is_left_h_g4():
+    async def body() -> None:
+        async with a_group() as (world, begin):
+            pruned(world)
+            for _ in range(2):  # whoever tries again hears it again
+                with pytest.raises(DataLost, match=r"release the group's hold \(g\)"):
+                    await begin(kept(root=Reached(100, 7)))
+                assert world.held is None
+            gaps: list[Any] = []
+            consumer = await begin(kept(root=Reached(100, 7)), on_gap=gaps.append)
+            assert [(gap.segment, gap.place) for gap in gaps] == [(ROOT, Reached(100, 7))]
+            assert consumer.counters.gaps == 1
+
+    run(body)
+
+
+def test_a_group_that_is_there_lost_nothing_by_an_older_checkpoint_of_one_that_joins():
+    async def body() -> None:
+        async with a_group() as (world, begin):
+            epoch = pruned(world)
+            world.held = {LEFT: stretch.START, RIGHT: stretch.START}
+            consumer = await begin(kept(root=Reached(100, 7)))
+            assert (await consumer.checkpoint()).places == {LEFT: START, RIGHT: START}
+            assert consumer.counters.gaps == 0
+            assert epoch > 0
+
+    run(body)
+
+
+@pytest.mark.parametrize("place", [START, Reached(100, 7), Reached(100, 9, 1, 4)], ids=str)
+def test_a_new_group_hears_what_was_trimmed_behind_its_checkpoint_once_h_g4(place):
+    async def body() -> None:
+        async with a_group() as (world, begin):
+            world.deleted[0], world.lost = MessageId(100, 9), (ROOT,)
+            for _ in range(2):  # the first leaves a hold: who comes later finds it there
+                with pytest.raises(DataLost):
+                    await begin(kept(root=place))
+            world.held = None
+            gaps: list[Any] = []
+            consumer = await begin(kept(root=place), on_gap=gaps.append)
+            assert [(gap.segment, gap.place) for gap in gaps] == [(ROOT, place)]
+            assert (await consumer.checkpoint()).places == {ROOT: Reached(100, 9)}
+
+    run(body)
+
+
+def test_a_new_group_hears_what_is_gone_of_segments_that_nobody_has_opened_yet_h_g4():
+    async def body() -> None:
+        async with a_group() as (world, begin):
+            world.split(0)
+            world.lost = (LEFT,)
+            with pytest.raises(DataLost, match="segment 1"):
+                await begin(kept(root=Reached(100, 7)))
+
+    run(body)
+
+
+def test_a_new_group_at_the_earliest_message_begins_with_what_is_left_and_says_so():
+    async def body() -> None:
+        async with a_group() as (world, begin):
+            world.deleted[0], world.lost = MessageId(100, 9), (ROOT,)
+            consumer = await begin()
+            assert (await consumer.checkpoint()).places == {ROOT: Reached(100, 9)}
+            assert consumer.counters.gaps == 0
+
+    run(body)
+
+
+def test_a_segment_of_which_nothing_is_left_ends_by_itself_and_is_given_back_at_once():
+    """Nothing of it was received: no checkpoint need be waited for."""
+
+    async def body() -> None:
+        async with a_group(2) as (world, begin):
+            world.deleted = {0: MessageId(100, 9), 1: MessageId(101, 9)}
+            consumer = await begin()
+            world.scaled.assign(0, generation=2)
+            await turns(lambda: consumer.segments == [0])
+            world.split(0)
+            world.scaled.end(0)
+            await world.broker.until(lambda: world.held is not None and world.held.get(ROOT) == stretch.DONE)
+            await turns(lambda: consumer.segments == [])
+
+    run(body)
+
+
+def test_a_layout_older_than_the_checkpoints_is_waited_out_by_a_member_too_h_g8():
+    async def body() -> None:
+        async with a_group() as (world, begin):
+            later = world.scaled.layout.split(ROOT, now_ms=1)
+            opening = asyncio.ensure_future(begin(kept(later.epoch, root=DONE, left=Reached(101, 3), right=START)))
+            await world.broker.until(lambda: bool(world.scaled.watching))
+            await turns(lambda: bool(world.consumer._reading._watch._waiting))
+            assert world.held is None
+            world.scaled.show(later)
+            await opening
+            assert world.held == {ROOT: stretch.DONE, LEFT: Place(101, 4), RIGHT: stretch.START}
 
     run(body)
 
