@@ -40,8 +40,8 @@ def broker(
     return Opening({**(settings or {}), **more}, data=data, fast=fast)
 
 
-class Broker:
-    """A running broker. `namespace` is one that nobody else uses; `topic("orders")` is a full name in it."""
+class _Seen:
+    """What is there to see without waiting, of both kinds."""
 
     def __init__(self, host: Host, namespace: str = "public/default") -> None:
         self._host = host
@@ -67,6 +67,10 @@ class Broker:
 
     def topic(self, name: str, *, persistent: bool = True) -> str:
         return f"{'persistent' if persistent else 'non-persistent'}://{self.namespace}/{name}"
+
+
+class Broker(_Seen):
+    """A running broker. `namespace` is one that nobody else uses; `topic("orders")` is a full name in it."""
 
     def new_namespace(self, hint: str = "") -> str:
         """Make a namespace that nobody else uses, named after the hint: "public/orders-3"."""
@@ -95,33 +99,8 @@ class Broker:
         self.start()
 
 
-class AsyncBroker:
+class AsyncBroker(_Seen):
     """A `Broker` for `async with`: what waits is awaited."""
-
-    def __init__(self, host: Host, namespace: str = "public/default") -> None:
-        self._host = host
-        self.namespace = namespace
-
-    @property
-    def url(self) -> str:
-        """Where clients connect: pulsar://127.0.0.1:PORT, the same over all its lives."""
-        return self._host.url
-
-    @property
-    def admin_url(self) -> str:
-        """Where the REST interface and the metrics are: http://127.0.0.1:PORT."""
-        return self._host.admin_url
-
-    @property
-    def data(self) -> Path:
-        return self._host.data
-
-    @property
-    def running(self) -> bool:
-        return self._host.running
-
-    def topic(self, name: str, *, persistent: bool = True) -> str:
-        return f"{'persistent' if persistent else 'non-persistent'}://{self.namespace}/{name}"
 
     async def new_namespace(self, hint: str = "") -> str:
         return await asyncio.wrap_future(self._host.new_namespace(hint))
