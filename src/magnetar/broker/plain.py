@@ -11,7 +11,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import BadVersion, Conflict, MagnetarError, NotFound, NotReady, Refused, SubscriptionNotFound
+from magnetar.base.errors import (
+    BadVersion,
+    Conflict,
+    MagnetarError,
+    NotFound,
+    NotReady,
+    Refused,
+    Sealed,
+    SubscriptionNotFound,
+)
 from magnetar.base.ids import Term
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.cursors import life, place, start
@@ -31,6 +40,7 @@ from magnetar.scalable.record import NO_TERM, Lifecycle, Record
 from magnetar.scalable.subscription import Start
 from magnetar.topic.admission import Admission
 from magnetar.topic.consumer import Consumer
+from magnetar.topic.seal import sealed
 from magnetar.topic.subscribe import Subscribe
 from magnetar.topic.subscription import Subscription
 from magnetar.topic.topic import Topic
@@ -197,8 +207,17 @@ class Plains:
             return False
         if one is None and not (asked.creates and topic.settings.auto_subscription):
             raise SubscriptionNotFound(f"{name} has no subscription {asked.subscription}, and none is made here")
+        if one is None and not (found.is_plain or asked.earliest or _follows(asked.metadata)):
+            raise _too_late(topic)
         await scalable.subscribe(name, asked.subscription, carried.type_of(asked.kind), earliest=asked.earliest)
         return False
+
+
+def _too_late(topic: Topic) -> MagnetarError:
+    """To whoever would begin behind the last message that its topic will ever have, and keep all that comes to the
+    segments that follow it from being dropped. From the earliest message on there is still something to get here."""
+    words = sealed(topic, topic.managed.last).what
+    return Sealed(f"{words}: a new subscription here gets nothing, unless it begins with the earliest message")
 
 
 def is_guarded(properties: Mapping[str, str]) -> bool:

@@ -295,6 +295,29 @@ def test_the_name_of_a_migrated_topic_is_given_to_no_other_and_its_guard_outlive
     run(story)
 
 
+def test_a_new_subscription_of_a_client_that_does_not_follow_is_refused_where_it_would_get_nothing() -> None:
+    """It would be told of success, get nothing for ever, and keep all that comes after from being dropped."""
+
+    async def story(world: World) -> None:
+        node = world.node
+        client = world.client()
+        asking = partial(client.subscribe, topic=str(PLAIN), initialPosition=pb.CommandSubscribe.Latest)
+        assert (await asking(1, subscription="carried")).HasField("success")
+        await migrate(node, PLAIN, force=True)
+        said = await asking(2, subscription="new")
+        assert said.error.error == pb.TopicTerminatedError
+        producers = (await client.produce(1, topic=str(PLAIN))).error.message
+        assert f"use a client that knows scalable topics (magnetar, or Pulsar's V5 client) with {NAME}" in producers
+        assert said.error.message.startswith(producers.split(" (end")[0]), "what producers are told"
+        assert [one.name for one in await node.scalable.subscriptions(NAME)] == ["carried"]
+        assert (await asking(3, subscription="carried")).HasField("success")
+        follows = [{"key": "__pulsar.v5.managed", "value": "true"}]
+        assert (await asking(4, subscription="new", metadata=follows)).HasField("success")
+        assert (await client.subscribe(5, topic=str(PLAIN), subscription="rest")).HasField("success"), "from the start"
+
+    run(story)
+
+
 def test_a_watch_of_a_plain_topic_is_told_what_it_became_and_that_it_is_gone() -> None:
     async def story(world: World) -> None:
         node = world.node
