@@ -7,15 +7,13 @@ topic that another broker owns goes to that broker (`carrier.py`).
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import AlreadyExists, Conflict, Fenced, NotReady, Refused, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import Term
 from magnetar.base.names import Domain, TopicName
 from magnetar.broker.carrier import Remote
+from magnetar.broker.gates import Gates
 from magnetar.broker.holds import Holds
 from magnetar.broker.plans import Plans
 from magnetar.cluster.ownership import Broker, Candidate
@@ -52,7 +50,7 @@ class Handlers:
         self._node = node
         self.plans = Plans(node, destination)
         self.holds = Holds(node, self.plans)
-        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}  # a lock, and how many are at it
+        self._turns = Gates()
 
     async def handle(self, name: TopicName, request: Request) -> Answer:
         """NotReady: this broker does not own the topic, or cannot say so now."""
@@ -63,7 +61,7 @@ class Handlers:
                 return await self.plans.measured(request)
             case Register() | AwaitShare() | Leave():
                 return await self._node.scalable.asked(name, request)
-        async with self._turn(name):
+        async with self._turns.through(name.canonical):
             match request:
                 case Create():
                     return await self._create(name, request)
@@ -131,21 +129,6 @@ class Handlers:
         if not isinstance(topic, Topic):
             raise Refused(f"{name} keeps nothing: only a persistent topic has cursors and an end")
         return topic
-
-    @asynccontextmanager
-    async def _turn(self, name: TopicName) -> AsyncIterator[None]:
-        key = name.canonical
-        lock, users = self._turns.get(key, (asyncio.Lock(), 0))
-        self._turns[key] = lock, users + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, users = self._turns[key]
-            if users > 1:
-                self._turns[key] = lock, users - 1
-            else:
-                del self._turns[key]
 
 
 class Local:

@@ -11,8 +11,10 @@ from __future__ import annotations
 from magnetar.base.errors import NotReady, SubscriptionNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import TopicName
+from magnetar.broker.gates import Gates
 from magnetar.observe.log import get
 from magnetar.scalable import admission
+from magnetar.scalable.record import Record
 from magnetar.scalable.service import Scalable
 from magnetar.scalable.subscription import Subscription, Type
 from magnetar.topic.subscribe import Subscribe
@@ -21,26 +23,46 @@ from magnetar.topic.topic import Topic
 log = get("queues")
 
 
-async def admit_consumer(scalable: Scalable, topic: Topic, asked: Subscribe) -> None:
+async def admit_consumer(scalable: Scalable, topic: Topic, asked: Subscribe, making: Gates) -> None:
     """The subscription is there, ready and of the right type, when this returns. A consumer that was attached before
-    and comes back makes nothing: its subscription was removed meanwhile (H-D9)."""
-    parent = topic.name.parent
-    record, _ = await scalable.records.fresh(parent)
-    found, _ = await scalable.records.subscription(parent, asked.subscription)
-    if record is None or (found is not None and found.incarnation != record.incarnation):
-        found = None  # of an earlier life of the topic
+    and comes back makes nothing: its subscription was removed meanwhile (H-D9). A new queue comes to all its segments
+    at once: one of them makes the subscription, the others wait for it in `making`."""
+    if not await _admitted(scalable, topic, asked):
+        async with making.through(f"{topic.name.parent} {asked.subscription}"):
+            if not await _admitted(scalable, topic, asked):
+                await _make(scalable, topic, asked)
+
+
+async def _admitted(scalable: Scalable, topic: Topic, asked: Subscribe) -> bool:
+    """False: the subscription has to be made, or made ready."""
+    record, found = await _looked(scalable, topic, asked)
     if found is not None and topic.name.segment is not None:
-        check_moved(scalable, parent, found, SegmentId(topic.name.segment.id), asked)
+        check_moved(scalable, topic.name.parent, found, SegmentId(topic.name.segment.id), asked)
     shared = asked.key_shared if asked.key_shared is not None and asked.key_shared.buckets else None
-    if admission.check_consumer(found, asked.kind, buckets=shared is not None):
-        if shared is not None and record is not None and topic.name.segment is not None:
-            admission.check_buckets(record, SegmentId(topic.name.segment.id), shared)
-        return
+    if not admission.check_consumer(found, asked.kind, buckets=shared is not None):
+        return False
+    if shared is not None and record is not None and topic.name.segment is not None:
+        admission.check_buckets(record, SegmentId(topic.name.segment.id), shared)
+    return True
+
+
+async def _make(scalable: Scalable, topic: Topic, asked: Subscribe) -> None:
+    parent = topic.name.parent
+    _, found = await _looked(scalable, topic, asked)
     if found is None and not (asked.creates and topic.settings.auto_subscription):
         raise SubscriptionNotFound(f"{parent} has no subscription {asked.subscription}, and none is made here")
     log.info("queue subscription made", topic=str(parent), subscription=asked.subscription, earliest=asked.earliest)
     kind = Type.QUEUE if found is None else found.type
     await scalable.subscribe(parent, asked.subscription, kind, earliest=asked.earliest)
+
+
+async def _looked(scalable: Scalable, topic: Topic, asked: Subscribe) -> tuple[Record | None, Subscription | None]:
+    """The topic's record, and the subscription's if it is of this life of the topic."""
+    record, _ = await scalable.records.fresh(topic.name.parent)
+    found, _ = await scalable.records.subscription(topic.name.parent, asked.subscription)
+    if record is None or (found is not None and found.incarnation != record.incarnation):
+        return record, None
+    return record, found
 
 
 def check_moved(

@@ -27,11 +27,12 @@ from magnetar.base.errors import (
     TopicNotFound,
 )
 from magnetar.base.ids import SegmentId
-from magnetar.base.names import TopicName
+from magnetar.base.names import SINK_PREFIX, TopicName
 from magnetar.base.ranges import FULL
 from magnetar.broker.awaited import awaited
 from magnetar.broker.cursors import life, place, start
 from magnetar.broker.exclusive import Exclusive
+from magnetar.broker.gates import Gates
 from magnetar.broker.peers import check_term, term_of
 from magnetar.broker.plain import Plains
 from magnetar.broker.queues import admit_consumer
@@ -70,6 +71,7 @@ from magnetar.scalable.subscription import Start
 from magnetar.topic.access import Mode
 from magnetar.topic.admission import Admission
 from magnetar.topic.dedup import Dedup
+from magnetar.topic.producer import base_name
 from magnetar.topic.producers import EPOCH_PROPERTY
 from magnetar.topic.seal import TERM_PROPERTY
 from magnetar.topic.subscribe import Subscribe
@@ -91,6 +93,7 @@ class Segments:
         self._node = node
         self.exclusive = Exclusive(node)
         self.plains = Plains(node)
+        self._making = Gates()  # of subscriptions, by consumers that came
 
     # Loading
 
@@ -143,7 +146,7 @@ class Segments:
             )
 
         async def consume(asked: Subscribe) -> None:
-            await admit_consumer(self._node.scalable, topic, asked)
+            await admit_consumer(self._node.scalable, topic, asked, self._making)
 
         return Admission(produce, durable_cursor, produced, start, consume)
 
@@ -338,12 +341,16 @@ class Segments:
 
 
 def slots(name: TopicName, routing: Routing) -> Callable[[bytes, int, int], int | None]:
-    """Where the key of an entry lies; None: it has none, a batch hides them, or it is not of this segment."""
+    """Where the key of an entry lies; None: it has none, a batch hides them, or it is not of this segment. What a sink
+    sends without a key is spread by its producer and number (H-E5), which is where it lies.
+    """
     assert name.segment is not None
     range = name.segment.range
 
     def slot(buffer: bytes, start: int, end: int) -> int | None:
         hash = _hash(buffer, start, end, routing)
+        if hash is None:
+            hash = _spread(name, buffer[start:end], routing)
         return hash if hash is not None and hash in range else None
 
     return slot
@@ -380,6 +387,17 @@ def _hash(buffer: bytes, start: int, end: int, routing: Routing) -> int | None:
     except Corrupt:
         return None
     return None if key is None else segment_hash(key, routing)
+
+
+def _spread(name: TopicName, data: bytes, routing: Routing) -> int | None:
+    """None: it has a key, or a producer sent it that may not spread messages by name and number."""
+    try:
+        found = entry.read(data)
+    except Corrupt:
+        return None
+    sender = base_name(name, (found.producer or b"").decode("utf-8", "replace"))
+    loose = found.messages < 0 and found.key is None and found.ordering_key is None
+    return segment_hash(f"{sender}-{found.sequence_id}", routing) if loose and sender.startswith(SINK_PREFIX) else None
 
 
 def _id(name: TopicName) -> SegmentId:

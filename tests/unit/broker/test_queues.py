@@ -96,6 +96,9 @@ def test_consumers_that_come_first_to_several_segments_at_once_make_one_subscrip
         asked = [world.spawn(client.subscribe(id + 1, topic=topic_of(record, id))) for id in range(4)]
         assert all([(await one).HasField("success") for one in asked])
         [made] = await world.node.scalable.subscriptions(NAME)
+        now = await world.node.scalable.read(NAME)
+        assert now is not None
+        assert now.subs_gen == record.subs_gen + 1, "the others waited, and did not make it over again"
         lives = set()
         for id in range(4):
             found = (await segment(world, id)).subscriptions.get("s")
