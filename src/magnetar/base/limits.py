@@ -351,3 +351,4 @@ HOLD_LOOK_S = 30.0  # between looks at all holds: their lag, and their end
 HOLD_TRIES_MAX = 64  # of one change of a hold's record: two queries of one name are a mistake, not a load
 HOLD_NAME_CHARS_MAX = 1_024  # of a hold and of its owner's words: they are shown, logged and labels of metrics
 PLAN_STAMPS_MAX = 256  # publish times at marks that a topic remembers: reading them again would cost the disk
+SEEK_SKEW_MS_MAX = 10 * 60 * 1000  # by so much two producers' clocks may differ before a seek by time misses messages

@@ -16,6 +16,7 @@ import msgspec
 
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position, SegmentId
+from magnetar.base.limits import SEEK_SKEW_MS_MAX
 from magnetar.layout.layout import Layout
 from magnetar.layout.lineage import ancestors, descendants
 from magnetar.layout.segment import Segment
@@ -99,12 +100,17 @@ def stops(target: Target, layout: Layout) -> dict[SegmentId, Stop]:
 
 
 def _by_time(segment: Segment, time_ms: int) -> Stop:
+    """A sealed segment tells of its first and its last message only when they were published, by the clocks of whoever
+    did it: it is passed over only if no clock can be so wrong. Else its messages are looked at (H-D7)."""
     ending = segment.ending
     if segment.is_active or ending is None:
         return Stop(time_ms=time_ms)
-    if not ending.messages or ending.last_publish_ms < time_ms:
+    if not ending.messages:
         return END
-    return BEGIN if ending.first_publish_ms >= time_ms else Stop(time_ms=time_ms)
+    known = ending.first_publish_ms and ending.last_publish_ms
+    if known and ending.last_publish_ms < time_ms - SEEK_SKEW_MS_MAX:
+        return END
+    return BEGIN if known and ending.first_publish_ms >= time_ms else Stop(time_ms=time_ms)
 
 
 def _by_places(target: Target, layout: Layout) -> dict[SegmentId, Stop]:

@@ -8,6 +8,7 @@ import pytest
 
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import Position, SegmentId
+from magnetar.base.limits import SEEK_SKEW_MS_MAX as SKEW
 from magnetar.layout.layout import Layout, initial
 from magnetar.layout.segment import Ending
 from magnetar.scalable import target
@@ -42,12 +43,21 @@ def test_the_start_and_the_end_are_those_of_every_segment() -> None:
         (100, {0: "begin", 1: "begin", 2: 100, 3: 100, 4: 100}),
         (150, {0: 150, 1: "begin", 2: 150, 3: 150, 4: 150}),
         (199, {0: 199, 1: "begin", 2: 199, 3: 199, 4: 199}),
-        (200, {0: "end", 1: "begin", 2: 200, 3: 200, 4: 200}),
-        (300, {0: "end", 1: "end", 2: 300, 3: 300, 4: 300}),
+        (200, {0: 200, 1: "begin", 2: 200, 3: 200, 4: 200}),
+        (199 + SKEW, dict.fromkeys(range(5), 199 + SKEW)),
+        (200 + SKEW, {0: "end"} | dict.fromkeys(range(1, 5), 200 + SKEW)),
+        (300 + SKEW, {0: "end", 1: "end"} | dict.fromkeys(range(2, 5), 300 + SKEW)),
     ],
 )
 def test_a_time_is_judged_by_what_was_published_not_by_when_segments_were_made_h_d7(time_ms, expected) -> None:
     assert said(stops(at_time(time_ms), grown())) == expected
+
+
+def test_a_sealed_segment_whose_times_are_not_known_is_looked_into() -> None:
+    layout = grown()
+    unknown = [replace(one, ending=Ending(Position(1, 9), 10, 10, 0, 0)) for one in layout.segments if one.id == 0]
+    found = stops(at_time(5), replace(layout, segments=(*unknown, *layout.segments[1:])))
+    assert found[SegmentId(0)] == Stop(time_ms=5)
 
 
 def test_a_sealed_segment_without_messages_has_none_of_any_time() -> None:
