@@ -46,6 +46,15 @@ class Topic:
                 self.sent += 1
             await producer.flush()
 
+    async def over_a_split(self, kind: str) -> Consumer:
+        """Three rounds that were consumed and acknowledged, a split, and three that wait."""
+        consumer = await self.consume(kind)
+        await self.send(3)
+        await check(consumer, range(3))
+        await self.admin.scalable.split(self.name, 0)
+        await self.send(3)
+        return consumer
+
     async def consume(self, kind: str) -> Consumer:
         make = self.client.queue_consumer if kind == "queue" else self.client.stream_consumer
         return await make(self.name, kind, initial_position=EARLIEST, name="c", ack_group_s=0.0)  # type: ignore[operator, no-any-return]
@@ -68,15 +77,12 @@ async def take(consumer: Consumer, rounds: range) -> dict[str, list[int]]:
     return dict(found)
 
 
-def whole(rounds: range) -> dict[str, list[int]]:
-    return {key: list(rounds) for key in KEYS}
-
-
-def check(found: dict[str, list[int]], rounds: range, kind: str) -> None:
-    """A stream keeps the order of every key."""
-    if kind == "queue":
+async def check(consumer: Consumer, rounds: range) -> None:
+    """All of them come; in a stream every key's in order."""
+    found = await take(consumer, rounds)
+    if isinstance(consumer, aio.QueueConsumer):
         found = {key: sorted(numbers) for key, numbers in found.items()}
-    assert found == whole(rounds)
+    assert found == {key: list(rounds) for key in KEYS}
 
 
 def run(server: Standalone, body: Callable[[Topic], Awaitable[None]]) -> None:
@@ -101,14 +107,10 @@ both = pytest.mark.parametrize("kind", ["queue", "stream"])
 @both
 def test_live_consumer_gets_everything_again_after_a_seek_to_the_start_each_key_in_order(server, kind):
     async def body(topic: Topic) -> None:
-        consumer = await topic.consume(kind)
-        await topic.send(3)
-        check(await take(consumer, range(3)), range(3), kind)
-        await topic.admin.scalable.split(topic.name, 0)
-        await topic.send(3)
-        check(await take(consumer, range(3, 6)), range(3, 6), kind)
+        consumer = await topic.over_a_split(kind)
+        await check(consumer, range(3, 6))
         await topic.admin.scalable.seek(topic.name, kind, "earliest")
-        check(await take(consumer, range(6)), range(6), kind)
+        await check(consumer, range(6))
 
     run(server, body)
 
@@ -122,7 +124,7 @@ def test_what_is_skipped_does_not_come_and_what_is_published_after_it_does(serve
         await topic.send(2)
         await topic.admin.scalable.skip_all(topic.name, kind)
         await topic.send(2)
-        check(await take(await topic.consume(kind), range(4, 6)), range(4, 6), kind)
+        await check(await topic.consume(kind), range(4, 6))
 
     run(server, body)
 
@@ -140,7 +142,7 @@ def test_exactly_what_was_published_at_a_time_or_later_comes_after_a_seek_to_it(
         await topic.send(2)
         await topic.admin.scalable.create_subscription(topic.name, kind, type=kind.upper())
         await topic.admin.scalable.seek(topic.name, kind, last_ms + 1)
-        check(await take(await topic.consume(kind), range(3, 5)), range(3, 5), kind)
+        await check(await topic.consume(kind), range(3, 5))
 
     run(server, body)
 
@@ -179,16 +181,12 @@ def test_what_cannot_be_moved_is_refused(server):
 @both
 def test_consumer_that_moves_its_subscription_to_the_start_gets_all_of_it_in_order_and_nothing_of_before(server, kind):
     async def body(topic: Topic) -> None:
-        consumer = await topic.consume(kind)
-        await topic.send(3)
-        check(await take(consumer, range(3)), range(3), kind)
-        await topic.admin.scalable.split(topic.name, 0)
-        await topic.send(3)
+        consumer = await topic.over_a_split(kind)
         old = await consumer.receive_batch(9, timeout_s=WAIT_S)  # of the children; more is on its way
         await consumer.seek(EARLIEST)
         if isinstance(consumer, aio.StreamConsumer):
             await consumer.acknowledge_cumulative(old[-1], confirm=True)  # it acknowledges nothing any more
-        check(await take(consumer, range(6)), range(6), kind)
+        await check(consumer, range(6))
 
     run(server, body)
 
@@ -204,7 +202,7 @@ def test_consumer_that_moves_its_subscription_to_the_end_gets_what_is_published_
         await consumer.seek(InitialPosition.LATEST)
         assert consumer.queued == 0
         await topic.send(1)
-        check(await take(consumer, range(3, 4)), range(3, 4), kind)
+        await check(consumer, range(3, 4))
 
     run(server, body)
 
@@ -223,7 +221,7 @@ def test_consumer_that_moves_its_subscription_to_a_checkpoint_gets_exactly_what_
         consumer = await topic.consume(kind)
         await consumer.receive(WAIT_S)
         await consumer.seek(kept.to_bytes())
-        check(await take(consumer, range(3, 5)), range(3, 5), kind)
+        await check(consumer, range(3, 5))
         with pytest.raises(errors.Misuse, match="another topic"):
             await consumer.seek(replace(kept, topic=f"{topic.name}-other"))
         with pytest.raises(errors.Refused, match="was deleted"):
@@ -274,7 +272,7 @@ def test_broker_killed_while_a_subscription_is_moved_finishes_it_when_it_is_back
                 await topic.admin.scalable.split(topic.name, segment)
             await topic.send(2)
             consumer = await topic.consume(kind)
-            check(await take(consumer, range(4)), range(4), kind)
+            await check(consumer, range(4))
             asked = asyncio.ensure_future(topic.admin.scalable.seek(topic.name, kind, "earliest"))
             await asyncio.sleep(0)
             await asyncio.to_thread(killed.kill)
@@ -283,6 +281,6 @@ def test_broker_killed_while_a_subscription_is_moved_finishes_it_when_it_is_back
                 await asked
             except errors.MagnetarError:
                 await topic.admin.scalable.seek(topic.name, kind, "earliest")  # it may not have been begun
-            check(await take(consumer, range(4)), range(4), kind)
+            await check(consumer, range(4))
 
         run(killed, body)
