@@ -28,6 +28,7 @@ from magnetar.spark.values.definition import (
 )
 from magnetar.spark.values.form import Incompatible
 
+_DECIMAL_BYTES_MAX = 64  # of a default: sixteen hold all digits, and more of them are the sign
 _NATIVE: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "int": (int,),
@@ -123,6 +124,8 @@ def _bytes(default: Any) -> bytes:
 
 
 def _decimal(data: bytes, scale: int) -> Decimal:
+    if len(data) > _DECIMAL_BYTES_MAX:
+        raise _Wrong
     return Decimal(f"{int.from_bytes(data, 'big', signed=True)}E-{scale}")  # exact, whatever the context says
 
 

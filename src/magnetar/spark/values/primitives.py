@@ -35,8 +35,11 @@ class _Wide:
 
 
 class _OutOfRange(Exception):
-    def __init__(self, good: Any) -> None:
-        self.good = good
+    """The first row that is not good, by what it has instead."""
+
+    def __init__(self, good: Any, found: Any) -> None:
+        self.row = int(np.argmin(good))
+        self.found = int(found[self.row])
 
 
 def _plain(numbers: Any) -> Any:
@@ -45,11 +48,15 @@ def _plain(numbers: Any) -> Any:
 
 def _scaled(numbers: Ints, per: int) -> Ints:
     """Times that a column can hold."""
-    limit = _INT64_MAX // per
-    good = (numbers >= -limit) & (numbers <= limit)
+    limit = _INT64_MAX // per - 1  # with room for what is less than a unit
+    return _checked(numbers, -limit, limit) * per
+
+
+def _checked(numbers: Ints, least: int, most: int) -> Ints:
+    good = (numbers >= least) & (numbers <= most)
     if not good.all():
-        raise _OutOfRange(good)
-    return numbers * per
+        raise _OutOfRange(good, numbers)
+    return numbers
 
 
 def _milliseconds(numbers: Any) -> Any:
@@ -57,19 +64,15 @@ def _milliseconds(numbers: Any) -> Any:
 
 
 def _instants(both: Any) -> Any:
-    return _scaled(_plain(both["seconds"]), _US) + _plain(both["nanos"]) // 1000
+    return _scaled(_plain(both["seconds"]), _US) + _checked(_plain(both["nanos"]), 0, _US * 1000 - 1) // 1000
 
 
 def _days(numbers: Any) -> Any:
-    days = _plain(numbers)
-    good = (days > -(1 << 31)) & (days < 1 << 31)
-    if not good.all():
-        raise _OutOfRange(good)
-    return days.astype(np.int32)
+    return _checked(_plain(numbers), 1 - (1 << 31), (1 << 31) - 1).astype(np.int32)
 
 
 def _date_times(both: Any) -> Any:
-    return _scaled(_plain(both["days"]), _DAY_US) + _plain(both["nanos"]) // 1000
+    return _scaled(_plain(both["days"]), _DAY_US) + _checked(_plain(both["nanos"]), 0, _DAY_US * 1000 - 1) // 1000
 
 
 def _truth(numbers: Any) -> Any:
@@ -145,7 +148,8 @@ def _wide(lying: _Wide) -> Callable[[Any, Any], Any]:
         try:
             return pa.array(lying.made(walk.numbers(walk.at, lying.form))).cast(lying.type).cast(kind)
         except _OutOfRange as error:
-            raise Unreadable(int(np.argmin(error.good)), "a time is beyond all that a column can hold", VALUE) from None
+            why = f"a time is beyond all that a column can hold: {error.found}"
+            raise Unreadable(error.row, why, VALUE) from None
 
     return column
 

@@ -3,7 +3,9 @@ are built from them, one after another.
 
 By Protobuf's rules a message is read with the newest descriptor whatever it was written with: what was added is its
 default (null where the field knows whether it is there), what was removed is passed over. Two versions that give a
-number another type, or a name another number, are `Incompatible`. PROTOBUF registers no more than the numbers and types
+number another type, or a name another number, are `Incompatible`. Types that lie alike may be read as each other, as
+Protobuf lets them, but for a number that the newer type does not hold: Protobuf cuts it off, here it is `Unreadable`.
+PROTOBUF registers no more than the numbers and types
 of a message's own fields: messages inside it stay bytes and enums stay numbers.
 """
 
@@ -25,7 +27,9 @@ from google.protobuf.message_factory import GetMessageClass
 
 from magnetar.base.errors import Misuse
 from magnetar.base.limits import SPARK_SCHEMA_NODES_MAX
+from magnetar.spark.values.fault import Fault, fault
 from magnetar.spark.values.form import Column, Decode, Incompatible, Kind, Registered, Unreadable, inner
+from magnetar.spark.values.narrowing import Check, NotHeld, entry_of, narrowing, said
 
 PARSING_INFO = "__PARSING_INFO__"
 
@@ -58,7 +62,7 @@ _ALIKE = [
 ]
 _WRONG = (ValueError, TypeError, KeyError, DecodeError)
 
-Build = Callable[[list[Any]], Any]  # a column of what each message holds
+Build = Callable[[list[Any]], Any]  # a column of what each message holds; `NotHeld`: it cannot
 
 
 class Protobuf:
@@ -73,11 +77,21 @@ class Protobuf:
         self.columns = tuple(Column(one.name, _type(one, one.name, (self._read,))) for one in self._read.fields)
 
     def decoder(self, written: Registered, names: Sequence[str]) -> Decode:
+        fields = [self._read.fields_by_name[name] for name in names]
+        narrowed = None
         if written.data != self._schema.data or written.properties != self._schema.properties:
-            _check(_descriptor(written), self._read, "")
-        parse = GetMessageClass(self._read).FromString
-        builds = [_build(self._read.fields_by_name[name]) for name in names]
-        return lambda values: _columns(parse, builds, values.to_pylist())
+            before = _descriptor(written)
+            _check(before, self._read, "")
+            narrowed = narrowing(before, fields, "")
+        builds = [_build(one, one.name) for one in fields]
+
+        def decode(values: Any) -> list[Any]:
+            given = values.to_pylist()
+            if narrowed is not None:
+                _each(narrowed, _parsed(before, given))
+            return _columns(builds, _parsed(self._read, given))
+
+        return decode
 
 
 def _descriptor(schema: Registered) -> Descriptor:
@@ -126,14 +140,8 @@ def _told(text: str) -> Descriptor:
     return pool.FindMessageTypeByName("told.Value")
 
 
-def _entry(field: FieldDescriptor) -> Descriptor | None:
-    """Key and value of one that is a map."""
-    kind = field.message_type
-    return kind if kind is not None and kind.GetOptions().map_entry else None
-
-
 def _type(field: FieldDescriptor, path: str, above: tuple[Descriptor, ...]) -> Any:
-    kind, entry = field.message_type, _entry(field)
+    kind, entry = field.message_type, entry_of(field)
     if entry is not None:
         key, value = (_type(entry.fields_by_name[name], path, above) for name in ("key", "value"))
         return pa.map_(key, value)
@@ -175,7 +183,7 @@ def _check(written: Descriptor, read: Descriptor, path: str) -> None:
         if before is None:
             continue
         if before.is_repeated != one.is_repeated or not _alike(before.type, one.type):
-            raise Incompatible(f"{_said(before)} cannot be read as {_said(one)}", field)
+            raise Incompatible(f"{said(before)} cannot be read as {said(one)}", field)
         if one.message_type is not None and before.message_type is not None:
             _check(before.message_type, one.message_type, field)
 
@@ -184,56 +192,59 @@ def _alike(one: int, other: int) -> bool:
     return one == other or any(one in kinds and other in kinds for kinds in _ALIKE)
 
 
-def _said(field: FieldDescriptor) -> str:
-    kind = FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower()  # type: ignore[arg-type]
-    return f"repeated {kind}" if field.is_repeated else kind
-
-
-def _columns(parse: Callable[[bytes], Any], builds: list[Build], values: list[bytes]) -> list[Any]:
+def _parsed(kind: Descriptor, values: list[bytes]) -> list[Any]:
+    parse = GetMessageClass(kind).FromString
     try:
-        messages = [parse(value) for value in values]
+        return [parse(value) for value in values]
     except DecodeError:
         for row, value in enumerate(values):
             try:
                 parse(value)
-            except DecodeError as error:
-                raise Unreadable(row, f"it is no such message: {error}") from None
+            except DecodeError:
+                found = fault(kind, value) or Fault(f"it is no message {kind.full_name}")
+                raise Unreadable(row, found.why, found.field) from None
         raise
+
+
+def _each(check: Check, messages: list[Any]) -> None:
+    for row, message in enumerate(messages):
+        try:
+            check(message)
+        except NotHeld as error:
+            raise Unreadable(row, error.why, error.field) from None
+
+
+def _columns(builds: list[Build], messages: list[Any]) -> list[Any]:
     try:
         return [build(messages) for build in builds]
-    except (pa.ArrowException, UnicodeDecodeError):
-        for row, message in enumerate(messages):
-            try:
-                _ = [build([message]) for build in builds]
-            except (pa.ArrowException, UnicodeDecodeError) as error:
-                raise Unreadable(row, f"a column cannot hold it: {error}") from None
+    except NotHeld:
+        for build in builds:
+            _each(lambda message, build=build: build([message]), messages)  # type: ignore[misc]
         raise
 
 
-def _build(field: FieldDescriptor) -> Build:
+def _build(field: FieldDescriptor, path: str) -> Build:
     """Of messages, some of which may be None: then so is what they hold."""
-    name, made = field.name, _made(field)
-    if field.is_repeated:
-        return lambda messages: made([None if one is None else getattr(one, name) for one in messages])
-    if field.has_presence and not field.has_default_value:
+    name, made = field.name, _made(field, path)
+    if not field.is_repeated and field.has_presence and not field.has_default_value:
         return lambda messages: made(
             [getattr(one, name) if one is not None and one.HasField(name) else None for one in messages]
         )
     return lambda messages: made([None if one is None else getattr(one, name) for one in messages])
 
 
-def _made(field: FieldDescriptor) -> Build:
-    entry = _entry(field)
+def _made(field: FieldDescriptor, path: str) -> Build:
+    entry = entry_of(field)
     if entry is not None:
-        return _map(entry, _type(field, field.name, ()))
-    one = _single(field)
+        return _map(entry, _type(field, field.name, ()), path)
+    one = _single(field, path)
     if not field.is_repeated:
         return one
     kind = _type(field, field.name, ())
     return lambda lists: pa.ListArray.from_arrays(_offsets(lists), one(_flat(lists)), type=kind)
 
 
-def _single(field: FieldDescriptor) -> Build:
+def _single(field: FieldDescriptor, path: str) -> Build:
     """Of one value each."""
     kind = field.message_type
     if kind is None:
@@ -241,8 +252,15 @@ def _single(field: FieldDescriptor) -> Build:
         if field.enum_type is not None:
             names = {number: one.name for number, one in field.enum_type.values_by_number.items()}
             return lambda found: pa.array([None if one is None else names.get(one, str(one)) for one in found], made)
-        return lambda found: pa.array(found, made)
-    builds = [_build(one) for one in kind.fields]
+
+        def held(found: list[Any]) -> Any:
+            try:
+                return pa.array(found, made)
+            except (pa.ArrowException, OverflowError) as error:
+                raise NotHeld(f"a column cannot hold it: {error}", path) from None
+
+        return held
+    builds = [_build(one, inner(path, one.name)) for one in kind.fields]
     fields = [pa.field(one.name, _type(one, one.name, ())) for one in kind.fields]
 
     def messages(found: list[Any]) -> Any:
@@ -254,16 +272,16 @@ def _single(field: FieldDescriptor) -> Build:
     return messages
 
 
-def _map(entry: Descriptor, kind: Any) -> Build:
-    key, value = (_single(entry.fields_by_name[name]) for name in ("key", "value"))
+def _map(entry: Descriptor, kind: Any, path: str) -> Build:
+    key, value = (_single(entry.fields_by_name[name], path) for name in ("key", "value"))
 
     def mapped(maps: list[Any]) -> Any:
-        there = [one for one in maps if one is not None]
+        try:
+            pairs = [pair for one in maps if one is not None for pair in one.items()]
+        except UnicodeDecodeError as error:
+            raise NotHeld(f"it is no text in UTF-8: {error.reason}", path) from None
         return pa.MapArray.from_arrays(
-            _offsets(maps),
-            key([name for one in there for name in one]),
-            value([one[name] for one in there for name in one]),
-            kind,
+            _offsets(maps), key([name for name, _ in pairs]), value([one for _, one in pairs]), kind
         )
 
     return mapped

@@ -22,6 +22,7 @@ import pyarrow as pa
 from magnetar.base.errors import Misuse
 from magnetar.spark.values.defaults import constant
 from magnetar.spark.values.definition import (
+    DIGITS_MAX,
     NO_DEFAULT,
     UNITS,
     Enumeration,
@@ -41,6 +42,7 @@ from magnetar.spark.values.form import VALUE, Column, Decode, Incompatible, Regi
 
 Build = Callable[[list[Any]], Any]  # a column of what was read, None where it is null
 
+_DIGITS_MAX = 2 * DIGITS_MAX  # of a decimal as it is written; what does not fit among fewer is told by Arrow
 FLOAT_MAX = float(np.finfo(np.float32).max)
 _TEXT = Scalar("string")
 _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")  # as Jackson writes them
@@ -158,7 +160,7 @@ def _built(columns: list[tuple[str, Build]], rows: list[Any]) -> list[Any]:
 def _read(decode: Callable[[bytes], Any], values: list[bytes]) -> list[Any]:
     try:
         return [decode(value) for value in values]
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         for row, value in enumerate(values):
             try:
                 decode(value)
@@ -167,6 +169,8 @@ def _read(decode: Callable[[bytes], Any], values: list[bytes]) -> list[Any]:
                 raise Unreadable(row, why, where.strip("`").removeprefix("$").lstrip(".")) from None
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise Unreadable(row, f"it is no JSON: {error}") from None
+            except RecursionError:
+                raise Unreadable(row, "it is nested too deeply") from None
         raise
 
 
@@ -210,6 +214,8 @@ def _build(node: Node) -> Build:
             )
         case Enumeration():
             return lambda rows: pa.array([None if row is None else str(row) for row in rows], kind)
+        case Scalar(precision=precision) if precision:
+            return lambda rows: pa.array([None if row is None else _exact(row) for row in rows], kind)
         case Scalar(kind="float" | "double"):
             return lambda rows: _floats(rows, kind)
         case Scalar(kind="int" | "long") if (node.kind, node.logical) in UNITS:
@@ -221,6 +227,14 @@ def _offsets(rows: list[Any]) -> Any:
     """Where the items of each row begin; a row that is null has none, and says so."""
     ends = np.cumsum([0, *(len(row) if row else 0 for row in rows)])
     return pa.array(ends.astype(np.int32), mask=np.array([*(row is None for row in rows), False]))
+
+
+def _exact(number: Decimal) -> Decimal:
+    """One that Arrow may see: it dies of an exponent far below all that it holds."""
+    _, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int) or abs(exponent) > _DIGITS_MAX or len(digits) > _DIGITS_MAX:
+        raise OverflowError(f"{str(number)[:80]} is no number of a decimal")
+    return number
 
 
 def _floats(rows: list[Any], kind: Any) -> Any:

@@ -59,6 +59,7 @@ def test_a_default_is_a_value_of_its_column(kind, default, found):
         ("int", 1 << 40),
         ("string", 7),
         ("bytes", "\u2026"),
+        (CENTS, "\x01" * 5000),
         (FIXED, "abc"),
         (FIXED, 7),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, "B"),

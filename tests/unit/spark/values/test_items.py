@@ -33,7 +33,7 @@ ITEMS = {
     "union": (["null", "int", "string"], lambda chance: chance.choice((None, 5, "x"))),
 }
 # Rows, and up to how many items each has: side by side, steps past them, a scan of each; and one that is long.
-SHAPES = {"many": (2100, 3), "some": (400, 8), "few": (8, 40), "one": (1, 500)}
+SHAPES = {"many": (2100, 2), "some": (300, 5), "few": (8, 40), "one": (1, 300)}
 DIFFERENT = 20
 
 
@@ -98,7 +98,7 @@ def test_a_map_is_what_another_implementation_reads_however_many_rows_and_items_
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("kind", ITEMS)
+@pytest.mark.parametrize("kind", ["long", "double", "numbers", "record", "deep"])
 def test_a_list_that_is_torn_names_its_row_and_field_however_it_is_read(kind, shape):
     written = definition(kind, "array")
     values = repeated([encoded(written, row) for row in rows_of(kind, "array", shape)], shape)

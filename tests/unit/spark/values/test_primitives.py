@@ -79,16 +79,19 @@ def test_text_that_is_none_is_unreadable():
 
 
 @pytest.mark.parametrize(
-    ("kind", "data"),
+    ("kind", "data", "found"),
     [
-        (T.Timestamp, struct.pack(">q", -(1 << 63))),
-        (T.Instant, struct.pack(">qi", 1 << 62, 0)),
-        (T.LocalDate, struct.pack(">q", 1 << 40)),
-        (T.LocalDateTime, struct.pack(">qq", -(1 << 63), 0)),
+        (T.Timestamp, struct.pack(">q", -(1 << 63)), -(1 << 63)),
+        (T.Instant, struct.pack(">qi", 1 << 62, 0), 1 << 62),
+        (T.Instant, struct.pack(">qi", ((1 << 63) - 1) // 10**6, 999_999_999), ((1 << 63) - 1) // 10**6),
+        (T.Instant, struct.pack(">qi", 1, 10**9), 10**9),
+        (T.LocalDate, struct.pack(">q", 1 << 40), 1 << 40),
+        (T.LocalDateTime, struct.pack(">qq", -(1 << 63), 0), -(1 << 63)),
+        (T.LocalDateTime, struct.pack(">qq", 1, -1), -1),
     ],
 )
-def test_a_time_beyond_all_that_a_column_holds_is_unreadable(kind, data):
-    with pytest.raises(Unreadable, match="a time is beyond") as told:
+def test_a_time_beyond_all_that_a_column_holds_is_unreadable(kind, data, found):
+    with pytest.raises(Unreadable, match=f"a time is beyond all that a column can hold: {found}$") as told:
         read(kind, bytes(len(data)), data)
     assert told.value.row == 1
 

@@ -164,20 +164,49 @@ def test_a_difference_inside_a_message_is_found():
     assert why.value.field == "item.sku"
 
 
-def test_bytes_that_are_no_message_are_unreadable():
-    schema = registered(file(ID, NAME))
-    good = message(file(ID, NAME))(id=1).SerializeToString()
-    for bad in (b"\x0a", b"\x12\x7fx", b"\x12\x01\xff"):
-        with pytest.raises(Unreadable) as why:
-            decoded(Protobuf(schema), schema, [good, bad, good])
-        assert why.value.row == 1
+ITEM = DescriptorProto(
+    name="Item", field=[field("sku", 1, "STRING"), field("sizes", 2, "UINT32", label=F.LABEL_REPEATED)]
+)
+ITEMS = field("items", 3, "MESSAGE", type_name=".shop.Order.Item", label=F.LABEL_REPEATED)
 
 
-def test_text_of_proto2_that_is_none_is_unreadable():
-    schema = registered(file(NAME, syntax="proto2"))
-    with pytest.raises(Unreadable) as why:
-        decoded(Protobuf(schema), schema, [b"", b"\x12\x01\xff"])
-    assert why.value.row == 1
+@pytest.mark.parametrize(
+    ("bad", "path", "said"),
+    [
+        (b"\x08", "id", "the value ends inside it"),
+        (b"\x08" + b"\xff" * 11, "id", "a number has no end"),
+        (b"\x12\x7fx", "name", "longer than the value is: 127"),
+        (b"\x12\x01\xff", "name", "no text in UTF-8"),
+        (b"\x1a\x03\x0a\x01\xff", "items.sku", "no text in UTF-8"),
+        (b"\x1a\x03\x12\x01\x80", "items.sizes", "the value ends inside it"),
+        (b"\x1a\x02\x0a\x09", "items.sku", "longer than the value is: 9"),
+        (b"\x2d\x00", "", "the value ends inside it"),  # of a field that the table has not
+        (b"\x0f", "", "a tag that no message has: 15"),
+        (b"\x0b" * 200, "", "nested too deeply"),
+    ],
+)
+def test_bytes_that_are_no_message_name_their_row_and_field(bad, path, said):
+    schema = registered(file(ID, NAME, ITEMS, nested_type=[ITEM]))
+    good = b"\x08\x01"
+    with pytest.raises(Unreadable, match=said) as why:
+        decoded(Protobuf(schema), schema, [good, bad, good])
+    assert (why.value.row, why.value.field) == (1, path)
+
+
+def test_text_of_proto2_that_is_none_names_its_row_and_field():
+    entry = DescriptorProto(name="NotesEntry", field=[field("key", 1, "STRING"), field("value", 2, "STRING")])
+    entry.options.map_entry = True
+    notes = field("notes", 4, "MESSAGE", type_name=".shop.Order.NotesEntry", label=F.LABEL_REPEATED)
+    schema = registered(file(NAME, ITEMS, notes, nested_type=[ITEM, entry], syntax="proto2"))
+    for bad, path in (
+        (b"\x12\x01\xff", "name"),
+        (b"\x1a\x03\x0a\x01\xff", "items.sku"),
+        (b"\x22\x06\x0a\x01a\x12\x01\xff", "notes"),
+        (b"\x22\x06\x0a\x01\xff\x12\x01a", "notes"),
+    ):
+        with pytest.raises(Unreadable, match=r"[Uu][Tt][Ff]-?8") as why:
+            decoded(Protobuf(schema), schema, [b"", bad])
+        assert (why.value.row, why.value.field) == (1, path)
 
 
 def test_only_the_fields_that_are_asked_for_are_made():
