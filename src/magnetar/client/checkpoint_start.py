@@ -25,7 +25,7 @@ from magnetar.client.schemas import BYTES
 from magnetar.client.seeking import last_message, seek
 from magnetar.client.subscribing import InitialPosition, Subscribing
 from magnetar.layout.checkpoint import START, Reached
-from magnetar.wire.checkpoint import Checkpoint, place_of
+from magnetar.wire.checkpoint import Checkpoint, place_of, whole
 
 # A checkpoint or its bytes; the earliest or latest message; a publish time, in milliseconds or as a date.
 StartAt = Checkpoint | bytes | InitialPosition | datetime | int
@@ -37,7 +37,7 @@ def said(start: StartAt) -> tuple[Checkpoint, int | None]:
         case Checkpoint():
             return start, None
         case bytes():
-            return Checkpoint.from_bytes(start), None
+            return whole(start), None
         case InitialPosition.EARLIEST:
             return Checkpoint.EARLIEST, None
         case InitialPosition.LATEST:
@@ -47,9 +47,9 @@ def said(start: StartAt) -> tuple[Checkpoint, int | None]:
         case int() if start >= 0:
             return Checkpoint.EARLIEST, start
     raise Misuse(
-        "a checkpoint consumer starts at a Checkpoint or its bytes, at InitialPosition.EARLIEST or LATEST, or at a "
-        "publish time (a datetime, or milliseconds) since 1970",
-        start=repr(start)[:80],
+        "this is no place to start at, or to seek: it is a Checkpoint or its bytes, InitialPosition.EARLIEST or "
+        "LATEST, or a publish time (a datetime, or milliseconds) since 1970",
+        given=repr(start)[:80],
     )
 
 

@@ -62,9 +62,10 @@ def sought(to: SeekTo, topics: list[str]) -> list[str]:
         )
     if not where.topic:
         return topics
-    if where.topic not in topics:
+    found = [topic for topic in topics if where.is_of(topic)]
+    if not found:
         raise Misuse("the checkpoint is of another topic", checkpoint=where.topic, topics=topics[:3])
-    return [where.topic]
+    return found
 
 
 async def passed(parts: Iterable[Part]) -> None:

@@ -231,6 +231,11 @@ def reading_of(start: MessageId, options: ReaderOptions, unique: str) -> Subscri
 def checkpointing_of(topic: str, options: CheckpointOptions, unique: str, group: str | None = None) -> Subscribing:
     """Readers of segments under one name. What cannot be read is behind them all the same: a segment has an end."""
     check_options(options, CheckpointOptions, "a checkpoint consumer")
+    if not isinstance(topic, str):
+        raise Misuse(
+            "a checkpoint consumer reads one topic, by its name, because a checkpoint is of one: open one for each",
+            topic=repr(topic)[:80],
+        )
     check_whole(topic, "a checkpoint consumer")
     if options.get("queue_messages") == 0:
         raise Misuse("a checkpoint consumer has a queue: queue_messages of 1 or more")

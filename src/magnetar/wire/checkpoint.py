@@ -3,7 +3,9 @@
 It begins as Pulsar's V5 clients write it: a type, and for a checkpoint with places the id of the last message read of
 each segment; the id "latest" of a sealed segment says that it is DONE, which those clients understand. They ignore what
 follows, and there we say the rest: topic, its life, the epoch, and a checksum over everything. A checkpoint of such a
-client has no such end and is read all the same. Whatever is neither is `Corrupt`.
+client has no such end and is read all the same. Whatever is neither is `Corrupt`; where a reader starts nothing may
+follow a checkpoint but that, as a torn file would have it (`whole`). One of ours that was cut exactly before our end
+cannot be told from one of theirs.
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ class Checkpoint(layout.Checkpoint):
 
     @staticmethod
     def from_bytes(data: bytes) -> Checkpoint:
+        """As Pulsar's clients read them: what follows and is not ours is ignored. Who starts at bytes gives them as
+        they are, and then it is refused."""
         return from_bytes(data)
 
     def __str__(self) -> str:
@@ -74,10 +78,28 @@ def to_bytes(checkpoint: layout.Checkpoint) -> bytes:
 
 
 def from_bytes(data: bytes) -> Checkpoint:
+    return _read(data)[0]
+
+
+def whole(data: bytes) -> Checkpoint:
+    """These bytes and nothing else: nobody writes more, so what has more is torn, and might begin anywhere."""
+    found, end = _read(data)
+    if end != len(data):
+        raise Corrupt(
+            "not a checkpoint, or a damaged one: other bytes follow it. Start at an earlier checkpoint, or at the "
+            "earliest or latest message",
+            bytes=len(data),
+            read=end,
+        )
+    return found
+
+
+def _read(data: bytes) -> tuple[Checkpoint, int]:
+    """And where it ends."""
     if not data:
         raise Corrupt("a checkpoint of no bytes")
     if data[0] in (_EARLIEST, _LATEST):
-        return Checkpoint.EARLIEST if data[0] == _EARLIEST else Checkpoint.LATEST
+        return Checkpoint.EARLIEST if data[0] == _EARLIEST else Checkpoint.LATEST, 1
     if data[0] != _PLACES:
         raise Corrupt("not a checkpoint: its first byte says no type that there is", type=data[0])
     try:
@@ -100,7 +122,7 @@ def place_of(id: MessageId) -> Reached:
     return Reached(id.ledger, id.entry, id.batch_index, id.batch_size)
 
 
-def _places(data: bytes) -> Checkpoint:
+def _places(data: bytes) -> tuple[Checkpoint, int]:
     count, at = _number(data, 1, _INT), 5
     places: dict[SegmentId, Reached] = {}
     for _ in range(count):  # a negative count is none, as Java reads it
@@ -114,8 +136,8 @@ def _places(data: bytes) -> Checkpoint:
         at += length
     found = {id: places[id] for id in sorted(places)}
     if data[at : at + len(_MAGIC)] != _MAGIC:
-        return Checkpoint(found)
-    return _ours(data, at, found)
+        return Checkpoint(found), at
+    return _ours(data, at, found), len(data)
 
 
 def _ours(data: bytes, at: int, places: dict[SegmentId, Reached]) -> Checkpoint:

@@ -99,6 +99,9 @@ def test_checkpoint_moves_the_topic_that_it_is_of_and_anything_else_all_topics()
     assert sought(EARLIEST, ["a", "b"]) == sought(5, ["a", "b"]) == ["a", "b"]
     assert sought(Checkpoint(PLACES, topic="b"), ["a", "b"]) == ["b"]
     assert sought(Checkpoint(PLACES), ["a"]) == ["a"]
+    old, new = "persistent://t/n/b", "topic://t/n/b"  # before and after a migration
+    assert sought(Checkpoint(PLACES, topic=old), ["topic://t/n/a", new]) == [new]
+    assert sought(Checkpoint(PLACES, topic=new), [old]) == [old]
     with pytest.raises(Misuse, match="another topic"):
         sought(Checkpoint(PLACES, topic="c"), ["a", "b"])
     with pytest.raises(Misuse, match="does not say which topic"):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.errors import Misuse
+from magnetar.client.following import Namespace
 from magnetar.client.message import MessageId
-from magnetar.client.options import opening_of, reading_of, subscribing_of
+from magnetar.client.options import checkpointing_of, opening_of, reading_of, subscribing_of
 from magnetar.client.producer import AccessMode
 from magnetar.client.schemas import BYTES
 from magnetar.client.subscribing import SubscriptionType
@@ -49,3 +50,9 @@ def test_what_there_is_is_taken():
     assert opening_of("t", BYTES, {"name": "p", "access_mode": AccessMode.SHARED}, 1.0).name == "p"
     assert subscribing_of("s", {"type": SubscriptionType.SHARED}).type is SubscriptionType.SHARED
     assert reading_of(MessageId.LATEST, {}, "1").subscription == "reader-1"
+
+
+@pytest.mark.parametrize("topic", [Namespace("public/default"), ["topic://t/n/x"]], ids=["namespace", "list"])
+def test_a_checkpoint_consumer_of_more_than_one_topic_is_refused_with_what_to_do(topic) -> None:
+    with pytest.raises(Misuse, match="open one for each"):
+        checkpointing_of(topic, {}, "1")

@@ -94,6 +94,15 @@ def test_a_checkpoint_of_another_topic_is_refused():
         Frontier(frontier().checkpoint(), split_once(), topic="topic://t/n/y")
 
 
+def test_a_checkpoint_survives_the_change_of_name_that_a_migration_asks_for():
+    new, old = "topic://t/n/x", "persistent://t/n/x"
+    for before, after in ((old, new), (new, old)):
+        kept = Frontier(EARLIEST, split_once(), topic=before).checkpoint()
+        assert Frontier(kept, split_once(), topic=after).checkpoint().topic == after
+        assert united([kept, Checkpoint(kept.places, topic=after)]).places == kept.places
+        assert not kept.is_of("persistent://t/n/y")
+
+
 def test_a_layout_older_than_the_checkpoint_is_refused_rather_than_taken_for_a_loss():
     later = frontier(layout=split_once().split(LEFT, now_ms=2)).checkpoint()
     with pytest.raises(Misuse, match="later layout"):
