@@ -12,6 +12,7 @@ from base64 import b64decode
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import accumulate
 
 from magnetar.base.hashes import java_string_hash, low16, masked, murmur3, utf8
 from magnetar.base.limits import CACHED_KEY_CHARS_MAX, ROUTES_CACHED_MAX
@@ -191,13 +192,12 @@ def opened(metadata: pb.MessageMetadata, payload: bytes, count: int) -> list[Mes
 
 def _runs(pieces: list[bytes], cutting: Cutting) -> Iterator[tuple[int, int]]:
     """Where entries begin and end: about alike, as far as there is room."""
+    offsets = [0, *accumulate(map(len, pieces))]
     first = 0
     while first < len(pieces):
         entries = -(-(len(pieces) - first) // cutting.messages_max)
         most = first + -(-(len(pieces) - first) // entries)
-        last, room = first, cutting.bytes_max
-        while last < most and (last == first or len(pieces[last]) <= room):
-            room -= len(pieces[last])
-            last += 1
+        fits = bisect_right(offsets, offsets[first] + cutting.bytes_max) - 1
+        last = min(most, max(fits, first + 1))
         yield first, last
         first = last

@@ -16,10 +16,7 @@ import msgspec
 from magnetar.base.errors import (
     BadVersion,
     Conflict,
-    Corrupt,
     Fenced,
-    InvalidRange,
-    MagnetarError,
     NotFound,
     NotReady,
     Refused,
@@ -27,8 +24,7 @@ from magnetar.base.errors import (
     TopicNotFound,
 )
 from magnetar.base.ids import SegmentId
-from magnetar.base.names import SINK_PREFIX, TopicName
-from magnetar.base.ranges import FULL
+from magnetar.base.names import TopicName
 from magnetar.broker.awaited import awaited
 from magnetar.broker.cursors import life, place, start
 from magnetar.broker.exclusive import Exclusive
@@ -37,6 +33,7 @@ from magnetar.broker.peers import check_term, term_of
 from magnetar.broker.plain import Plains
 from magnetar.broker.queues import admit_consumer
 from magnetar.broker.resets import reset
+from magnetar.broker.slots import misrouted, slots
 from magnetar.cluster.peers import (
     AskProducers,
     AwaitDrained,
@@ -60,7 +57,7 @@ from magnetar.cluster.peers import (
     SegmentRequest,
     TermFenced,
 )
-from magnetar.layout.routing import DEFAULT, Routing, routing_of, segment_hash
+from magnetar.layout.routing import DEFAULT, routing_of
 from magnetar.metadata import paths
 from magnetar.metadata.checked import put_checked
 from magnetar.metadata.store import ABSENT
@@ -71,13 +68,10 @@ from magnetar.scalable.subscription import Start
 from magnetar.topic.access import Mode
 from magnetar.topic.admission import Admission
 from magnetar.topic.dedup import Dedup
-from magnetar.topic.producer import base_name
 from magnetar.topic.producers import EPOCH_PROPERTY
 from magnetar.topic.seal import TERM_PROPERTY
 from magnetar.topic.subscribe import Subscribe
 from magnetar.topic.topic import Topic
-from magnetar.wire import entry
-from magnetar.wire.metadata import key_of
 
 if TYPE_CHECKING:
     from magnetar.broker.node import Node
@@ -338,66 +332,6 @@ class Segments:
         topic = self._node.topics.loaded.get(name.canonical)
         if isinstance(topic, Topic):
             topic.check_unused(force=False)
-
-
-def slots(name: TopicName, routing: Routing) -> Callable[[bytes, int, int], int | None]:
-    """Where the key of an entry lies; None: it has none, a batch hides them, or it is not of this segment. What a sink
-    sends without a key is spread by its producer and number (H-E5), which is where it lies.
-    """
-    assert name.segment is not None
-    range = name.segment.range
-
-    def slot(buffer: bytes, start: int, end: int) -> int | None:
-        hash = _hash(buffer, start, end, routing)
-        if hash is None:
-            hash = _spread(name, buffer[start:end], routing)
-        return hash if hash is not None and hash in range else None
-
-    return slot
-
-
-def misrouted(
-    name: TopicName, routing: Routing
-) -> Callable[[bytes, list[int], list[int]], MagnetarError | None] | None:
-    """The refusal of entries of which one has a key that is seen to belong elsewhere: its order would be lost silently
-    (H-E10). A batch has no key of its own and is passed over. None: all keys belong here."""
-    assert name.segment is not None
-    range = name.segment.range
-
-    def refusal(buffer: bytes, offsets: list[int], counts: list[int]) -> MagnetarError | None:
-        start = offsets[0]
-        for count, end in zip(counts, offsets[1:], strict=True):
-            if count == 1:
-                hash = _hash(buffer, start, end, routing)
-                if hash is not None and hash not in range:
-                    what = f"the key has hash {hash:04x} by {routing} and does not belong to segment {name.segment}"
-                    return InvalidRange(what)
-            start = end
-        return None
-
-    return None if range == FULL else refusal
-
-
-def _hash(buffer: bytes, start: int, end: int, routing: Routing) -> int | None:
-    """None: no key is to be seen."""
-    try:
-        found = entry.read(buffer, start, end)
-        hidden = found.messages >= 0 or (found.key is None and found.ordering_key is None)
-        key = None if hidden else key_of(found)
-    except Corrupt:
-        return None
-    return None if key is None else segment_hash(key, routing)
-
-
-def _spread(name: TopicName, data: bytes, routing: Routing) -> int | None:
-    """None: it has a key, or a producer sent it that may not spread messages by name and number."""
-    try:
-        found = entry.read(data)
-    except Corrupt:
-        return None
-    sender = base_name(name, (found.producer or b"").decode("utf-8", "replace"))
-    loose = found.messages < 0 and found.key is None and found.ordering_key is None
-    return segment_hash(f"{sender}-{found.sequence_id}", routing) if loose and sender.startswith(SINK_PREFIX) else None
 
 
 def _id(name: TopicName) -> SegmentId:

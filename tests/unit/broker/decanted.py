@@ -4,14 +4,16 @@ that what is sent twice is judged as a broker does. Every step is a call.
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from magnetar.base.ids import SegmentId
+from magnetar.base.names import topic_name
 from magnetar.base.ranges import HashRange
 from magnetar.broker.decanting import Decanter, opened
+from magnetar.broker.slots import slots
 from magnetar.client.batch import Stamp
 from magnetar.client.copying import copied
 from magnetar.client.lane import Cut
@@ -30,7 +32,7 @@ from magnetar.client.packing import pack, wire_size
 from magnetar.client.router import SegmentRouter
 from magnetar.client.sheaf import Sheaf, by_segments, in_order
 from magnetar.layout.layout import Layout, initial
-from magnetar.layout.routing import Routing, segment_hash
+from magnetar.layout.routing import Routing
 from magnetar.topic.dedup import Dedup, Verdict
 from magnetar.wire.frames import read_send, split
 from magnetar.wire.message import open_entry, split_batch
@@ -39,6 +41,7 @@ from magnetar.wire.publishing import batch_payload
 
 PRODUCER = "__sink-x-0"
 STAMP = Stamp(7, PRODUCER.encode(), None, 0, 1 << 20)
+TOPIC = topic_name("topic://public/default/rows")
 FIRST = 16_380  # of the stage: numbers take more bytes than they did in it, and then still more
 
 
@@ -204,7 +207,8 @@ class World:
         """All that may be written now."""
         for segment in sorted(self.owners):
             while (entry := self.lanes.next_entry(segment)) is not None:
-                [frame] = pack(entry, STAMP, 1, chunking=False).frames
+                stamp = replace(STAMP, producer=f"{PRODUCER}-seg-{segment}".encode())
+                [frame] = pack(entry, stamp, 1, chunking=False).frames
                 yield segment, frame
 
     def write(self) -> None:
@@ -217,24 +221,18 @@ class World:
         owner = self.owners[segment]
         for _ in range(min(entries, len(owner.arriving))):
             frame = owner.arriving.popleft()
-            [(start, middle, _)], _ = split(frame, 0, 1 << 24)
+            [(start, middle, end)], _ = split(frame, 0, 1 << 24)
             _, sequence, _, highest, *_ = read_send(frame, start, middle)
             highest = max(highest, sequence)
-            head, told = stored(frame)
-            hashes = [self._slot(head, told)] if owner.dedup.ranged(PRODUCER) else None
+            _, told = stored(frame)
+            slot = slots(self.layout.segment(segment).topic(TOPIC), self.routing)
+            hashes = [slot(frame, middle, end)] if owner.dedup.ranged(PRODUCER) else None
             verdicts = owner.dedup.check_run(PRODUCER, [sequence], [highest], key_hashes=hashes)
             if verdicts is None:
                 owner.log += told
                 owner.dedup.persisted(PRODUCER, highest, key_hash=None if hashes is None else hashes[0])
             assert verdicts in (None, [Verdict.DUPLICATE]), "sent so that nobody can tell whether it is stored"
             owner.answers.append(sequence)
-
-    def _slot(self, head: pb.MessageMetadata, told: list[Stored]) -> int | None:
-        """As brokers see it: a batch hides its keys."""
-        key = told[0].key
-        if head.HasField("num_messages_in_batch") or key is None:
-            return None
-        return segment_hash(b64decode(key) if told[0].base64 else key, self.routing)
 
     def answer(self, segment: SegmentId, entries: int = 1 << 30) -> None:
         owner = self.owners[segment]

@@ -155,10 +155,7 @@ def test_what_an_owner_may_have_goes_one_by_one() -> None:
 def live(seed: int, make: type[Lanes] = Lanes) -> int:
     """One stage on its way while all sorts of things happen; in how many groups of whole entries it went."""
     chance = random.Random(seed)
-    merges = chance.random() < 0.5
-    # Rows without a key are for worlds without merges: of those a broker cannot tell in which parent they were.
-    keys = [*KEYS, b"\xff\x00", *([] if merges else [None, None])]
-    rows = [Row(chance.choice(keys), b"%d" % place) for place in range(chance.randint(1, 80))]
+    rows = [Row(chance.choice([*KEYS, b"\xff\x00", None, None]), b"%d" % n) for n in range(chance.randint(1, 80))]
     cut = Cut(messages_max=chance.choice([2, 5, 1_000]))
     world = World(rows, segments=chance.randint(1, 3), buckets=chance.choice([1, 4]), cut=cut, make=make)
     at = 0
@@ -178,7 +175,7 @@ def live(seed: int, make: type[Lanes] = Lanes) -> int:
         match chance.randrange(8):
             case 0 if len(world.owners) < 5:
                 world.reshape(world.layout.split(chance.choice(sorted(world.owners)), now_ms=1))
-            case 1 if merges and len(world.owners) > 1:
+            case 1 if len(world.owners) > 1:
                 lower = chance.randrange(len(world.owners) - 1)
                 world.reshape(world.layout.merge([one.id for one in world.layout.active[lower : lower + 2]], now_ms=1))
             case 2:  # all that was on its way is lost with the leader; the next one tries again from the beginning

@@ -8,7 +8,7 @@ from magnetar.base.errors import ConnectionLost, NotReady, TopicNotFound
 from magnetar.base.ids import SegmentId, Term
 from magnetar.base.names import topic_name
 from magnetar.broker.cursors import place
-from magnetar.broker.segments import misrouted
+from magnetar.broker.slots import misrouted
 from magnetar.cluster.peers import Fence, Overtaken, Provision, RemoveCursor, SubscriptionLife, TermFenced
 from magnetar.layout.routing import DEFAULT, Routing
 from magnetar.metadata import paths
