@@ -72,10 +72,12 @@ async def a_group(segments: int = 1, *, ours: bool = True) -> AsyncIterator[tupl
         world = Group(scaled)
         made: list[CheckpointConsumer[bytes]] = []
 
-        async def begin(start: Any = InitialPosition.EARLIEST, **said: Any) -> CheckpointConsumer[bytes]:
-            asked = checkpointing_of(str(TOPIC), {"name": "c"}, "1", "g")
+        async def begin(
+            start: Any = InitialPosition.EARLIEST, *, topic: str = str(TOPIC), **said: Any
+        ) -> CheckpointConsumer[bytes]:
+            asked = checkpointing_of(topic, {"name": "c"}, "1", "g")
             consumer: CheckpointConsumer[bytes] = CheckpointConsumer(
-                lookup, str(TOPIC), asked, start=start, schema=BYTES, grouped=True, **said
+                lookup, topic, asked, start=start, schema=BYTES, grouped=True, **said
             )
             world.consumer = consumer
             made.append(consumer)
@@ -122,6 +124,17 @@ def test_latest_moves_a_new_group_and_not_one_that_is_there():
             await consumer.close()
             world.mark[0] = MessageId(100, 99)
             await begin(InitialPosition.LATEST)
+            assert world.held == {ROOT: Place(100, 42)}
+
+    run(body)
+
+
+@pytest.mark.parametrize("start", [InitialPosition.LATEST, 1234], ids=["latest", "time"])
+def test_a_group_of_a_migrated_topic_under_its_old_name_begins_at_the_end_or_a_time(start):
+    async def body() -> None:
+        async with a_group() as (world, begin):
+            world.mark[0] = MessageId(100, 41)
+            await begin(start, topic=str(TOPIC).replace("topic:", "persistent:"))
             assert world.held == {ROOT: Place(100, 42)}
 
     run(body)
