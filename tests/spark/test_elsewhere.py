@@ -143,7 +143,7 @@ def test_values_of_pulsar_5_are_read_by_the_versions_of_their_schema_through_a_s
 def test_what_pulsar_cannot_do_is_said(elsewhere: Pulsar, admin: Admin):
     with Topic(elsewhere, admin, "topic://public/default/spark-holds") as topic:
         admin.scalable.create(topic.name)
-        with pytest.raises(Misuse, match="option subscription needs a Magnetar broker"):
+        with pytest.raises(Misuse, match="option subscription needs a scalable topic"):
             query(asked(topic, subscription="s"))
         by_time = query(asked(topic, balance="time"))
         at = run(elsewhere.url, lambda _: by_time.start())

@@ -40,8 +40,8 @@ class CountedFacts:
     def __init__(self, client: Reads, topic: str, *, subscription: str = "") -> None:
         if subscription:
             raise Misuse(
-                "option subscription needs a Magnetar broker: on another server give the topic a retention that covers "
-                "the longest pause of the query",
+                "option subscription needs a scalable topic (topic://) of a Magnetar broker: give any other topic a "
+                "retention that covers the longest pause of the query",
                 subscription=subscription,
             )
         self._client = client
@@ -53,7 +53,10 @@ class CountedFacts:
 
     async def survey(self, start: Frontier, limits: Limits, rules: Rules) -> Survey:
         if rules.balance is Balance.TIME:
-            raise Misuse("option balance: by time needs a Magnetar broker, which knows when messages were published")
+            raise Misuse(
+                "option balance: by time needs a scalable topic (topic://) of a Magnetar broker, which knows when its "
+                "messages were published"
+            )
         shape = await self.shape(start.epoch)
         start = shape.adopted(start)
         asked = {id: place for id, place in start.places.items() if place != DONE and id in shape.layout}

@@ -62,6 +62,7 @@ class Query:
     async def latest(self, start: Frontier, *, unlimited: bool = False) -> Frontier:
         """Where the batch that begins at `start` ends; `start` itself where there is nothing to read."""
         self._survey = None
+        await self._belongs(start)
         if self._asked.cursor_advance is CursorAdvance.EAGER and not start.initial:
             await self._facts.hold(start)
         until = self._clock() + SPARK_IDLE_S
@@ -103,8 +104,10 @@ class Query:
         """The tasks of one batch from the starting to the ending offsets."""
         asked = self._asked
         start = await self._found(asked.starting)
-        if isinstance(asked.ending, Frontier):
-            return await self.tasks(start, asked.ending)
+        if isinstance(
+            asked.ending, Frontier
+        ):  # of a checkpoint: where that batch began, and what it skipped, is its own
+            return await self.tasks(start, replace(asked.ending, origin=None, gaps={}, initial=False))
         if isinstance(asked.ending, AtTime):
             shape, places = await self._facts.find(asked.ending)
             target = initial(shape.layout, places)
@@ -147,7 +150,6 @@ class Query:
         waited = self._clock() - self._planned >= self._asked.trigger_delay_s
         if self._available_now or waited:
             limits = replace(limits, messages_min=0)
-        await self._belongs(given)
         survey = await self._facts.survey(given, limits, rules)
         shape = survey.shape
         start = shape.adopted(given)

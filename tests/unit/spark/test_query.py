@@ -221,8 +221,10 @@ def test_an_offset_of_another_topic_or_another_life_is_refused():
     with pytest.raises(Misuse, match="another topic"):
         run(query.latest(replace(start, topic="topic://a/b/d")))
     facts.life = 2
+    held = list(facts.held)
     with pytest.raises(Misuse, match="made again"):
-        run(query.latest(start))
+        run(query.latest(replace(start, initial=False)))
+    assert facts.held == held, "the broker would refuse it first, and could not say what to do"
 
 
 def test_a_batch_of_which_something_is_gone_says_so_before_it_is_read_again():
@@ -298,3 +300,18 @@ def test_a_checkpoint_can_be_where_a_query_starts():
     assert start.origin is None
     last = run(other.latest(start))
     assert read(topic, run(other.tasks(start, last))) == list(range(before, len(topic.published)))
+
+
+def test_a_checkpoint_can_be_where_a_batch_read_ends_wherever_its_own_batch_began():
+    topic = a_topic()
+    publish(topic, 5)
+    query, _ = a_query(topic, failOnDataLoss="false")
+    start = run(query.start())
+    publish(topic, 5, 5)
+    end = run(query.latest(start))
+    assert end.origin is not None
+    ended = len(topic.published)
+    publish(topic, 5, 10)
+    for offset in (end, replace(end, gaps={id: (START, place) for id, place in end.places.items()})):
+        other, _ = a_query(topic, streaming=False, endingOffsets=offset.text)
+        assert read(topic, run(other.whole())) == list(range(ended))
