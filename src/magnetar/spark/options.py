@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from magnetar.base.errors import Corrupt, MagnetarError, Misuse
 from magnetar.base.limits import SPARK_TRIGGER_DELAY_S
+from magnetar.base.names import full_name, topic_name
 from magnetar.spark.frontier import Frontier, parse
 from magnetar.spark.planner import Balance, KeyOrder, Limits, Rules
 
@@ -213,7 +214,7 @@ class _Asked:
             raise Misuse(f"option {name}: {error}", value=text[:80]) from None
 
     def topic(self) -> str:
-        found = self.read("topic", _text, "")
+        found = self.read("topic", _topic, "")
         if not found:
             raise Misuse('option topic is missing: .option("topic", "topic://tenant/namespace/name")')
         return found
@@ -223,6 +224,10 @@ def _text(text: str) -> str:
     if not text:
         raise Misuse("it is empty: leave it out, or say what it is")
     return text
+
+
+def _topic(text: str) -> str:
+    return str(topic_name(full_name(_text(text))))
 
 
 def _list(text: str) -> tuple[str, ...]:

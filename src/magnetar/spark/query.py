@@ -104,9 +104,7 @@ class Query:
         """The tasks of one batch from the starting to the ending offsets."""
         asked = self._asked
         start = await self._found(asked.starting)
-        if isinstance(
-            asked.ending, Frontier
-        ):  # of a checkpoint: where that batch began, and what it skipped, is its own
+        if isinstance(asked.ending, Frontier):  # where its batch began, and what that skipped, is of no concern here
             return await self.tasks(start, replace(asked.ending, origin=None, gaps={}, initial=False))
         if isinstance(asked.ending, AtTime):
             shape, places = await self._facts.find(asked.ending)

@@ -92,8 +92,9 @@ def _reads(start: Frontier, end: Frontier, layout: Layout, rules: Rules) -> dict
             reads[id] = (first, last)
         elif first < last and rules.fail_on_data_loss:
             raise DataLost(
-                "a segment of a batch that was planned is gone, so the batch cannot be read again: set failOnDataLoss to "
-                "false to go on without it, or start with a new checkpointLocation; a subscription would have kept it",
+                "a segment of a batch that was planned is gone, so the batch cannot be read again: set failOnDataLoss "
+                "to false to go on without it, or start with a new checkpointLocation; a subscription would have kept "
+                "it",
                 segment=id,
                 position=str(first),
             )

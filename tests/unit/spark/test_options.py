@@ -127,6 +127,7 @@ def test_durations(text, seconds):
     [
         ({"topic": ""}, r"option topic: it is empty"),
         ({"topic": None}, r"option topic is missing: \.option"),
+        ({"topic": "topic://a/b"}, r"option topic: "),
         ({"maxMessagePerTrigger": "5"}, r"no option maxMessagePerTrigger: did you mean maxMessagesPerTrigger\?"),
         ({"zzz": "5"}, r"no option zzz: options are topic, url"),
         ({"delivery": "exactly-once"}, r"option delivery is one of the sink"),
