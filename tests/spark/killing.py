@@ -24,6 +24,7 @@ from typing import Any, Self
 
 from magnetar import Client
 from tests.servers.standalone import Standalone
+from tests.spark.beside import Beside
 from tests.spark.published import Topic
 from tests.spark.test_sink import Target, judged
 
@@ -49,39 +50,27 @@ def worker_turns(count: int) -> list[str]:
     return list(islice(cycle((*MOMENTS, ANY_TIME)), count))
 
 
-class Pressure:
-    """Rows all the time and a split or a merge every second, in a thread of its own."""
+class Pressure(Beside):
+    """Rows all the time and a split or a merge every second."""
 
     def __init__(self, topic: Topic) -> None:
+        super().__init__()
         self.reshapes = 0
         self._topic = topic
         self._over = threading.Event()
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._work)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+    def work(self) -> None:
+        reshaped = time.monotonic()
+        while not self._over.wait(PACE_S):
+            self._topic.publish(ROWS, keys=KEYS)
+            if time.monotonic() - reshaped >= RESHAPE_S and self.reshapes < RESHAPES_MAX:
+                reshaped = time.monotonic()
+                self._topic.reshape()
+                self.reshapes += 1
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def wait(self) -> None:
         self._over.set()
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def _work(self) -> None:
-        try:
-            reshaped = time.monotonic()
-            while not self._over.wait(PACE_S):
-                self._topic.publish(ROWS, keys=KEYS)
-                if time.monotonic() - reshaped >= RESHAPE_S and self.reshapes < RESHAPES_MAX:
-                    reshaped = time.monotonic()
-                    self._topic.reshape()
-                    self.reshapes += 1
-        except BaseException as error:
-            self._error = error
+        super().wait()
 
 
 @dataclass

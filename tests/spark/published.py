@@ -6,7 +6,6 @@ repetition and order can be told from what arrived alone.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from magnetar import Admin, Batching, Client
 from tests.servers.standalone import Standalone
+from tests.spark.beside import Beside
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -107,36 +107,17 @@ class Topic:
             assert places == sorted(places), f"the rows of {key} are out of order"
 
 
-class Live:
+class Live(Beside):
     def __init__(self, topic: Topic, rounds: int, rows: int) -> None:
+        super().__init__()
         self._topic = topic
         self._rounds = rounds
         self._rows = rows
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._work)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.wait()
-
-    def wait(self) -> None:
-        """Until all is published."""
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def _work(self) -> None:
-        try:
-            for _ in range(self._rounds):
-                self._topic.publish(self._rows)
-                self._topic.reshape()
-        except BaseException as error:
-            self._error = error
+    def work(self) -> None:
+        for _ in range(self._rounds):
+            self._topic.publish(self._rows)
+            self._topic.reshape()
 
 
 class Collected:
