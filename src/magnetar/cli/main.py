@@ -27,7 +27,7 @@ NOUNS = {
     "tenant": "Tenants: list, create, show, delete.",
     "message": "Messages: produce, consume, read, peek.",
     "perf": "How fast it is: produce, consume, round trips.",
-    "spark": "Queries of PySpark: doctor, init, run, submit, and of a checkpoint offsets and lag.",
+    "spark": "Queries of PySpark: doctor, init, run, submit, and of a checkpoint offsets show and lag.",
     "sink": "Sinks, exactly-once writers of topics: list, show, delete.",
     "context": "Contexts, named places where brokers are: list, show, use, add, edit, remove, test.",
     "config": "Which settings are in force, and why: explain.",
@@ -39,6 +39,8 @@ SINGLE = {
     "api": "Any REST call.",
     "completion": "A script that completes commands and names in bash, zsh, fish or PowerShell.",
 }
+# What a verb does where it is not said.
+USUAL: dict[tuple[str, ...], str] = {("spark", "offsets"): "show"}
 # Options that may stand before the noun; those in the first group take a value.
 VALUED = ("--url", "--admin-url", "--token", "--output", "-o", "--timeout", "--context", "--client-conf")
 BARE = ("--no-color", "--no-input", "--quiet", "-q", "--watch")
@@ -85,7 +87,9 @@ def _command(tokens: list[str]) -> int:
 
 
 def in_order(tokens: list[str]) -> list[str]:
-    """A noun may be said in the plural. Options before it go behind it and its verb, where they are understood."""
+    """A noun may be said in the plural, what a verb usually does be left out. Options before the noun go behind it and
+    its verb, where they are understood.
+    """
     tokens = [f"{token}=1s" if token == "--watch" else token for token in tokens]  # its value may be left out
     place = 0
     while place < len(tokens):
@@ -102,7 +106,9 @@ def in_order(tokens: list[str]) -> list[str]:
     noun = rest[0].removesuffix("s")
     if noun not in NOUNS:
         return [rest[0], *before, *rest[1:]]
-    return [noun, *rest[1:2], *before, *rest[2:]]
+    usual = USUAL.get((noun, *rest[1:2]))
+    said = [usual] if usual is not None and usual not in rest[2:] else []
+    return [noun, *rest[1:2], *before, *said, *rest[2:]]
 
 
 def build(noun: str = "") -> cyclopts.App:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -40,18 +40,20 @@ def doctor(
     return Exit.FAILURE if check and not all(one.ok for one in found) else Exit.OK
 
 
-def offsets(checkpoint: Path, /, *, common: Common = COMMON) -> None:
+def offsets(what: Literal["show"], checkpoint: Path, /, *, common: Common = COMMON) -> None:
     """Where a query stands: the newest batch in its checkpoint, and the next position in every segment.
 
     Parameters
     ----------
+    what
+        The word show, which may be left out: there is nothing else to do with them yet.
     checkpoint
         The query's checkpointLocation, a folder of this machine.
 
     Examples
     --------
-    $ magnetar spark offsets checkpoint
-    $ magnetar spark offsets checkpoint -o json
+    $ magnetar spark offsets show checkpoint
+    $ magnetar spark offsets show checkpoint -o json
     """
     from magnetar.spark.checkpoints import newest
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 TOPIC = "topic://public/default/orders"
 
-_APP = '''"""Counts the orders of each key in windows of a minute, and writes them as Parquet.
+_APP = '''"""Writes orders as Parquet as they come, each once, and shows how many there are of each key.
 
     magnetar spark run app.py
 """
@@ -17,7 +17,7 @@ _APP = '''"""Counts the orders of each key in windows of a minute, and writes th
 import os
 
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import col, count, window
+from pyspark.sql.functions import col
 
 URL = os.environ.get("MAGNETAR_URL", "{url}")
 TOPIC = os.environ.get("TOPIC", "{topic}")
@@ -27,24 +27,21 @@ orders = (
     spark.readStream.format("magnetar")
     .option("url", URL)
     .option("topic", TOPIC)
-    .option("subscription", "orders-per-minute")  # the broker keeps what this query has not read
+    .option("subscription", "orders-to-parquet")  # the broker keeps what this query has not read
     .option("startingOffsets", "earliest")
     .option("maxMessagesPerTrigger", 100_000)
     .load()
-)
-counted = (
-    orders.withWatermark("publish_time", "1 minute")
-    .groupBy(window("publish_time", "1 minute"), col("key").cast("string").alias("key"))
-    .agg(count("*").alias("orders"))
+    .select(col("key").cast("string"), col("value").cast("string"), "publish_time")
 )
 query = (
-    counted.writeStream.format("parquet")
-    .option("path", "out/orders_per_minute")
+    orders.writeStream.format("parquet")
+    .option("path", "out/orders")
     .option("checkpointLocation", "checkpoint")
     .trigger(availableNow=True)  # leave this out to go on for ever
     .start()
 )
 query.awaitTermination()
+spark.read.schema(orders.schema).parquet("out/orders").groupBy("key").count().orderBy("key").show()
 '''
 
 _PIPELINE = '''"""Orders as a table that grows, and how many there are of each key."""
@@ -102,7 +99,7 @@ as long as retention says, and where none is set that is not at all.) So publish
 
 Where it stands, and how far it is behind:
 
-    magnetar spark offsets {checkpoint}
+    magnetar spark offsets show {checkpoint}
     magnetar spark lag {checkpoint}
 """
 

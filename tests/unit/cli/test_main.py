@@ -54,12 +54,15 @@ def test_a_usage_mistake_says_what_and_what_to_run(
         (["-o", "json", "topic", "list", "x"], ["topic", "list", "-o", "json", "x"]),
         (["--url=a", "-q", "topics", "list"], ["topic", "list", "--url=a", "-q"]),
         (["--timeout", "3", "api", "GET", "/x"], ["api", "--timeout", "3", "GET", "/x"]),
+        (["spark", "offsets", "show", "x", "-q"], ["spark", "offsets", "show", "x", "-q"]),
+        (["-q", "spark", "offsets", "x"], ["spark", "offsets", "-q", "show", "x"]),
+        (["spark"], ["spark"]),
         (["-o", "json"], ["-o", "json"]),
         (["--help"], ["--help"]),
         ([], []),
     ],
 )
-def test_options_before_the_noun_find_their_place(given: list[str], ordered: list[str]) -> None:
+def test_options_before_the_noun_and_words_left_out_find_their_place(given: list[str], ordered: list[str]) -> None:
     assert in_order(given) == ordered
 
 
