@@ -95,8 +95,7 @@ class Batcher(Checkpointer):
 
     async def _batch(self, places: Places, limit: int) -> Places:
         """Where it ends."""
-        start: From = "start" if places else "earliest"  # what was gone before the hold is no loss
-        plan = await self._client.plan(self.address, places, start=start, messages_max=limit)
+        plan = await self._planned(places, limit)
         begins = _opened(plan.layout, places)
         ends = {id: self._end(plan, id, limit) for id, place in begins.items() if place != DONE}
         rows = await self._read(plan, ends)
@@ -106,18 +105,25 @@ class Batcher(Checkpointer):
             self.note(record.READ, OK, value=value, place=place, segment=segment)
         return begins | {id: DONE if done else end for id, (end, _, done) in ends.items()}
 
+    async def _planned(self, places: Places, limit: int) -> Plan:
+        start: From = "start" if places else "earliest"  # what was gone before the hold is no loss
+        return await self._client.plan(self.address, places, start=start, messages_max=limit)
+
     def _end(self, plan: Plan, id: SegmentId, limit: int) -> tuple[Place, int, bool]:
         """Where it stops in a segment, how many messages lie before that, and whether the segment is over then."""
         found = plan.stretches.get(id)
         if found is None:
             return START, 0, False
         if found.lost:
-            raise AssertionError(f"{self.name}: messages of segment {id} of {self._topic} are gone under its hold")
+            self._gone(id)
         marks = found.marks
         if not marks:
             return found.start, 0, found.sealed
         count = self._chance.randint(1, len(marks)) if limit else len(marks)
         return marks[count - 1].place, marks[count - 1].messages, found.sealed and count == len(marks)
+
+    def _gone(self, segment: SegmentId) -> None:
+        raise AssertionError(f"{self.name}: messages of segment {segment} of {self._topic} are gone under its hold")
 
     async def _read(self, plan: Plan, ends: dict[SegmentId, tuple[Place, int, bool]]) -> list[Row]:
         rows: list[Row] = []

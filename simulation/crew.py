@@ -29,6 +29,7 @@ from simulation.clients import Book, Follower, Taker
 from simulation.gatherer import ALL, Gatherer
 from simulation.grouper import Grouper
 from simulation.history import INVOKE, OK, UNKNOWN, History
+from simulation.lapser import Lapser
 from simulation.prober import probe
 from simulation.queuer import Queuer
 from simulation.sender import Sender
@@ -250,7 +251,7 @@ def _kind(plan: SubscriptionPlan) -> type[Taker]:
         GROUP: Grouper,
         BATCHES: Batcher,
     }
-    return kinds.get(plan.type, Taker)
+    return Lapser if plan.lapses else kinds.get(plan.type, Taker)
 
 
 def _short(topic: TopicPlan) -> str:

@@ -26,5 +26,6 @@ def counted(history: History) -> Counter[str]:
                 found["queue.sought"] += 1
             if line.facts.get("by_time"):
                 found["time.sought"] += 1
+    found["gap.told"] = sum(1 for line in history.lines if line.operation == record.GAP)
     found["topic.migrated"] = sum(1 for line in history.lines if line.operation == record.MIGRATE and line.phase == OK)
     return +found

@@ -64,6 +64,8 @@ READ_FROM = "read from"  # session; facts checkpoint: its name, "" for the begin
 READ = "read"  # value, place, session; facts segment
 KEPT = "kept"  # session; facts checkpoint: everything that this session has seen so far
 READ_ALL = "read all"  # session: in a healed world it came to the end
+GAP = "gap"  # session; facts hold, segments: it was told that messages behind its place are gone, and begins anew
+HOLD = "hold"  # as the store has it: facts hold, warned, expired, notice_s: how long its end is announced before
 LAYOUT = "layout"  # session: one watch, or one consumer's share; facts at: [epoch, generation] it goes by from now on
 
 

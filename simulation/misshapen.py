@@ -7,28 +7,23 @@ As in `simulation.mutants`, whose kind they are: put in the place of one functio
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from magnetar.base.errors import SubscriptionNotFound
-from magnetar.base.ids import Position, SegmentId
-from magnetar.broker import awaited, cursors, resets, segments
+from magnetar.base.ids import Position
+from magnetar.broker import awaited, cursors, segments
 from magnetar.client import checkpoint_parts
-from magnetar.cluster.peers import CursorThere, Overtaken, ResetCursor, SubscriptionLife
+from magnetar.cluster.peers import SubscriptionLife
 from magnetar.layout.checkpoint import DONE, START, Checkpoint, Frontier
 from magnetar.layout.layout import Layout
-from magnetar.layout.segment import Segment
 from magnetar.layout.stretch import Stretch
-from magnetar.scalable import admission, assign, migrate, record, reshape, seeking, takeover, target
+from magnetar.scalable import admission, assign, record, reshape, takeover
 from magnetar.scalable.calls import RecordRead
 from magnetar.scalable.kept import Kept
 from magnetar.scalable.record import Record
-from magnetar.scalable.records import Records
 from magnetar.scalable.rows import Row
 from magnetar.scalable.subscription import Standing
 from magnetar.scalable.takeover import TakeOver
-from magnetar.scalable.target import Stop, Target, Where
 from magnetar.scalable.term import Term
 from magnetar.topic.bucketorder import BucketOrder
 from magnetar.topic.dedup import Dedup
@@ -42,14 +37,9 @@ from simulation.mutants import Mutant, Patch
 from simulation.shape import GONE, PRODUCERS, Shape
 from simulation.ways import (
     with_batches,
-    with_migration,
-    with_seeks,
-    with_skips,
-    with_sought_queue,
-    with_times,
     with_ways,
 )
-from simulation.workload import CHECKPOINT, QUEUE, STREAM, TopicPlan
+from simulation.workload import CHECKPOINT, STREAM, TopicPlan
 
 RESHAPES = tuple(step for step in STEPS if step.startswith("reshape."))
 
@@ -121,10 +111,11 @@ def _deaf_leader() -> list[Patch]:
     async def look(self: Kept) -> None:
         one, version = await self._term.around.records.subscription(self._term.name, self.one.name)
         if one is None or one.life != self.one.life or one.standing is not Standing.LIVE:
-            self._ended()
-            raise SubscriptionNotFound("the subscription was removed")
+            await real(self)  # the subscription was removed: no leader goes on with it
+            return
         self.one, self._version = one, version
 
+    real = Kept.look
     return [(takeover, "TABLE", {**takeover.TABLE, **rows}), (Kept, "look", look)]
 
 
@@ -189,58 +180,6 @@ def _stale_plans() -> list[Patch]:
     return [(Meter, "measure", measure), (Meter, "at_once", lambda self, asked: None)]
 
 
-def _half_seeks() -> list[Patch]:
-    """A seek moves the segments that take messages, and forgets those before them."""
-
-    def stops(asked: Target, layout: Layout) -> dict[SegmentId, Stop]:
-        found: dict[SegmentId, Stop] = real(asked, layout)
-        return {id: stop for id, stop in found.items() if layout.segment(id).is_active}
-
-    real = target.stops
-    return [(seeking, "stops", stops)]
-
-
-def _half_times() -> list[Patch]:
-    """A seek to a time takes a sealed segment for one of before it, whatever its bounds."""
-
-    def by_time(segment: Segment, time_ms: int) -> Stop:
-        return real(segment, time_ms) if segment.is_active else target.END
-
-    real = target._by_time
-    return [(target, "_by_time", by_time)]
-
-
-def _moved_once() -> list[Patch]:
-    """A cursor that a seek has moved is taken for moved by every later one."""
-
-    async def reset(records: Records, topic: Topic, request: ResetCursor) -> CursorThere | Overtaken:
-        found = topic.subscriptions.get(request.subscription.name)
-        if found is None or resets.SEEKS_PROPERTY not in found.cursor.properties:
-            return await real(records, topic, request)
-        end = topic.managed.terminated
-        return CursorThere(end is not None and found.cursor.drained(end))
-
-    real = resets.reset
-    return [(segments, "reset", reset)]
-
-
-def _half_skips() -> list[Patch]:
-    """Who passes over everything passes over what takes messages, and leaves the rest."""
-
-    def stops(asked: Target, layout: Layout) -> dict[SegmentId, Stop]:
-        found: dict[SegmentId, Stop] = real(asked, layout)
-        ends = asked.where is Where.LATEST
-        return {id: stop for id, stop in found.items() if layout.segment(id).is_active or not ends}
-
-    real = target.stops
-    return [(seeking, "stops", stops)]
-
-
-def _left_behind() -> list[Patch]:
-    """A migration forgets subscriptions that plain topics have and no record knows."""
-    return [(migrate, "missing", lambda wanted, known: [])]
-
-
 # Faults that a safeguard is for
 
 
@@ -279,42 +218,6 @@ def _planned(world: Shape, rng: random.Random) -> Shape:
     others = tuple(one for one in world.topics if one.topic != held.topic)
     settings = {**world.settings, "managedLedgerMaxEntriesPerLedger": "5"}
     return replace(world, topics=(*others, with_batches(rng, held)), settings=settings)
-
-
-def _moving(added: Callable[[random.Random, TopicPlan], TopicPlan]) -> Callable[[Shape, random.Random], Shape]:
-    """Every topic that keeps what was acknowledged has such a subscription and no other."""
-
-    def provoked(world: Shape, rng: random.Random) -> Shape:
-        kept = [one for one in world.topics if one.kept]
-        return replace(world, topics=tuple(added(rng, replace(one, subscriptions=())) for one in kept))
-
-    return provoked
-
-
-def _migrating(world: Shape, rng: random.Random) -> Shape:
-    """Queues that begin at the end, whose one consumer comes and goes while their topic is migrated."""
-
-    def added(rng: random.Random, topic: TopicPlan) -> TopicPlan:
-        made = with_migration(rng, topic)
-        queues = [
-            replace(one, earliest=False, consumers=1, stint_s=0.5) for one in made.subscriptions if one.type == QUEUE
-        ]
-        return replace(made, subscriptions=tuple(queues))
-
-    return _moving(added)(world, rng)
-
-
-def _skipping(world: Shape, rng: random.Random) -> Shape:
-    """The same for who passes over everything, with consumers that keep sealed segments for long, and do not stay."""
-    found = _moving(with_skips)(_busy(world, rng), rng)
-    topics = tuple(
-        replace(
-            topic,
-            subscriptions=tuple(replace(one, holds_s=3.0, stint_s=1.0) for one in topic.subscriptions),
-        )
-        for topic in found.topics
-    )
-    return replace(found, topics=topics)
 
 
 def _busy(world: Shape, rng: random.Random) -> Shape:
@@ -371,9 +274,4 @@ MISSHAPEN = (
     _mutant("a batch read with its first message", 20, 19, _hasty_reader, _read),
     _mutant("a hold forgotten when a topic lets go", 5, 2, _forgotten_holds, _planned),
     _mutant("a plan told again though more came", 5, 2, _stale_plans, _planned),
-    _mutant("a seek forgets sealed segments", 10, 21, _half_seeks, _moving(with_seeks)),
-    _mutant("a seek to a time forgets sealed segments", 10, 21, _half_times, _moving(with_times)),
-    _mutant("a cursor is moved by its first seek only", 10, 19, _moved_once, _moving(with_sought_queue)),
-    _mutant("subscriptions of a plain topic not carried over", 10, 2, _left_behind, _migrating),
-    _mutant("sealed segments are left when all is skipped", 10, 21, _half_skips, _skipping),
 )

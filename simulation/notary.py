@@ -17,6 +17,7 @@ from magnetar.base.names import TopicName, decode, topic_name
 from magnetar.ledger.cursor import KIND
 from magnetar.metadata import paths
 from magnetar.scalable import recordform, subscription
+from magnetar.scalable.hold import Held
 from magnetar.scalable.record import Record
 from magnetar.topic.seal import TERM_PROPERTY
 from magnetar.topic.topic import Topic
@@ -34,6 +35,7 @@ class Notary:
         self._records: dict[str, Record] = {}
         self._latched: dict[tuple[str, str], frozenset[SegmentId]] = {}
         self._owned: dict[str, tuple[object, ...]] = {}
+        self._ends: dict[tuple[str, str], tuple[bool, bool]] = {}  # of holds: announced, over
         world.store.content.watchers.append(self._changed)
 
     def inventory(self) -> None:
@@ -148,6 +150,8 @@ class Notary:
 
     def _subscription(self, name: TopicName, found: subscription.Subscription) -> None:
         topic = str(name)
+        if found.hold is not None:
+            self._hold(topic, found.name, found.hold)
         before = self._latched.get((topic, f"{found.name}.{found.life}"), frozenset())
         latched = frozenset(found.latched)
         self._latched[topic, f"{found.name}.{found.life}"] = latched
@@ -170,6 +174,15 @@ class Notary:
                 str(id): self._durable(name, found.name, id) for id in sorted(latched - before) if found.has_cursors
             },
         )
+
+    def _hold(self, topic: str, name: str, held: Held) -> None:
+        """Where its end comes nearer, or goes away again."""
+        ends = (bool(held.warned_ms), bool(held.expired_ms))
+        if ends == self._ends.get((topic, name), (False, False)):
+            return
+        self._ends[topic, name] = ends
+        facts: dict[str, Any] = {"warned": ends[0], "expired": ends[1], "notice_s": held.notice_s}
+        self._world.history.note("world", record.HOLD, OK, topic, hold=name, **facts)
 
     def _durable(self, name: TopicName, subscription_name: str, segment: SegmentId) -> bool | None:
         """Whether the cursor is at the end of the segment on disk; None: nobody has it loaded."""

@@ -103,7 +103,7 @@ def _scalable(seed: int, streams: Streams) -> Shape:
     topics = ways.planned(streams.fork("workload", "batches"), topics, held)
     topics = ways.sought(streams.fork("workload", "seeks"), topics)
     topics = ways.migrated(streams.fork("workload", "migrations"), topics)
-    return Shape(
+    found = Shape(
         seed,
         brokers,
         shared,
@@ -115,6 +115,23 @@ def _scalable(seed: int, streams: Streams) -> Shape:
         _ledgers(rng) if shared else {},
         flips=rng.random() < 0.5,
         scale=plan,
+    )
+    lapses = streams.fork("workload", "lapses")
+    return found if lapses.random() >= ways.LAPSED else lapsing(found, lapses)
+
+
+def lapsing(world: Shape, chance: random.Random) -> Shape:
+    """The same brokers and faults in a longer world, in which little happens and a hold expires."""
+    assert world.scale is not None
+    chaos_s = chance.uniform(*ways.LAPSE_S)
+    longer = chaos_s / world.chaos_s
+    return replace(
+        world,
+        chaos_s=chaos_s,
+        settings={**world.settings, "managedLedgerMaxEntriesPerLedger": "5"},
+        topics=(ways.with_lapses(chance, scale.unkept(chance, f"topic://{GONE}/lapsing")),),
+        faults=tuple(replace(fault, at_s=fault.at_s * longer) for fault in world.faults),
+        scale=replace(world.scale, reshape_s=world.scale.reshape_s * longer),
     )
 
 

@@ -15,6 +15,8 @@ PLANNED = 0.2  # of them, the same
 MOVED = 0.15
 SOUGHT = 0.2
 MIGRATED = 0.15
+LAPSED = 0.06  # they last long
+LAPSE_S = (90.0, 130.0)
 
 
 def added(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
@@ -63,6 +65,14 @@ def with_migration(chance: random.Random, topic: TopicPlan) -> TopicPlan:
 def _late(chance: random.Random, plan: SubscriptionPlan) -> SubscriptionPlan:
     """Of some queues that begin at the end: what is written where they have no cursor yet they would never get."""
     return replace(plan, earliest=False) if plan.type == QUEUE and chance.random() < 0.5 else plan
+
+
+def with_lapses(chance: random.Random, topic: TopicPlan) -> TopicPlan:
+    """A topic that keeps nothing for long, of which little comes, and a reader that stays away for longer than its hold
+    lasts."""
+    slow = tuple(replace(one, pause_s=one.pause_s * 10, burst=2, stint_messages=1_000) for one in topic.producers)
+    plan = SubscriptionPlan("lapses", BATCHES, stint_s=chance.choice((1.0, 5.0)), lapses=True)
+    return replace(topic, producers=slow, subscriptions=(*topic.subscriptions, plan))
 
 
 def with_times(chance: random.Random, topic: TopicPlan) -> TopicPlan:

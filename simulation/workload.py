@@ -54,6 +54,7 @@ class SubscriptionPlan:
     stint_s: float = 3.0  # until a consumer leaves and comes back, on average
     seeks: bool = False  # one consumer, that goes back now and then
     times: bool = False  # ... and to times, and to the end
+    lapses: bool = False  # a reader in batches that stays away until its hold expires, now and then
     skipped: bool = False  # an operator passes over all there is, now and then
     mayfly: bool = False  # one consumer, that deletes the subscription now and then and makes it anew
 

@@ -1,7 +1,7 @@
 """Invariants 9 and 12 for readers with checkpoints: what a reader has seen when it began at a checkpoint is what was
 received before that was kept, and then its own; of every key that is one sequence, the same for all readers of a topic
-whatever was reshaped, nothing in it twice. Who read all there is in a healed world has seen every message that was
-acknowledged to its sender.
+whatever was reshaped (where not everything is kept: for each reader), nothing in it twice. Who read all there is in a
+healed world has seen every message that was acknowledged to its sender.
 
 Legal: a reader may end anywhere, so one sequence may be the beginning of another.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from simulation import history as record
 from simulation.check.finding import Finding
-from simulation.check.story import tell
+from simulation.check.story import Topic, tell
 from simulation.history import OK, History, Line
 
 
@@ -30,16 +30,20 @@ def check(history: History) -> Iterator[Finding]:
             kept[line.topic, line.facts["checkpoint"]] = list(seen[line.session])
         elif line.operation == record.READ_ALL:
             yield from _missed(history, line, seen[line.session], begun[line.topic, line.facts["reader"]])
-    known: dict[tuple[str, str], list[Line]] = {}  # by topic and key: the longest sequence so far
+    known: dict[tuple[str, str, str], list[Line]] = {}  # by topic, reader and key: the longest sequence so far
+    topics = tell(history).topics
     for session in sorted(seen):
-        yield from _one_sequence(seen[session], known)
+        yield from _one_sequence(seen[session], known, topics)
 
 
-def _one_sequence(lines: list[Line], known: dict[tuple[str, str], list[Line]]) -> Iterator[Finding]:
-    keys: dict[tuple[str, str], list[Line]] = {}
+def _one_sequence(
+    lines: list[Line], known: dict[tuple[str, str, str], list[Line]], topics: dict[str, Topic]
+) -> Iterator[Finding]:
+    keys: dict[tuple[str, str, str], list[Line]] = {}
     for line in lines:
         if line.value is not None:
-            keys.setdefault((line.topic, line.value.key), []).append(line)
+            reader = "" if topics[line.topic].kept else line.facts.get("reader", "")
+            keys.setdefault((line.topic, reader, line.value.key), []).append(line)
     for name in sorted(keys):
         mine, other = keys[name], known.get(name, [])
         for ours, theirs in zip(mine, other, strict=False):

@@ -11,6 +11,7 @@ from simulation.check import (
     duplicates,
     early,
     generations,
+    holds,
     identity,
     invented,
     latched,
@@ -28,7 +29,7 @@ from simulation.check.finding import Finding
 from simulation.history import History
 
 PLAIN = (invented, writer, lost, duplicates, order, cursors, early, truth, bounded)
-SCALABLE = (cover, leader, sealed, identity, latched, children, generations, replays, skipped, orphans, advance)
+SCALABLE = (cover, leader, sealed, identity, latched, children, generations, replays, holds, skipped, orphans, advance)
 CHECKERS = (*PLAIN, *SCALABLE)
 
 

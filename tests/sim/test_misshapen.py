@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import pytest
 
+from simulation.misled import MISLED
 from simulation.misshapen import MISSHAPEN
 from simulation.mutants import Mutant
 
+ALL = (*MISSHAPEN, *MISLED)
 NAMES = {
     "drain judged from unflushed acks",
     "children given before their ancestors are latched",
@@ -32,6 +34,8 @@ NAMES = {
     "a cursor is moved by its first seek only",
     "sealed segments are left when all is skipped",
     "subscriptions of a plain topic not carried over",
+    "a hold ends unannounced",
+    "a gap is passed over without a word",
 }
 
 
@@ -45,17 +49,17 @@ QUICK = {
 
 
 def test_every_kind_of_mistake_has_its_mutant() -> None:
-    assert {mutant.name for mutant in MISSHAPEN} == NAMES
+    assert {mutant.name for mutant in ALL} == NAMES
 
 
-@pytest.mark.parametrize("mutant", [one for one in MISSHAPEN if one.name in QUICK], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [one for one in ALL if one.name in QUICK], ids=lambda mutant: mutant.name)
 def test_a_mutant_is_caught_and_its_world_is_clean_without_it(mutant: Mutant) -> None:
     seed, _ = mutant.hunt(mutant.near)
     assert mutant.blamed(seed), f"seed {seed} fails without the mutant too"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", MISSHAPEN, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
 def test_a_mutant_is_caught_within_the_stated_number_of_worlds_from_seed_0_on(mutant: Mutant) -> None:
     seed, tried = mutant.hunt(0)
     assert tried <= mutant.seeds
