@@ -1,11 +1,10 @@
-# long: one actor between its deciders (lanes, pace, fates), its segments and its producer; each call is a few lines
 """Publishing to a scalable topic: every active segment has a lane, and a key stays in order whatever is reshaped.
 
-The actor around `lanes`: it follows the layout (`watch`), attaches to owners (`segment`), writes what may be written,
-tells what became of messages. To its producer it looks like the `Publisher` of one plain topic. All segments are
-attached before the first message is taken, since numbers go on from the highest that any owner knows. A message without
-an answer by its deadline is told as `TimedOut`, which may be stored, or `NotReady`, which is not; never both, never
-twice.
+The actor around `lanes`: it follows the layout (`watch`), attaches to owners (`segment`), has written what may be
+written (`rounds`), tells what became of messages. To its producer it looks like the `Publisher` of one plain topic. All
+segments are attached before the first message is taken, since numbers go on from the highest that any owner knows. A
+message without an answer by its deadline is told as `TimedOut`, which may be stored, or `NotReady`, which is not; never
+both, never twice.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from magnetar.base.names import topic_name
 from magnetar.client.budget import Budget
 from magnetar.client.fates import Fates
 from magnetar.client.gathering import batch_key
-from magnetar.client.lane import Cut, Entry, Lane
+from magnetar.client.lane import Cut, Lane
 from magnetar.client.lanes import (
     DropLane,
     Effect,
@@ -40,8 +39,9 @@ from magnetar.client.lanes import (
 from magnetar.client.lookup import Lookup
 from magnetar.client.outgoing import Done, Fields
 from magnetar.client.pace import Due, Pace
-from magnetar.client.packing import Packed, pack, wire_size
+from magnetar.client.packing import Packed, wire_size
 from magnetar.client.producing import Counters, Opening
+from magnetar.client.rounds import Rounds
 from magnetar.client.router import SegmentRouter
 from magnetar.client.segment import SegmentWriter
 from magnetar.client.sheaf import Cutting, Sheaf, by_segments
@@ -53,7 +53,7 @@ log = get("client.scalable")
 
 
 class ScalablePublisher:
-    """Keeps the contracts of `Outlet`, towards its producer, and of `Port`, towards its segments."""
+    """Keeps the contracts of `Outlet`, towards its producer, of `Port`, towards its segments, and of `Hearing`."""
 
     def __init__(self, lookup: Lookup, topic: str, opening: Opening, budget: Budget) -> None:
         self.topic = topic
@@ -76,10 +76,10 @@ class ScalablePublisher:
         self._cut = Cut(1, 1) if batching is None else Cut(batching.messages_max, batching.bytes_max)
         self._lanes = Lanes(cut=self._cut, first_sequence=max(first or 0, 0))
         self._router: SegmentRouter | None = None
-        self._writers: dict[SegmentId, SegmentWriter] = {}
         eager = batching is not None and not batching.linger
         self._pace = Pace(self._cut, eager=eager, delay_s=0.0 if batching is None else batching.delay_s)
-        self._ringing: asyncio.TimerHandle | None = None
+        self._rounds = Rounds(self._runtime, self._lanes, self._pace, self, chunking=opening.chunking)
+        self._writers = self._rounds.writers
         self._watch = Watch(lookup, topic, heard=self._shown, gone=self.failed)
         self._begun: asyncio.Future[None] = self._loop.create_future()
         self._expiry: asyncio.TimerHandle | None = None
@@ -150,17 +150,11 @@ class ScalablePublisher:
         if self._expiry is None and self._patience_s < math.inf:
             self._watch_expiry()
         if alone:
-            self._write(lane.segment)
+            self._rounds.write(lane.segment)
             return
         due = self._pace.gathered(lane.segment, size, len(lane.queue), now, awaited=awaited, room=lane.room)
-        if due is Due.LATER:
-            return
-        if due is Due.NOW:
-            self._write(lane.segment)
-        elif due is Due.TURN:
-            self._loop.call_soon(self._turn_over)
-        elif due is Due.RING:
-            self._ringing = self._loop.call_later(self._pace.wait_s, self._rang)
+        if due is not Due.LATER:
+            self._rounds.act(due, lane.segment)
 
     def cutting(self, *, numbered: bool = False) -> Cutting | None:
         """A producer with a name may come back with numbers of its own, and batches by key are cut by key."""
@@ -187,17 +181,14 @@ class ScalablePublisher:
         if self._expiry is None and self._patience_s < math.inf:
             self._watch_expiry()
         for segment in dict.fromkeys(lane.segment for lane in lanes):
-            self._write(segment)
+            self._rounds.write(segment)
         return True
 
     def hurry(self, *, awaited: bool = False) -> None:
         """What would go out in the next turn of the loop goes out in this one. `awaited`: somebody waits for all of
         it, or for the room that it takes.
         """
-        self._go(*self._pace.hurry(self._runtime.monotonic(), awaited=awaited))
-        for writer in self._writers.values():
-            if writer.connection is not None:
-                writer.connection.flush()
+        self._rounds.hurry(awaited=awaited)
 
     def refused(self, done: Done | None, error: MagnetarError) -> None:
         """A message that `add` did not take, whose sender is not there to hear it."""
@@ -206,7 +197,7 @@ class ScalablePublisher:
     async def flush(self) -> None:
         """Until everything added before is stored or has failed. Raises the first failure that nobody else heard."""
         for segment in list(self._writers):
-            self._write(segment)
+            self._rounds.write(segment)
         await self._fates.until_over(self._lanes.places, self._lanes.messages)
 
     async def close(self, *, flush: bool = True) -> None:
@@ -243,7 +234,7 @@ class ScalablePublisher:
         self._apply(self._lanes.handle(LaneSealed(segment)))
 
     def writable(self, segment: SegmentId) -> None:
-        self._write(segment)
+        self._rounds.write(segment)
 
     def receipt(self, segment: SegmentId, sequence: int, ledger: int, entry: int) -> None:
         lane = self._lanes.lane(segment)
@@ -262,7 +253,7 @@ class ScalablePublisher:
         self.last_sequence = max(self.last_sequence, stored.highest)
         self._fates.stored(segment, stored, ledger, entry)
         if not lane.pending:
-            self._round(self._pace.answered(segment, self._runtime.monotonic()))
+            self._rounds.answered(segment)
 
     def send_refused(self, segment: SegmentId, sequence: int, error: MagnetarError) -> None:
         if isinstance(error, Fenced):
@@ -282,6 +273,18 @@ class ScalablePublisher:
         log.warning("producer ended", topic=self.topic, why=error)
         self._apply(self._lanes.ended(error))
 
+    # What is heard of writing
+
+    def packed(self) -> None:
+        self.counters.entries += 1
+
+    def unpackable(self, segment: SegmentId, sequence: int, error: MagnetarError) -> None:
+        self._apply(self._lanes.refused(segment, sequence, error))
+
+    def advanced(self) -> None:
+        if self._router is not None:
+            self._router.advance()
+
     # Inside
 
     def _shown(self, seen: Seen) -> None:
@@ -298,7 +301,7 @@ class ScalablePublisher:
                 case OpenLane(segment=segment):
                     self._open(segment)
                 case WriteLane(segment=segment):
-                    self._write(segment)
+                    self._rounds.write(segment)
                 case SettleLane(segment=segment):
                     self._writers[segment].settle()
                 case ReattachLane(segment=segment):
@@ -328,69 +331,6 @@ class ScalablePublisher:
             self._leaving[task] = None
             task.add_done_callback(lambda done: self._leaving.pop(done, None))
 
-    # Writing
-
-    def _turn_over(self) -> None:
-        """All senders of this turn of the loop have had their say: out with it, without another turn."""
-        self._go(*self._pace.turned(self._runtime.monotonic()))
-
-    def _go(self, segments: list[SegmentId], due: Due) -> None:
-        if due is Due.RING:
-            self._ringing = self._loop.call_later(self._pace.wait_s, self._rang)
-        self._round(segments)
-
-    def _rang(self) -> None:
-        self._ringing = None
-        self._round(self._pace.rang())
-
-    def _round(self, segments: list[SegmentId]) -> None:
-        """Write these lanes together: what goes to one broker is one write."""
-        if not segments:
-            return
-        written = {segment: entries for segment in segments if (entries := self._write(segment))}
-        for segment in written:
-            connection = self._writers[segment].connection
-            if connection is not None:
-                connection.flush()
-        self._pace.went(sum(written.values()), self._runtime.monotonic())
-        if self._pace.silenced() and self._ringing is not None:
-            self._ringing.cancel()
-            self._ringing = None
-
-    def _write(self, segment: SegmentId) -> int:
-        """Write what the lane may; how many entries that were."""
-        writer = self._writers.get(segment)
-        connection = None if writer is None else writer.connection
-        wrote = 0
-        while writer is not None and connection is not None and not connection.congested:
-            entry = self._lanes.next_entry(segment)
-            if entry is None:
-                break
-            packed = self._packed(writer, entry)
-            if packed is not None:
-                wrote += 1
-                for frame in packed.frames:
-                    connection.write(frame)
-        self._pace.wrote(segment, something=wrote > 0)
-        if wrote and self._router is not None:
-            self._router.advance()
-        return wrote
-
-    def _packed(self, writer: SegmentWriter, entry: Entry) -> Packed | None:
-        packed: Packed | None = entry.frames
-        if packed is not None:
-            packed.first = None
-            return packed
-        try:
-            packed = pack(entry, writer.stamp, self._runtime.wall(), chunking=self.opening.chunking)
-        except MagnetarError as error:
-            self._apply(self._lanes.refused(writer.segment, entry.sequence, error))
-            return None
-        self.counters.entries += 1
-        entry.frames = packed
-        entry.parts = len(packed.frames)
-        return packed
-
     # Deadlines
 
     def _watch_expiry(self) -> None:
@@ -412,9 +352,9 @@ class ScalablePublisher:
 
     async def _closed(self, error: MagnetarError) -> None:
         self.error = self.error or error
-        for timer in (self._expiry, self._ringing):
-            if timer is not None:
-                timer.cancel()
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._rounds.stop()
         self._apply(self._lanes.ended(error))
         await self._watch.close()
         if self._leaving:
