@@ -238,6 +238,25 @@ def test_deleted_topic_ends_its_producers_and_consumers(server):
     run(server, "deleted", body)
 
 
+def test_consumer_whose_subscription_is_removed_ends_and_makes_no_other(server):
+    """Made anew it would begin at the end: what came meanwhile would be skipped without a word (H-D9)."""
+
+    async def body(cluster: Cluster) -> None:
+        async with (
+            await cluster.client.create_producer(cluster.topic) as producer,
+            await cluster.client.stream_consumer(cluster.topic, "s") as consumer,
+        ):
+            await producer.send(b"1")
+            await consumer.acknowledge_cumulative(await consumer.receive(60))
+            await cluster.admin.scalable.delete_subscription(cluster.topic, "s")
+            await producer.send(b"2")
+            with pytest.raises(errors.SubscriptionNotFound):
+                await consumer.receive(60)
+            assert not await cluster.admin.scalable.subscriptions(cluster.topic)
+
+    run(server, "removed", body, segments=2)
+
+
 def test_blocking_client_produces_and_reads_through_a_split(server):
     topic = "topic://public/default/blocking"
     with magnetar.Client(server.url) as client, magnetar.Admin(server.http) as admin:

@@ -3,7 +3,8 @@
 The controller's address comes from whoever watches the layout; without one any broker is asked, which then becomes it.
 What it assigns is passed on in the order it came over the present connection, never from one that was given up. After a
 loss the same name and number come back, within the grace period to the same segments. Whether an assignment is older
-than another is not decided here.
+than another is not decided here. A subscription that is removed under it ends it: made anew it would begin at the end,
+without a word (H-D9).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from magnetar.base.errors import Closed, Fenced, MagnetarError, Superseded
+from magnetar.base.errors import Closed, Fenced, MagnetarError, SubscriptionNotFound, Superseded
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import STREAM_HURRY_S, STREAM_LEAVE_S
 from magnetar.client.attached import Attached
@@ -31,8 +32,8 @@ _PUSH = pb.BaseCommand.SCALABLE_TOPIC_ASSIGNMENT_UPDATE
 
 
 def registration_fatal(error: MagnetarError, first: bool) -> bool:
-    """Once registered, only another consumer of the same name ends it."""
-    return not passing(error) if first else isinstance(error, Fenced | Closed)
+    """Once registered, only another consumer of the same name ends it, or the end of its subscription."""
+    return not passing(error) if first else isinstance(error, Fenced | SubscriptionNotFound | Closed)
 
 
 class Registration:
@@ -65,6 +66,7 @@ class Registration:
         self._on_ended = ended
         self._listening: Connection | None = None
         self._answered: Connection | None = None  # where it is registered
+        self._known = False  # it was registered once
         self._tells = False  # is there somebody who wants to know that it leaves?
         self._waiting: list[asyncio.Future[None]] = []
         self._close_s = close_s
@@ -142,6 +144,8 @@ class Registration:
         asked.consumer_type = self._kind
         if connection.features.magnetar_extensions and self._kind == pb.STREAM:
             asked.initial_position = getattr(pb.CommandSubscribe, self._position.value)
+        if connection.features.magnetar_extensions and self._known:
+            asked.resumes = True
         try:
             reply = await connection.request(command, asked.request_id, timeout_s=self._lookup.timeout_s)
         except (MagnetarError, asyncio.CancelledError):
@@ -150,6 +154,7 @@ class Registration:
         if self._listening is connection:  # not lost meanwhile
             self._told(reply.scalableTopicSubscribeResponse.assignment)
             self._answered = connection
+            self._known = True
             self._tells = connection.features.magnetar_extensions > 0
             waiting, self._waiting = self._waiting, []
             for waiter in waiting:
@@ -163,8 +168,12 @@ class Registration:
             self._told(said.assignment)
 
     def _refused(self, said: pb.CommandScalableTopicAssignmentUpdate) -> None:
-        """Of two with one name the newest reads (H-F9); after any other end it registers again."""
+        """Of two with one name the newest reads (H-F9), of a subscription that was removed nobody (H-D9); after any
+        other end it registers again."""
         self._forget()
+        if said.error == pb.SubscriptionNotFound:
+            self._attached.refused(error_of(said.error, said.message, topic=self._topic))
+            return
         self._told(said.assignment)
         if said.error == pb.ConsumerBusy:
             self._attached.refused(Superseded(said.message, wire_code=pb.ConsumerBusy))

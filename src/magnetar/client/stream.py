@@ -195,6 +195,8 @@ class StreamConsumer(Receiving[T], Generic[T]):
             message._stamp = part.consumer.positions.delivered(SegmentId(part.segment), place_of_message(message))
 
     def _end(self, error: MagnetarError) -> None:
+        if self.receiver.ended:
+            return  # the first word holds: who loses its topic loses the subscription too
         log.warning("stream consumer ended", topic=self.topic, subscription=self.asked.subscription, why=error)
         self.hurry()  # of a topic that is gone there is nobody to tell
         self.receiver.end(error)

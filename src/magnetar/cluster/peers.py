@@ -247,14 +247,13 @@ class MeasuredAll(msgspec.Struct, frozen=True, tag=True):
     stretches: tuple[Stretch | None, ...]
 
 
-# Stream consumers whose connection is at another broker than the leader of their topic. The name is the scalable
-# topic's: such a call goes to whoever leads it. `connection` names the connection at that broker, `session` what the
-# leader made of it.
+# Stream consumers that are connected to another broker than the leader of their topic. The name is the scalable topic's:
+# such a call goes to whoever leads it. `connection` is the one at that broker, `session` what the leader made of it.
 
 
 class Register(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """`resume`: the session that is to go on under this leader; 0: a new one. Superseded, ConsumerNotFound: it
-    cannot."""
+    cannot. `makes`: a subscription that is not there is made for it, else it is SubscriptionNotFound."""
 
     op: str
     subscription: str
@@ -262,6 +261,7 @@ class Register(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     connection: str
     resume: int = 0
     shares: bool = False  # it knows entry buckets
+    makes: bool = True
 
 
 class Granted(msgspec.Struct, frozen=True):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from magnetar.base.errors import MagnetarError, Superseded
+from magnetar.base.errors import MagnetarError, NotFound, SubscriptionNotFound, Superseded, TopicNotFound
 from magnetar.base.ids import Epoch, SegmentId, Term
 from magnetar.layout.segment import Segment
+from magnetar.scalable.record import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,17 @@ class Listener(Protocol):
 
     def ended(self, error: MagnetarError) -> None:
         """Nothing more comes. Superseded: a newer connection has this name. NotReady: look for the next leader.
-        SubscriptionNotFound."""
+        SubscriptionNotFound, TopicNotFound: it was removed."""
         ...
 
 
 def superseded(consumer: str) -> Superseded:
     """H-F9."""
     return Superseded(f"another consumer named {consumer} has come: of two with one name the newest reads", wire_code=5)
+
+
+def removed(subscription: str, record: Record | None, incarnation: int) -> NotFound:
+    """Why it is not there: by itself, or with its topic, whose record this is now."""
+    if record is None or not record.is_live or record.incarnation != incarnation:
+        return TopicNotFound(f"the topic of subscription {subscription} was deleted")
+    return SubscriptionNotFound(f"subscription {subscription} was removed")

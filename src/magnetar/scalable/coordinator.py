@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from magnetar.base.errors import ConsumerNotFound, MagnetarError, NotReady, SubscriptionNotFound
+from magnetar.base.errors import ConsumerNotFound, MagnetarError, NotReady, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN, DRAINED_ASK_S
 from magnetar.cluster.peers import SubscriptionLife
@@ -39,7 +39,7 @@ class Coordinator:
         self.path = paths.scalable_subscription(leading.name, one.name)
         self._term = leading
         self._runtime = leading.around.runtime
-        self._kept = Kept(leading, one, version, ended=lambda: leading.dropped(self))
+        self._kept = Kept(leading, one, version, ended=lambda error: leading.dropped(self, error))
         self._grace_s = leading.around.grace_s(leading.name)
         self._layout = leading.record.layout
         self._drain = drain.restore(one)
@@ -349,8 +349,8 @@ class Coordinator:
         async def guarded() -> None:
             try:
                 await work()
-            except (NotReady, SubscriptionNotFound):
-                pass  # the term or the subscription is over: nothing is left to do
+            except (NotReady, SubscriptionNotFound, TopicNotFound):
+                pass  # the term, the subscription or the topic is over: nothing is left to do
 
         if not self.closed and not self._term.owner.closed:
             self._term.spawn(guarded())

@@ -8,9 +8,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import BadVersion, MagnetarError, NotReady, SubscriptionNotFound
+from magnetar.base.errors import BadVersion, MagnetarError, NotReady
 from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN
 from magnetar.observe.log import get
+from magnetar.scalable.assignment import removed
 from magnetar.scalable.subscription import Standing, Subscription
 
 if TYPE_CHECKING:
@@ -20,16 +21,18 @@ log = get("controller")
 
 
 class Kept:
-    """`one` is what was read or written last. `ended` is told when the subscription was removed."""
+    """`one` is what was read or written last. `ended` is told when the subscription was removed, or its topic."""
 
-    def __init__(self, leading: term.Term, one: Subscription, version: int, *, ended: Callable[[], None]) -> None:
+    def __init__(
+        self, leading: term.Term, one: Subscription, version: int, *, ended: Callable[[MagnetarError], None]
+    ) -> None:
         self.one = one
         self._term = leading
         self._version = version
         self._ended = ended
 
     async def store(self, change: Callable[[Subscription], Subscription]) -> None:
-        """Over what stands there, until it is written. SubscriptionNotFound, NotReady: it is not ours to write."""
+        """Over what stands there, until it is written. NotFound, NotReady: it is not ours to write."""
         wait_s = CALL_RETRY_S_MIN
         while True:
             wanted = change(self.one)
@@ -63,8 +66,9 @@ class Kept:
             self._term.refused("the subscription's record was written by another leader")
             raise NotReady("another broker leads the topic: ask again")
         if one is None or one.life != self.one.life or one.standing is not Standing.LIVE:
-            self._ended()
-            raise SubscriptionNotFound(f"subscription {self.one.name} was removed")
+            why = removed(self.one.name, record, self._term.incarnation)
+            self._ended(why)
+            raise why
         self.one, self._version = one, version
 
     def _silent(self, error: MagnetarError) -> None:

@@ -24,7 +24,8 @@ log = get("scalable")
 
 
 class Seat:
-    """Keeps the coordinator's `Listener`. `register` finds the leader and registers this seat there."""
+    """Keeps the coordinator's `Listener`. `register` finds the leader and registers this seat there. `makes`: who comes
+    for the first time makes a subscription that is not there."""
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Seat:
         peers: Peers,
         register: Callable[[Seat], Awaitable[Assignment]],
         moved: Callable[[Seat, int], None],
+        makes: bool = True,
     ) -> None:
         self.name = name
         self.subscription = subscription
@@ -45,6 +47,7 @@ class Seat:
         self.connection = listener.connection
         self.shares = listener.shares
         self.session = 0  # 0: not registered yet
+        self.makes = makes
         self.away = False  # registered with another broker
         self.closed = False
         self._listener = listener
@@ -77,6 +80,7 @@ class Seat:
             connection=self.connection,
             resume=self.session,
             shares=self.shares,
+            makes=self.makes,
         )
         told = await self._peers.register(self.name, request)
         self.away = True

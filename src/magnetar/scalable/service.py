@@ -282,8 +282,7 @@ class Scalable:
     # Subscriptions
 
     async def subscribe(self, name: TopicName, subscription: str, kind: SubscriptionKind, *, earliest: bool) -> None:
-        """A durable subscription with cursors on every segment (H-D5). There already, of the same kind: nothing to do.
-        AlreadyExists: of another kind, for good."""
+        """Durable, with cursors on every segment (H-D5), if it is not there. AlreadyExists: of another kind."""
         await self._subscribe(name, subscription, kind, Start.EARLIEST if earliest else Start.LATEST)
 
     async def _subscribe(self, name: TopicName, subscription: str, kind: Type, start: Start) -> None:
@@ -323,13 +322,14 @@ class Scalable:
         consumer_id: int,
         kind: SubscriptionKind,
         listener: Listener,
+        *,
+        makes: bool = True,
     ) -> Assignment:
-        """With whoever leads the topic, and with whoever leads it next, as long as the connection lives. NotReady:
-        nobody does, ask again. A subscription that is not there is made; where it starts is said by the first SUBSCRIBE
-        on each of its segments. `session` of the newest assignment goes into `leave` and `connection_lost`."""
-        if kind is Type.CHECKPOINT:  # a group: it stands nowhere until a member says so, by HOLD
+        """With whoever leads the topic, and whoever leads it next, while the connection lives. NotReady: nobody does. A
+        missing subscription is made if `makes`: the first SUBSCRIBE on each segment says where it starts there."""
+        if kind is Type.CHECKPOINT and makes:  # a group: it stands nowhere until a member says so, by HOLD
             await self.subscribe(name, subscription, kind, earliest=True)
-        return await self._streams.register(name, subscription, consumer, listener)
+        return await self._streams.register(name, subscription, consumer, listener, makes=makes)
 
     async def leave(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
         """At once, for all its segments. An older session than the present one changes nothing."""

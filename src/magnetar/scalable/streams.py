@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from magnetar.base.errors import Moved, NotReady, SubscriptionNotFound
+from magnetar.base.errors import Moved, NotReady
 from magnetar.base.names import TopicName
 from magnetar.cluster.peers import AwaitShare, LeaderAnswer, LeaderRequest, Leave, Left, NoNews, Peers, Register
 from magnetar.runtime.runtime import Owner, Runtime
-from magnetar.scalable.assignment import Assignment, Listener
+from magnetar.scalable.assignment import Assignment, Listener, removed
 from magnetar.scalable.controller import Controller
 from magnetar.scalable.coordinator import Coordinator
 from magnetar.scalable.seat import Seat
@@ -52,7 +52,10 @@ class Streams:
         """Consumers that are connected here."""
         return len(self._connected)
 
-    async def register(self, name: TopicName, subscription: str, consumer: str, listener: Listener) -> Assignment:
+    async def register(
+        self, name: TopicName, subscription: str, consumer: str, listener: Listener, *, makes: bool = True
+    ) -> Assignment:
+        """`makes`: a subscription that is not there."""
         seat = Seat(
             name,
             subscription,
@@ -63,6 +66,7 @@ class Streams:
             peers=self._peers,
             register=self._register,
             moved=self._moved,
+            makes=makes,
         )
         before = self._connected.get(listener.connection)
         if before is not None:  # the same consumer asks again: its first registration is followed no longer
@@ -122,7 +126,8 @@ class Streams:
             raise NotReady(error.what) from None
         match request:
             case Register():
-                found = await self._coordinator(term, name, request.subscription, new=not request.resume)
+                new = request.makes and not request.resume
+                found = await self._coordinator(term, name, request.subscription, new=new)
                 return await self._visitors.register(
                     found, request.consumer, request.connection, request.resume, shares=request.shares
                 )
@@ -149,7 +154,7 @@ class Streams:
             term = await self._controller(seat.name).lead()
         except Moved:
             return await seat.ask()
-        found = await self._coordinator(term, seat.name, seat.subscription, new=not seat.session)
+        found = await self._coordinator(term, seat.name, seat.subscription, new=seat.makes and not seat.session)
         return await found.register(seat.consumer, seat, resume=seat.session)
 
     async def _coordinator(self, term: Term, name: TopicName, subscription: str, *, new: bool) -> Coordinator:
@@ -161,7 +166,8 @@ class Streams:
             if found is None:
                 raise NotReady(f"subscription {subscription} is being removed: ask again")
         if found is None:
-            raise SubscriptionNotFound(f"subscription {subscription} was removed")
+            record, _ = await term.around.records.fresh(name)
+            raise removed(subscription, record, term.incarnation)
         return found
 
     def _moved(self, seat: Seat, before: int) -> None:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from magnetar.base.errors import MagnetarError, SubscriptionNotFound
+from magnetar.base.errors import MagnetarError
 from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN
 from magnetar.base.names import TopicName
 from magnetar.layout.layout import Child
@@ -297,11 +297,11 @@ class Term:
         finally:
             del self._loading[subscription]
 
-    def dropped(self, coordinator: Coordinator) -> None:
-        """Its subscription is gone."""
+    def dropped(self, coordinator: Coordinator, error: MagnetarError) -> None:
+        """Its subscription is gone: this is why."""
         if self.coordinators.get(coordinator.name) is coordinator:
             del self.coordinators[coordinator.name]
-        coordinator.close(SubscriptionNotFound(f"subscription {coordinator.name} was removed"))
+        coordinator.close(error)
 
     def refused(self, why: str) -> None:
         self._refused(self, why)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.base.errors import Superseded
+from magnetar.base.errors import SubscriptionNotFound, Superseded, TopicNotFound
 from magnetar.wire import layouts
 from magnetar.wire.proto import pb
 from tests.unit.client.scaled import TOPIC
+from tests.unit.client.scripted import single
 from tests.unit.client.streaming import World, a_world
 from tests.unit.client.world import run, turns
 
@@ -37,6 +38,68 @@ def test_a_consumer_whose_session_was_given_up_registers_again():
             send_away(world, pb.ConsumerNotFound)
             await turns(lambda: len(world.broker.kinds(pb.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE)) == 2)
             await world.open(0, 1)
+
+    run(body)
+
+
+def test_a_consumer_whose_subscription_is_removed_ends_and_does_not_register_again_h_d9():
+    async def body() -> None:
+        async with a_world(2) as world:
+            world.scaled.deliver(0, 0, single(b"last"))
+            await turns(lambda: world.consumer.queued == 1)
+            send_away(world, pb.SubscriptionNotFound)
+            assert (await world.consumer.receive(30)).data == b"last"
+            with pytest.raises(SubscriptionNotFound):
+                await world.consumer.receive(30)
+            assert len(world.broker.kinds(pb.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE)) == 1
+
+    run(body)
+
+
+def test_a_consumer_whose_subscription_is_removed_while_its_connection_is_away_ends_h_d9():
+    async def body() -> None:
+        async with a_world(2) as world:
+            world.scaled.refusals[str(TOPIC)] = [pb.ServiceNotReady, pb.SubscriptionNotFound]
+            world.broker.cut()
+            with pytest.raises(SubscriptionNotFound):
+                await world.consumer.receive(30)
+            said = [one.scalableTopicSubscribe for one in world.broker.kinds(pb.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE)]
+            assert [one.resumes for one in said] == [False, True, True]  # what was removed is not to be made anew
+
+    run(body)
+
+
+def test_a_registration_that_never_was_answered_may_make_its_subscription():
+    async def body() -> None:
+        async with a_world(started=False) as world:
+            world.scaled.refusals[str(TOPIC)] = [pb.ServiceNotReady]
+            await world.consumer.start()
+            said = [one.scalableTopicSubscribe for one in world.broker.kinds(pb.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE)]
+            assert [one.resumes for one in said] == [False, False]
+
+    run(body)
+
+
+def test_other_servers_are_not_told_that_it_was_registered_before():
+    async def body() -> None:
+        async with a_world(ours=False) as world:
+            world.broker.cut()
+            kind = pb.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE
+            await world.broker.until(lambda: len(world.broker.kinds(kind)) == 2)
+            assert not any(one.scalableTopicSubscribe.HasField("resumes") for one in world.broker.kinds(kind))
+
+    run(body)
+
+
+def test_of_a_topic_that_is_deleted_the_topic_is_told_whatever_becomes_of_the_subscription():
+    async def body() -> None:
+        async with a_world(2) as world:
+            world.scaled.gone()
+            send_away(world, pb.SubscriptionNotFound)
+            registration = world.consumer._strands[str(TOPIC)]._registration
+            await turns(lambda: registration._attached._over)  # both were heard
+            with pytest.raises(TopicNotFound):
+                await world.consumer.receive(30)
 
     run(body)
 

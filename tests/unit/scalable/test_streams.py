@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from magnetar.base.errors import ConsumerNotFound, NotReady, Superseded
+from magnetar.base.errors import ConsumerNotFound, NotReady, SubscriptionNotFound, Superseded
 from magnetar.base.limits import SHARE_ASK_S, VISITOR_SILENT_S
 from magnetar.cluster.peers import AwaitShare, Leave, Register
 from magnetar.metadata import paths
@@ -113,6 +113,33 @@ def test_consumers_of_a_broker_that_dies_are_waited_for_and_then_given_up() -> N
         await pass_s(SHARE_ASK_S + VISITOR_SILENT_S + 5)
         assert await members(cluster) == ["b"]
         assert sorted(ids(b.heard[-1])) == [0, 1]
+
+    run(body, 2)
+
+
+def test_who_comes_back_at_another_broker_does_not_make_what_was_removed_h_d9() -> None:
+    async def body(cluster: Cluster) -> None:
+        leader, other = await two(cluster)
+        await leader.service.unsubscribe(NAME, "s")
+        for member in (other, leader):
+            with pytest.raises(SubscriptionNotFound):
+                await member.service.register(NAME, "s", "a", 1, STREAM, Ear("1"), makes=False)
+            assert await leader.service.subscriptions(NAME) == []
+        assert ids(await register(other, "a", Ear("2"))) == [0, 1]
+
+    run(body, 2)
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_whoever_reads_hears_at_any_broker_that_its_subscription_was_removed_h_d9(where: int) -> None:
+    async def body(cluster: Cluster) -> None:
+        leader, _ = await two(cluster)
+        a = Ear("1")
+        await register(cluster.members[where], "a", a)
+        await leader.service.unsubscribe(NAME, "s")
+        await pass_s(1)
+        assert isinstance(a.gone, SubscriptionNotFound)
+        assert await leader.service.subscriptions(NAME) == []
 
     run(body, 2)
 

@@ -26,6 +26,7 @@ OURS = {
     ("CommandGetLastMessageIdResponse", "deleted_to"): 10006,
     ("CommandSuccess", "seeks"): 10007,
     ("CommandScalableTopicSubscribe", "initial_position"): 10005,
+    ("CommandScalableTopicSubscribe", "resumes"): 10008,
     ("CommandScalableTopicAssignmentUpdate", "error"): 10000,
     ("CommandScalableTopicAssignmentUpdate", "message"): 10001,
     ("BaseCommand", "plan"): 1000,

@@ -229,13 +229,14 @@ async def _subscribe(connection: Connection, asked: pb.CommandScalableTopicSubsc
     if before is not None and (before.topic, before.subscription, before.name) != (name, made.subscription, made.name):
         before.lost()
     kind = _TYPES[asked.consumer_type]
-    says_where = asked.HasField("initial_position") and asked.consumer_type == pb.STREAM
+    makes = not asked.resumes  # what was there and is not any more was removed (H-D9)
+    says_where = makes and asked.HasField("initial_position") and asked.consumer_type == pb.STREAM
     try:
         if says_where:  # else the first to attach to a segment says where it starts there
             earliest = asked.initial_position == pb.CommandSubscribe.Earliest
             await node.scalable.subscribe(name, asked.subscription, kind, earliest=earliest)
         assignment = await node.scalable.register(
-            name, asked.subscription, asked.consumer_name, asked.consumer_id, kind, made
+            name, asked.subscription, asked.consumer_name, asked.consumer_id, kind, made, makes=makes
         )
     except BaseException:
         if connection.shares.get(asked.consumer_id) is made:

@@ -48,7 +48,7 @@ async def consume(
         subscription=fields.pop("subscription", "s"),
         consumer_name=name,
         consumer_id=consumer_id,
-        consumer_type=pb.STREAM,
+        consumer_type=fields.pop("consumer_type", pb.STREAM),
         **fields,
     )
     return answer.scalableTopicSubscribeResponse

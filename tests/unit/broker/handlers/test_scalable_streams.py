@@ -208,6 +208,52 @@ def test_request_ids_use_all_64_bits() -> None:
     run(story)
 
 
+def test_a_consumer_that_comes_back_does_not_make_what_was_removed_meanwhile_h_d9() -> None:
+    async def story(world: World) -> None:
+        await world.node.scalable.create(NAME)
+        client = world.client(**OURS)
+        for kind in (pb.STREAM, pb.CHECKPOINT):
+            answer = await consume(client, resumes=True, initial_position="Latest", consumer_type=kind)
+            assert answer.error == pb.SubscriptionNotFound
+            assert await world.node.scalable.subscriptions(NAME) == []
+        assert client.connection.shares == {}
+        answer = await consume(client, initial_position="Latest")
+        assert ids(answer.assignment) == [0]
+        again = await consume(world.client(**OURS), resumes=True, initial_position="Latest")
+        assert ids(again.assignment) == [0]
+
+    run(story)
+
+
+def test_a_consumer_is_told_that_its_subscription_was_removed_if_it_understands_that_h_d9() -> None:
+    async def story(world: World) -> None:
+        await world.node.scalable.create(NAME)
+        stock, ours = world.client(client_version=M1), world.client(**OURS)
+        await consume(stock, "a")
+        await consume(ours, "b")
+        await world.node.scalable.unsubscribe(NAME, "s")
+        await settle()
+        for client, code in ((stock, None), (ours, pb.SubscriptionNotFound)):
+            told = pushes(client)[-1]
+            assert ids(told.assignment) == []
+            assert (told.error if told.HasField("error") else None) == code
+            assert client.connection.shares == {}
+
+    run(story)
+
+
+def test_a_consumer_of_a_topic_that_is_deleted_is_not_told_that_its_subscription_was_removed() -> None:
+    async def story(world: World) -> None:
+        await world.node.scalable.create(NAME)
+        client = world.client(**OURS)
+        await consume(client)
+        await world.node.scalable.delete(NAME, force=True)
+        await settle()
+        assert [told.error for told in pushes(client) if told.HasField("error")] == [pb.TopicNotFound]
+
+    run(story)
+
+
 def test_a_consumer_whose_name_another_took_is_told_why_if_it_understands_that_h_f9() -> None:
     async def story(world: World) -> None:
         await world.node.scalable.create(NAME)
