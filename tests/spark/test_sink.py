@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from magnetar import Client, InitialPosition
-from magnetar.base.errors import MagnetarError
+from magnetar.base.errors import LimitExceeded, MagnetarError
+from magnetar.spark.sinkoptions import sink_options
 from tests.servers.standalone import Standalone
 from tests.spark.published import Topic, drained
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'magnetar[spark]'")
+pa = pytest.importorskip("pyarrow", reason="pyarrow is missing: pip install 'magnetar[spark]'")
+
+from magnetar.spark.sink import Task  # noqa: E402
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 WAIT_S = 60.0
@@ -138,6 +143,22 @@ def test_what_cannot_be_written_is_refused_by_name(
 ) -> None:
     with pytest.raises(Exception, match=words):
         target.options(spark.sql(f"SELECT {columns}").write, **options).mode("append").save()
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", "idempotent"])
+def test_a_row_larger_than_a_message_may_be_is_named_with_its_size_and_what_to_do(
+    target: Target, delivery: str
+) -> None:
+    """As a task writes it, in this process."""
+    options = {"url": target.server.url, "topic": target.name, "delivery": delivery}
+    asked = sink_options({**options, "txnAppId": "large", "txnVersion": "1"}, streaming=False)
+    small = pa.record_batch([pa.array(["k"] * 50), pa.array([b"v"] * 50)], names=["key", "value"])
+    large = pa.record_batch([pa.array(["k", "k"]), pa.array([b"v", bytes(6_000_000)])], names=["key", "value"])
+    task = Task(asked, ["key", "value"], f"large-{delivery}", 1, 3)
+    with pytest.raises(
+        LimitExceeded, match=r"row 101 of partition 3, .* has 6000001 bytes .* take 5242880 in all: put"
+    ):
+        task.write(iter([small, small.slice(0, 0), small, large]))
 
 
 def test_a_topic_is_not_overwritten(spark: SparkSession, target: Target) -> None:

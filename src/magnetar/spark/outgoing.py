@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from magnetar.base.errors import Misuse
 from magnetar.client.outgoing import Fields, fields_of, keyed
@@ -60,6 +62,25 @@ def messages(batch: pa.RecordBatch, names: Sequence[str], *, first: int = -1) ->
     for index, (value, key, time, pairs) in enumerate(rows):
         sequence = first + index if first >= 0 else None
         yield value or b"", fields(key, time, pairs_of(pairs), sequence, null=value is None)
+
+
+def largest(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[int, int]:
+    """Of a batch that has rows: the bytes of the largest, in its value, key and properties, and which it is."""
+    columns: dict[str, pa.Array] = dict(zip(names, batch.columns, strict=True))
+    sizes = np.zeros(batch.num_rows, np.int64)
+    for name in ("value", "key"):
+        if name in columns:
+            sizes += _lengths(columns[name])
+    if "properties" in columns:
+        pairs = columns["properties"].take(pa.array(np.arange(batch.num_rows)))  # whole, whatever it was cut from
+        ends = np.concatenate([[0], np.cumsum(_lengths(pairs.keys) + _lengths(pairs.items))])
+        sizes += np.diff(ends[pairs.offsets.to_numpy()])
+    row = int(np.argmax(sizes))
+    return int(sizes[row]), row
+
+
+def _lengths(column: pa.Array) -> Any:
+    return pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def fields(

@@ -10,7 +10,7 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="pyarrow is missing: pip install 'magnetar[spark]'")
 
 from magnetar.base.errors import Misuse  # noqa: E402
-from magnetar.spark.outgoing import check_columns, messages  # noqa: E402
+from magnetar.spark.outgoing import check_columns, largest, messages  # noqa: E402
 
 
 def rows(first: int = -1, **columns: Any) -> list[tuple[bytes, Any]]:
@@ -54,6 +54,23 @@ def test_numbered_rows_carry_their_numbers() -> None:
 def test_columns_in_any_order_are_found_by_name() -> None:
     [(value, fields)] = rows(value=pa.array([b"v"]), key=pa.array(["k"]))
     assert (value, fields.key) == (b"v", "k")
+
+
+def test_the_largest_row_is_found_by_all_that_it_holds() -> None:
+    pairs = [None, [("name", "x" * 20), ("none", None)], []]
+    batch = pa.record_batch(
+        [
+            pa.array(["12345", None, "é" * 4]),
+            pa.array([b"1" * 9, b"2", None]),
+            pa.array(pairs, pa.map_(pa.string(), pa.string())),
+        ],
+        names=["value", "key", "properties"],
+    )
+    names = ["value", "key", "properties"]
+    assert largest(batch, names) == (29, 1)
+    assert largest(batch.slice(2), names) == (8, 0)
+    assert largest(batch.select(["value", "key"]), ["value", "key"]) == (14, 0)
+    assert largest(batch.select(["value"]), ["value"]) == (8, 2)
 
 
 @pytest.mark.parametrize(
