@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 import magnetar
-from magnetar import Batching, Checkpoint, InitialPosition, Message, aio, errors
+from magnetar import Batching, Checkpoint, DataLost, InitialPosition, Message, aio, errors
 from magnetar.layout.checkpoint import DONE, Reached
 from tests.client.reshaped import QUIET_S, Reshaped, quiet, run_on
 from tests.servers.standalone import Standalone
@@ -192,6 +192,64 @@ def test_a_checkpoint_of_an_earlier_life_of_the_topic_is_refused(server):
     run(server, "life", body)
 
 
+def test_a_checkpoint_of_a_plain_topic_that_was_deleted_and_made_anew_is_an_error_or_an_explicit_gap(server):
+    async def body(cluster: Cluster) -> None:
+        cluster.topic = "persistent://public/default/plain-life"
+        await cluster.send(5)
+        async with await cluster.reader() as reader:
+            await take(reader, 3)
+            kept = (await reader.checkpoint()).to_bytes()
+        await cluster.admin.topics.delete(cluster.topic)
+        await cluster.admin.topics.create(cluster.topic)
+        for group in (None, "empty"):
+            with pytest.raises(DataLost):
+                await cluster.reader(kept, group=group)
+        await cluster.send(5)
+        for group in (None, "written"):
+            with pytest.raises(DataLost):
+                await cluster.reader(kept, group=group)
+        gaps = []
+        async with await cluster.reader(kept, on_gap=gaps.append) as reader:
+            assert sorted(await take(reader, 5)) == list(range(5, 10))
+            kept = (await reader.checkpoint()).to_bytes()
+        assert len(gaps) == 1
+        async with await cluster.reader(kept) as reader:
+            await cluster.send(1)
+            assert await take(reader, 1) == [10]
+
+    run(server, "plain-life", body)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_goes_on_under_both_names_of_a_topic_that_was_migrated(server):
+    async def body(cluster: Cluster) -> None:
+        cluster.topic = old = "persistent://public/default/two-names"
+        new = "topic://public/default/two-names"
+        async with await cluster.client.create_producer(old, follow=True) as producer:
+            for one in range(5):
+                await producer.send(b"%d" % one)
+            async with await cluster.reader() as reader:
+                await take(reader, 2)
+                before = await reader.checkpoint()
+                await cluster.admin.scalable.migrate(old)
+                await producer.send(b"5")
+                await take(reader, 3)
+                after = await reader.checkpoint()
+                assert await take(reader, 1) == [5]
+                assert (await reader.checkpoint()).incarnation != 0
+        for name in (old, new):
+            for kept, rest in ((before, [2, 3, 4, 5]), (after, [5])):
+                async with await cluster.client.checkpoint_consumer(name, kept.to_bytes()) as again:
+                    assert await take(again, len(rest)) == rest
+        async with await cluster.client.stream_consumer(new, "moved") as stream:
+            await stream.seek(before)
+            assert number(await stream.receive(WAIT_S)) == 2
+        async with await cluster.reader(InitialPosition.LATEST, group="end") as member:
+            assert (await member.checkpoint()).places[0] == DONE  # type: ignore[index]
+
+    run(server, "two-names", body)
+
+
 def test_a_segment_that_went_unread_is_an_error_or_an_explicit_gap(server):
     """As if it had been pruned: the checkpoint has a place in a segment that the topic does not list."""
 
@@ -294,7 +352,7 @@ def test_messages_that_the_broker_deleted_meanwhile_are_an_error_not_silence(tmp
 
             with pytest.raises(errors.Refused, match="deleted before they were read"):
                 await until_refused()
-            with pytest.raises(magnetar.DataLost):
+            with pytest.raises(DataLost):
                 await cluster.reader(kept, group="new")
             await cluster.send(3)  # which that group's hold keeps
             for group in (None, "gaps"):

@@ -53,7 +53,7 @@ class CheckpointConsumer(Receiving[T], Generic[T]):
         self.topic = topic
         self._start = said(start)
         self._schema = schema
-        losses = Losses(topic, self.counters, on_gap, asked.subscription if grouped else None)
+        losses = Losses(topic, self.counters, on_gap)
         kind: type[Alone] | type[Grouped] = Grouped if grouped else Alone
         self._reading = kind(lookup, topic, asked, make=self._parts, losses=losses, ended=self._end)
 

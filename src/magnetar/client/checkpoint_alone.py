@@ -31,34 +31,27 @@ OnGap = Callable[[Loss], None]
 
 
 class Losses:
-    """What is told of each: the consumer ends, unless somebody takes the gap. `group`: whose checkpoint it is."""
+    """What is told of each: the consumer ends, unless somebody takes the gap."""
 
-    def __init__(self, topic: str, counters: Counters, on_gap: OnGap | None, group: str | None = None) -> None:
+    def __init__(self, topic: str, counters: Counters, on_gap: OnGap | None) -> None:
         self._topic = topic
         self._counters = counters
         self._on_gap = on_gap
-        self._group = group
 
-    def told(self, losses: Iterable[Loss]) -> None:
-        """`DataLost`: nobody does."""
+    def told(self, losses: Iterable[Loss], hold: str = "") -> None:
+        """`DataLost`: nobody does. `hold`: of the group that stands before the gap."""
         for loss in losses:
             log.warning("messages lost", topic=self._topic, segment=loss.segment, after=str(loss.place))
             self._counters.gaps += 1
             if self._on_gap is None:
                 raise DataLost(
                     f"messages of segment {loss.segment} were deleted before they were read, by retention or with "
-                    f"their segment or topic. {self._advice} What keeps messages for a reader that is away: retention, "
-                    "a hold, or a group, which has one",
+                    f"their segment or topic. {_advice(hold)} What keeps messages for a reader that is away: "
+                    "retention, a hold, or a group, which has one",
                     topic=self._topic,
                     after=str(loss.place),
                 )
             self._on_gap(loss)
-
-    @property
-    def _advice(self) -> str:
-        if self._group is None:
-            return "Start elsewhere, or give on_gap to go on behind the gap."
-        return f"Give on_gap to go on behind the gap, or release the group's hold ({self._group}) and begin elsewhere."
 
 
 class Alone:
@@ -205,7 +198,7 @@ class Alone:
         frontier, parts = self._frontier, self.parts
         if frontier is None or parts is None or seen.layout.epoch <= frontier.layout.epoch:
             return
-        losses = frontier.follow(seen.layout)
+        losses = frontier.follow(seen.layout, self._watch.incarnation)
         parts.shown(seen.layout)
         self._lost(losses)
         for segment in sorted(parts.parts):
@@ -236,6 +229,11 @@ class Alone:
 
     def _crashed(self, name: str, error: BaseException) -> None:
         log.crashed("checkpoint consumer failed", error, topic=self._topic)
+
+
+def _advice(hold: str) -> str:
+    elsewhere = f"release the group's hold ({hold}) and begin elsewhere" if hold else "start elsewhere"
+    return f"Give on_gap to go on behind the gap, or {elsewhere}."
 
 
 async def resolve(frontier: Frontier, lookup: Lookup, asked: Subscribing, since_ms: int | None) -> None:

@@ -90,7 +90,7 @@ class Grouped:
         layout = await self._watch.reached(checkpoint.epoch, self._lookup.timeout_s)
         frontier = Frontier(checkpoint, layout, topic=self._topic, incarnation=self._watch.incarnation)
         if frontier.losses and not await self._is_there():
-            self._tell(frontier.losses)
+            self._tell(frontier.losses, hold="")
         if checkpoint.kind is Kind.EARLIEST:
             self._earliest = {one.id for one in layout.segments}
         await resolve(frontier, self._lookup, self._asked, since_ms)
@@ -289,12 +289,12 @@ class Grouped:
             self._group = {id: last_of(at) for id, at in everywhere.items()}
             return found
 
-    def _tell(self, losses: Iterable[Loss]) -> None:
+    def _tell(self, losses: Iterable[Loss], hold: str | None = None) -> None:
         """Each once, whoever finds it first: the hold when it is made, or the reader of the segment."""
         for loss in losses:
             if loss not in self._heard:
                 self._heard.add(loss)
-                self._losses.told((loss,))
+                self._losses.told((loss,), self._asked.subscription if hold is None else hold)
 
     def _lost(self, loss: Loss) -> None:
         try:

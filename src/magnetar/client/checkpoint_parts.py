@@ -199,11 +199,18 @@ class Parts(Opened):
         command.getLastMessageId.request_id = connection.next_request_id()
         reply = await connection.request(command, command.getLastMessageId.request_id, timeout_s=self._lookup.timeout_s)
         told = reply.getLastMessageIdResponse
-        if told.HasField("deleted_to") and part.start is not None:
+        if part.start is None:
+            return
+        place = place_of(part.start.id)
+        if told.HasField("deleted_to"):
             floor = place_of(from_data(told.deleted_to))
-            self._reading.trimmed(segment, place_of(part.start.id), floor)
+            self._reading.trimmed(segment, place, floor)
             if part.start.id == MessageId.EARLIEST:
                 part.start = Start(message_id(floor))
+        elif told.HasField("consumer_mark_delete_position"):
+            mark = place_of(from_data(told.consumer_mark_delete_position))
+            if _of_another_life(place, mark):
+                self._reading.trimmed(segment, place, max(mark, Reached(place.ledger, place.entry + 1)))
 
     def _judged(self, segment: SegmentId, error: MagnetarError) -> None:
         if isinstance(error, TopicNotFound):
@@ -299,6 +306,12 @@ def place_of_message(message: Message[Any]) -> Reached:
 
 def _start(place: Reached) -> MessageId:
     return MessageId.EARLIEST if place == START else message_id(place)
+
+
+def _of_another_life(place: Reached, mark: Reached) -> bool:
+    """Nothing was ever deleted here, and reading would go on at the very first message although some was read of an
+    older ledger: that one was of a topic of this name that was deleted (H-C4, where nothing else tells its life)."""
+    return place.entry >= 0 and mark.entry < 0 and not 0 <= mark.ledger <= place.ledger
 
 
 def _inside(place: Reached) -> bool:

@@ -172,10 +172,12 @@ class Frontier:
         open_now = [one.id for one in open_segments(self.layout, done)]
         return [id for id in open_now if id not in done and id not in self.unresolved]
 
-    def follow(self, layout: Layout) -> tuple[Loss, ...]:
-        """A newer layout. What is gone and was not DONE is lost: the caller fails, or goes on behind the gap."""
+    def follow(self, layout: Layout, incarnation: int = 0) -> tuple[Loss, ...]:
+        """A newer layout. What is gone and was not DONE is lost: the caller fails, or goes on behind the gap. A plain
+        topic gets its incarnation when it is migrated."""
         if layout.epoch <= self.layout.epoch:
             return ()
+        self.incarnation = self.incarnation or incarnation
         losses = _lost(self.places, layout)
         self.layout = layout
         self.places = {one.id: self.places.get(one.id, START) for one in layout.segments}

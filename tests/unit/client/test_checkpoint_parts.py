@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from magnetar.base.errors import DataLost
 from magnetar.base.ids import SegmentId
 from magnetar.client.subscribing import InitialPosition
 from magnetar.layout.checkpoint import DONE, START, Reached
@@ -24,6 +29,45 @@ def test_the_message_a_reader_starts_behind_is_told_to_the_broker_so_that_it_can
             world.scaled.deliver(0, 4, single(b"seen"))
             await world.broker.until(lambda: world.acks() == [(100, 4)])
             assert world.consumer.queued == 0
+
+    run(body)
+
+
+@pytest.mark.parametrize("first", [MessageId(100, -1), MessageId(-1, -1)], ids=["written", "empty"])
+def test_a_place_in_a_topic_that_was_deleted_and_made_anew_is_a_loss_where_nothing_else_tells_its_life_h_c4(first):
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            world.mark[0] = first  # where reading would go on
+            kept = Checkpoint({ROOT: Reached(50, 7)})
+            with pytest.raises(DataLost):
+                await begin(kept)
+            gaps: list[Any] = []
+            consumer = await begin(kept, on_gap=gaps.append)
+            assert [(gap.segment, gap.place) for gap in gaps] == [(0, Reached(50, 7))]
+            world.scaled.deliver(0, 0, single(b"new"))
+            await consumer.receive(60)
+            assert consumer.positions == {0: Reached(100, 0)}
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("place", "mark"),
+    [
+        (START, MessageId(120, -1)),
+        (Reached(100, -1), MessageId(120, -1)),  # of an empty ledger, which is dropped without a word
+        (Reached(100, 0), MessageId(100, -1)),
+        (Reached(100, 0), MessageId(90, 7)),
+        (Reached(100, 7), MessageId(100, 6)),
+    ],
+    ids=str,
+)
+def test_who_reads_on_behind_what_is_there_or_has_read_nothing_lost_nothing(place, mark):
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            world.mark[0] = mark
+            consumer = await begin(Checkpoint({ROOT: place}))
+            assert consumer.counters.gaps == 0
 
     run(body)
 

@@ -89,6 +89,14 @@ def test_a_checkpoint_of_another_life_of_the_topic_is_refused_h_c4():
     assert frontier(before).places == before.places  # a broker that does not tell says nothing against it
 
 
+def test_the_life_that_a_plain_topic_gets_when_it_is_migrated_is_in_checkpoints_from_then_on_h_c4():
+    reader = frontier()
+    reader.follow(split_once().split(LEFT, now_ms=2), 7)
+    assert reader.checkpoint().incarnation == 7
+    with pytest.raises(Misuse, match="made anew"):
+        frontier(reader.checkpoint(), reader.layout, incarnation=8)
+
+
 def test_a_checkpoint_of_another_topic_is_refused():
     with pytest.raises(Misuse, match="another topic"):
         Frontier(frontier().checkpoint(), split_once(), topic="topic://t/n/y")
