@@ -270,6 +270,22 @@ def test_a_migrated_plain_topic_is_neither_drained_nor_read_while_its_subscripti
     run(story)
 
 
+def test_who_attaches_to_a_migrated_plain_topic_is_told_how_often_its_subscription_was_moved() -> None:
+    """Else its acknowledgements of before a seek would undo it."""
+
+    async def story(world: World) -> None:
+        node, client = world.node, world.client(**OURS)
+        await node.catalogue.create(PLAIN)
+        await migrate(node, PLAIN, force=False)
+        await node.scalable.subscribe(NAME, "s", Type.STREAM, earliest=True)
+        for count in (1, 2):
+            await node.scalable.seek(NAME, "s", Target(Where.EARLIEST))
+            said = await client.subscribe(count, topic=str(PLAIN), subType=EXCLUSIVE)
+            assert said.success.seeks == count
+
+    run(story)
+
+
 def ends(client: Client) -> int:
     return sum(said.type == pb.BaseCommand.REACHED_END_OF_TOPIC for said, _ in client.heard.heard)
 

@@ -18,7 +18,7 @@ from magnetar.base.errors import (
 )
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.limits import SUBSCRIBE_TRIES_MAX
-from magnetar.base.names import TopicName, check_given, topic_name
+from magnetar.base.names import Domain, TopicName, check_given, topic_name
 from magnetar.broker.cursors import life
 from magnetar.broker.handlers.request import error_reply, honestly, start, success
 from magnetar.broker.handlers.scalable import check_plain, segment_closed
@@ -83,9 +83,9 @@ async def _subscribe(connection: Connection, asked: pb.CommandSubscribe) -> byte
 
 
 def _seeks(connection: Connection, name: TopicName, consumer: Consumer) -> int:
-    """For who follows the segments of a scalable topic and knows our extensions."""
+    """For who follows the segments of a scalable topic, plain ones among them, and knows our extensions."""
     extended = connection.features is not None and connection.features.magnetar_extensions
-    return seeks_of(consumer.subscription) if extended and name.is_segment else 0
+    return seeks_of(consumer.subscription) if extended and name.domain is not Domain.NON_PERSISTENT else 0
 
 
 async def _attach(connection: Connection, name: TopicName, asked: pb.CommandSubscribe) -> tuple[AnyTopic, Consumer]:
