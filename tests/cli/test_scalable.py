@@ -190,6 +190,30 @@ def test_a_subscription_is_explained_down_to_the_message_that_blocks_and_the_con
     assert (missing.code, missing.out) == (3, "")
 
 
+@pytest.mark.slow
+def test_a_queue_and_a_hold_are_explained_without_a_word_of_waiting(
+    magnetar: Run, broker: Standalone, topic: str
+) -> None:
+    with Client(broker.url) as client:
+        queue = client.queue_consumer(topic, "work", name="w", initial_position=InitialPosition.EARLIEST)
+        client.hold(topic, "nightly", expires_s=3600)
+        with client.create_producer(topic) as producer:
+            for number in range(20):
+                producer.send(b"x", key=f"key-{number}")
+        magnetar("topic", "split", topic, 0)
+        told = magnetar("subscription", "explain", topic, "work", "-o", "json").json
+        assert [one["waitsFor"] for one in told["segments"]] == [[]] * 4
+        assert sum(one["left"] for one in told["segments"]) == 20
+        for said in (magnetar("subscription", "explain", topic, "work"), magnetar("topic", "explain", topic)):
+            assert said.code == 0
+            assert "waits for" not in said.out
+        rows = [line.split() for line in magnetar("subscription", "list", topic).out.splitlines()]
+        assert ["work", "QUEUE", "1", "20", "-"] in rows
+        for verb in ("explain", "show"):
+            assert f"magnetar hold show {topic} nightly" in magnetar("subscription", verb, topic, "nightly").out
+        queue.close()
+
+
 def test_a_plain_topic_is_looked_at_and_then_migrated_for_good(magnetar: Run, broker: Standalone, name: str) -> None:
     assert magnetar("topic", "create", name, "--partitions", "2").code == 0
     planned = magnetar("topic", "migrate", name, "--dry-run", "-o", "json")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from magnetar.admin.attendance import Attendance, attendance
 from magnetar.admin.request import DONE, Request, Response, shown
 from magnetar.admin.route import delete, get, put
 from magnetar.admin.stats import topic_stats
@@ -86,7 +87,6 @@ async def stats(node: Node, request: Request) -> Response:
     record = await record_of(node, name, plain=True)
     layout = record.layout
     view = await node.scalable.view(name)
-    subscriptions = [one for one in await node.scalable.subscriptions(name) if one.standing is Standing.LIVE]
     return shown(
         ScalableTopicStats(
             epoch=record.epoch,
@@ -103,7 +103,7 @@ async def stats(node: Node, request: Request) -> Response:
                 )
                 for one in layout.segments
             },
-            subscriptions={one.name: _subscription(one) for one in subscriptions},
+            subscriptions=await _subscriptions(node, name, record),
             routing=record.routing,
             term=record.term,
             controller=None if view is None or view.leader is None else view.leader.id,
@@ -125,15 +125,19 @@ async def segment_stats(node: Node, request: Request) -> Response:
 
 async def subscriptions(node: Node, request: Request) -> Response:
     name = name_of(node, request)
-    await record_of(node, name, plain=True)
-    found = await node.scalable.subscriptions(name)
-    return shown({one.name: _subscription(one) for one in found if one.standing is Standing.LIVE})
+    return shown(await _subscriptions(node, name, await record_of(node, name, plain=True)))
+
+
+async def _subscriptions(node: Node, name: TopicName, record: Record) -> dict[str, ScalableSubscriptionStats]:
+    found = [one for one in await node.scalable.subscriptions(name) if one.standing is Standing.LIVE]
+    queues = await attendance(node, name, record, found)
+    return {one.name: _subscription(one, queues.get(one.name)) for one in found}
 
 
 async def subscription(node: Node, request: Request) -> Response:
-    """Asked of the controller: only it knows who is connected."""
+    """Asked of the controller: only it knows who is connected. Of a queue the owners of its segments do."""
     name, wanted = name_of(node, request), request.parts["subscription"]
-    await record_of(node, name, plain=True)
+    record = await record_of(node, name, plain=True)
     leader = await node.scalable.leader(name)
     if leader is not None and leader.id != node.ownership.me.id:
         http = leader.urls.http or leader.urls.https
@@ -141,7 +145,33 @@ async def subscription(node: Node, request: Request) -> Response:
     found = [one for one in await node.scalable.subscriptions(name) if one.name == wanted]
     if not found or found[0].standing is not Standing.LIVE:
         raise SubscriptionNotFound(f"Subscription {wanted} not found on topic {name}")
-    return shown(_plan(found[0], None if leader is None else leader.id, node.scalable.sessions(name, wanted)))
+    [one], who = found, None if leader is None else leader.id
+    queues = await attendance(node, name, record, found)
+    if one.name in queues:
+        return shown(_queue(one, who, queues[one.name]))
+    return shown(_plan(one, who, node.scalable.sessions(name, wanted)))
+
+
+def _queue(one: Subscription, leader: str | None, seen: Attendance) -> SubscriptionPlan:
+    return SubscriptionPlan(
+        subscription=one.name,
+        type=one.type,
+        generation=one.plan.generation,
+        controller=leader,
+        consumers=[
+            SubscribedConsumer(consumerName=name, segmentIds=list(ids), connected=True)
+            for name, ids in sorted(seen.consumers.items())
+        ],
+        segments=[
+            SubscribedSegment(
+                segmentId=id,
+                consumerName=", ".join(name for name, ids in sorted(seen.consumers.items()) if id in ids) or None,
+                left=left,
+            )
+            for id, left in seen.left.items()
+        ],
+        undecided=one.undecided,
+    )
 
 
 def _plan(one: Subscription, leader: str | None, sessions: Mapping[str, Session] | None) -> SubscriptionPlan:
@@ -194,7 +224,17 @@ async def unsubscribe(node: Node, request: Request) -> Response:
     return DONE
 
 
-def _subscription(one: Subscription) -> ScalableSubscriptionStats:
+def _subscription(one: Subscription, seen: Attendance | None) -> ScalableSubscriptionStats:
+    if seen is not None:
+        return ScalableSubscriptionStats(
+            consumerCount=len(seen.consumers),
+            type=one.type,
+            consumers=[
+                StreamConsumer(consumerName=name, segmentIds=list(ids)) for name, ids in sorted(seen.consumers.items())
+            ],
+            lag=seen.lag,
+            undecided=one.undecided,
+        )
     return ScalableSubscriptionStats(
         consumerCount=len(one.members),
         type=one.type,

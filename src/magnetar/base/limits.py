@@ -253,6 +253,7 @@ OPERATIONS_KEPT_MAX = 1_000  # ended ones that a broker can still tell about, th
 CALL_RETRY_S_MIN = 0.05  # after a call whose outcome is unknown, doubling
 CALL_RETRY_S_MAX = 2.0
 CALLS_AT_ONCE_MAX = 32  # to segment owners, of one operation: a topic may have thousands of segments
+ATTENDANCE_WAIT_S = 5.0  # for one owner when somebody looks at a topic's subscriptions: an operator waits for it
 PEER_BODY_BYTES_MAX = 32 * 1024 * 1024  # of a call to another broker: what twenty merged parents know of producers
 PEER_CALL_S = 45.0  # one call to another broker: longer than the longest question waits for its answer
 DRAINED_ASK_S = 30.0  # one question after a drained or released segment waits this long at its owner

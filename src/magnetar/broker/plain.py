@@ -243,7 +243,7 @@ def _facts(topic: Topic) -> PlainFacts:
         for each in one.consumers
     ]
     return PlainFacts(
-        tuple(PlainSubscription(one.name, kind) for one, kind in zip(durable, kinds, strict=True)),
+        tuple(PlainSubscription(one.name, kind, one.backlog) for one, kind in zip(durable, kinds, strict=True)),
         tuple(clients),
         topic.managed.messages,
         topic.managed.bytes,

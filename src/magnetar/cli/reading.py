@@ -15,6 +15,7 @@ from magnetar.cli.drawing import hashes, layout_of
 from magnetar.cli.opening import opened
 from magnetar.cli.options import COMMON, Common
 from magnetar.cli.output import Facts, Sheet
+from magnetar.cli.queueing import hold_facts, is_hold, is_queue, queue_parts, queued
 from magnetar.cli.session import Session
 from magnetar.client.documents.scalable import SubscribedConsumer, SubscriptionPlan
 from magnetar.layout.layout import Layout
@@ -40,7 +41,8 @@ def explain(topic: str, name: str, /, *, common: Common = COMMON) -> None:
     """What a subscription of a scalable topic does now: who reads which segment, what is left of it, what waits for it.
 
     A segment is read when all it descends from is read to the end and acknowledged. So one message that nobody
-    acknowledges in a sealed segment keeps its children waiting: this shows which segment that is and who has it.
+    acknowledges in a sealed segment keeps its children waiting: this shows which segment that is and who has it. A
+    queue reads all segments at once, and nothing waits: of it the consumers and what is left are shown.
 
     Parameters
     ----------
@@ -58,6 +60,9 @@ def explain(topic: str, name: str, /, *, common: Common = COMMON) -> None:
         session.about(topic=full, subscription=name)
         layout = layout_of(session.admin.scalable.metadata(full))
         plan = session.admin.scalable.subscription(full, name)
+        if is_queue(plan) or is_hold(plan):
+            _explain_unplanned(session, full, layout, plan)
+            return
         found = readings(layout, plan)
         left = {one.segment.id: _left(session, full, name, one) for one in found}
         waiting = [one for one in found if one.waits_for]
@@ -125,6 +130,22 @@ def assignments(topic: str, name: str, /, *, common: Common = COMMON) -> None:
         ]
         optional = frozenset(("WAITED FOR", "SEGMENTS", "TO COME", "CONNECTED"))
         session.show(session.document, Sheet(ASSIGNMENT_COLUMNS, rows, optional=optional), lines=plan.consumers)
+
+
+def _explain_unplanned(session: Session, topic: str, layout: Layout, plan: SubscriptionPlan) -> None:
+    """A queue, or a hold: nothing waits for anything."""
+    document: dict[str, Any] = {"topic": topic, "subscription": plan.subscription, "plan": plan, "segments": []}
+    if is_hold(plan):
+        facts = hold_facts(topic, plan)
+        session.show(document, facts, lines=[], table=facts, names=[plan.subscription])
+        return
+    names = {one.segmentId: one.consumerName for one in plan.segments}
+    document["segments"] = [
+        _document(Reading(one.segment, names.get(one.segment.id), None, (), ()), one.left)
+        for one in queued(layout, plan)
+    ]
+    facts, sheet = queue_parts(topic, layout, plan)
+    session.show(document, facts, sheet, lines=document["segments"], table=sheet, names=[plan.subscription])
 
 
 VERBS = {"explain": explain, "assignments": assignments}

@@ -10,6 +10,7 @@ from cyclopts import Parameter, validators
 
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import SegmentId
+from magnetar.cli import queueing
 from magnetar.cli.cells import Cell
 from magnetar.cli.drawing import Step, layout_of, plan
 from magnetar.cli.opening import opened
@@ -180,14 +181,18 @@ def explain(topic: str, /, *, common: Common = COMMON) -> None:
         facts: dict[str, Cell] = {"topic": name, **layout_facts(stats)}
         rows = _readers(layout, stats)
         document = {"topic": name, "stats": stats, "waiting": [_row(row) for row in rows]}
-        waiting = Sheet(("SUBSCRIPTION", "SEGMENT", "CONSUMER", "WAITS FOR"), rows)
+        unplanned = [found for key, told in stats.subscriptions.items() if (found := queueing.row(key, told))]
+        columns = ("SUBSCRIPTION", "SEGMENT", "CONSUMER", "WAITS FOR")
+        waiting = Sheet(columns, sorted(rows + unplanned, key=lambda row: str(row[0])))
         session.show(document, Facts(facts), waiting, table=waiting, names=[name])
 
 
 def _readers(layout: Layout, stats: ScalableTopicStats) -> list[tuple[Cell, ...]]:
-    """Of every subscription each segment that is not done: who reads it, or what it waits for."""
+    """Of every subscription that has a plan each segment that is not done: who reads it, or what it waits for."""
     rows: list[tuple[Cell, ...]] = []
     for subscription, told in sorted(stats.subscriptions.items()):
+        if queueing.row(subscription, told) is not None:
+            continue
         done = {SegmentId(id) for id in told.drainedSegmentIds}
         readers = {id: one.consumerName for one in told.consumers for id in one.segmentIds}
         for segment in layout.segments:

@@ -14,12 +14,13 @@ from magnetar.base.errors import Misuse, NotFound, SubscriptionNotFound
 from magnetar.base.names import topic_name
 from magnetar.cli.cells import Cell, Lag, Rate, Size, pairs
 from magnetar.cli.forms import Facts, Sheet
+from magnetar.cli.queueing import UNDECIDED, hold_words, is_hold, is_queue
 from magnetar.cli.session import Session
 from magnetar.client.documents.scalable import ScalableSubscriptionStats, ScalableTopicStats
 from magnetar.client.documents.stats import TopicStats
 
 STAT_COLUMNS = ("SEGMENT", "STATE", "IN", "OUT", "MESSAGES IN", "LAG", "STORED", "BROKER")
-SUBSCRIPTION_COLUMNS = ("SUBSCRIPTION", "TYPE", "CONSUMERS", "DRAINED SEGMENTS")
+SUBSCRIPTION_COLUMNS = ("SUBSCRIPTION", "TYPE", "CONSUMERS", "LAG", "DRAINED SEGMENTS")
 CONSUMER_COLUMNS = ("CONSUMER", "SEGMENTS")
 
 
@@ -108,9 +109,16 @@ def delete(session: Session, topic: str, *, force: bool) -> None:
 
 def subscription_sheet(found: dict[str, ScalableSubscriptionStats]) -> Sheet:
     rows: list[tuple[Cell, ...]] = [
-        (name, one.type or None, one.consumerCount, len(one.drainedSegmentIds)) for name, one in sorted(found.items())
+        (
+            name,
+            "undecided" if one.undecided else one.type or None,
+            one.consumerCount,
+            None if one.lag is None else Lag(one.lag),
+            None if is_queue(one) or is_hold(one) else len(one.drainedSegmentIds),
+        )
+        for name, one in sorted(found.items())
     ]
-    return Sheet(SUBSCRIPTION_COLUMNS, rows)
+    return Sheet(SUBSCRIPTION_COLUMNS, rows, optional=frozenset(("LAG",)))
 
 
 def list_subscriptions(session: Session, topic: str) -> None:
@@ -127,15 +135,18 @@ def show_subscription(session: Session, topic: str, subscription: str) -> None:
     facts: dict[str, Cell] = {
         "subscription": subscription,
         "topic": str(topic_name(topic)),
-        "type": one.type or None,
+        "type": UNDECIDED if one.undecided else one.type or None,
         "consumers": one.consumerCount,
+        "lag": None if one.lag is None else Lag(one.lag),
+        "what it keeps": hold_words(str(topic_name(topic)), subscription) if is_hold(one) else None,
         "drained segments": ", ".join(str(id) for id in one.drainedSegmentIds) or None,
     }
     rows: list[tuple[Cell, ...]] = [
         (consumer.consumerName, ", ".join(str(id) for id in consumer.segmentIds) or None) for consumer in one.consumers
     ]
     sheets = [Sheet(CONSUMER_COLUMNS, rows)] if rows else []
-    session.show(document, Facts(facts, optional=frozenset(("drained segments",))), *sheets)
+    optional = frozenset(("lag", "what it keeps", "drained segments"))
+    session.show(document, Facts(facts, optional=optional), *sheets)
 
 
 def create_subscription(session: Session, topic: str, subscription: str, start: str) -> None:

@@ -202,8 +202,8 @@ class Awaited(msgspec.Struct, frozen=True, tag=True):
 
 
 class LookPlain(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """What a plain topic has. `guard`: it is being migrated, so from here on no subscription comes to it or goes but
-    through the record of its scalable topic."""
+    """What a plain topic or a segment has. `guard`: it is being migrated, so from here on no subscription comes to it
+    or goes but through the record of its scalable topic."""
 
     op: str
     guard: bool = False
@@ -214,6 +214,7 @@ class PlainSubscription(msgspec.Struct, frozen=True):
 
     name: str
     kind: int = -1
+    backlog: int = 0  # what it has not acknowledged
 
 
 class PlainClient(msgspec.Struct, frozen=True):
@@ -247,7 +248,7 @@ class MeasuredAll(msgspec.Struct, frozen=True, tag=True):
     stretches: tuple[Stretch | None, ...]
 
 
-# Stream consumers that are connected to another broker than the leader of their topic. The name is the scalable topic's:
+# Stream consumers that are connected to another broker than their topic's leader. The name is the scalable topic's:
 # such a call goes to whoever leads it. `connection` is the one at that broker, `session` what the leader made of it.
 
 
@@ -286,8 +287,7 @@ class Shared(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class AwaitShare(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Answered the moment there is more than `seen`, or with nothing at last. Errors as for `Register`; NotReady: not
-    registered here any more."""
+    """Answered once there is more than `seen`, or with nothing at last. Errors: of `Register`; NotReady: not there."""
 
     op: str
     connection: str

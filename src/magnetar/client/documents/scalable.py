@@ -73,16 +73,19 @@ class SubscribedConsumer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubscribedSegment(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a plan: who has a segment, and who is to have it once that one has let go."""
+    """Of a plan: who has a segment, and who is to have it once that one has let go. `left`: of a queue's, messages that
+    were not acknowledged."""
 
     segmentId: int
     consumerName: str | None = None
     nextConsumerName: str | None = None
+    left: int | None = None  # none: not a queue's, or its owner does not answer
 
 
 class SubscriptionPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Who reads what of a stream subscription. `remembered`: who had a segment last and gets it back if it returns in
-    time."""
+    """Who reads what of a subscription. `remembered`: who had a segment last and gets it back if it returns in time.
+    A queue has no plan: its consumers and segments are as the owners of these see them, and all of them are read at
+    once. `undecided`: carried over from a plain topic, the first consumer says of which type it is."""
 
     subscription: str
     type: str
@@ -92,13 +95,19 @@ class SubscriptionPlan(msgspec.Struct, frozen=True, kw_only=True):
     consumers: list[SubscribedConsumer] = []
     segments: list[SubscribedSegment] = []
     remembered: list[SubscribedSegment] = []
+    undecided: bool = False
 
 
 class ScalableSubscriptionStats(msgspec.Struct, frozen=True, kw_only=True):
+    """`lag`: of a queue, messages that were not acknowledged; none: it is no queue, or an owner does not answer.
+    `undecided`: carried over from a plain topic, the first consumer says of which type it is."""
+
     consumerCount: int
     type: str = ""
     drainedSegmentIds: list[int] = []
     consumers: list[StreamConsumer] = []
+    lag: int | None = None
+    undecided: bool = False
 
 
 class ScalableTopicStats(msgspec.Struct, frozen=True, kw_only=True):
