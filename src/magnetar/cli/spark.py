@@ -124,6 +124,8 @@ def init(
     """
     from magnetar.spark.project import files
 
+    if folder.exists() and not folder.is_dir():
+        raise Misuse("there is a file of this name: name a folder that is not there yet", folder=str(folder))
     if folder.exists() and any(folder.iterdir()):
         raise Misuse("the folder is not empty: name one that is not there yet", folder=str(folder))
     written = files(folder, url=common.url, pipelines=pipelines)
@@ -159,7 +161,7 @@ def run(
     """
     import sys
 
-    return _launch([sys.executable, str(program), *arguments], change, common)
+    return _launch([sys.executable, str(program), *arguments], change, common, here=True)
 
 
 def submit(
@@ -195,11 +197,12 @@ def submit(
 VERBS = {"doctor": doctor, "offsets": offsets, "lag": lag, "init": init, "run": run, "submit": submit}
 
 
-def _launch(command: list[str], change: Traffic, common: Common) -> int:
+def _launch(command: list[str], change: Traffic, common: Common, *, here: bool = False) -> int:
+    """`here`: the workers run on this machine, so their interpreter can be looked at before Spark misses it."""
     import asyncio
     import sys
 
-    from magnetar.spark.environment import java_home
+    from magnetar.spark.environment import java_home, workers
 
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "magnetar"
     home = asyncio.run(java_home(os.environ, cache))
@@ -215,6 +218,10 @@ def _launch(command: list[str], change: Traffic, common: Common) -> int:
         return Exit.OK
 
     async def work() -> int:
+        if here and "PYSPARK_PYTHON" in os.environ:
+            check = await workers(os.environ)
+            if not check.ok:
+                raise Misuse(f"Spark's Python workers cannot run: {check.found}", do=check.do)
         process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **said})
         return await process.wait()
 

