@@ -310,7 +310,7 @@ def _start(place: Reached) -> MessageId:
 
 def _of_another_life(place: Reached, mark: Reached) -> bool:
     """Nothing was ever deleted here, and reading would go on at the very first message although some was read of an
-    older ledger: that one was of a topic of this name that was deleted (H-C4, where nothing else tells its life)."""
+    older ledger: that one was of a topic of this name that was deleted (H-G12: nothing else tells its life)."""
     return place.entry >= 0 and mark.entry < 0 and not 0 <= mark.ledger <= place.ledger
 
 

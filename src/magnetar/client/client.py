@@ -231,8 +231,8 @@ class Client(Reads):
     ) -> CheckpointConsumer[Any]:
         """A reader of a whole scalable topic, every key in order however it is split and merged, that starts at a
         checkpoint of its user's, at the earliest or latest message, or at a publish time. Messages that are gone before
-        they were read end it, unless `on_gap` is there to be told. Members of a `group` share the segments and have one
-        checkpoint, which brokers keep: `start` is for a group that is new.
+        they were read end it with `DataLost`, unless `on_gap` is there to be told. Members of a `group` share the
+        segments and have one checkpoint, which brokers keep: `start` is for a group that is new.
         """
         self._check()
         asked, name = checkpointing_of(topic, options, self._unique(), group), str(topic_name(topic))

@@ -72,7 +72,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """`epoch` of its layout, UNKNOWN_EPOCH where another client took it; `incarnation` 0: the broker does not tell."""
+    """`epoch` of its layout, UNKNOWN_EPOCH where another client took it; `incarnation` 0: the broker does not tell, as
+    of plain topics. That such a one was made anew is seen by the ledger of what was read, and not if nothing was."""
 
     places: Mapping[SegmentId, Reached] = field(default_factory=dict, hash=False)
     epoch: Epoch = UNKNOWN_EPOCH

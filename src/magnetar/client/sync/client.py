@@ -200,8 +200,9 @@ class Client:
         **options: Unpack[CheckpointOptions],
     ) -> CheckpointConsumer[Any]:
         """A reader of a whole scalable topic, every key in order however it is split and merged, that starts at a
-        checkpoint of its user's, at the earliest or latest message, or at a publish time. `on_gap` is called on the
-        loop's thread: it must not block. Members of a `group` share the segments and have one checkpoint.
+        checkpoint of its user's, at the earliest or latest message, or at a publish time. Messages that are gone before
+        they were read end it with `DataLost`, or `on_gap` is told, which is called on the loop's thread: it must not
+        block. Members of a `group` share the segments and have one checkpoint.
         """
         return CheckpointConsumer(
             self,
