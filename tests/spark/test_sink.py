@@ -166,16 +166,35 @@ def test_a_topic_is_not_overwritten(spark: SparkSession, target: Target) -> None
         target.options(spark.sql("SELECT 'v' AS value").write).mode("overwrite").save()
 
 
-def test_two_queries_with_one_sink_write_each_batch_once(
+def test_a_new_checkpoint_with_the_sink_of_another_is_refused_and_the_sinks_own_is_not(
     spark: SparkSession, topic: Topic, target: Target, tmp_path: Path
 ) -> None:
-    """As with a copied checkpoint that was told to share its sink: the second finds every batch committed."""
-    topic.publish(100)
-    for copy in ("one", "two"):
+    """One batch each: the second query finds its own committed, as a restart does, and would leave out its rows."""
+
+    def written(copy: str) -> Any:
         frame = topic.stream(spark).select("key", "value")
         writer = target.options(frame.writeStream, sinkId="shared", checkpointLocation=tmp_path / copy)
-        drained(writer.trigger(availableNow=True).start())
+        return writer.trigger(availableNow=True).start()
+
+    topic.publish(100)
+    drained(written("one"))
+    with pytest.raises(Exception, match=r"another checkpoint.*option sinkId.*option checkpointLocation"):
+        drained(written("two"))
+    commits = tmp_path / "one" / "commits"
+    for name in ("0", ".0.crc"):  # as if the driver had died behind the commit: Spark runs the batch again
+        (commits / name).unlink()
+    drained(written("one"))
     judged(topic, target)
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+def test_a_topic_in_a_namespace_that_is_not_there_is_refused_with_what_to_do(
+    spark: SparkSession, target: Target, delivery: str
+) -> None:
+    frame = spark.sql("SELECT 'v' AS value")
+    writer = target.options(frame.write, delivery=delivery).option("topic", "topic://public/nowhere/rows")
+    with pytest.raises(Exception, match=r"option topic: .*magnetar namespace create public/nowhere"):
+        writer.mode("append").save()
 
 
 def test_spark_tells_its_tasks_which_batch_query_and_run_they_belong_to(

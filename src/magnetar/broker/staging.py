@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import Closed, Misuse
 from magnetar.base.ids import Term
 from magnetar.base.names import TopicName
+from magnetar.broker.handlers.scalable import check_enabled, find
 from magnetar.txn.leader import Saved
 from magnetar.txn.sinks import Sinks
 from magnetar.txn.staged import Chosen, Sink
@@ -40,7 +41,11 @@ class Staging:
     async def partitions(self, topic: TopicName) -> int:
         if topic.is_segment or topic.is_stage or not topic.is_persistent:
             raise Misuse("rows are published to a persistent or scalable topic", topic=str(topic))
-        return 0 if topic.is_scalable else await self._node.topics.partitions(topic, create=True)
+        if not topic.is_scalable:
+            return await self._node.topics.partitions(topic, create=True)
+        check_enabled(self._node)
+        await find(self._node, topic, create=True)
+        return 0
 
     async def publish(self, sink: Sink, chosen: Chosen, stage: TopicName, saved: Saved) -> None:
         from magnetar.broker import pouring

@@ -24,6 +24,7 @@ class Pool:
     ) -> None:
         self.runtime = runtime
         self.closed = False
+        self.reached = False  # some broker, at some time
         self._connect_s = connect_s
         self._close_s = close_s
         self._owner = Owner("client.pool", self._failed)
@@ -98,6 +99,7 @@ class Pool:
             connection.close()
             raise NotReady("the connection ended as soon as it was made", url=url)
         self._open[(url, proxied)] = connection
+        self.reached = True
         log.info("connected", url=url, server=connection.server_version, protocol=connection.protocol_version)
         return connection
 

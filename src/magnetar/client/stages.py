@@ -2,8 +2,9 @@
 
 One `StagedSink` stands for the batches that are counted together: its topic and its own name say which, in whatever
 process. A task begins a stage, writes, seals; whoever drives the batch commits the ids of the stages that count, once.
-A batch that was committed before is not written again: `begin` answers None. Everything may be repeated after an
-unknown outcome. Only Magnetar's brokers have stages: others are refused with what to do.
+A batch that was committed before is not written again: `begin` answers None, or is refused where another query did it.
+Everything may be repeated after an unknown outcome, and is, for long: a job had better wait than fail. A broker that
+was never reached is told soon. Only Magnetar's brokers have stages: others are refused with what to do.
 """
 
 from __future__ import annotations
@@ -92,25 +93,29 @@ class Stage:
 
 
 class StagedSink:
-    """`run` names this run of a query: two that take turns are told so. `once`: the sink of a single job, which is
-    forgotten a day after it is published."""
+    """`query` is what a checkpoint calls its query, `run` one run of it: a query that would leave out rows because
+    another one counts here is refused, two runs that take turns are told so. `once`: the sink of a single job, which
+    is forgotten a day after it is published. `warning`: what the broker found odd when it was asked last."""
 
-    def __init__(self, client: Client, topic: str, name: str, *, run: str = "", once: bool = False) -> None:
+    def __init__(
+        self, client: Client, topic: str, name: str, *, query: str = "", run: str = "", once: bool = False
+    ) -> None:
         self.client = client
         self.topic = str(topic_name(full_name(topic)))
         self.name = name
-        self._run = run
+        self.warning = ""
+        self._run = f"{query}/{run}" if query else run
         self._once = once
 
     async def begin(self, batch: int, **options: Any) -> Stage | None:
-        """A stage for rows of this batch; None: it is committed, there is nothing to write. `options` are a
-        producer's; chunks would be counted as rows, so there are none."""
+        """A stage for rows of this batch; None: it is committed, there is nothing to write. Refused: it is, and
+        not by this query. `options` are a producer's; chunks would be counted as rows, so there are none."""
         if options.get("chunking"):
             raise Misuse("a stage takes whole messages: leave chunking out", sink=self.name)
+        await self._reach()
         reply = await self._ask(_K.BEGIN_STAGE, "beginStage", self._begin(batch), f"begin batch {batch}")
         told = reply.beginStageResponse
-        if told.warning:
-            log.warning("sink", sink=self.name, topic=self.topic, why=told.warning)
+        self._warned(told.warning)
         if not told.stage:
             return None
         chosen: ProducerOptions = {"name": f"{SINK_PREFIX}{told.stage}", **options}  # type: ignore[typeddict-item]
@@ -131,8 +136,7 @@ class StagedSink:
         asked = pb.CommandCommitStages(request_id=0, topic=self.topic, sink=self.name, batch=batch, stages=stages)
         reply = await self._ask(_K.COMMIT_STAGES, "commitStages", asked, f"commit batch {batch}", timeout_s)
         told = reply.commitStagesResponse
-        if told.warning:
-            log.warning("sink", sink=self.name, topic=self.topic, why=told.warning)
+        self._warned(told.warning)
         return Commit(told.committed, told.published, told.warning)
 
     async def published(self, batch: int, *, timeout_s: float = CLIENT_STAGE_S) -> bool:
@@ -170,6 +174,17 @@ class StagedSink:
         if self._once:
             asked.once = True
         return asked
+
+    def _warned(self, warning: str) -> None:
+        self.warning = warning
+        if warning:
+            log.warning("sink", sink=self.name, topic=self.topic, why=warning)
+
+    async def _reach(self) -> None:
+        """A broker that was there is waited for, as long as a restart may take; a wrong address never answers."""
+        if not self.client.pool.reached:
+            what = f"no broker was reached at {self.client.url} (option url in Spark): connecting"
+            await persist(self.client.runtime, self.client.operation_timeout_s, self.client.lookup.service, what=what)
 
     async def _ask(
         self, kind: pb.BaseCommand.Type, field: str, asked: Any, what: str, timeout_s: float = CLIENT_STAGE_S

@@ -1,7 +1,8 @@
 """The sink's writers as PySpark calls them: Arrow in, messages out, each row once whatever Spark repeats.
 
 Exactly-once is staged: a task writes its rows to a stage of the broker and returns its id, the driver's commit names
-the ids that count, and the broker publishes them. A batch that was committed before is drained and not written. Spark
+the ids that count, and the broker publishes them. A batch that was committed before is drained and not written, or
+refused where its rows are others. Nobody reads the log of a task: what is odd is carried to the driver's stderr. Spark
 builds a writer anew for `commit` and `abort`, so all they know comes in the tasks' messages; and it calls `abort` after
 a commit that failed, although it may have happened: abort forgets what was not chosen, and undoes nothing.
 """
@@ -9,21 +10,22 @@ a commit that failed, although it may have happened: abort forgets what was not 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from magnetar.base.errors import Corrupt, LimitExceeded, Misuse
+from magnetar.base.errors import Corrupt, LimitExceeded, Misuse, TopicNotFound
 from magnetar.base.limits import SPARK_SEQUENCE_ROW_BITS, SPARK_SHEAF_ROWS_MIN, SPARK_STAGE_WRITE_S
-from magnetar.base.names import SINK_PREFIX
+from magnetar.base.names import SINK_PREFIX, topic_name
 from magnetar.client.client import Client
 from magnetar.client.process import run
 from magnetar.client.producer import Producer
-from magnetar.client.stages import StagedSink, single_job
+from magnetar.client.stages import Stage, StagedSink, single_job
 from magnetar.spark.outgoing import Outgoing, check_columns, largest, messages
 from magnetar.spark.sheaves import sheaves
 from magnetar.spark.sinkoptions import Delivery, SinkOptions, sink_options
@@ -31,6 +33,8 @@ from magnetar.spark.sinkoptions import Delivery, SinkOptions, sink_options
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+T = TypeVar("T")
 
 BATCH_ID = "streaming.sql.batchId"  # what Spark tells its tasks of the batch that they belong to
 QUERY_ID = "sql.streaming.queryId"  # the same over restarts: it is in the checkpoint
@@ -46,6 +50,7 @@ class Written(WriterCommitMessage):
     stage: str = ""
     rows: int = 0
     once: bool = False
+    warning: str = ""  # for whoever runs the driver
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
@@ -72,7 +77,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 "use foreachBatch with txnAppId and txnVersion"
             )
         part = context.partitionId() if context else 0
-        task = Task(self._asked, self._columns, self._asked.sink or query or "", int(batch), part, ran=ran or "")
+        sink = self._asked.sink or query or ""
+        task = Task(self._asked, self._columns, sink, int(batch), part, query=query or "", ran=ran or "")
         return task.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
@@ -116,6 +122,7 @@ class Task:
         part: int,
         *,
         once: bool = False,
+        query: str = "",
         ran: str = "",
     ) -> None:
         self._asked = asked
@@ -124,7 +131,8 @@ class Task:
         self._batch = batch
         self._part = part
         self._once = once
-        self._ran = ran  # which run of the query asks
+        self._query = query  # what the checkpoint calls it
+        self._ran = ran  # which run of it asks
         self._largest = (0, 0)  # of the rows so far: bytes, and which row
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -165,11 +173,11 @@ class Task:
 
     def _staged(self, batches: Iterator[pa.RecordBatch]) -> Written:
         url = self._asked.url
-        stage = run(Client, url, lambda client: self._of(client).begin(self._batch))
+        stage, warning = run(Client, url, self._begin)
         if stage is None:
             for _ in batches:  # drained: Spark does not like a task that leaves its input
                 pass
-            return Written(self._sink, self._batch, once=self._once)
+            return Written(self._sink, self._batch, once=self._once, warning=warning)
         rows = 0
         try:
             for batch in batches:
@@ -181,7 +189,7 @@ class Task:
         except BaseException:
             run(Client, url, lambda _: stage.drop())
             raise
-        return Written(self._sink, self._batch, stage.id, count, once=self._once)
+        return Written(self._sink, self._batch, stage.id, count, once=self._once, warning=warning)
 
     def _straight(self, batches: Iterator[pa.RecordBatch]) -> Written:
         """Numbered rows go one by one: a batch that a second try cuts elsewhere would be neither new nor known."""
@@ -189,7 +197,9 @@ class Task:
         options: dict[str, Any] = (
             {"name": f"{SINK_PREFIX}{self._sink}-{self._part}", "batching": None} if numbered else {}
         )
-        producer = run(Client, url, lambda client: client.create_producer(self._asked.topic, **options))
+        producer = run(
+            Client, url, lambda client: found(self._asked, client.create_producer(self._asked.topic, **options))
+        )
         rows = 0
         try:
             for batch in batches:
@@ -202,8 +212,23 @@ class Task:
             raise
         return Written(self._sink, self._batch, rows=rows, once=self._once)
 
-    def _of(self, client: Client) -> StagedSink:
-        return StagedSink(client, self._asked.topic, self._sink, run=self._ran, once=self._once)
+    async def _begin(self, client: Client) -> tuple[Stage | None, str]:
+        asked = self._asked
+        sink = StagedSink(client, asked.topic, self._sink, query=self._query, run=self._ran, once=self._once)
+        return await found(asked, sink.begin(self._batch)), sink.warning
+
+
+async def found(asked: SinkOptions, call: Coroutine[Any, Any, T]) -> T:
+    """The first call about a topic: here it turns out that it is not there and that nobody may make it."""
+    try:
+        return await call
+    except TopicNotFound as error:
+        raise TopicNotFound(
+            f"option topic: there is no {asked.topic} at {asked.url}, and the broker makes none: make it (magnetar "
+            f"topic create {asked.topic}; its namespace first, if that is missing: magnetar namespace create "
+            f"{topic_name(asked.topic).namespace}), or mend the option",
+            told=str(error),
+        ) from None
 
 
 async def post(producer: Producer[bytes], batch: pa.RecordBatch, columns: Sequence[str], first: int = -1) -> None:
@@ -232,12 +257,19 @@ def commit(asked: SinkOptions, told: Sequence[WriterCommitMessage | None], batch
     if asked.delivery is not Delivery.EXACTLY_ONCE or not written:
         return
     stages = [one.stage for one in written if one.stage]
+    for warning in sorted({one.warning for one in written if one.warning}):
+        _tell(warning)
 
     async def committed(client: Client) -> None:
         sink = StagedSink(client, asked.topic, written[0].sink, once=written[0].once)
-        await sink.commit(batch, stages)
-        if wait:
-            await sink.published(batch)  # or not yet: committed is committed, a job that fails now would be run again
+        told = await sink.commit(batch, stages)
+        if told.warning:
+            _tell(told.warning)
+        if wait and not await sink.published(batch):  # committed is committed: a job that fails now would be run again
+            _tell(
+                f"batch {batch} of sink {sink.name} is committed and cannot be read yet; the broker goes on with it, "
+                f"and magnetar sink show tells what is left and why: topic {asked.topic}"
+            )
 
     if stages or asked.batch >= 0 or not wait:
         run(Client, asked.url, committed)
@@ -249,6 +281,10 @@ def abort(asked: SinkOptions, told: Sequence[WriterCommitMessage | None]) -> Non
     stages = [one.stage for one in written if one.stage]
     if stages:
         run(Client, asked.url, lambda client: StagedSink(client, asked.topic, written[0].sink).forget(stages))
+
+
+def _tell(warning: str) -> None:
+    sys.stderr.write(f"magnetar: {warning}\n")
 
 
 def _told(told: Sequence[WriterCommitMessage | None]) -> list[Written]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from magnetar.base.errors import Busy, NotFound, StageNotFound
+from magnetar.base.errors import Busy, NotFound, Refused, StageNotFound
 from magnetar.base.limits import CALL_RETRY_S_MAX, COMMIT_WAIT_S, STAGE_LEASE_S
 from magnetar.base.names import NamespaceName, TopicName, topic_name
 from magnetar.metadata import paths
@@ -63,7 +63,7 @@ class Sinks:
     async def begin(
         self, topic: TopicName, name: str, batch: int, *, run: str = "", once: bool = False
     ) -> tuple[StageId, TopicName, str] | Already:
-        """A stage, its topic, and a warning or nothing. Already: the batch is committed."""
+        """A stage, its topic, and a warning or nothing. Already: the batch is committed. Refused: by another query."""
         key = sinkform.digest(str(topic), name)
         lease_ms = round(STAGE_LEASE_S * 1000)
 
@@ -71,9 +71,13 @@ class Sinks:
             sink = sink or self._new(topic, name, once=once)
             return staged.begin(sink, batch, run=run, now_ms=self._runtime.wall(), lease_ms=lease_ms)
 
-        sink, outcome = await self.records.change(key, step)
-        if outcome_warning := outcome.warning:
-            log.warning("odd sink", sink=name, topic=str(topic), batch=batch, why=outcome_warning)
+        try:
+            sink, outcome = await self.records.change(key, step)
+        except Refused as error:
+            log.warning("stage refused", sink=name, topic=str(topic), batch=batch, why=str(error))
+            raise
+        if outcome.warning:
+            log.warning("odd sink", sink=name, topic=str(topic), batch=batch, why=outcome.warning)
         if isinstance(outcome, Already):
             return outcome
         id = StageId(key, sink.life, outcome.number)

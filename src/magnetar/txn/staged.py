@@ -2,10 +2,11 @@
 
 Tasks write rows to stages of their own, whose numbers are issued here and never come twice. A commit is one change of
 the record: refused if its batch is not above the last one, else exactly the named stages are chosen and all others up
-to that batch are dropped. What was chosen is published by whoever leads the sink, batch after batch, each stage under
-the name of a lane with sequence ids that were fixed when it was chosen: a stage that is published twice, by a leader
-that died or by two at once, is stored once. An abort forgets what was not chosen, and nothing else. Times are given;
-nothing here waits, and nobody is asked.
+to that batch are dropped. A query says who it is: it repeats its own last batch and none before, so one that asks for
+others has lost its place and is refused, where rows would be dropped unheard. What was chosen is published by whoever
+leads the sink, batch after batch, each stage under the name of a lane with sequence ids that were fixed when it was
+chosen: a stage that is published twice, by a leader that died or by two at once, is stored once. An abort forgets what
+was not chosen, and nothing else. Times are given; nothing here waits, and nobody is asked.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class Sink(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     dropped: tuple[int, ...] = ()  # stages whose topics are to be deleted
     lanes: tuple[int, ...] = (0,) * SINK_LANES  # the next sequence id of each
     committed: tuple[int, ...] = ()  # the stages of the last batch
-    run: str = ""  # of the query that began a stage last
+    query: str = ""  # whose they are, as far as it was said
+    run: str = ""  # of the query that began a stage last, behind the query's own id: `<query>/<run>`
     runs: tuple[str, ...] = ()  # those before it
     once: bool = False
     changed_ms: int = 0
@@ -80,9 +82,12 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 def begin(sink: Sink, batch: int, *, run: str, now_ms: int, lease_ms: int) -> tuple[Sink, Begun | Already]:
-    """A stage for a task of this batch, unless there is nothing left to write."""
+    """A stage for a task of this batch, unless there is nothing left to write. Refused: a query that is counted here
+    would not ask for it, its rows were not written."""
     _check(batch)
     if batch <= sink.last:
+        if run:
+            _check_repeated(sink, batch, run)
         return sink, Already(_stale(sink, batch))
     if len(sink.stages) + len(sink.chosen) + len(sink.dropped) >= SINK_STAGES_MAX:
         raise LimitExceeded(
@@ -147,6 +152,7 @@ def commit(
         now_ms,
         last=batch,
         committed=named,
+        query=_query(sink.run) if named else sink.query,
         stages=kept,
         chosen=tuple(chosen),
         lanes=tuple(lanes),
@@ -250,13 +256,40 @@ def _seen(sink: Sink, run: str) -> tuple[str, Sink]:
     return warning, msgspec.structs.replace(sink, run=run, runs=runs[-SINK_RUNS_MAX:])
 
 
+def _query(run: str) -> str:
+    """The id that a checkpoint gives to its query; empty: not told."""
+    query, told, _ = run.partition("/")
+    return query if told else ""
+
+
+def _check_repeated(sink: Sink, batch: int, run: str) -> None:
+    """A query that starts again repeats the last batch at most, and the one that it committed itself. A task of a run
+    that is over may ask for others: nobody waits for it."""
+    asks = _query(run)
+    another = bool(asks and sink.query and asks != sink.query)
+    if batch == sink.last and not another:
+        return
+    by = " by a query with another checkpoint" if another else ""
+    raise Refused(
+        f"batch {batch} of sink {sink.name} was committed before{by}, the last one is {sink.last}, and a query repeats "
+        "its own last batch at most: the checkpoint of this one is new, a copy or restored, and its rows would be left "
+        "out. Give the query a sink of its own (option sinkId in Spark), which writes all of them, or the checkpoint "
+        "that belongs to this sink (option checkpointLocation)",
+        topic=sink.topic,
+    )
+
+
 def _stale(sink: Sink, batch: int) -> str:
-    """A query that starts again repeats the last batch at most."""
-    return "" if batch == sink.last else _others(sink, batch)
+    if batch < sink.last:
+        return _others(sink, batch)
+    if sink.committed:
+        return ""
+    return f"batch {batch} of sink {sink.name} was committed before without rows: those that it has now are not written"
 
 
 def _others(sink: Sink, batch: int) -> str:
     return (
         f"batch {batch} of sink {sink.name} was committed before, the last one is {sink.last}: its rows are not "
-        "written again. If this query has a copied or restored checkpoint, give it a sinkId of its own"
+        "written again. If they are others than those (a copied or restored checkpoint, a number used before), "
+        "give them a sink of their own: option sinkId of a stream, txnAppId of a batch write"
     )

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from magnetar.base.errors import Busy, InvalidName, NotReady, StageNotFound
+from magnetar.base.errors import Busy, InvalidName, NotReady, Refused, StageNotFound
 from magnetar.base.limits import BATCHES_PUBLISHING_MAX, STAGE_LEASE_S
 from magnetar.base.names import namespace_name, topic_name
 from magnetar.txn import sinkform
@@ -49,6 +49,23 @@ def test_a_commit_repeated_after_a_lost_answer_is_a_success_that_changes_nothing
         await settle()
         assert await sinks.commit(TARGET, "s", 0, []) == (Already(), True)
         assert world.topics.target == ["a"]
+
+    run(story)
+
+
+def test_a_query_of_another_checkpoint_is_refused_and_leaves_the_record_alone() -> None:
+    async def story(world: World) -> None:
+        sinks = world.broker()
+        begun = await sinks.begin(TARGET, "s", 0, run="old/1")
+        assert not isinstance(begun, Already)
+        await sinks.seal(begun[0], anybody)
+        await sinks.commit(TARGET, "s", 0, [begun[0]])
+        await settle()
+        before = await sinks.find(TARGET, "s")
+        assert await sinks.begin(TARGET, "s", 0, run="old/2") == Already()
+        with pytest.raises(Refused, match="sinkId"):
+            await sinks.begin(TARGET, "s", 0, run="new/1")
+        assert await sinks.find(TARGET, "s") == before
 
     run(story)
 

@@ -19,17 +19,17 @@ def begun(sink: Sink, batch: int = 0, run: str = "") -> tuple[Sink, int]:
     return sink, outcome.number
 
 
-def ready(sink: Sink, batch: int, *messages: int) -> tuple[Sink, tuple[int, ...]]:
+def ready(sink: Sink, batch: int, *messages: int, run: str = "") -> tuple[Sink, tuple[int, ...]]:
     numbers = []
     for count in messages:
-        sink, number = begun(sink, batch)
+        sink, number = begun(sink, batch, run)
         sink = staged.seal(sink, number, count, now_ms=10)
         numbers.append(number)
     return sink, tuple(numbers)
 
 
-def committed(sink: Sink, batch: int, *messages: int) -> Sink:
-    sink, numbers = ready(sink, batch, *messages)
+def committed(sink: Sink, batch: int, *messages: int, run: str = "") -> Sink:
+    sink, numbers = ready(sink, batch, *messages, run=run)
     sink, outcome = staged.commit(sink, batch, numbers, partitions=0, now_ms=10)
     assert outcome == Committed()
     return sink
@@ -77,6 +77,36 @@ def test_a_batch_that_is_long_past_is_told_as_a_copied_checkpoint() -> None:
     _, outcome = staged.begin(committed(EMPTY, 7, 1), 3, run="", now_ms=20, lease_ms=1)
     assert isinstance(outcome, Already)
     assert "copied" in outcome.warning
+
+
+def test_a_restart_that_repeats_the_last_batch_has_nothing_to_write() -> None:
+    sink = committed(committed(EMPTY, 0, 1, run="query/first"), 1, 1, run="query/first")
+    for run in ("query/first", "query/second", "second"):  # the twin of a task, a restart, one that says no query
+        assert staged.begin(sink, 1, run=run, now_ms=20, lease_ms=1) == (sink, Already())
+
+
+def test_a_new_checkpoint_with_an_old_sink_is_refused_where_its_rows_would_be_left_out() -> None:
+    sink = committed(EMPTY, 0, 1, run="old/first")
+    with pytest.raises(Refused, match=r"another checkpoint.*option sinkId.*option checkpointLocation"):
+        staged.begin(sink, 0, run="new/first", now_ms=20, lease_ms=1)
+    assert isinstance(staged.begin(sink, 1, run="new/first", now_ms=20, lease_ms=1)[1], Begun)
+
+
+@pytest.mark.parametrize("run", ["query/second", "run"])
+def test_a_query_that_asks_for_a_batch_before_the_last_is_refused(run: str) -> None:
+    sink = committed(committed(EMPTY, 0, 1, run="query/first"), 1, 1, run="query/first")
+    with pytest.raises(Refused, match=r"batch 0 .* the last one is 1.*option sinkId"):
+        staged.begin(sink, 0, run=run, now_ms=20, lease_ms=1)
+
+
+def test_a_batch_without_rows_changes_nobody_and_rows_that_come_after_it_are_told() -> None:
+    sink = committed(EMPTY, 0, 1, run="query/first")
+    sink, _ = staged.commit(sink, 1, (), partitions=0, now_ms=20)
+    with pytest.raises(Refused):
+        staged.begin(sink, 1, run="other/first", now_ms=20, lease_ms=1)
+    _, outcome = staged.begin(sink, 1, run="query/second", now_ms=20, lease_ms=1)
+    assert isinstance(outcome, Already)
+    assert "without rows" in outcome.warning
 
 
 def test_two_queries_that_take_turns_are_told_so() -> None:

@@ -73,7 +73,7 @@ async def _lookup(connection: Connection, session: Session, asked: pb.CommandSca
         check_enabled(node)
         name = _watched_name(asked.topic)
         node.allow(connection.principal, "lookup", str(name))
-        await _find(node, name, create=asked.create_if_missing)
+        await find(node, name, create=asked.create_if_missing)
     except BaseException:
         _over(connection, session)
         raise
@@ -90,7 +90,7 @@ def _watched_name(text: str) -> TopicName:
     return name
 
 
-async def _find(node: Node, name: TopicName, *, create: bool) -> None:
+async def find(node: Node, name: TopicName, *, create: bool) -> None:
     """The topic exists, or is made because a client uses it, where the policies allow that."""
     if await node.scalable.read(name.scalable) is not None:
         return

@@ -75,6 +75,58 @@ def test_what_cannot_be_is_refused_with_a_sentence() -> None:
     run(story)
 
 
+SCALABLE = "topic://public/default/rows"
+
+
+def test_a_scalable_topic_that_is_not_there_and_may_not_be_made_is_refused_before_anything_is_staged() -> None:
+    async def story(world: World) -> None:
+        client = ours(world)
+        for topic in (SCALABLE, "topic://no/where/rows", TOPIC):
+            answer = await client.ask("BEGIN_STAGE", topic=topic, sink="s", batch=0)
+            assert (topic, answer.error.error) == (topic, pb.TopicNotFound)
+            assert ("Namespace no/where" if "no/where" in topic else topic) in answer.error.message
+        assert [sink async for sink in world.node.sinks.records.all()] == []
+        await world.node.scalable.create(topic_name(SCALABLE))
+        assert (await client.ask("BEGIN_STAGE", topic=SCALABLE, sink="s", batch=0)).beginStageResponse.stage
+
+    run(story, allowAutoTopicCreation="false")
+
+
+def test_a_scalable_topic_is_made_as_for_a_producer() -> None:
+    async def story(world: World) -> None:
+        begun = await ours(world).ask("BEGIN_STAGE", topic=SCALABLE, sink="s", batch=0)
+        assert begun.beginStageResponse.stage
+        assert await world.node.scalable.read(topic_name(SCALABLE)) is not None
+
+    run(story)
+
+
+def test_a_scalable_topic_is_refused_where_they_are_switched_off() -> None:
+    async def story(world: World) -> None:
+        answer = await ours(world).ask("BEGIN_STAGE", topic=SCALABLE, sink="s", batch=0)
+        assert (answer.type, answer.error.error) == (_T.ERROR, pb.NotAllowedError)
+
+    run(story, scalableTopicsEnabled="false")
+
+
+def test_a_query_with_a_new_checkpoint_and_an_old_sink_is_told_what_to_do() -> None:
+    async def story(world: World) -> None:
+        client = ours(world)
+        for run_of, batch in (("old/1", 0), ("old/1", 1)):
+            begun = await client.ask("BEGIN_STAGE", topic=TOPIC, sink="s", batch=batch, run=run_of)
+            stage = begun.beginStageResponse.stage
+            await client.ask("SEAL_STAGE", stage=stage)
+            await client.ask("COMMIT_STAGES", topic=TOPIC, sink="s", batch=batch, stages=[stage])
+        again = await client.ask("BEGIN_STAGE", topic=TOPIC, sink="s", batch=1, run="old/2")
+        assert (again.type, again.beginStageResponse.stage) == (_T.BEGIN_STAGE_RESPONSE, "")
+        for batch in (0, 1):
+            answer = await client.ask("BEGIN_STAGE", topic=TOPIC, sink="s", batch=batch, run="new/1")
+            assert (answer.type, answer.error.error) == (_T.ERROR, pb.NotAllowedError)
+            assert "option sinkId" in answer.error.message
+
+    run(story)
+
+
 def test_a_stage_is_seen_by_nobody_and_does_not_come_back_for_a_task_that_writes_on() -> None:
     async def story(world: World) -> None:
         client = ours(world)
