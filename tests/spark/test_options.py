@@ -140,14 +140,8 @@ def test_a_subscription_keeps_what_the_query_has_not_read_and_moves_with_it(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ):
     def held() -> dict[str, str]:
-        from magnetar.client.holding import Holding, hold
-
-        async def ask(client: Any) -> Any:
-            return await hold(client.lookup, Holding(topic.name, "daily"), 30)
-
         with Client(topic.server.url) as client:
-            where, made = client.core()
-            return {str(id): str(place) for id, place in where.run(lambda: ask(made)).places.items()}
+            return {str(id): str(place) for id, place in client.hold(topic.name, "daily").places.items()}
 
     topic.publish(30)
     frame = topic.stream(spark, subscription="daily")
@@ -264,3 +258,33 @@ def test_offsets_and_lag_are_told_from_a_checkpoint(spark: SparkSession, topic: 
 
     assert told("offsets")["offsets"][0]["topic"] == topic.name
     assert sum(one["messages"] for one in told("lag")) == 13
+
+
+def test_a_batch_waits_until_there_are_as_many_messages_as_it_was_asked_to_wait_for(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+):
+    kept = Collected()
+    frame = topic.stream(spark, minMessagesPerTrigger=50, maxTriggerDelay="1h")
+    query = Running(frame.writeStream.foreachBatch(kept).option("checkpointLocation", str(tmp_path)))
+    topic.publish(30)
+    query.process()
+    assert kept.rows == []
+    topic.publish(30)
+    query.drain()
+    topic.judge(kept.rows)
+
+
+def test_a_limit_in_bytes_makes_many_batches_and_the_hold_follows_what_was_committed(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+):
+    topic.publish(60)
+    kept = Collected()
+    frame = topic.stream(spark, maxBytesPerTrigger="1kb", subscription="bytes", cursorAdvance="commit")
+    query = Running(frame.writeStream.foreachBatch(kept).option("checkpointLocation", str(tmp_path)))
+    query.drain()
+    topic.judge(kept.rows)
+    assert len(kept.batches) > 1
+    with Client(topic.server.url) as client:
+        held = {str(id): str(place) for id, place in client.hold(topic.name, "bytes").places.items()}
+    offsets = [path.read_text().splitlines()[-1] for path in (tmp_path / "offsets").glob("[0-9]*")]
+    assert held in [json.loads(one)["seg"] for one in offsets]
