@@ -150,6 +150,26 @@ def test_what_was_deleted_before_a_new_group_read_it_is_an_error_or_an_explicit_
     run(server, "group-gap", body)
 
 
+async def take_all(member: aio.CheckpointConsumer[bytes]) -> None:
+    while True:
+        await member.receive(60)
+
+
+def test_members_end_when_their_group_is_ended_under_them_and_do_not_bring_it_back(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.send(10)
+        async with await cluster.reader(group="g") as one, await cluster.reader(group="g") as other:
+            await cluster.client.release(cluster.topic, "g")
+            for member in (one, other):
+                with pytest.raises(errors.SubscriptionNotFound):
+                    await take_all(member)
+                with pytest.raises(errors.SubscriptionNotFound):
+                    await member.checkpoint()
+            assert not await cluster.admin.scalable.subscriptions(cluster.topic)
+
+    run(server, "group-ended", body, segments=2)
+
+
 def test_a_name_that_has_cursors_is_no_group(server):
     async def body(cluster: Cluster) -> None:
         async with await cluster.client.stream_consumer(cluster.topic, "s"):

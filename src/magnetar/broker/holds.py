@@ -40,6 +40,7 @@ log = get("holds")
 class Asking:
     """`places` None: nothing is said about them. `incarnation`: of the topic that they are of, 0: not told. `begins`:
     the places are where a new hold begins; one that is there stays where it is, and without places none is made.
+    `resumes`: nor is one made for who had it before.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Asking:
     expires_s: int = 0
     owner: str = ""
     begins: bool = False
+    resumes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,8 @@ class Holds:
                 )
             one, version = await scalable.records.subscription(whole, asking.name)
             there = one is not None and one.incarnation == record.incarnation and one.ready
-            if asking.begins and asking.places is None and (one is None or not there or one.hold is None):
+            makes = not asking.resumes and (not asking.begins or asking.places is not None)
+            if not makes and (one is None or not there or one.hold is None):
                 raise SubscriptionNotFound(f"Hold {asking.name} not found on topic {topic}")
             if one is None or not there:
                 await scalable.subscribe(whole, asking.name, Type.CHECKPOINT, earliest=True)

@@ -213,6 +213,9 @@ class Grouped:
     async def _say_done(self, done: list[SegmentId]) -> None:
         try:
             await self._hold(dict.fromkeys(done, DONE))
+        except SubscriptionNotFound as error:
+            self.failed(error)
+            return
         except MagnetarError as error:
             log.info("the end was not told", topic=self._topic, why=error)
             await asyncio.sleep(CLIENT_BACKOFF_S_MIN)
@@ -252,6 +255,9 @@ class Grouped:
             known = list(self._told)
             try:
                 await self._hold({})
+            except SubscriptionNotFound as error:
+                self.failed(error)
+                return
             except MagnetarError as error:
                 log.info("where the group is was not told", topic=self._topic, why=error)
                 await asyncio.sleep(wait_s)
@@ -280,6 +286,7 @@ class Grouped:
             owner=self._asked.name,
             incarnation=self._watch.incarnation,
             begins=begins,
+            resumes=not begins,  # a hold that was ended under its members ends them (H-D9)
         )
         async with self._turn:
             if self.closed:

@@ -24,7 +24,7 @@ from magnetar.wire.proto import pb
 class Holding:
     """What is asked for. `places` None: only that it lives on. `release`: it ends. `begins`: the places count only
     where there is no such hold yet, so that a repeated call changes nothing; without places it is asked about, and
-    SubscriptionNotFound where there is none.
+    SubscriptionNotFound where there is none. `resumes`: SubscriptionNotFound where it was ended: it is not made anew.
     """
 
     topic: str
@@ -35,6 +35,7 @@ class Holding:
     incarnation: int = 0
     release: bool = False
     begins: bool = False
+    resumes: bool = False
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -98,6 +99,8 @@ def _command(asked: Holding, request_id: int) -> pb.BaseCommand:
         said.incarnation = asked.incarnation
     if asked.begins:
         said.begins = True
+    if asked.resumes:
+        said.resumes = True
     if asked.release:
         said.release = True
     return command

@@ -100,6 +100,22 @@ def test_a_hold_that_is_asked_about_before_it_begins_is_not_made_by_that() -> No
     run(story)
 
 
+def test_a_hold_that_was_ended_is_not_made_anew_for_who_had_it_h_d9() -> None:
+    async def story(cluster: Cluster) -> None:
+        one = cluster.members[0]
+        await one.service.create(NAME)
+        await holds(one).hold(NAME, Asking("q", {A: START}, begins=True))
+        await holds(one).hold(NAME, Asking("q", {A: START}, resumes=True))
+        await holds(one).release(NAME, "q")
+        for places in (None, {A: START}):
+            with pytest.raises(SubscriptionNotFound):
+                await holds(one).hold(NAME, Asking("q", places, resumes=True))
+            assert await one.service.subscriptions(NAME) == []
+        await holds(one).hold(NAME, Asking("q", {A: START}))
+
+    run(story)
+
+
 def test_a_sealed_segment_and_its_children_are_kept_for_a_reader_of_the_parent_and_the_next_owner_keeps_them_too() -> (
     None
 ):

@@ -45,7 +45,7 @@ class Group(World):
     def _hold(self, link: Link, command: pb.BaseCommand) -> bool:
         asked = command.hold
         new = self.held is None
-        if new and asked.begins and not asked.HasField("places"):
+        if new and (asked.resumes or (asked.begins and not asked.HasField("places"))):
             link.write(commands.error(asked.request_id, pb.SubscriptionNotFound, "no such hold"))
             return True
         self.held = dict(self.held or {})

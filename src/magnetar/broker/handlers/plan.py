@@ -72,7 +72,7 @@ async def _hold(connection: Connection, asked: pb.CommandHold) -> bytes:
         await node.handlers.holds.release(name, asked.name)
         return plans.released(asked.request_id)
     places = plans.read_places(asked.places) if asked.HasField("places") else None
-    wanted = Asking(asked.name, places, asked.incarnation, asked.expires_s, asked.owner, asked.begins)
+    wanted = Asking(asked.name, places, asked.incarnation, asked.expires_s, asked.owner, asked.begins, asked.resumes)
     found = await node.handlers.holds.hold(name, wanted)
     return plans.held(
         asked.request_id,

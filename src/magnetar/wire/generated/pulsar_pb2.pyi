@@ -1701,7 +1701,7 @@ class CommandSeekSubscription(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., topic: _Optional[str] = ..., subscription: _Optional[str] = ..., to: _Optional[_Union[PlanStart, str]] = ..., publish_time: _Optional[int] = ..., places: _Optional[_Union[SegmentPlaces, _Mapping]] = ..., incarnation: _Optional[int] = ...) -> None: ...
 
 class CommandHold(_message.Message):
-    __slots__ = ("request_id", "topic", "name", "places", "incarnation", "expires_s", "owner", "release", "begins")
+    __slots__ = ("request_id", "topic", "name", "places", "incarnation", "expires_s", "owner", "release", "begins", "resumes")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -1711,6 +1711,7 @@ class CommandHold(_message.Message):
     OWNER_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     BEGINS_FIELD_NUMBER: _ClassVar[int]
+    RESUMES_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     topic: str
     name: str
@@ -1720,7 +1721,8 @@ class CommandHold(_message.Message):
     owner: str
     release: bool
     begins: bool
-    def __init__(self, request_id: _Optional[int] = ..., topic: _Optional[str] = ..., name: _Optional[str] = ..., places: _Optional[_Union[SegmentPlaces, _Mapping]] = ..., incarnation: _Optional[int] = ..., expires_s: _Optional[int] = ..., owner: _Optional[str] = ..., release: _Optional[bool] = ..., begins: _Optional[bool] = ...) -> None: ...
+    resumes: bool
+    def __init__(self, request_id: _Optional[int] = ..., topic: _Optional[str] = ..., name: _Optional[str] = ..., places: _Optional[_Union[SegmentPlaces, _Mapping]] = ..., incarnation: _Optional[int] = ..., expires_s: _Optional[int] = ..., owner: _Optional[str] = ..., release: _Optional[bool] = ..., begins: _Optional[bool] = ..., resumes: _Optional[bool] = ...) -> None: ...
 
 class CommandHoldResponse(_message.Message):
     __slots__ = ("request_id", "places", "moved", "expired", "until_ms", "lost_segment_id", "incarnation", "error", "message")

@@ -1,0 +1,61 @@
+"""Members of a checkpoint group whose hold is ended under them, whatever they find it out by."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import SubscriptionNotFound
+from magnetar.wire import layouts
+from magnetar.wire.proto import pb
+from tests.unit.client.checkpointed import K
+from tests.unit.client.scaled import TOPIC
+from tests.unit.client.scripted import single
+from tests.unit.client.test_checkpoint_group import a_group
+from tests.unit.client.world import run
+
+
+def test_a_member_whose_group_was_ended_ends_and_does_not_bring_it_back_h_d9():
+    async def body() -> None:
+        async with a_group(2) as (world, begin):
+            consumer = await begin()
+            world.scaled.deliver(0, 0, single(b"a"))
+            await consumer.receive(60)
+            world.held = None
+            with pytest.raises(SubscriptionNotFound):  # before its controller said a word
+                await consumer.checkpoint()
+            [(id, link)] = world.scaled.registered.items()
+            nothing = layouts.share(TOPIC, world.scaled.a_share(generation=2), extended=True)
+            link.write(layouts.assigned(id, nothing, (pb.SubscriptionNotFound, "it was removed")))
+            with pytest.raises(SubscriptionNotFound, match="it was removed"):
+                await consumer.receive(60)
+            assert world.held is None
+            assert len(world.broker.kinds(K.SCALABLE_TOPIC_SUBSCRIBE)) == 1
+
+    run(body)
+
+
+def test_a_member_that_is_given_a_segment_of_a_group_that_was_ended_ends_h_d9():
+    async def body() -> None:
+        async with a_group(2) as (world, begin):
+            consumer = await begin()
+            world.held = None
+            world.scaled.assign(0, generation=2)
+            with pytest.raises(SubscriptionNotFound):
+                await consumer.receive(60)
+            assert world.held is None
+
+    run(body)
+
+
+def test_a_member_that_has_a_segment_to_its_end_when_its_group_is_ended_ends_h_d9():
+    async def body() -> None:
+        async with a_group() as (world, begin):
+            consumer = await begin()
+            world.held = None
+            world.split(0)
+            world.scaled.end(0)
+            with pytest.raises(SubscriptionNotFound):
+                await consumer.receive(60)
+            assert world.held is None
+
+    run(body)
