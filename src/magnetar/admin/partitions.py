@@ -58,6 +58,7 @@ async def create_missing(node: Node, request: Request) -> Response:
 async def remove(node: Node, request: Request) -> Response:
     """Every partition, then the record: whoever is interrupted calls again."""
     name, force = request.topic, request.flag("force")
+    await node.segments.plains.check_free(name)
     term = await node.segments.plains.term(name)
     for partition in await partitions(node, name) or []:
         await node.peers.owner(partition).delete("delete", term, force=force)

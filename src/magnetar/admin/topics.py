@@ -67,6 +67,7 @@ async def remove(node: Node, request: Request) -> Response:
         raise Conflict(
             f"{name} is a partitioned topic, instead of calling delete topic, please call delete-partitioned-topic."
         )
+    await node.segments.plains.check_free(name)
     await node.served.claim(name)
     found = await node.peers.owner(name).delete(
         "delete", await node.segments.plains.term(name), force=request.flag("force")
@@ -108,6 +109,7 @@ async def terminate_partitions(node: Node, request: Request) -> Response:
 
 
 async def _terminate(node: Node, name: TopicName) -> MessageId:
+    await node.segments.plains.check_free(name)
     end = (await node.peers.owner(name).seal("terminate", await node.segments.plains.term(name))).end
     return MessageId(end.ledger, end.entry)
 

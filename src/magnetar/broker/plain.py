@@ -109,7 +109,10 @@ class Plains:
             return
         found = await self._node.scalable.read(name.scalable)
         if found is not None and not found.is_plain and any(one.legacy_topic for one in found.layout.segments):
-            raise Refused(f"{name.partitioned_name} was migrated: it is {name.scalable} now", http_status=409)
+            words = (
+                f"{name.partitioned_name} was migrated: it is {name.scalable} now, and used, ended and deleted as that"
+            )
+            raise Refused(words, http_status=409)
 
     async def term(self, name: TopicName) -> Term:
         """In whose name an administrator ends or deletes a plain topic: of one whose migration was taken back, of the

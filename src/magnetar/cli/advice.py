@@ -20,7 +20,7 @@ from magnetar.base.errors import (
     NotFound,
 )
 from magnetar.base.names import namespace_name, topic_name
-from magnetar.cli.nearby import Subject
+from magnetar.cli.nearby import Subject, is_hold
 
 _DEFAULT = "persistent://public/default/"
 
@@ -38,6 +38,8 @@ def advise(subject: Subject, error: MagnetarError) -> Advice:
         return Advice()  # about who asks or what there is, not about a name
     words = error.what.lower()
     names = _names(subject)
+    if is_hold(error) and "topic" in names:
+        return Advice(run=f"magnetar hold list {shlex.quote(names['topic'])}")
     if "segment" in words and "topic" in names:
         return Advice(run=f"magnetar segment list {shlex.quote(names['topic'])}")
     said = sorted((words.find(noun), noun) for noun in names if noun in words)

@@ -6,6 +6,7 @@ Holds are made and moved by their readers (a Spark query, `Client.hold`); nothin
 from __future__ import annotations
 
 from magnetar.base.errors import NotFound
+from magnetar.base.names import Domain, topic_name
 from magnetar.cli.cells import Cell, Lag, Moment, Size
 from magnetar.cli.opening import opened
 from magnetar.cli.options import COMMON, DESTRUCTION, Common, Destruction, IfExists
@@ -29,7 +30,7 @@ def list_(topic: str, /, *, common: Common = COMMON) -> None:
     $ magnetar hold list topic://public/default/clicks
     $ magnetar hold list topic://public/default/clicks -o json
     """
-    with opened(common, topic) as (session, name):
+    with opened(common, _whole(topic)) as (session, name):
         found = session.admin.holds.list(name)
         rows: list[tuple[Cell, ...]] = [
             (
@@ -63,7 +64,7 @@ def show(topic: str, name: str, /, *, common: Common = COMMON) -> None:
     --------
     $ magnetar hold show topic://public/default/clicks nightly
     """
-    with opened(common, topic) as (session, whole):
+    with opened(common, _whole(topic)) as (session, whole):
         one = session.admin.holds.get(whole, name)
         rows: list[tuple[Cell, ...]] = [
             (int(id), "all of it" if place == "-1:-1" else place)
@@ -72,6 +73,12 @@ def show(topic: str, name: str, /, *, common: Common = COMMON) -> None:
         sheets = [Sheet(PLACE_COLUMNS, rows)] if rows else []
         optional = frozenset(("owner", "announced", "expired"))
         session.show(session.document, Facts(_facts(whole, one), optional=optional), *sheets)
+
+
+def _whole(topic: str) -> str:
+    """A plain topic has holds too, under the name of the scalable one that it is shown as."""
+    name = topic_name(topic)
+    return str(name.scalable) if name.domain is Domain.PERSISTENT else topic
 
 
 def _facts(topic: str, one: Hold) -> dict[str, Cell]:
@@ -111,7 +118,7 @@ def delete(
     --------
     $ magnetar hold delete topic://public/default/clicks nightly --yes
     """
-    with opened(common, topic, change, unless=NotFound if if_exists else None) as (session, whole):
+    with opened(common, _whole(topic), change, unless=NotFound if if_exists else None) as (session, whole):
         one = session.admin.holds.get(whole, name)
         session.confirm(name, f"ends hold {name} of {whole}: {one.lagMessages} messages are kept for it")
         session.do(f"delete hold {name} of {whole}", lambda: session.admin.holds.delete(whole, name))

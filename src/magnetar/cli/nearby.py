@@ -39,6 +39,16 @@ class Subject:
         return [found] if found else []
 
 
+def instead(subject: Subject, names: list[str]) -> str:
+    """What to run where `names` are near: of a plain topic that is asked for as a scalable one, what makes it one."""
+    found = names[0]
+    if subject.topic and topic_name(subject.topic).is_scalable:
+        twin = topic_name(found)
+        if not twin.is_scalable and twin.scalable == topic_name(subject.topic):
+            return f"magnetar topic migrate {found} --dry-run, which says what makes this plain topic a scalable one"
+    return f"the same with {found}"
+
+
 def near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
     try:
         return _near(admin, subject, error)
@@ -47,6 +57,8 @@ def near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
 
 
 def _near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
+    if is_hold(error):
+        return []  # topics are not what is missing
     if isinstance(error, SubscriptionNotFound) and subject.topic and subject.subscription:
         return alike(subject.subscription, admin.subscriptions.names(subject.topic))
     namespace = subject.namespace
@@ -79,6 +91,10 @@ def _topics(admin: Admin, name: TopicName) -> list[str]:
     for names in (scalable, by_part) if name.is_scalable else (by_part, scalable):
         found += [names[one] for one in alike(wanted, names)]
     return _shortened(found[:SUGGESTIONS_MAX])
+
+
+def is_hold(error: MagnetarError) -> bool:
+    return error.what.startswith("Hold ")
 
 
 def alike(wanted: str, names: Iterable[str]) -> list[str]:

@@ -23,7 +23,7 @@ from magnetar.cli.cells import age
 from magnetar.cli.consent import confirm
 from magnetar.cli.exits import Explained
 from magnetar.cli.forms import Part, Sheet
-from magnetar.cli.nearby import Subject, near
+from magnetar.cli.nearby import Subject, instead, near
 
 if TYPE_CHECKING:
     from magnetar.cli.options import Change, Common
@@ -174,7 +174,7 @@ class Session:
             elif isinstance(error, Refused):
                 names = near(self.admin, self.subject, error) if isinstance(error, NotFound) else []
                 advice = advise(self.subject, error)
-                run = f"the same with {names[0]}" if names else advice.run
+                run = instead(self.subject, names) if names else advice.run
                 raise Explained(error, name=advice.name, near=names, run=run) from error
             return False
         finally:

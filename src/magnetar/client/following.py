@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from magnetar.base.errors import MagnetarError, TimedOut
+from magnetar.base.errors import MagnetarError, Misuse, TimedOut
 from magnetar.base.names import namespace_name
 from magnetar.client.lookup import Lookup
 from magnetar.client.members import Members
@@ -42,6 +42,9 @@ class Namespace:
 
     def __post_init__(self) -> None:
         namespace_name(self.name)
+        wanted: object = self.properties
+        if not isinstance(wanted, Mapping) or not all(isinstance(one, str) for pair in wanted.items() for one in pair):
+            raise Misuse("the properties of topics are names and values, all of them text", properties=wanted)
 
     def __str__(self) -> str:
         return self.name

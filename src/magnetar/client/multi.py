@@ -169,7 +169,9 @@ def full_names(named: str | Sequence[str], asked: Subscribing) -> list[str]:
         raise Misuse("a consumer has at least one topic")
     for topic in full:
         if topic_name(topic).is_scalable:
-            raise Misuse("a scalable topic has stream_consumer and queue_consumer, not subscribe", topic=topic)
+            raise Misuse(
+                "a scalable topic is read by stream_consumer, queue_consumer or checkpoint_consumer", topic=topic
+            )
     if asked.retry:
         full += [str(topic_name(retry_topic(asked, topic))) for topic in full]
     return list(dict.fromkeys(full))

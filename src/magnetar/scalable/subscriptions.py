@@ -131,7 +131,9 @@ def _subscription_read(state: Work, event: SubscriptionRead) -> Step:
     if found.undecided and not state.undecided:
         return _write(state, replace(found, type=state.type, undecided=False))
     if found.type is not state.type and not state.undecided:
-        return _refuse(state, AlreadyExists, f"the subscription is of type {found.type}")
+        return _refuse(
+            state, AlreadyExists, f"subscription {found.name} is of type {found.type}: {_instead(found.type)}"
+        )
     state = replace(state, subscription=found)
     if found.ready:
         return _done(state)
@@ -239,6 +241,16 @@ def _raise_again(state: Work, _: Event) -> Step:
 def _repeat(state: Work, event: CallLost) -> Step:
     """Repeated"""
     return state, (event.call,)
+
+
+def _instead(kind: Type) -> str:
+    """What takes a subscription of a type, for whoever came with another."""
+    takes = {
+        Type.STREAM: "use a stream consumer",
+        Type.QUEUE: "use a queue consumer",
+        Type.CHECKPOINT: "it is a hold, or a group of checkpoint consumers",
+    }
+    return f"{takes[kind]}, or choose another name"
 
 
 def _done(state: Work) -> Step:

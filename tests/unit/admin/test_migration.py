@@ -83,7 +83,15 @@ def test_of_a_migrated_topic_the_plain_name_is_taken_and_its_parts_are_the_scala
             assert (await world.ask("POST", f"{PLAIN}/partitions", 3)).status == 409, "it has no partitions any more"
             assert (await world.ask("PUT", PLAIN, {})).status == 409
             assert (await world.ask("DELETE", f"{PLAIN}-partition-0/subscription/s")).status == 409
-            assert (await world.ask("DELETE", f"{PLAIN}-partition-0?force=true")).status == 409
+            for method, path in (
+                ("DELETE", f"{PLAIN}-partition-0?force=true"),
+                ("DELETE", f"{PLAIN}/partitions?force=true"),
+                ("POST", f"{PLAIN}-partition-0/terminate"),
+            ):
+                refused = await world.ask(method, path)
+                assert (refused.status, f"{NAME} was migrated: it is topic://" in refused.reason) == (409, True), (
+                    refused
+                )
             await world.do("DELETE", f"{X}?force=true")
             assert (await world.ask("GET", f"{PLAIN}/stats")).status == 404
             await world.do("PUT", PLAIN, {})

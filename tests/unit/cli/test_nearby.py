@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.cli.nearby import alike
+from magnetar.cli.nearby import Subject, alike, instead
 
 
 @pytest.mark.parametrize(
@@ -13,3 +13,20 @@ from magnetar.cli.nearby import alike
 )
 def test_near_names_are_found_and_far_ones_are_not(wanted: str, found: list[str]) -> None:
     assert alike(wanted, ["orders", "payments", "audit"]) == found
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "run"),
+    [
+        ("topic://public/default/orders", "orders", "magnetar topic migrate orders --dry-run, "),
+        ("topic://a/b/orders", "persistent://a/b/orders", "magnetar topic migrate persistent://a/b/orders --dry-run, "),
+        ("topic://public/default/ordrs", "orders", "the same with orders"),
+        ("topic://public/default/ordrs", "topic://public/default/orders", "the same with topic://"),
+        ("persistent://public/default/orders", "topic://public/default/orders", "the same with topic://"),
+        (None, "orders", "the same with orders"),
+    ],
+)
+def test_a_plain_topic_that_is_asked_for_as_a_scalable_one_is_not_what_to_try_again(
+    wanted: str | None, found: str, run: str
+) -> None:
+    assert instead(Subject(topic=wanted), [found]).startswith(run)

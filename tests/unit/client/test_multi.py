@@ -186,7 +186,7 @@ def test_a_pattern_the_broker_does_not_take_is_matched_here():
 
 def test_a_scalable_topic_is_not_subscribed_to_and_the_ways_in_are_named():
     async def body(world: World):
-        with pytest.raises(Misuse, match="stream_consumer and queue_consumer"):
+        with pytest.raises(Misuse, match="stream_consumer, queue_consumer or checkpoint_consumer"):
             await world.consumer(["t", "topic://public/default/t"])
         assert not world.broker.topic_of
 

@@ -134,6 +134,12 @@ def test_another_type_or_a_removal_under_way_is_refused_h_d6_h_d9(changes, kind)
     assert answer.refusal.kind is kind
 
 
+def test_who_comes_with_another_type_is_told_which_it_is_and_what_to_do():
+    record = splitting()
+    _, (answer,) = looked(record, made(record, type=Type.QUEUE))
+    assert answer.refusal.what == f"subscription {S} is of type QUEUE: use a queue consumer, or choose another name"
+
+
 def test_a_leftover_of_an_earlier_life_of_the_topic_is_overwritten_h_c1():
     record = splitting()
     _, effects = looked(record, made(record, incarnation=record.incarnation - 1))
