@@ -83,7 +83,7 @@ class Grouped:
 
     async def start(self, checkpoint: Checkpoint, since_ms: int | None) -> None:
         """A group that is there goes on where it is; `checkpoint` says where a new one begins, and then what is gone
-        behind it is told (H-G4). Whether a group that has not come to a segment yet began with what was left of it, no
+        behind it is told (H-G11). Whether a group that has not come to a segment yet began with what was left of it, no
         broker knows: this member's own start is taken for it."""
         await self._watch.start(self._lookup.timeout_s)
         checkpoint.belongs(self._topic, self._watch.incarnation)

@@ -124,6 +124,19 @@ def test_an_older_layout_than_the_checkpoints_is_waited_out_not_taken_for_a_loss
     run(body)
 
 
+def test_a_topic_that_is_deleted_while_its_layout_is_waited_for_says_so_at_once():
+    async def body() -> None:
+        async with a_world() as (world, begin):
+            opening = asyncio.ensure_future(begin(Checkpoint({ROOT: START}, Epoch(5), str(TOPIC), 1)))
+            await world.broker.until(lambda: bool(world.scaled.watching))
+            await turns(lambda: bool(world.consumer._reading._watch._waiting))
+            world.scaled.gone()
+            with pytest.raises(TopicNotFound):
+                await opening
+
+    run(body)
+
+
 def test_messages_deleted_before_they_were_read_end_it_or_are_a_gap_that_is_told_h_g4():
     async def body() -> None:
         async with a_world() as (world, begin):
