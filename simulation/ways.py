@@ -55,11 +55,15 @@ def migrated(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[Topi
 
 
 def with_migration(chance: random.Random, topic: TopicPlan) -> TopicPlan:
-    made = replace(topic, regular=True, partitions=chance.choice((0, 0, 2, 3)))
+    """Without partitions where there is deduplication: of a producer's marks in several of them only the lowest is
+    handed on, because nobody knows which of them has had which keys."""
+    partitions = chance.choice((0, 0, 2, 3))
+    made = replace(topic, regular=True, partitions=0 if topic.deduplication else partitions)
     if not any(plan.type == QUEUE for plan in made.subscriptions):
         made = with_ways(chance, made)
     made = replace(made, subscriptions=tuple(_late(chance, plan) for plan in made.subscriptions))
-    return with_batches(chance, made) if chance.random() < 0.3 else made
+    read = any(plan.type == BATCHES for plan in made.subscriptions)
+    return with_batches(chance, made) if chance.random() < 0.3 and not read else made
 
 
 def _late(chance: random.Random, plan: SubscriptionPlan) -> SubscriptionPlan:
