@@ -33,8 +33,8 @@ def alike(seeds: Sequence[int]) -> None:
 @pytest.mark.slow
 def test_a_world_is_the_same_in_a_fresh_process_under_other_hashes() -> None:
     # three brokers on shared stores, one on its own disk, deduplication on and off; scalable topics, one that is read
-    # in batches, one with a subscription that is moved
-    alike((5, 11, 23, 21, 29, 63))
+    # in batches, one with a subscription that is moved; one that is passed over, one migrated, a hold that expires
+    alike((5, 11, 23, 21, 29, 63, 14, 82, 256))
 
 
 @pytest.mark.slow
