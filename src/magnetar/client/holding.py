@@ -42,6 +42,12 @@ class Holding:
             raise Misuse("a hold has a name", topic=self.topic)
         if self.expires_s < 0:
             raise Misuse("a hold expires after a number of seconds; 0 is the broker's default", topic=self.topic)
+        said: object = self.places
+        if said is not None and not (
+            isinstance(said, Mapping) and all(isinstance(one, Place) for one in said.values())
+        ):
+            words = "places are by segment where each is read next, as the stretches of Client.plan have them"
+            raise Misuse(words, topic=self.topic, places=type(said).__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,6 +210,8 @@ def queueing_of(topic: str | Namespace, subscription: str, options: QueueOptions
     if options.get("queue_messages") == 0:
         raise Misuse("a queue consumer has a queue: queue_messages of 1 or more")
     letters = options.get("dead_letters")
+    if letters is not None and not isinstance(letters, DeadLetters):
+        raise Misuse("dead_letters is a DeadLetters: its redeliveries_max is the number", dead_letters=letters)
     if letters is not None and letters.retry_topic:
         check_whole(letters.retry_topic, "a queue consumer that retries")
     if letters is not None and letters.retry_topic and isinstance(topic, Namespace):

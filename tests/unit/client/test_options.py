@@ -7,7 +7,7 @@ import pytest
 from magnetar.base.errors import Misuse
 from magnetar.client.following import Namespace
 from magnetar.client.message import MessageId
-from magnetar.client.options import checkpointing_of, opening_of, reading_of, subscribing_of
+from magnetar.client.options import checkpointing_of, opening_of, queueing_of, reading_of, subscribing_of
 from magnetar.client.producer import AccessMode
 from magnetar.client.schemas import BYTES
 from magnetar.client.subscribing import SubscriptionType
@@ -37,6 +37,11 @@ def test_a_producers_option_that_there_is_not_is_refused(options, said):
 def test_a_consumers_option_that_there_is_not_is_refused(options, said):
     with pytest.raises(Misuse, match=said):
         subscribing_of("s", options)
+
+
+def test_dead_letters_that_are_a_number_are_refused():
+    with pytest.raises(Misuse, match="redeliveries_max is the number"):
+        queueing_of("topic://t/n/x", "s", {"dead_letters": 3})
 
 
 def test_a_reader_starts_at_an_id_and_not_at_a_word():

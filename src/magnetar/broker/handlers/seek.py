@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Misuse, Moved, NotReady, TopicNotFound
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position, SegmentId
-from magnetar.base.names import TopicName
+from magnetar.base.names import Domain, TopicName
 from magnetar.broker.handlers.plan import announced, planned_name
 from magnetar.broker.handlers.request import error_reply, honestly, start, success
 from magnetar.broker.handlers.scalable import check_enabled
@@ -52,6 +52,8 @@ async def _seek(connection: Connection, asked: pb.CommandSeekSubscription) -> by
 async def _record(node: Node, name: TopicName) -> Record:
     """TopicNotFound: of a plain topic too, whose subscriptions are moved as Pulsar does."""
     found = await node.scalable.read(name.scalable)
+    if name.domain is Domain.PERSISTENT and (found is None or found.is_plain):
+        raise TopicNotFound(f"{name} is no scalable topic: plain ones are moved with `magnetar subscription seek`")
     if found is None or found.is_plain:
         raise TopicNotFound(f"Scalable topic not found: {name}")
     return found

@@ -76,6 +76,7 @@ def test_what_contradicts_itself_or_is_not_there_is_refused_and_nothing_moves() 
         ):
             said = await seek(client, **fields)  # type: ignore[arg-type]
             assert (said.type, said.error.error) == (pb.BaseCommand.ERROR, code), fields
+        assert "magnetar subscription seek" in said.error.message, "what moves a plain topic's"
         assert await marks(world) == before
         places = {A: DONE}
         assert (await seek(client, places, incarnation=record.incarnation)).type == pb.BaseCommand.SUCCESS
