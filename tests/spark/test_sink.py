@@ -181,9 +181,10 @@ def test_a_new_checkpoint_with_the_sink_of_another_is_refused_and_the_sinks_own_
     with pytest.raises(Exception, match=r"another checkpoint.*option sinkId.*option checkpointLocation"):
         drained(written("two"))
     commits = tmp_path / "one" / "commits"
-    for name in ("0", ".0.crc"):  # as if the driver had died behind the commit: Spark runs the batch again
-        (commits / name).unlink()
+    for file in commits.iterdir():  # as if the driver had died behind the sink's commit: Spark runs the batch again
+        file.unlink()
     drained(written("one"))
+    assert any(commits.iterdir())
     judged(topic, target)
 
 
