@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
 
-class Beside:
+class Beside(ABC):
     """From `with` on; its end waits until `work` has returned."""
 
     def __init__(self) -> None:
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
 
-    def work(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def work(self) -> None: ...
 
     def __enter__(self) -> Self:
         self._thread.start()

