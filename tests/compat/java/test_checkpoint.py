@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from magnetar import String, aio
+from magnetar import DataLost, String, aio
 from magnetar.base.names import segment_name, topic_name
 from magnetar.base.ranges import FULL
-from magnetar.client.checkpoint import DataLost
 from magnetar.layout.checkpoint import Loss
 from magnetar.metadata import paths
 from magnetar.metadata.embedded import EmbeddedStore
