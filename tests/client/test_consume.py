@@ -236,7 +236,10 @@ def test_failover_tells_who_is_active_and_hands_over(broker, stock, topic):
         active, standby = await _sorted_out(first, second)
         await active.close()
         producer.send(b"next")
-        assert [message.data for message in await take(standby, 1)] == [b"next"]
+        came = [b""]
+        while came[-1] != b"next":  # whoever made up its mind late may have given the first ones to both
+            came += [message.data for message in await take(standby, 1)]
+        assert set(came[1:-1]) <= {b"m0", b"m1", b"m2"}
         assert standby.is_active
         assert (standby.asked.name, True) in told
 
@@ -244,13 +247,15 @@ def test_failover_tells_who_is_active_and_hands_over(broker, stock, topic):
 
 
 async def _sorted_out(first: Consumer, second: Consumer) -> tuple[Consumer, Consumer]:
-    """The one that got the three messages, and the other; a broker may take a second to make up its mind."""
+    """The one that got the last of the three messages, and the other; a broker may take a second to make up its mind,
+    and change it meanwhile."""
+    came: set[bytes] = set()
     while True:
         for one, other in ((first, second), (second, first)):
-            batch = await one.receive_batch(3, timeout_s=0.2)
-            if batch:
-                for message in batch + await take(one, 3 - len(batch), ack=False):
-                    await one.acknowledge(message)
+            for message in await one.receive_batch(3, timeout_s=0.2):
+                await one.acknowledge(message)
+                came.add(message.data)
+            if len(came) == 3:
                 return one, other
 
 
