@@ -240,7 +240,7 @@ def test_failover_tells_who_is_active_and_hands_over(broker, stock, topic):
         while came[-1] != b"next":  # whoever made up its mind late may have given the first ones to both
             came += [message.data for message in await take(standby, 1)]
         assert set(came[1:-1]) <= {b"m0", b"m1", b"m2"}
-        while not standby.is_active:  # a broker may tell it behind the message
+        while not standby.is_active:  # noqa: ASYNC110  # a broker may tell it behind the message
             await asyncio.sleep(0.01)
         assert (standby.asked.name, True) in told
 
