@@ -66,8 +66,10 @@ def test_apply_in_pandas_with_state_sees_each_key_in_order(spark: SparkSession, 
     assert {key: (count, 0) for key, count in topic.counts.items()} == last
 
 
-def test_transform_with_state_sees_each_key_in_order(spark: SparkSession, topic: Topic, tmp_path: Path):
+@pytest.mark.parametrize("form", ["rows", "pandas"])
+def test_transform_with_state_sees_each_key_in_order(spark: SparkSession, topic: Topic, tmp_path: Path, form: str):
     import pandas
+    from pyspark.sql import Row
     from pyspark.sql.functions import col
     from pyspark.sql.streaming import StatefulProcessor
 
@@ -77,11 +79,18 @@ def test_transform_with_state_sees_each_key_in_order(spark: SparkSession, topic:
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
             seen, wrong = self.seen.get() if self.seen.exists() else (0, 0)
-            for value in pandas.concat(list(rows)).sort_values("order")["value"]:
+            if form == "rows":
+                values = [row.value for row in sorted(rows, key=lambda row: bytes(row.order))]
+            else:
+                values = pandas.concat(list(rows)).sort_values("order")["value"]
+            for value in values:
                 wrong += int(value.split(" ")[1]) != seen
                 seen += 1
             self.seen.update((seen, wrong))
-            yield pandas.DataFrame({"key": [key[0]], "seen": [seen], "wrong": [wrong]})
+            if form == "rows":
+                yield Row(key=key[0], seen=seen, wrong=wrong)
+            else:
+                yield pandas.DataFrame({"key": [key[0]], "seen": [seen], "wrong": [wrong]})
 
         def close(self) -> None:
             """Nothing is open."""
@@ -95,7 +104,9 @@ def test_transform_with_state_sees_each_key_in_order(spark: SparkSession, topic:
             col("value").cast("string").alias("value"),
             col("__order").alias("order"),
         )
-        told = named.groupBy("key").transformWithStateInPandas(Follow(), OUT, "Update", "None")
+        grouped = named.groupBy("key")
+        operator = grouped.transformWithState if form == "rows" else grouped.transformWithStateInPandas
+        told = operator(Follow(), OUT, "Update", "None")
         last = followed(spark, told, topic, tmp_path)
     finally:
         spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
