@@ -4,8 +4,8 @@ in order, under the producer name and the sequence ids that were fixed when it w
 Batches, which its entries are most often, go as whole entries (`decanting`); what is written otherwise goes message by
 message. Where it was tried before, messages that may be stored already are entries of their own: a batch that is stored
 in part could neither be taken nor dropped. Trusts the topic to store a sequence id once (`Topic.remember_sinks`).
-Refuses what cannot be opened. Imported when the first stage is published: a broker without sinks starts without a client
-in it.
+Refuses what cannot be opened. Imported when the first stage is published: a broker without sinks starts without a
+client in it.
 """
 
 from __future__ import annotations
