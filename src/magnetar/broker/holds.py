@@ -3,21 +3,23 @@ their end.
 
 The owner of a segment reads the holds of its topic from the store each time before it lets anything go, so there is
 nothing to tell it and nothing to lose. Whoever makes a hold, or brings one back, asks afterwards what is gone already:
-a trim that had not seen it is waited for, one that comes later sees it. Every broker looks at all holds now and then
-and writes what is due (`scalable/hold.py` decides): by compare-and-set, so each thing once. A hold's end is in the log
-and in the metrics before it comes and when it comes.
+a trim that had not seen it is waited for, one that comes later sees it. Places that are not there are refused by what
+their owners say; of an owner that cannot be asked now they are believed: a reader is not stopped by that. Every broker
+looks at all holds now and then and writes what is due (`scalable/hold.py` decides): by compare-and-set, so each thing
+once. A hold's end is in the log and in the metrics before it comes and when it comes.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import AlreadyExists, BadVersion, Busy, MagnetarError, Misuse, Refused, SubscriptionNotFound
 from magnetar.base.ids import AFTER_ALL, Position, SegmentId
-from magnetar.base.limits import HOLD_EXPIRES_S, HOLD_LOOK_S, HOLD_NAME_CHARS_MAX, HOLD_TRIES_MAX
-from magnetar.base.names import TopicName
+from magnetar.base.limits import HOLD_ASK_S, HOLD_EXPIRES_S, HOLD_LOOK_S, HOLD_NAME_CHARS_MAX, HOLD_TRIES_MAX
+from magnetar.base.names import Domain, TopicName
 from magnetar.broker.plans import Plans
 from magnetar.layout.stretch import DONE, START, Place, Places, stands
 from magnetar.observe.log import get
@@ -93,10 +95,11 @@ class Holds:
 
     async def hold(self, topic: TopicName, asking: Asking) -> Answer:
         """Durable when it returns. Refused: the places are of another life of the topic (H-C4), or there is a
-        subscription of this name that is no checkpoint's. SubscriptionNotFound: it was asked about and is not there.
-        Busy: two change it all the time."""
+        subscription of this name that is no checkpoint's. Misuse: a place is not there. SubscriptionNotFound: it was
+        asked about and is not there. Busy: two change it all the time."""
         _check(asking)
         scalable, whole = self._node.scalable, topic.scalable
+        looked = False
         for _ in range(HOLD_TRIES_MAX):
             record = await self._plans.record(topic)
             if not record.incarnation:  # a plain topic that nobody needed a record of yet
@@ -110,6 +113,9 @@ class Holds:
             makes = not asking.resumes and (not asking.begins or asking.places is not None)
             if not makes and (one is None or not there or one.hold is None):
                 raise SubscriptionNotFound(f"Hold {asking.name} not found on topic {topic}")
+            if not looked:  # once: what is there stays there
+                await self._check_places(topic, record, one.hold if one is not None and there else None, asking)
+                looked = True
             if one is None or not there:
                 await scalable.subscribe(whole, asking.name, Type.CHECKPOINT, earliest=True)
                 continue
@@ -140,6 +146,39 @@ class Holds:
         asks = asking.places is not None and (expired or before is None)
         lost = await self._lost(topic, record, held) if asks else ()
         return Answer(record, held, moved, expired, lost)
+
+    async def _check_places(self, topic: TopicName, record: Record, before: Held | None, asking: Asking) -> None:
+        """Misuse: one that a reader of the topic cannot be at. It would let go of what nobody has read, and holds do
+        not move back. Those that are behind the present ones change nothing, whatever they are."""
+        if asking.places is None or (asking.begins and before is not None):
+            return
+        layout = record.layout
+        if topic.domain is Domain.TOPIC and any(id >= layout.next_segment_id for id in asking.places):
+            fresh, _ = await self._node.scalable.records.fresh(topic)  # the reader may know a newer layout
+            layout = layout if fresh is None else fresh.layout
+            strange = sorted(id for id in asking.places if id >= layout.next_segment_id)
+            if strange and layout.segments:
+                raise Misuse(f"there never was a segment {strange[0]}: {_ADVICE}", topic=str(topic))
+        wanted = [
+            (id, place)
+            for id, place in sorted(asking.places.items())
+            if place not in (START, DONE)
+            and id in record.layout
+            and (before is None or place > hold.place_in(before, record.layout, id))
+        ]
+        asked = [(record.layout.segment(id).topic(topic), Asked(place, exact=True)) for id, place in wanted]
+        if not asked:
+            return
+        try:
+            async with asyncio.timeout(HOLD_ASK_S):
+                found = await self._plans.measure(asked)
+        except (TimeoutError, MagnetarError) as error:
+            log.info("places not looked for", topic=str(topic), hold=asking.name, error=str(error))
+            return
+        for (id, place), said in zip(wanted, found, strict=True):
+            if said is not None and said.start != place:
+                nearest = f"the nearest place is {said.start}" if said.start.ledger >= 0 else "it never had a message"
+                raise Misuse(f"segment {id} has nothing at {place}, {nearest}: {_ADVICE}", topic=str(topic))
 
     async def release(self, topic: TopicName, name: str) -> None:
         """SubscriptionNotFound: there is none."""
@@ -301,6 +340,9 @@ def _segment(name: TopicName, record: Record) -> SegmentId | None:
     if name.segment is not None:
         return SegmentId(name.segment.id)
     return next((one.id for one in record.layout.segments if one.legacy_topic == str(name)), None)
+
+
+_ADVICE = "the hold is as it was; give places that were read, or that a plan of this topic told"
 
 
 def _check(asking: Asking) -> None:

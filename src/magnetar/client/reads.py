@@ -88,8 +88,9 @@ class Reads:
     ) -> Hold:
         """Keep for a reader called `name` what lies behind `places`, whatever retention says, until `expires_s` after
         the last such call (0: as before, else seven days). Without places it only lives on; where there was no such
-        hold, everything that is left is kept. Places move forward only. `incarnation`: of the plan they are from; those
-        of another life of the topic are `Refused`. `owner`: who it is, for people.
+        hold, everything that is left is kept. Places move forward only; one that is not there is `Refused`, and nothing
+        is changed. `incarnation`: of the plan they are from; those of another life of the topic are `Refused`.
+        `owner`: who it is, for people.
         """
         self._check()
         asked = Holding(str(topic_name(topic)), name, places, expires_s, owner, incarnation)

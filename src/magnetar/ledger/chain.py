@@ -113,6 +113,19 @@ class Chain:
         link = self.link(position[0])
         return link is not None and position[1] < link.entries
 
+    def can_be_next(self, position: Position) -> bool:
+        """Whether a reader may stand here, with this to be read next: an entry, one that was trimmed, just past the
+        last of a ledger. The beginning of a ledger that is not listed may have been there, empty; behind one that is
+        still written it was not.
+        """
+        ledger, entry = position
+        if self.floor is not None and Position(ledger, entry - 1) <= self.floor:
+            return True
+        link = self.link(ledger)
+        if link is not None:
+            return entry <= link.entries
+        return entry <= 0 and (not self.links or ledger < self._ids[-1] or self.links[-1].closed_ms > 0)
+
     def clamp(self, position: Position) -> Position:
         """The first existing entry at or after, or `end`."""
         ledger, entry = position

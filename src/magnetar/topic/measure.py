@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from magnetar.base.errors import NoSuchLedger
+from magnetar.base.errors import Misuse, NoSuchLedger
 from magnetar.base.ids import BEFORE_ALL, Position
 from magnetar.base.limits import PLAN_SEGMENT_MARKS_MAX, PLAN_STAMPS_MAX
 from magnetar.layout.stretch import DONE, NO_MARKS, START, Columns, Place, Stretch
@@ -38,6 +38,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     marks_max: int = PLAN_SEGMENT_MARKS_MAX
     times: bool = False  # of every mark, not only of the first
     settled: bool = False  # after a trim that is under way: what it takes is told as gone
+    exact: bool = False  # only whether such a place can be: what is told starts there then, and elsewhere if not
 
 
 class _Said(NamedTuple):
@@ -61,6 +62,8 @@ class Meter:
         self._stamps: dict[tuple[int, int], int] = {}  # in the order they came
 
     async def measure(self, asked: Asked) -> Stretch:
+        if asked.exact:
+            return await self._exact(asked.start)
         if asked.settled:
             async with self._topic.trimming:
                 pass
@@ -82,7 +85,7 @@ class Meter:
     def at_once(self, asked: Asked) -> Stretch | None:
         """The same from memory alone, for a topic of one ledger: a thousand of them are asked in one breath. None:
         `measure` it."""
-        if asked.settled:
+        if asked.settled or asked.exact:
             return None
         managed = self._topic.managed
         chain, last, terminated = managed.chain, self._topic.readable, managed.terminated
@@ -125,6 +128,24 @@ class Meter:
             return None
         self._said = _Said(asked, last, terminated, floor, told)
         return told
+
+    async def _exact(self, asked: Place | str | int) -> Stretch:
+        """Fenced: another owner was here since, and may know better."""
+        if not isinstance(asked, Place):
+            raise Misuse("only a place can be looked for", asked=asked)
+        if not self._can_be(asked):
+            await self._topic.managed.check_current()
+            if not self._can_be(asked):
+                nearest = Place(*self._topic.managed.clamp(Position(*asked[:2])))
+                return Stretch(nearest, end=nearest)
+        return Stretch(asked, end=asked)
+
+    def _can_be(self, place: Place) -> bool:
+        """How many messages a batch has is not looked at."""
+        position, chain = Position(*place[:2]), self._topic.managed.chain
+        if place.row and not chain.has(position):
+            return chain.floor is not None and position <= chain.floor
+        return chain.can_be_next(position)
 
     async def _measure(self, asked: Asked) -> Stretch:
         topic = self._topic

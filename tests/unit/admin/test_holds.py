@@ -21,12 +21,12 @@ def test_holds_are_listed_with_lag_and_owner_and_end_by_hand() -> None:
             await world.do("PUT", f"{X}?numInitialSegments=2")
             assert await world.get(f"{X}/holds") == {}
             holds = world.node.handlers.holds
-            await holds.hold(NAME, Asking("q/1", {SegmentId(0): Place(3, 4)}, owner="a query", expires_s=60))
+            await holds.hold(NAME, Asking("q/1", {SegmentId(0): Place(3, 0)}, owner="a query", expires_s=60))
             found = await world.get(f"{X}/holds")
             one = found["q/1"]
             assert (one["hold"], one["owner"], one["state"], one["lagMessages"]) == ("q/1", "a query", "KEEPS", 0)
             assert (one["expiresS"], one["untilMs"] - one["movedMs"]) == (60, 60_000)
-            assert one["places"] == {"0": "3:4"}
+            assert one["places"] == {"0": "3:0"}
             assert await world.get(f"{X}/holds/q%2F1") == one
             listed = await world.get(f"{X}/subscriptions")
             assert listed["q/1"]["type"] == "CHECKPOINT"

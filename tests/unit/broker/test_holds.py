@@ -9,9 +9,9 @@ import pytest
 
 from magnetar.base.errors import AlreadyExists, Misuse, Refused, SubscriptionNotFound, Unknown
 from magnetar.base.ids import AFTER_ALL, SegmentId
-from magnetar.base.limits import HOLD_EXPIRED_KEPT_S, HOLD_LOOK_S, HOLD_NAME_CHARS_MAX
+from magnetar.base.limits import HOLD_ASK_S, HOLD_EXPIRED_KEPT_S, HOLD_LOOK_S, HOLD_NAME_CHARS_MAX
 from magnetar.broker.holds import Asking, Holds
-from magnetar.layout.stretch import DONE, START
+from magnetar.layout.stretch import DONE, START, Place
 from magnetar.scalable.plan import Question
 from magnetar.scalable.subscription import Type
 from magnetar.topic.topic import Topic
@@ -287,6 +287,80 @@ def test_a_name_of_another_subscription_places_of_another_life_and_words_without
         assert again.record.incarnation > made.incarnation
 
     run(story)
+
+
+def test_a_place_that_is_not_there_is_refused_and_neither_makes_nor_moves_a_hold() -> None:
+    async def story(cluster: Cluster) -> None:
+        one, two = cluster.members
+        await one.service.create(NAME)
+        await written(cluster)
+        await one.service.split(NAME, 0)
+        await written(cluster, 24)
+        plan = (await one.node.handlers.plans.plan(NAME, Question())).stretches
+        beyond = {id: Place(told.end.ledger, told.end.entry + 1) for id, told in plan.items()}
+        inside = {id: Place(told.end.ledger, told.end.entry, 1) for id, told in plan.items()}
+        of_another = plan[SegmentId(2)].end
+        wrong = [{id: place} for said in (beyond, inside) for id, place in said.items()]
+        wrong += [{B: of_another, SegmentId(2): of_another}, {SegmentId(7): START}]
+        for member in (one, two):
+            for places in wrong:
+                for asking in (Asking("q", places), Asking("q", places, begins=True)):
+                    with pytest.raises(Misuse, match="the hold is as it was; give places that were read"):
+                        await holds(member).hold(NAME, asking)
+        assert await one.service.subscriptions(NAME) == []
+        ends = {id: told.end for id, told in plan.items()}
+        held = (await holds(two).hold(NAME, Asking("q", {A: ends[A]}))).held
+        for places in wrong:
+            with pytest.raises(Misuse):
+                await holds(one).hold(NAME, Asking("q", places))
+        [listed] = await holds(one).list(NAME)
+        assert (listed.held, dict(held.places)) == (held, {A: ends[A]})
+        moved = await holds(one).hold(NAME, Asking("q", {**ends, A: DONE}))
+        assert {id: dict(moved.held.places)[id] for id in ends if id != A} == {id: ends[id] for id in ends if id != A}
+
+    run(story, brokers=2)
+
+
+def test_a_place_behind_the_present_one_changes_nothing_whether_it_is_there_or_not() -> None:
+    async def story(cluster: Cluster) -> None:
+        one = cluster.members[0]
+        await one.service.create(NAME)
+        await written(cluster)
+        whole = await all_of_it(one)
+        await holds(one).hold(NAME, Asking("q", {A: whole.end}))
+        nowhere = Place(whole.start.ledger, 99)
+        assert nowhere < whole.end
+        assert not (await holds(one).hold(NAME, Asking("q", {A: nowhere}))).moved
+        assert not (await holds(one).hold(NAME, Asking("q", {A: whole.end}))).moved
+        assert not (await holds(one).hold(NAME, Asking("q", {A: Place(99, 9)}, begins=True))).moved
+
+    run(story, **DROP)
+
+
+def test_while_the_owner_of_a_segment_does_not_answer_its_places_are_believed() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.members[0].service.create(NAME)
+        await written(cluster)
+        owner = await cluster.owner((await cluster.record()).layout.segment(A).topic(NAME))
+        [other] = [member for member in cluster.members if member is not owner]
+        whole = await all_of_it(other)
+        with pytest.raises(Misuse):
+            await holds(other).hold(NAME, Asking("q", {A: Place(whole.end.ledger, 99)}))
+        await holds(other).hold(NAME, Asking("q"))
+        other.carrier.losing = 0
+        place = Place(whole.end.ledger, 99)
+        assert dict((await holds(other).hold(NAME, Asking("q", {A: place}))).held.places) == {A: place}
+        other.carrier.losing = None
+        owner.metadata.hold()  # it cannot know whether it was replaced, and says nothing
+        place = Place(whole.end.ledger, 100)
+        moving = spawn(holds(other).hold(NAME, Asking("q", {A: place})))
+        await settle()
+        assert not moving.done()
+        await pass_s(HOLD_ASK_S)
+        assert dict((await moving).held.places) == {A: place}
+        owner.metadata.release()
+
+    run(story, brokers=2)
 
 
 def test_a_plain_topic_is_held_by_nobody() -> None:

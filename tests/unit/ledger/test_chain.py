@@ -108,3 +108,23 @@ def test_a_place_at_the_end_of_a_closed_ledger_leads_into_the_next_one():
 def test_ledgers_out_of_order_are_a_bug():
     with pytest.raises(AssertionError):
         Chain([Link(5), Link(4)])
+
+
+def test_a_reader_can_be_before_an_entry_behind_the_last_of_a_ledger_and_where_things_were_trimmed():
+    for chain, entries in CHAINS:
+        sizes = {link.ledger: link.entries for link in chain.links}
+        for place in PLACES:
+            if chain.floor is not None and place <= Position(2, 2):  # just past the floor, too
+                expected = True
+            elif place.ledger in sizes:
+                expected = place in entries or place.entry <= sizes[place.ledger]
+            else:  # the beginning of a ledger that may have been there; the last one is still written
+                expected = place.entry <= 0 and (not sizes or place.ledger < max(sizes))
+            assert chain.can_be_next(place) == expected, (chain.links, chain.floor, place)
+
+
+def test_behind_a_closed_ledger_an_empty_one_may_have_been():
+    chain = Chain([Link(3, 2, closed_ms=5)])
+    assert chain.can_be_next(Position(4, 0))
+    assert not chain.can_be_next(Position(4, 1))
+    assert not chain.can_be_next(Position(3, 3))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from magnetar.base.errors import Fenced, Misuse
 from magnetar.base.ids import AFTER_ALL, Position, Term
 from magnetar.base.limits import PLAN_STAMPS_MAX
 from magnetar.layout.stretch import DONE, START, Place
@@ -255,5 +256,45 @@ def test_a_settled_answer_is_never_told_from_memory() -> None:
         asked = Asked(START, settled=True)
         assert (await topic.meter.measure(asked)).messages == 10
         assert topic.meter.at_once(asked) is None
+
+    run(body)
+
+
+def test_a_place_that_can_be_is_told_as_it_is_and_of_another_the_nearest() -> None:
+    async def body(world: World) -> None:
+        topic = await a_topic(world)  # ledgers of three, the last has one
+        chain, end = topic.managed.chain, topic.managed.chain.end
+        first, second = chain.links[0].ledger, chain.links[1].ledger
+        there = [Place(*chain.nth(4)), Place(*chain.nth(4), 7), Place(first, 3), Place(*end)]
+        for place in there:
+            assert (await topic.meter.measure(Asked(place, exact=True))).start == place
+        nowhere = {
+            Place(first, 4): Place(second, 0),
+            Place(first, 3, 1): Place(second, 0),
+            Place(end.ledger, end.entry + 1): Place(*end),
+            Place(*end, 1): Place(*end),
+            Place(end.ledger + 9, 0): Place(*end),
+        }
+        for place, nearest in nowhere.items():
+            assert (await topic.meter.measure(Asked(place, exact=True))).start == nearest
+        await topic.managed.trim(chain.nth(5), Retention(), world.runtime.wall())
+        for place in (*there[:3], Place(first, 1, 5)):  # gone, and once there
+            assert (await topic.meter.measure(Asked(place, exact=True))).start == place
+        with pytest.raises(Misuse):
+            await topic.meter.measure(Asked(FROM_LATEST, exact=True))
+
+    run(body)
+
+
+def test_an_owner_that_was_replaced_does_not_say_that_a_place_is_nowhere() -> None:
+    async def body(world: World) -> None:
+        topic = await a_topic(world)
+        there, end = Place(*topic.managed.first), topic.managed.chain.end
+        node = await world.metadata.get(topic.managed.path)
+        assert node is not None
+        await world.metadata.put(topic.managed.path, node.value, expected=node.stat.version)  # as a new owner does
+        assert (await topic.meter.measure(Asked(there, exact=True))).start == there
+        with pytest.raises(Fenced):
+            await topic.meter.measure(Asked(Place(end.ledger, end.entry + 1), exact=True))
 
     run(body)
