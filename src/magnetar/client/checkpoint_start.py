@@ -16,6 +16,7 @@ from magnetar.base.errors import Misuse
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import SUBSCRIBES_AT_ONCE_MAX
 from magnetar.client.counters import Counters
+from magnetar.client.given import is_publish_ms
 from magnetar.client.inbox import Inbox
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import MessageId
@@ -44,7 +45,7 @@ def said(start: StartAt) -> tuple[Checkpoint, int | None]:
             return Checkpoint.LATEST, None
         case datetime() if start.timestamp() >= 0:
             return Checkpoint.EARLIEST, int(start.timestamp() * 1000)
-        case int() if start >= 0:
+        case int() if is_publish_ms(start):
             return Checkpoint.EARLIEST, start
     raise Misuse(
         "this is no place to start at, or to seek: it is a Checkpoint or its bytes, InitialPosition.EARLIEST or "

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from magnetar.base.errors import Closed, MagnetarError, Misuse, Sealed
 from magnetar.client import seeking
+from magnetar.client.given import check_id, check_message, publish_ms
 from magnetar.client.graveyard import MakeOutbox, Undertaker
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import Message, MessageId
@@ -124,6 +125,7 @@ class Consumer(Receiving[T], Generic[T]):
         """Put it off through the retry topic; after too many times it goes to the dead letters. Needs `retry=True`."""
         if self._undertaker is None or not self.asked.retry:
             raise Misuse("reconsume_later needs a consumer with retry=True")
+        check_message(message)
         self.source_of(message)
         await self._undertaker.put_off(message, delay_s, properties)
 
@@ -145,7 +147,7 @@ class Consumer(Receiving[T], Generic[T]):
             if not target.open:
                 parts = [self._part_of(to)]
         else:
-            target = round(to.timestamp() * 1000) if isinstance(to, datetime) else to
+            target = publish_ms(to)
         self._check()
         self.receiver.end(None)
         await asyncio.gather(*(seeking.seek(part, self._runtime, target, self._lookup.timeout_s) for part in parts))
@@ -286,6 +288,7 @@ class Consumer(Receiving[T], Generic[T]):
         return part
 
     def _part_of(self, message_id: MessageId) -> Part:
+        check_id(message_id)
         self._check()
         return self._parts.of(message_id)
 

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from magnetar.base.errors import MagnetarError, Misuse, NotReady
 from magnetar.base.ids import SegmentId
+from magnetar.client.given import check_id, check_message
 from magnetar.client.graveyard import MakeOutbox, Undertaker
 from magnetar.client.limb import Limb
 from magnetar.client.lookup import Lookup
@@ -95,6 +96,7 @@ class QueueConsumer(Receiving[T], Generic[T]):
         """Put it off through the retry topic; after too many times it goes to the dead letters. Needs `retry=True`."""
         if self._undertaker is None or not self.asked.retry:
             raise Misuse("reconsume_later needs a consumer with retry=True")
+        check_message(message)
         self.source_of(message)
         await self._undertaker.put_off(message, delay_s, properties)
 
@@ -217,8 +219,10 @@ class QueueConsumer(Receiving[T], Generic[T]):
                 raise Misuse("the message was received by another consumer", topic=message.topic)
             if not part.closed:
                 return part
-        elif message.segment < 0:
-            raise Misuse("the id does not say which segment it is of", id=str(message))
+        else:
+            check_id(message)
+            if message.segment < 0:
+                raise Misuse("the id does not say which segment it is of", id=str(message))
         for one in self._limbs.values():
             found = one.part(*_place(message))
             if found is not None:

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from magnetar.base.errors import MagnetarError, Misuse
 from magnetar.base.ids import SegmentId
+from magnetar.client.given import check_id
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import Message, MessageId
 from magnetar.client.moving import SeekTo, sought
@@ -61,10 +62,11 @@ class StreamConsumer(Receiving[T], Generic[T]):
         """
         self._check()
         if isinstance(message, Message):
-            if message._delivery.source.consumer.whole is not self:
+            if getattr(message._delivery.source.consumer, "whole", None) is not self:
                 raise Misuse("the message was received by another consumer", topic=message.topic)
             acks = [(one, one.positions.acknowledged(message._stamp)) for one in self._strands.values()]
         else:
+            check_id(message)
             known = self._vectors(message)
             acks = [(one, one.positions.covered(known.get(one.topic, {}))) for one in self._strands.values()]
         self.counters.acks += 1

@@ -1,0 +1,73 @@
+"""What is no message, no id and no place, given to every kind of consumer: told at once, with what it was."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import magnetar
+from magnetar import InitialPosition, MessageId, Namespace, SubscriptionType, errors
+from tests.servers.standalone import Standalone
+
+NO_MESSAGE = (None, "x", b"\x08\x01", 7, ("1", 2), object())
+NO_PLACE = (None, "latest", -1, 1.5, 2**64, object(), datetime(1900, 1, 1, tzinfo=UTC))
+PLAIN = "persistent://public/default/slips"
+SCALABLE = "topic://public/slips/slips"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("slips")) as running:
+        running.admin("PUT", "namespaces/public/slips", {})
+        yield running
+
+
+def consumers(client: magnetar.Client) -> dict[str, Any]:
+    first: Any = {"initial_position": InitialPosition.EARLIEST}
+    pattern = re.compile("persistent://public/default/slip.*")
+    return {
+        "plain": client.subscribe(PLAIN, "a", retry=True, type=SubscriptionType.SHARED, **first),
+        "ordered": client.subscribe(PLAIN, "b", **first),
+        "several": client.subscribe([PLAIN, f"{PLAIN}-2"], "c", **first),
+        "pattern": client.subscribe(pattern, "d", **first),
+        "queue": client.queue_consumer(SCALABLE, "e", retry=True, **first),
+        "stream": client.stream_consumer(SCALABLE, "f", **first),
+        "queue of a namespace": client.queue_consumer(Namespace("public/slips"), "g", **first),
+        "stream of a namespace": client.stream_consumer(Namespace("public/slips"), "h", **first),
+        "queue of a plain topic": client.queue_consumer(PLAIN, "i", **first),
+        "stream of a plain topic": client.stream_consumer(PLAIN, "j", **first),
+        "checkpoint": client.checkpoint_consumer(SCALABLE),
+        "reader": client.create_reader(PLAIN, MessageId.EARLIEST),
+    }
+
+
+def test_what_is_no_message_and_no_place_is_misuse_at_every_consumer(server: Standalone) -> None:
+    with magnetar.Client(server.url) as client, ExitStack() as stack:
+        for topic in (PLAIN, f"{PLAIN}-2", SCALABLE):
+            with client.create_producer(topic) as producer:
+                producer.send(b"m")
+        made = {name: stack.enter_context(one) for name, one in consumers(client).items()}
+        received = {name: one.receive(60) for name, one in made.items()}
+        for name, one in made.items():
+            others = [message for other, message in received.items() if other != name]
+            for verb in ("acknowledge", "acknowledge_cumulative", "negative_acknowledge", "reconsume_later"):
+                call = getattr(one, verb, None)
+                more = [60.0] if verb == "reconsume_later" else []
+                for given in (*NO_MESSAGE, *others) if call is not None else ():
+                    with pytest.raises(errors.Misuse):
+                        call(given, *more)
+            for given in NO_PLACE:
+                with pytest.raises(errors.Misuse, match="no place"):
+                    one.seek(given)
+            if name not in ("checkpoint", "reader"):
+                done = getattr(one, "acknowledge", None) or one.acknowledge_cumulative
+                done(received[name], confirm=True)
+        with pytest.raises(errors.Misuse, match=re.escape("its MessageId: MessageId.from_bytes makes it of bytes")):
+            made["ordered"].acknowledge(b"\x08\x01")
+        with pytest.raises(errors.Misuse, match=r"its MessageId: message.id has it \(given=None\)"):
+            made["stream"].acknowledge_cumulative(None)
