@@ -24,7 +24,10 @@ async def awaited(topic: Topic, subscription: Subscription, request: AwaitDraine
     """NotReady: the segment is being unloaded."""
     if isinstance(request, AwaitReleased) and request.evict:
         _evict(topic, subscription, request.evict)
-    happened = _drained if isinstance(request, AwaitDrained) else _released
+    happened = _released
+    if isinstance(request, AwaitDrained):
+        happened = _drained
+        subscription.leftover.look()
     waiting = topic.runtime.spawn(topic.owner, _until(topic, subscription, happened, request.wait_s))
     try:
         await asyncio.wait([waiting])

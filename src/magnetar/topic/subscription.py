@@ -20,6 +20,7 @@ from magnetar.topic.dispatch.keyed import Keyed
 from magnetar.topic.dispatch.push import open_messages
 from magnetar.topic.dispatch.shared import Shared
 from magnetar.topic.dispatch.single import SingleActive
+from magnetar.topic.leftover import Leftover
 from magnetar.wire import commands
 from magnetar.wire.proto import pb
 
@@ -62,6 +63,7 @@ class Subscription:
         self.dispatcher: Dispatcher = SingleActive(self, failover=False)
         self.kept_for_seek = False  # a reader's cursor outlives the disconnection that its own seek caused
         self.seeking: asyncio.Event | None = None  # until a seek is on disk and answered nobody attaches
+        self.leftover = Leftover(self)
         self.messages_acked = 0
         self.messages_out = 0  # to consumers that have left; those attached count for themselves
         self.bytes_out = 0
@@ -221,7 +223,10 @@ class Subscription:
         when the disk knows: whoever is told leaves for good, and nobody would take what a crash brings back (H-F2).
         """
         terminated = self.topic.managed.terminated
-        if terminated is None or self.cursor.mark < terminated:
+        if terminated is None:
+            return
+        if self.cursor.mark < terminated:
+            self.leftover.look()
             return
         if self.topic.part_of is not None and not self.cursor.drained(terminated):
             return  # told when it is flushed

@@ -1,0 +1,119 @@
+"""Chunks that a seal cut short do not keep a segment from its end (H-E8); whatever can be put together does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from magnetar.base.ids import Term
+from magnetar.topic.subscription import EXCLUSIVE, SHARED
+from magnetar.topic.topic import Topic
+from magnetar.wire.proto import pb
+from tests.unit.topic.world import Out, World, ack, an_entry, run, settle, subscription_of, the_chunks
+
+SEGMENT = "segment://public/default/orders/0000-ffff-0"
+X = the_chunks("0123456789", 3, 7, producer="x")
+
+
+def drained(topic: Topic) -> bool:
+    assert topic.managed.terminated is not None
+    return subscription_of(topic).cursor.drained(topic.managed.terminated)
+
+
+async def on_disk(topic: Topic) -> None:
+    await settle()
+    await subscription_of(topic).cursor.flush()
+    await settle()
+
+
+@pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED])
+def test_an_unfinished_message_at_the_end_of_a_sealed_segment_counts_as_drained(kind: int) -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic(SEGMENT)
+        out = Out()
+        reader = await world.consumer(topic, out, kind=kind, permits=10)
+        (whole, *_) = await world.store(topic, an_entry("a"), *X[:2])
+        await topic.seal("op", Term(1))
+        await on_disk(topic)
+        assert not drained(topic)
+        ack(topic, reader, whole)
+        await on_disk(topic)
+        assert drained(topic)
+        assert out.of(pb.BaseCommand.REACHED_END_OF_TOPIC)
+
+    run(body)
+
+
+def test_unfinished_messages_between_others_are_waited_for_no_longer_than_those() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic(SEGMENT)
+        reader = await world.consumer(topic, Out(), kind=SHARED, permits=10)
+        y = the_chunks("abcdef", 2, 3, producer="y")
+        stored = await world.store(topic, X[0], an_entry("a"), y[0], X[1], an_entry("b"))
+        await topic.seal("op", Term(1))
+        for position in (stored[4], stored[1]):
+            await on_disk(topic)
+            assert not drained(topic)
+            ack(topic, reader, position)
+        await on_disk(topic)
+        assert drained(topic)
+
+    run(body)
+
+
+def test_a_message_that_is_all_there_is_waited_for() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic(SEGMENT)
+        reader = await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
+        stored = await world.store(topic, *X)
+        await topic.seal("op", Term(1))
+        await on_disk(topic)
+        assert subscription_of(topic).backlog == 3
+        ack(topic, reader, *stored)
+        await on_disk(topic)
+        assert drained(topic)
+
+    run(body)
+
+
+def test_chunks_of_a_segment_that_still_grows_are_left_alone() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic(SEGMENT)
+        await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
+        await world.store(topic, *X[:2])
+        subscription_of(topic).leftover.look()
+        await on_disk(topic)
+        assert subscription_of(topic).backlog == 2
+
+    run(body)
+
+
+def test_a_subscription_that_was_moved_back_while_it_was_looked_at_keeps_everything() -> None:
+    async def body(world: World) -> None:
+        topic = await world.without_cache().topic(SEGMENT)
+        reader = await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
+        stored = await world.store(topic, an_entry("a"), X[0])
+        await topic.seal("op", Term(1))
+        ack(topic, reader, stored[0])  # it is being looked at from here on
+        await asyncio.sleep(0)
+        subscription_of(topic).cursor.reset(topic.managed.before(stored[0]))
+        await on_disk(topic)
+        assert subscription_of(topic).backlog == 2
+
+    run(body)
+
+
+def test_a_segment_that_is_loaded_again_is_drained_when_somebody_asks() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic(SEGMENT)
+        await world.consumer(topic, Out(), kind=EXCLUSIVE)
+        await world.store(topic, X[0])
+        await topic.managed.terminate(properties={})  # and nobody was told any more
+        again = await world.crash().topic(SEGMENT)
+        assert not drained(again)
+        subscription_of(again).leftover.look()
+        await on_disk(again)
+        assert drained(again)
+
+    run(body)
