@@ -165,7 +165,7 @@ class Grouped:
         if start != START or segment not in self._earliest:
             self._tell((Loss(segment, start),))
         self._floors[segment] = floor
-        self._mine[segment] = max(self.place(segment), floor)
+        self._mine[segment] = max(self.place(segment).without(floor), floor)
 
     def revoked(self, segment: SegmentId) -> None:
         self._revoked.add(segment)

@@ -35,7 +35,7 @@ from magnetar.client.message import Message, MessageId
 from magnetar.client.news import CloseSegment, EndConsumer, LayoutAdvanced, SegmentEnded, SegmentRefused
 from magnetar.client.opened import Opened, segment_fatal
 from magnetar.client.part import Part
-from magnetar.client.places import completes
+from magnetar.client.places import completes, entry_of
 from magnetar.client.receive import Receiver
 from magnetar.client.schemas import Schema
 from magnetar.client.seeking import last_message
@@ -146,7 +146,7 @@ class Parts(Opened):
         if before is None or place_of_message(before) < place_of_message(message):
             self._handed[segment] = message  # threads may say it in another order than they took them
         if completes(message):
-            part.ack_until(delivery.ledger, delivery.entry, -1, 0, 0)
+            part.ack_until(entry_of(message))
             part.acker.added()
         if part.at_end:
             self._end(segment, part)
@@ -187,6 +187,8 @@ class Parts(Opened):
             creates=False,
             whole=self._topic,
         )
+        if place.around is not None:
+            part.start = Start(message_id(place), around=place.around)
         part.checked = partial(self._check, segment, part)
         self._add(segment, part)
 
@@ -201,12 +203,14 @@ class Parts(Opened):
         told = reply.getLastMessageIdResponse
         if part.start is None:
             return
-        place = place_of(part.start.id)
+        place = replace(place_of(part.start.id), around=part.start.around)
         if told.HasField("deleted_to"):
             floor = place_of(from_data(told.deleted_to))
             self._reading.trimmed(segment, place, floor)
             if part.start.id == MessageId.EARLIEST:
                 part.start = Start(message_id(floor))
+            else:
+                part.start = replace(part.start, around=place.without(floor).around)
         elif told.HasField("consumer_mark_delete_position"):
             mark = place_of(from_data(told.consumer_mark_delete_position))
             if _of_another_life(place, mark):
@@ -300,8 +304,8 @@ def place_of_message(message: Message[Any]) -> Reached:
     """The last of a batch stands for its whole entry."""
     delivery = message._delivery
     if completes(message):
-        return Reached(delivery.ledger, delivery.entry)
-    return Reached(delivery.ledger, delivery.entry, message.batch_index, delivery.size)
+        return Reached(delivery.ledger, delivery.entry, around=delivery.around)
+    return Reached(delivery.ledger, delivery.entry, message.batch_index, delivery.size, delivery.around)
 
 
 def _start(place: Reached) -> MessageId:

@@ -58,6 +58,15 @@ class Chunks:
         return len(self._half)
 
     @property
+    def oldest(self) -> Position | None:
+        """Where the first of those that are half there begins."""
+        return min((half.positions[0] for half in self._half.values()), default=None)
+
+    def knows(self, uuid: str) -> bool:
+        """Is it half there?"""
+        return uuid in self._half
+
+    @property
     def held_bytes(self) -> int:
         return self._bytes
 

@@ -24,6 +24,7 @@ from magnetar.client.message import Message, MessageId
 from magnetar.client.multi import Parts, full_names
 from magnetar.client.part import Part
 from magnetar.client.pattern import Discovery, TopicPattern
+from magnetar.client.places import place_of_id, place_of_message
 from magnetar.client.receiving import Receiving
 from magnetar.client.schemas import Schema
 from magnetar.client.start import Start
@@ -97,13 +98,10 @@ class Consumer(Receiving[T], Generic[T]):
     async def acknowledge_cumulative(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
         """This one and all before it, of the same topic or partition. EXCLUSIVE and FAILOVER only."""
         if isinstance(message, Message):
-            part = self.source_of(message)
-            delivery = message._delivery
-            part.ack_until(delivery.ledger, delivery.entry, message.batch_index, delivery.size, delivery.unacked)
+            part, place = self.source_of(message), place_of_message(message)
         else:
-            part = self._part_of(message)
-            size = max(message.batch_size, message.batch_index + 1)
-            part.ack_until(message.ledger, message.entry, message.batch_index, size, (1 << size) - 1)
+            part, place = self._part_of(message), place_of_id(message)
+        part.ack_until(replace(place, around=None))  # what was received and is not named here is nowhere remembered
         self.counters.acks += 1
         if confirm:
             await part.confirm()

@@ -19,6 +19,7 @@ from magnetar.client.start import hidden_bits
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Runtime
 from magnetar.wire import entry as entries
+from magnetar.wire.proto import pb
 from magnetar.wire.pushes import MessageParts
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Intake:
             )
             if metadata.HasField("num_messages_in_batch"):
                 self._batch(delivery, entry, payload_at, ack_set)
-            elif self._hidden(position, 0) or part.acks.duplicate(position):
+            elif self._hides(metadata, position) or part.acks.duplicate(position):
                 self._skipped(1, position)
             elif metadata.num_chunks_from_msg > 1:
                 self._chunk(delivery, entry[payload_at:])
@@ -153,6 +154,9 @@ class Intake:
         except Corrupt:
             self._discard_others(whole.strays + whole.positions[:-1])
             raise
+        if self._hidden(position, 0):
+            self._skipped(1, position)
+            return
         delivery.chunks = whole.strays + whole.positions
         part.redelivery.remember_chunks(delivery.chunks)
         self._deliver([Message(data, delivery)], 1)
@@ -165,6 +169,8 @@ class Intake:
             self._receiver.notify(1)
             graveyard.bury(messages)
             return
+        if len(self._chunks):
+            messages[0]._delivery.around = self._chunks.oldest
         size = 0
         for message in messages:
             size += len(message.data)
@@ -172,6 +178,15 @@ class Intake:
         part.counters.bytes += size
         part.lane.arrived(messages, size, counted)
         self._receiver.notify(len(messages) or 1)
+
+    def _hides(self, metadata: pb.MessageMetadata, position: Position) -> bool:
+        """A chunk before the start may be of a message that ends behind it, if its first one comes too."""
+        if not self._hidden(position, 0):
+            return False
+        start = self._part.start
+        if metadata.num_chunks_from_msg < 2 or start is None or start.around is None:
+            return True
+        return metadata.chunk_id > 0 and not self._chunks.knows(metadata.uuid)
 
     def _hidden(self, position: Position, size: int) -> int:
         part = self._part

@@ -36,10 +36,12 @@ class Delivery:
 
     `size` is the number of messages of a batch, 0 for a single message. `unacked` has a bit set for each
     message of a batch that was not acknowledged when it was delivered. `chunks` are the positions of all chunks of a
-    chunked message, the last of which is the delivery's own.
+    chunked message, the last of which is the delivery's own. `around`: where the oldest chunked message began of which
+    some had come before this entry and some was still to come.
     """
 
     __slots__ = (
+        "around",
         "chunks",
         "entry",
         "ledger",
@@ -76,6 +78,7 @@ class Delivery:
         self.size = 0
         self.unacked = 0
         self.chunks: list[tuple[int, int]] | None = None
+        self.around: tuple[int, int] | None = None
 
 
 class Message(Generic[T]):

@@ -104,10 +104,13 @@ def _command(topic: str, subscription: str, where: Checkpoint, time_ms: int | No
 
 
 def _next(place: Reached) -> Place:
-    """The first that is to come. Of a batch that was read in part, all of it: subscriptions are moved by entries."""
+    """The first that is to come. Of a batch that was read in part, all of it: subscriptions are moved by entries. Where
+    a message in chunks lies around the place, from its beginning on."""
     if place.is_done:
         return BEHIND_ALL
     if place == START:
         return BEFORE_ALL
+    if place.around is not None:
+        return Place(*place.around)
     whole = place.index < 0 or place.index == place.size - 1
     return Place(place.ledger, place.entry + whole)

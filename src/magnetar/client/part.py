@@ -23,6 +23,7 @@ from magnetar.client.inbox import Inbox
 from magnetar.client.intake import Graveyard, Intake
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import Decoder, Message, MessageId
+from magnetar.client.places import Place
 from magnetar.client.receive import Receiver
 from magnetar.client.redelivery import Redelivery
 from magnetar.client.start import Start
@@ -235,20 +236,24 @@ class Part:
         if self.acks.duplicate(position):
             self.redelivery.acked(position)
 
-    def ack_until(self, ledger: int, entry: int, index: int, size: int, unacked: int) -> None:
-        """Up to this one; where a segment is shared, whoever gives out messages says each of them."""
-        if self.asked.key_shared is not None and self.asked.key_shared.buckets:
-            self.ack_id(MessageId(ledger, entry, -1, index, size), unacked)
-            return
-        if not self.asked.type.single:
+    def ack_until(self, place: Place) -> None:
+        """Up to this one; where a segment is shared, whoever gives out messages says each of them. So it is where a
+        message in chunks is around it: what was not received of before it comes again (H-G13)."""
+        shared = self.asked.key_shared is not None and self.asked.key_shared.buckets
+        if not shared and not self.asked.type.single:
             raise Misuse(
                 "only EXCLUSIVE and FAILOVER consumers acknowledge cumulatively: others do not get everything",
                 type=self.asked.type.value,
             )
         if not self.persistent:
             return
-        self.acks.cumulative((ledger, entry), index, size, unacked)
-        self.redelivery.acked_until((ledger, entry))
+        if shared or place.around is not None:
+            self.ack_id(place.message_id, place.unacked)
+            if not shared and place.around is not None and place.around[1] > 0:  # else the others before it are said
+                self.acks.cumulative((place.around[0], place.around[1] - 1), -1, 0, 0)
+            return
+        self.acks.cumulative((place.ledger, place.entry), place.index, place.size, place.unacked)
+        self.redelivery.acked_until((place.ledger, place.entry))
 
     async def confirm(self) -> None:
         if len(self.acks):
@@ -277,7 +282,8 @@ class Part:
 
     async def _open(self, connection: Connection, attempt: int) -> None:
         if not self.asked.durable and self.lane.last is not None:
-            self.start = Start(self.lane.last.id)  # a reader goes on behind what was taken last
+            last = self.lane.last  # a reader goes on behind what was taken last
+            self.start = Start(last.id, around=last._delivery.around)
         start = None if self.start is None or self.asked.durable else self.start.wire_id
         request_id = connection.next_request_id()
         command = subscribe_command(

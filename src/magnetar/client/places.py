@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from magnetar.client.acks import all_bits
@@ -11,27 +11,41 @@ from magnetar.client.message import Message, MessageId
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """`index` in its batch of `size`, -1 and 0 for a whole entry; `unacked` has the bits of the batch as delivered."""
+    """`index` in its batch of `size`, -1 and 0 for a whole entry; `unacked` has the bits of the batch as delivered.
+    `around`: a message in chunks begins there and ends behind this one, so not everything before it is done (H-G13)."""
 
     ledger: int
     entry: int
     index: int = -1
     size: int = field(default=0, compare=False)
     unacked: int = field(default=0, compare=False)
+    around: tuple[int, int] | None = field(default=None, compare=False)
 
     @property
     def message_id(self) -> MessageId:
-        return MessageId(self.ledger, self.entry, -1, self.index, self.size)
+        first = None
+        if self.around is not None:
+            first = MessageId(*self.around)
+            first = replace(first, first_chunk=first)  # of another message: those of one of its own have no such
+        return MessageId(self.ledger, self.entry, -1, self.index, self.size, first)
 
 
 def place_of_message(message: Message[Any]) -> Place:
     delivery = message._delivery
-    return Place(delivery.ledger, delivery.entry, message.batch_index, delivery.size, delivery.unacked)
+    return Place(delivery.ledger, delivery.entry, message.batch_index, delivery.size, delivery.unacked, delivery.around)
+
+
+def entry_of(message: Message[Any]) -> Place:
+    """Its whole entry."""
+    delivery = message._delivery
+    return Place(delivery.ledger, delivery.entry, around=delivery.around)
 
 
 def place_of_id(id: MessageId) -> Place:
     size = max(id.batch_size, id.batch_index + 1)
-    return Place(id.ledger, id.entry, id.batch_index, size, all_bits(size))
+    first = id.first_chunk
+    around = None if first is None or first.first_chunk is None else (first.ledger, first.entry)
+    return Place(id.ledger, id.entry, id.batch_index, size, all_bits(size), around)
 
 
 def completes(message: Message[Any]) -> bool:

@@ -3,14 +3,16 @@
 Every message gets a stamp in the step in which it leaves the inbox, so there is one order over all segments and no
 message can be missing from a later one's positions. The inbox bounds what waits; this remembers what is out: a stamp
 and an id for each message not acknowledged. A segment that is taken away stays until it is closed: what was handed out
-of it can still be acknowledged. Decides only; ids of one segment must be comparable.
+of it can still be acknowledged. Where one acknowledgement up to an id would say too much, since not everything before
+it was handed out (`apart`), each message is acknowledged for itself. Decides only; ids of one segment must be
+comparable.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from magnetar.base.errors import InvalidTransition
@@ -37,10 +39,12 @@ class _Out(Generic[Id]):
 
 
 class Positions(Generic[Id]):
-    """`stamps`: where messages get their turns; those of several topics share one."""
+    """`stamps`: where messages get their turns; those of several topics share one. `apart`: is something that lies
+    before an id still to come?"""
 
-    def __init__(self, stamps: Iterator[int] | None = None) -> None:
+    def __init__(self, stamps: Iterator[int] | None = None, *, apart: Callable[[Id], bool] | None = None) -> None:
         self._stamps = itertools.count(1) if stamps is None else stamps
+        self._apart = apart if apart is not None else lambda id: False
         self._out: dict[SegmentId, _Out[Id]] = {}
 
     def opened(self, segment: SegmentId, *, shared: bool = False) -> None:
@@ -90,8 +94,8 @@ class Positions(Generic[Id]):
 
     def acknowledged(self, stamp: int) -> list[tuple[SegmentId, Id]]:
         """Everything handed out up to this stamp is done: the cumulative acknowledgement of each segment it concerns,
-        by segment; of a shared one, each message that it is for. Nothing for what is acknowledged already, or whose
-        segment is closed.
+        by segment; of a shared one, and of an id that is `apart`, each message that it is for. Nothing for what is
+        acknowledged already, or whose segment is closed.
         """
         acks: list[tuple[SegmentId, Id]] = []
         for segment, id in self.vector(stamp).items():
@@ -107,7 +111,7 @@ class Positions(Generic[Id]):
             out.acked = id
             if out.again:
                 out.given = deque(one for one in out.given if not one[1] <= id)
-            acks.append((segment, id))
+            acks += done if self._apart(id) else [(segment, id)]
         return acks
 
     def covered(self, vector: Mapping[SegmentId, Id]) -> list[tuple[SegmentId, Id]]:
@@ -121,6 +125,8 @@ class Positions(Generic[Id]):
             if out is None or (out.acked is not None and id <= out.acked):
                 continue
             out.acked = id
+            if self._apart(id):
+                acks += [(segment, one) for _, one in out.given if one < id]
             out.given = deque(one for one in out.given if not one[1] <= id)
             acks.append((segment, id))
         return acks

@@ -17,7 +17,7 @@ from magnetar.client.consumer import Consumer
 from magnetar.client.counters import Counters
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import Message, MessageId
-from magnetar.client.places import completes
+from magnetar.client.places import completes, entry_of
 from magnetar.client.schemas import Schema
 from magnetar.client.subscribing import Subscribing
 
@@ -114,7 +114,7 @@ class Reader(Generic[T]):
 
     def _tell(self, message: Message[T]) -> None:
         """How far it is, once for each entry: the broker counts its backlog by it."""
-        delivery = message._delivery
         if completes(message):
-            delivery.source.ack_until(delivery.ledger, delivery.entry, -1, 0, 0)
-            delivery.source.acker.added()
+            part = message._delivery.source
+            part.ack_until(entry_of(message))
+            part.acker.added()

@@ -63,7 +63,7 @@ class Share(Opened):
         ended: Callable[[MagnetarError], None],
     ) -> None:
         super().__init__(lookup, f"share of {asked.subscription}")
-        self.positions: Positions[Place] = Positions(stamps)
+        self.positions: Positions[Place] = Positions(stamps, apart=lambda place: place.around is not None)
         self.id = lookup.pool.next_id()
         self._topic = topic
         self._asked = asked

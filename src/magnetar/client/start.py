@@ -14,14 +14,18 @@ from magnetar.client.message import MessageId
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Messages before `id` are not shown, nor, unless `inclusive`, the message itself."""
+    """Messages before `id` are not shown, nor, unless `inclusive`, the message itself. `around`: one that begins there
+    and ends behind `id` is shown, so its chunks must come."""
 
     id: MessageId
     inclusive: bool = False
+    around: tuple[int, int] | None = None
 
     @property
     def wire_id(self) -> MessageId:
         """What the broker is told. A chunked message starts with its first chunk."""
+        if self.around is not None:
+            return MessageId(*self.around)
         if self.inclusive and self.id.first_chunk is not None:
             return self.id.first_chunk
         return self.id

@@ -113,7 +113,7 @@ class Strand:
         for segment, place in acks:
             part = self._share.parts.get(segment)
             if part is not None:
-                part.ack_until(place.ledger, place.entry, place.index, place.size, place.unacked)
+                part.ack_until(place)
                 parts.append(part)
         return parts
 

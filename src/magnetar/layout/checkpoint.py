@@ -10,7 +10,7 @@ silence (H-G4). Decides only; bytes are made of it in `wire`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from magnetar.base.errors import InvalidTransition, Misuse
@@ -24,12 +24,14 @@ UNKNOWN_EPOCH = Epoch(-1)
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The last message that was read: `index` in its batch of `size`, or -1 for a whole entry."""
+    """The last message that was read: `index` in its batch of `size`, or -1 for a whole entry. `around`: a message in
+    chunks begins there and ends behind it, so reading goes on there and leaves out what was read (H-G13)."""
 
     ledger: int
     entry: int
     index: int = -1
     size: int = field(default=0, compare=False)
+    around: tuple[int, int] | None = field(default=None, compare=False)
 
     @property
     def is_done(self) -> bool:
@@ -41,9 +43,17 @@ class Reached:
         return self.ledger, self.entry, self.index if self.index >= 0 else AFTER_ALL.entry
 
     def is_behind(self, floor: Reached) -> bool:
-        """Is anything after it deleted, if everything up to `floor` is? Of a batch that was read in part, its rest."""
+        """Is anything after it deleted, if everything up to `floor` is? Of a batch that was read in part, its rest; of
+        a message that is around it, its beginning."""
         here, there = (self.ledger, self.entry), (floor.ledger, floor.entry)
+        if self.around is not None and self.around <= there:
+            return True
         return here < there or (here == there and self.index >= 0)
+
+    def without(self, floor: Reached) -> Reached:
+        """When everything up to `floor` is deleted: what began there cannot be read any more."""
+        gone = self.around is not None and self.around <= (floor.ledger, floor.entry)
+        return replace(self, around=None) if gone else self
 
     def __lt__(self, other: Reached) -> bool:
         return self.order < other.order
@@ -55,7 +65,9 @@ class Reached:
         if self.is_done:
             return "DONE"
         text = f"{self.ledger}:{self.entry}"
-        return text if self.index < 0 else f"{text}:{self.index}"
+        if self.index >= 0:
+            text = f"{text}:{self.index}"
+        return text if self.around is None else f"{text} and what begins at {self.around[0]}:{self.around[1]}"
 
 
 START = Reached(*BEFORE_ALL)  # nothing was read
@@ -207,7 +219,7 @@ class Frontier:
         has not begun, lost nothing."""
         if segment not in self.places or not start.is_behind(floor):
             return None
-        self.places[segment] = max(self.places[segment], floor)
+        self.places[segment] = max(self.places[segment].without(floor), floor)
         return None if start == START and segment in self._earliest else Loss(segment, start)
 
     def gone(self, segment: SegmentId) -> Loss | None:

@@ -2,7 +2,8 @@
 
 It begins as Pulsar's V5 clients write it: a type, and for a checkpoint with places the id of the last message read of
 each segment; the id "latest" of a sealed segment says that it is DONE, which those clients understand. They ignore what
-follows, and there we say the rest: topic, its life, the epoch, and a checksum over everything. A checkpoint of such a
+follows, and there we say the rest: topic, its life, the epoch, where messages in chunks begin that lie around a place
+(version 2 has those, and is written only where there are any), and a checksum over everything. A checkpoint of such a
 client has no such end and is read all the same. Whatever is neither is `Corrupt`; where a reader starts nothing may
 follow a checkpoint but that, as a torn file would have it (`whole`). One of ours that was cut exactly before our end
 cannot be told from one of theirs.
@@ -10,6 +11,7 @@ cannot be told from one of theirs.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from struct import Struct
 from typing import ClassVar
 
@@ -25,8 +27,9 @@ from magnetar.wire.ids import MessageId
 _PLACES, _EARLIEST, _LATEST = 0, 1, 2
 _LONG, _INT = Struct(">q"), Struct(">i")
 _MAGIC = b"MgCp"
-_VERSION = 1
+_VERSION = 2
 _TAIL = Struct(">4sBqqi")  # magic, version, incarnation, epoch, length of the topic's name
+_AROUND = Struct(">qqq")  # segment, ledger, entry
 _SUM = Struct(">I")
 
 
@@ -72,7 +75,9 @@ def to_bytes(checkpoint: layout.Checkpoint) -> bytes:
         encoded = ids.to_bytes(message_id(checkpoint.places[segment]))
         parts += [_LONG.pack(segment), _INT.pack(len(encoded)), encoded]
     topic = checkpoint.topic.encode()
-    parts += [_TAIL.pack(_MAGIC, _VERSION, checkpoint.incarnation, checkpoint.epoch, len(topic)), topic]
+    around = [_AROUND.pack(id, *place.around) for id, place in sorted(checkpoint.places.items()) if place.around]
+    version = 2 if around else 1
+    parts += [_TAIL.pack(_MAGIC, version, checkpoint.incarnation, checkpoint.epoch, len(topic)), topic, *around]
     body = b"".join(parts)
     return body + _SUM.pack(crc32c(body))
 
@@ -147,12 +152,23 @@ def _ours(data: bytes, at: int, places: dict[SegmentId, Reached]) -> Checkpoint:
     if version > _VERSION:
         raise Misuse("a newer version of magnetar wrote the checkpoint: use that one", checkpoint=version)
     body = data[: -_SUM.size]
-    if _SUM.unpack_from(data, len(body))[0] != crc32c(body) or len(body) != at + _TAIL.size + length:
+    end = at + _TAIL.size + length
+    rest = len(body) - end
+    if (
+        _SUM.unpack_from(data, len(body))[0] != crc32c(body)
+        or rest < 0
+        or rest % _AROUND.size
+        or (rest and version < 2)
+    ):
         raise Corrupt("the checksum of a checkpoint is wrong: some of its bytes are not what was written")
     try:
-        topic = body[at + _TAIL.size :].decode()
+        topic = body[at + _TAIL.size : end].decode()
     except UnicodeDecodeError:
         raise Corrupt("the topic of a checkpoint is no text") from None
+    for segment, ledger, entry in _AROUND.iter_unpack(body[end:]):
+        if segment not in places or min(ledger, entry) < 0:
+            raise Corrupt("a checkpoint says of a place that is not there what lies around it", segment=segment)
+        places[SegmentId(segment)] = replace(places[SegmentId(segment)], around=(ledger, entry))
     return Checkpoint(places, Epoch(epoch), topic, incarnation)
 
 

@@ -88,7 +88,7 @@ def test_one_that_was_cut_short_behind_our_mark_is_refused():
 
 def test_one_of_a_newer_version_says_so():
     data = bytearray(OURS.to_bytes())
-    data[data.index(b"MgCp") + 4] = 2
+    data[data.index(b"MgCp") + 4] = 3
     with pytest.raises(Misuse, match="newer version"):
         Checkpoint.from_bytes(bytes(data))
 

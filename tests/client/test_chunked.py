@@ -1,0 +1,191 @@
+"""Messages in chunks that lie around others: wherever a reader stops between their chunks, nothing is lost or given
+twice (H-G13), and what a split cut short keeps nobody waiting (H-E8)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from magnetar import InitialPosition, MessageId, aio
+from magnetar.wire.checkpoint import Checkpoint
+from tests.client.pieces import Pieces
+from tests.client.reshaped import Reshaped, quiet, run_on
+from tests.servers.proxy import Proxy
+from tests.servers.standalone import Standalone
+
+WAIT_S = 60  # for what must come
+EARLIEST = InitialPosition.EARLIEST
+KEPT = {"defaultRetentionTimeInMinutes": -1, "defaultRetentionSizeInMB": -1}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("chunked"), KEPT) as running:
+        yield running
+
+
+class Cluster(Reshaped):
+    @asynccontextmanager
+    async def two(self) -> AsyncIterator[tuple[Pieces, Pieces]]:
+        """Producers of the first segment, one for messages in chunks."""
+        segment = self.topic.replace("topic://", "segment://") + "/0000-ffff-0"
+        port = self.server.port
+        async with Pieces(port, segment, "whole") as whole, Pieces(port, segment, "cut") as cut:
+            yield whole, cut
+
+    async def stream(self) -> aio.StreamConsumer[bytes]:
+        return await self.client.stream_consumer(self.topic, "s", initial_position=EARLIEST)
+
+
+def run(server: Standalone, name: str, body: Callable[[Cluster], Awaitable[None]]) -> None:
+    run_on(server, f"chunked-{name}", Cluster, body, 1)
+
+
+async def data(consumer: aio.StreamConsumer[bytes] | aio.CheckpointConsumer[bytes]) -> bytes:
+    return (await consumer.receive(WAIT_S)).data
+
+
+@pytest.mark.parametrize("ends", ["before it is acknowledged", "after the next consumer came"])
+def test_stream_consumer_that_stops_between_chunks_gets_the_message_around_and_no_other_again(server, ends):
+    async def body(cluster: Cluster) -> None:
+        async with cluster.two() as (whole, cut):
+            large = cut.cut(b"large", 2)
+            await whole.write(*whole.cut(b"before", 1))
+            await cut.write(large[0])
+            await whole.write(*whole.cut(b"inside", 1))
+            if ends.startswith("before"):
+                await cut.write(large[1])
+            async with await cluster.stream() as first:
+                assert await data(first) == b"before"
+                message = await first.receive(WAIT_S)
+                assert message.data == b"inside"
+                await first.acknowledge_cumulative(message, confirm=True)
+            if ends.startswith("after"):
+                await cut.write(large[1])
+            await whole.write(*whole.cut(b"behind", 1))
+            async with await cluster.stream() as second:
+                assert await data(second) == b"large"
+                message = await second.receive(WAIT_S)
+                assert message.data == b"behind"
+                await second.acknowledge_cumulative(message, confirm=True)
+            async with await cluster.stream() as third:
+                await quiet(third)
+
+    run(server, f"stream-{ends.split()[0]}", body)
+
+
+def test_id_kept_between_chunks_acknowledges_no_more_than_was_received(server):
+    async def body(cluster: Cluster) -> None:
+        async with cluster.two() as (whole, cut):
+            large = cut.cut(b"large", 2)
+            await whole.write(*whole.cut(b"before", 1))
+            await cut.write(large[0])
+            await whole.write(*whole.cut(b"inside", 1))
+            async with await cluster.stream() as first:
+                await first.receive(WAIT_S)
+                kept = (await first.receive(WAIT_S)).id.to_bytes()
+            async with await cluster.stream() as second:
+                await second.acknowledge_cumulative(MessageId.from_bytes(kept), confirm=True)
+            await cut.write(large[1])
+            async with await cluster.stream() as third:
+                assert await data(third) == b"large"
+                await quiet(third)
+
+    run(server, "kept", body)
+
+
+def test_checkpoint_between_chunks_replays_the_message_around_and_no_other(server):
+    async def body(cluster: Cluster) -> None:
+        async with cluster.two() as (whole, cut):
+            one, two = cut.cut(b"first large", 3), cut.cut(b"second large", 2)
+            await whole.write(*whole.cut(b"before", 1))
+            await cut.write(one[0])
+            await whole.write(*whole.cut(b"inside one", 1))
+            await cut.write(two[0], one[1], one[2])
+            await whole.write(*whole.cut(b"inside two", 1))
+            await cut.write(two[1])
+            sequence = [b"before", b"inside one", b"first large", b"inside two", b"second large"]
+            kept = []
+            async with await cluster.client.checkpoint_consumer(cluster.topic, EARLIEST) as reader:
+                for expected in sequence:
+                    assert await data(reader) == expected
+                    kept.append((await reader.checkpoint()).to_bytes())
+        await cluster.admin.scalable.split(cluster.topic, 0)
+        async with await cluster.client.create_producer(cluster.topic) as producer:
+            await producer.send(b"behind", key="k")
+        for place, checkpoint in enumerate(kept):
+            again = await cluster.client.checkpoint_consumer(cluster.topic, Checkpoint.from_bytes(checkpoint))
+            async with again:
+                for expected in [*sequence[place + 1 :], b"behind"]:
+                    assert await data(again) == expected
+
+    run(server, "checkpoint", body)
+
+
+def test_reader_that_loses_its_connection_between_chunks_goes_on_with_the_message_around(server):
+    async def body(cluster: Cluster) -> None:
+        with Proxy(server.port) as proxy:
+            async with aio.Client(proxy.url) as client, cluster.two() as (whole, cut):
+                large = cut.cut(b"large", 2)
+                await cut.write(large[0])
+                await whole.write(*whole.cut(b"inside", 1))
+                async with await client.checkpoint_consumer(cluster.topic, EARLIEST) as reader:
+                    assert await data(reader) == b"inside"
+                    proxy.cut()
+                    await cut.write(large[1])
+                    assert await data(reader) == b"large"
+                    await whole.write(*whole.cut(b"behind", 1))
+                    assert await data(reader) == b"behind"
+
+    run(server, "lost", body)
+
+
+def test_seek_to_a_checkpoint_between_chunks_brings_the_message_around(server):
+    async def body(cluster: Cluster) -> None:
+        async with cluster.two() as (whole, cut):
+            large = cut.cut(b"large", 2)
+            await whole.write(*whole.cut(b"before", 1))
+            await cut.write(large[0])
+            await whole.write(*whole.cut(b"inside", 1))
+            await cut.write(large[1])
+            async with await cluster.client.checkpoint_consumer(cluster.topic, EARLIEST) as reader:
+                assert [await data(reader), await data(reader)] == [b"before", b"inside"]
+                checkpoint = await reader.checkpoint()
+            async with await cluster.stream() as consumer:
+                await consumer.seek(checkpoint)
+                assert [await data(consumer), await data(consumer)] == [b"inside", b"large"]
+
+    run(server, "seek", body)
+
+
+@pytest.mark.parametrize("kind", ["stream", "queue", "checkpoint"])
+def test_message_that_a_split_cut_short_keeps_nobody_from_what_comes_after(server, kind):
+    async def body(cluster: Cluster) -> None:
+        async with cluster.two() as (whole, cut):
+            large = cut.cut(b"large", 2)
+            await cut.write(large[0])
+            await whole.write(*whole.cut(b"inside", 1))
+            await cut.write(cut.cut(b"never ends either", 2)[0])
+            await cluster.admin.scalable.split(cluster.topic, 0)
+        async with await cluster.client.create_producer(cluster.topic) as producer:
+            await producer.send(b"behind", key="k")
+        client, topic = cluster.client, cluster.topic
+        if kind == "checkpoint":
+            async with await client.checkpoint_consumer(topic, EARLIEST) as reader:
+                assert [await data(reader), await data(reader)] == [b"inside", b"behind"]
+            return
+        makes = client.stream_consumer if kind == "stream" else client.queue_consumer
+        async with await makes(topic, "s", initial_position=EARLIEST) as consumer:
+            seen = set()
+            for _ in range(2):
+                message = await consumer.receive(WAIT_S)
+                seen.add(message.data)
+                if isinstance(consumer, aio.StreamConsumer):
+                    await consumer.acknowledge_cumulative(message, confirm=True)
+                else:
+                    await consumer.acknowledge(message, confirm=True)
+            assert seen == {b"inside", b"behind"}
+
+    run(server, f"short-{kind}", body)
