@@ -48,6 +48,29 @@ def test_a_pattern_takes_partitioned_topics_whole(broker: Standalone, client: pu
     assert sorted(texts(take(consumer, 20))) == sorted(numbered(20))
 
 
+def test_a_new_pattern_over_a_migrated_topic_leaves_it_out_or_begins_with_the_earliest_message(
+    broker: Standalone, client: pulsar.Client, topic: str
+) -> None:
+    for name in ("a", "b", "m"):
+        client.subscribe(f"{topic}-{name}", "keeps").close()
+        producer = client.create_producer(f"{topic}-{name}")
+        send(producer, [f"old {name}"])
+        producer.close()
+    migrated = f"scalable/{topic.removeprefix('persistent://')}-m"
+    broker.admin("POST", f"{migrated}/migrate")
+    with pytest.raises(pulsar.TopicTerminated):
+        client.subscribe(re.compile(f"{topic}-.*"), "latest")
+    assert list(broker.admin("GET", f"{migrated}/subscriptions")) == ["keeps"], (
+        "it would keep all that comes, for nobody"
+    )
+    few = client.subscribe(re.compile(f"{topic}-[ab]"), "few")
+    whole = client.subscribe(re.compile(f"{topic}-.*"), "whole", initial_position=InitialPosition.Earliest)
+    for name in ("a", "b"):
+        send(client.create_producer(f"{topic}-{name}"), [f"new {name}"])
+    assert sorted(texts(take(few, 2))) == ["new a", "new b"]
+    assert sorted(texts(take(whole, 5))) == ["new a", "new b", "old a", "old b", "old m"]
+
+
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
