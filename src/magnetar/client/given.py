@@ -1,4 +1,4 @@
-"""What applications give to consumers where a message, its id or a place to go to is meant.
+"""What applications give to clients where a message, its id, a place to go to or the places of segments are meant.
 
 Type checkers see what is none of these; not everybody has one, and a message that was not acknowledged because of a
 slip comes again much later. So each is `Misuse`, with what was given and what to give. Looks at kinds and bounds only.
@@ -6,10 +6,12 @@ slip comes again much later. So each is `Misuse`, with what was given and what t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from magnetar.base.errors import Misuse
 from magnetar.client.message import Message, MessageId
+from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Place
 
 SHOWN_CHARS_MAX = 80
 PUBLISH_MS_MAX = 2**63 - 1  # what brokers compare it with
@@ -43,6 +45,32 @@ def publish_ms(given: object) -> int:
 
 def is_publish_ms(given: int) -> bool:
     return not isinstance(given, bool) and 0 <= given <= PUBLISH_MS_MAX
+
+
+def check_places(given: object, topic: str) -> None:
+    """Where readers stand, by segment. What is no place at all is not asked about: no broker has an answer to it."""
+    if not isinstance(given, Mapping):
+        raise Misuse(_PLACES, topic=topic, given=_shown(given))
+    for segment, place in given.items():
+        if type(segment) is not int or not 0 <= segment < NUMBER_MAX:
+            raise Misuse(f"this is no segment: {_PLACES}", topic=topic, given=_shown(segment))
+        if not isinstance(place, Place) or not _is_place(place):
+            raise Misuse(
+                f"this is no place in a segment, which is an entry of a ledger, the beginning or the end: {_PLACES}",
+                topic=topic,
+                segment=segment,
+                given=_shown(place),
+            )
+
+
+_PLACES = "places are by segment where each is read next, as the stretches of Client.plan have them"
+
+
+def _is_place(given: Place) -> bool:
+    ledger, entry, row = given
+    if type(ledger) is not int or type(entry) is not int or type(row) is not int:
+        return False
+    return (min(given) >= 0 and max(given) < NUMBER_MAX) or given in (START, DONE)
 
 
 def _shown(given: object) -> str:

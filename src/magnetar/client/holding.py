@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import SegmentId
 from magnetar.client.backoff import persist
+from magnetar.client.given import check_places
 from magnetar.client.lookup import Lookup
 from magnetar.client.planning import check_ours
 from magnetar.layout.stretch import Place
@@ -42,12 +43,8 @@ class Holding:
             raise Misuse("a hold has a name", topic=self.topic)
         if self.expires_s < 0:
             raise Misuse("a hold expires after a number of seconds; 0 is the broker's default", topic=self.topic)
-        said: object = self.places
-        if said is not None and not (
-            isinstance(said, Mapping) and all(isinstance(one, Place) for one in said.values())
-        ):
-            words = "places are by segment where each is read next, as the stretches of Client.plan have them"
-            raise Misuse(words, topic=self.topic, places=type(said).__name__)
+        if self.places is not None:
+            check_places(self.places, self.topic)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from magnetar.base.errors import Conflict, MagnetarError, Misuse, TimedOut
 from magnetar.client.backoff import persist
 from magnetar.client.checkpoint_start import StartAt, said
 from magnetar.client.connection import Connection
+from magnetar.client.given import check_places
 from magnetar.client.lookup import Lookup, Route
 from magnetar.client.part import Part
 from magnetar.client.planning import check_ours
@@ -96,7 +97,9 @@ def _command(topic: str, subscription: str, where: Checkpoint, time_ms: int | No
     elif where.kind is not Kind.PLACES:
         asked.to = pb.FROM_EARLIEST if where.kind is Kind.EARLIEST else pb.FROM_LATEST
     elif where.places:
-        asked.places.CopyFrom(columns({id: _next(place) for id, place in where.places.items()}))
+        places = {id: _next(place) for id, place in where.places.items()}
+        check_places(places, topic)
+        asked.places.CopyFrom(columns(places))
         asked.incarnation = where.incarnation
     else:
         raise Misuse("the checkpoint says of no segment where it stands", topic=topic)

@@ -16,6 +16,7 @@ from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import CLIENT_LAYOUTS_KEPT_MAX
 from magnetar.client.backoff import persist
 from magnetar.client.connection import Connection
+from magnetar.client.given import check_places
 from magnetar.client.lookup import Lookup
 from magnetar.layout.layout import Layout
 from magnetar.layout.routing import Routing
@@ -44,6 +45,9 @@ class Asking:
     subscription: str = ""
 
     def __post_init__(self) -> None:
+        check_places(self.places, self.topic)
+        if self.targets is not None:
+            check_places(self.targets, self.topic)
         if min(self.messages_max, self.bytes_max) < 0:
             raise Misuse("limits of a plan are not negative; 0 is none", topic=self.topic)
         if isinstance(self.start, str) and self.start not in _WORDS:

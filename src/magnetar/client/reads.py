@@ -66,7 +66,7 @@ class Reads:
         self._check()
         asking = Asking(
             str(topic_name(topic)),
-            places or {},
+            {} if places is None else places,
             start,
             messages_max,
             bytes_max,

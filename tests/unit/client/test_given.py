@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from magnetar.base.errors import Misuse
-from magnetar.client.given import PUBLISH_MS_MAX, check_id, check_message, is_publish_ms, publish_ms
+from magnetar.base.ids import SegmentId
+from magnetar.client.given import PUBLISH_MS_MAX, check_id, check_message, check_places, is_publish_ms, publish_ms
 from magnetar.client.message import Delivery, Message, MessageId
 from magnetar.client.schemas import BYTES
+from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Place
 from magnetar.wire.proto import pb
 
 MESSAGE = Message(b"m", Delivery(pb.MessageMetadata(), "persistent://public/default/t", BYTES, ledger=1, entry=2))
@@ -34,3 +36,35 @@ def test_a_publish_time_is_a_date_or_milliseconds_since_1970() -> None:
         with pytest.raises(Misuse, match="no place to seek"):
             publish_ms(given)
     assert not is_publish_ms(True)
+
+
+NO_PLACES = (
+    Place(-7, 3),
+    Place(-1, 0),
+    Place(3, -1),
+    Place(-1, -1, 4),
+    Place(3, 4, -1),
+    Place(NUMBER_MAX, 4),
+    Place(3, 2**64),
+    Place(True, 0),
+    Place(1.5, 0),  # type: ignore[arg-type]
+    Place(None, 0),  # type: ignore[arg-type]
+    (3, 4),
+    None,
+)
+
+
+@pytest.mark.parametrize("given", NO_PLACES)
+def test_a_place_is_an_entry_the_beginning_or_the_end_of_a_segment(given: object) -> None:
+    check_places(
+        {SegmentId(0): START, SegmentId(7): DONE, SegmentId(8): Place(0, 0), SegmentId(9): Place(3, 4, 5)}, "t"
+    )
+    with pytest.raises(Misuse, match=r"no place in a segment.* Client\.plan") as told:
+        check_places({SegmentId(0): START, SegmentId(1): given}, "t")
+    assert told.value.facts == {"topic": "t", "segment": 1, "given": repr(given)[:80]}
+
+
+@pytest.mark.parametrize("given", [None, (3, 4), Place(3, 4), [Place(3, 4)], "earliest", {"0": START}, {-1: START}])
+def test_places_are_by_segment(given: object) -> None:
+    with pytest.raises(Misuse, match=r"places are by segment .* Client\.plan"):
+        check_places(given, "t")

@@ -67,7 +67,7 @@ def test_a_hold_has_a_name_and_does_not_end_before_it_began() -> None:
         Holding(T, "q", expires_s=-1)
 
 
-@pytest.mark.parametrize("places", [{0: (1, 2)}, [Place(1, 2)], {0: None}, "earliest"])
+@pytest.mark.parametrize("places", [{0: (1, 2)}, {0: Place(-7, 3)}, [Place(1, 2)], {0: None}, "earliest"])
 def test_places_that_are_none_are_refused_with_where_to_get_them(places) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(Misuse, match=r"Client\.plan"):
         Holding(T, "q", places)

@@ -183,3 +183,15 @@ def test_seek_does_not_wait_for_acknowledgements_of_a_segment_that_it_takes_away
             await turns(lambda: world.consumer.segments == [0])
 
     run(body)
+
+
+def test_a_checkpoint_at_what_is_no_place_is_not_asked_about() -> None:
+    async def body() -> None:
+        async with a_broker() as broker, a_lookup(broker) as lookup:
+            speaks(broker)
+            answers(broker)
+            with pytest.raises(Misuse, match="no place"):
+                await moved(lookup, Checkpoint(places={SegmentId(1): Reached(-7, 3)}))
+            assert broker.kinds(K.SEEK_SUBSCRIPTION) == []
+
+    run(body)

@@ -135,3 +135,10 @@ def test_questions_that_mean_nothing_are_refused_before_anything_is_sent() -> No
         Asking(T, {}, messages_max=-1)
     with pytest.raises(Misuse):
         Asking(T, {}, "middle")  # type: ignore[arg-type]
+
+
+def test_a_plan_from_or_to_what_is_no_place_is_refused_before_anybody_is_asked() -> None:
+    with pytest.raises(Misuse, match="no place"):
+        Asking(T, {A: Place(-7, 3)})
+    with pytest.raises(Misuse, match="no place"):
+        Asking(T, {}, targets={A: Place(3, -1)})

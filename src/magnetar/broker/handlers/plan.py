@@ -10,12 +10,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import Misuse, Refused, TopicNotFound
+from magnetar.base.errors import Corrupt, Misuse, Refused, TopicNotFound
+from magnetar.base.ids import SegmentId
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.handlers.request import honestly, start
 from magnetar.broker.handlers.scalable import check_enabled
 from magnetar.broker.holds import Asking
 from magnetar.broker.plans import Planned
+from magnetar.layout.stretch import Place
 from magnetar.scalable.plan import Question
 from magnetar.topic.measure import FROM_EARLIEST, FROM_LATEST, FROM_START
 from magnetar.wire import layouts, plans
@@ -71,7 +73,7 @@ async def _hold(connection: Connection, asked: pb.CommandHold) -> bytes:
     if asked.release:
         await node.handlers.holds.release(name, asked.name)
         return plans.released(asked.request_id)
-    places = plans.read_places(asked.places) if asked.HasField("places") else None
+    places = given_places(asked.places) if asked.HasField("places") else None
     wanted = Asking(asked.name, places, asked.incarnation, asked.expires_s, asked.owner, asked.begins, asked.resumes)
     found = await node.handlers.holds.hold(name, wanted)
     return plans.held(
@@ -95,6 +97,14 @@ def planned_name(text: str) -> TopicName:
     return name
 
 
+def given_places(said: pb.SegmentPlaces) -> dict[SegmentId, Place]:
+    """Misuse: no reader can be there. The client's bytes are whole, and the same ones are no better the next time."""
+    try:
+        return plans.read_places(said)
+    except Corrupt as error:
+        raise Misuse(error.what, **error.facts) from error
+
+
 def _question(asked: pb.CommandPlan) -> Question:
     word: str | int
     if asked.start == pb.FROM_TIME:
@@ -104,11 +114,11 @@ def _question(asked: pb.CommandPlan) -> Question:
     else:
         word = _WORDS[asked.start]
     return Question(
-        plans.read_places(asked.places),
+        given_places(asked.places),
         word,
         asked.messages_max,
         asked.bytes_max,
-        plans.read_places(asked.targets),
+        given_places(asked.targets),
         asked.publish_times,
     )
 

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 from magnetar.base.errors import Misuse, Moved, NotReady, TopicNotFound
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position, SegmentId
 from magnetar.base.names import Domain, TopicName
-from magnetar.broker.handlers.plan import announced, planned_name
+from magnetar.broker.handlers.plan import announced, given_places, planned_name
 from magnetar.broker.handlers.request import error_reply, honestly, start, success
 from magnetar.broker.handlers.scalable import check_enabled
 from magnetar.layout.stretch import DONE, START, Place
 from magnetar.scalable.record import Record
 from magnetar.scalable.target import Target, Where, at_places, at_time
-from magnetar.wire.plans import read_places
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def _target(asked: pb.CommandSeekSubscription, record: Record) -> Target:
     if asked.HasField("places"):
         if asked.incarnation and asked.incarnation != record.incarnation:
             raise Misuse("the places are of a topic of this name that was deleted", topic=asked.topic)
-        places = read_places(asked.places)
+        places = given_places(asked.places)
         kept = {id: place for id, place in places.items() if id in record.layout or place != DONE}
         return at_places({SegmentId(id): _position(place) for id, place in kept.items()})
     if asked.to != pb.FROM_TIME:

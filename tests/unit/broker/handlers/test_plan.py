@@ -7,7 +7,7 @@ from typing import Any
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import topic_name
 from magnetar.broker.migration import migrate
-from magnetar.layout.stretch import DONE, START
+from magnetar.layout.stretch import DONE, START, Place
 from magnetar.wire.plans import columns, read_places, read_stretches
 from magnetar.wire.proto import pb
 from tests.unit.broker.handlers.streaming import NAME, OURS, X, split
@@ -129,6 +129,22 @@ def test_a_hold_is_made_moved_and_released() -> None:
         assert not list(back.lost_segment_id)
         assert (await hold(client, places={A: DONE})).HasField("error")
         assert not (await hold(client, release=True)).HasField("error")
+        assert await world.node.handlers.holds.list(NAME) == []
+
+    run(story)
+
+
+def test_what_is_no_place_is_refused_for_good_and_not_as_if_a_disk_had_failed() -> None:
+    async def story(world: World) -> None:
+        await filled(world)
+        client = world.client(**OURS)
+        for places in ({A: Place(-7, 3)}, {A: Place(3, -1)}, {A: Place(-1, -1, 1)}):
+            assert (await plan(client, places=places)).error == pb.NotAllowedError
+            said = command("PLAN", request_id=9, topic=X)
+            said.plan.targets.CopyFrom(columns(places))
+            assert (await answered(client, said)).planResponse.error == pb.NotAllowedError
+            refused = await hold(client, places=places)
+            assert (refused.error, "a place in a segment is" in refused.message) == (pb.NotAllowedError, True)
         assert await world.node.handlers.holds.list(NAME) == []
 
     run(story)

@@ -95,3 +95,14 @@ def test_peer_without_our_extensions_sent_a_command_that_nobody_knows() -> None:
         assert await marks(world) == before
 
     run(story)
+
+
+def test_what_is_no_place_is_refused_for_good_and_moves_nothing() -> None:
+    async def story(world: World) -> None:
+        client = await a_subscription(world)
+        before = await marks(world)
+        refused = await seek(client, {A: Place(-7, 3)})
+        assert (refused.type, refused.error.error) == (pb.BaseCommand.ERROR, pb.NotAllowedError)
+        assert await marks(world) == before
+
+    run(story)
