@@ -25,7 +25,33 @@ def test_a_hold_is_listed_with_lag_and_owner_shown_with_its_places_and_deleted(
     shown = magnetar("hold", "show", topic, "nightly", "-o", "json").json
     assert (shown["lagMessages"], shown["owner"], sorted(shown["places"])) == (0, "a query", ["0", "1"])
     assert "KEPT FROM" in magnetar("hold", "show", topic, "nightly").out
-    assert magnetar("hold", "delete", topic, "nightly", "--yes").code == 0
+    deleted = magnetar("hold", "delete", topic, "nightly", "--yes")
+    assert deleted.code == 0
+    assert "nightly" in deleted.err
+    assert "(owner a query, gives up 0 messages (0 B) that were not read)" in deleted.err
     assert magnetar("hold", "list", topic, "-o", "json").json == {}
     assert magnetar("hold", "show", topic, "nightly").code != 0
     assert magnetar("hold", "delete", topic, "nightly", "--yes", "--if-exists").code == 0
+
+
+def test_a_hold_that_a_group_uses_is_not_deleted_without_force_and_says_whom_that_ends(
+    magnetar: Run, broker: Standalone, name: str
+) -> None:
+    topic = f"topic://public/default/{name}"
+    assert magnetar("topic", "create", topic).code == 0
+    with Client(broker.url) as client, client.create_producer(topic) as producer:
+        reader = client.checkpoint_consumer(topic, group="readers", name="first")
+        producer.send(b"x")
+        assert magnetar("hold", "show", topic, "readers", "-o", "json").json["members"] == ["first"]
+        asked = magnetar("hold", "delete", topic, "readers", "--no-input")
+        assert asked.code != 0
+        assert "used by first, gives up 1 messages (" in asked.err
+        refused = magnetar("hold", "delete", topic, "readers", "--yes")
+        assert refused.code != 0
+        assert "is used by members of its group (first): close them, or force" in refused.err
+        assert magnetar("hold", "show", topic, "readers").code == 0
+        forced = magnetar("hold", "delete", topic, "readers", "--yes", "--force")
+        assert forced.code == 0
+        assert "owner first, used by first, gives up 1 messages (" in forced.err
+        assert magnetar("hold", "list", topic, "-o", "json").json == {}
+        reader.close()

@@ -27,7 +27,7 @@ async def hold(node: Node, request: Request) -> Response:
 
 
 async def release(node: Node, request: Request) -> Response:
-    await node.handlers.holds.release(name_of(node, request), request.parts["hold"])
+    await node.handlers.holds.release(name_of(node, request), request.parts["hold"], force=request.flag("force"))
     return DONE
 
 
@@ -44,6 +44,7 @@ def _document(one: Listed) -> Hold:
         movedMs=held.moved_ms,
         warnedMs=held.warned_ms,
         expiredMs=held.expired_ms,
+        members=list(one.members),
         places={str(id): str(place) for id, place in held.places},
     )
 
@@ -52,5 +53,7 @@ _HOLDS = "/admin/v2/scalable/{tenant}/{namespace}/{topic}/holds"
 ROUTES = [
     get(_HOLDS, holds, "The holds: what is kept for readers that commit rarely", dict[str, Hold]),
     get(f"{_HOLDS}/{{hold}}", hold, "One hold, with how far behind its reader is", Hold),
-    delete(f"{_HOLDS}/{{hold}}", release, "End a hold: nothing is kept for it any more"),
+    delete(
+        f"{_HOLDS}/{{hold}}", release, "End a hold: it keeps nothing any more; with force, also while a group uses it"
+    ),
 ]

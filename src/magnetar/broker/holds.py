@@ -16,7 +16,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import AlreadyExists, BadVersion, Busy, MagnetarError, Misuse, Refused, SubscriptionNotFound
+from magnetar.base.errors import (
+    AlreadyExists,
+    BadVersion,
+    Busy,
+    Conflict,
+    MagnetarError,
+    Misuse,
+    Refused,
+    SubscriptionNotFound,
+)
 from magnetar.base.ids import AFTER_ALL, Position, SegmentId
 from magnetar.base.limits import HOLD_ASK_S, HOLD_EXPIRES_S, HOLD_LOOK_S, HOLD_NAME_CHARS_MAX, HOLD_TRIES_MAX
 from magnetar.base.names import Domain, TopicName
@@ -75,9 +84,12 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
+    """`members`: of a group that reads by it, those that are registered."""
+
     name: str
     held: Held
     lag: Lag
+    members: tuple[str, ...] = ()
 
 
 class Holds:
@@ -180,9 +192,12 @@ class Holds:
                 nearest = f"the nearest place is {said.start}" if said.start.ledger >= 0 else "it never had a message"
                 raise Misuse(f"segment {id} has nothing at {place}, {nearest}: {_ADVICE}", topic=str(topic))
 
-    async def release(self, topic: TopicName, name: str) -> None:
-        """SubscriptionNotFound: there is none."""
-        await self.find(topic, name)
+    async def release(self, topic: TopicName, name: str, *, force: bool = True) -> None:
+        """SubscriptionNotFound: there is none. Conflict: a group reads by it, and it is not forced: it would end."""
+        found = await self.find(topic, name)
+        if found.members and not force:
+            members = ", ".join(found.members)
+            raise Conflict(f"Hold {name} of {topic} is used by members of its group ({members}): close them, or force")
         await self._node.scalable.unsubscribe(topic.scalable, name)
 
     async def _lost(self, topic: TopicName, record: Record, held: Held) -> tuple[SegmentId, ...]:
@@ -233,7 +248,12 @@ class Holds:
             record = await self._plans.record(topic)
         found = await self._node.scalable.records.subscriptions(topic.scalable, record.incarnation)
         return [
-            Listed(one.name, one.hold, await self._lag(topic, record, one.hold))
+            Listed(
+                one.name,
+                one.hold,
+                await self._lag(topic, record, one.hold),
+                tuple(member.name for member in one.members),
+            )
             for one, _ in found
             if one.hold is not None and one.standing is Standing.LIVE
         ]

@@ -5,11 +5,13 @@ Holds are made and moved by their readers (a Spark query, `Client.hold`); nothin
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from magnetar.base.errors import NotFound
 from magnetar.base.names import Domain, topic_name
-from magnetar.cli.cells import Cell, Lag, Moment, Size
+from magnetar.cli.cells import Cell, Lag, Moment, Size, size
 from magnetar.cli.opening import opened
-from magnetar.cli.options import COMMON, DESTRUCTION, Common, Destruction, IfExists
+from magnetar.cli.options import COMMON, DESTRUCTION, Common, Destruction, IfExists, flag
 from magnetar.cli.output import Facts, Sheet
 from magnetar.client.documents.holds import Hold
 
@@ -71,7 +73,7 @@ def show(topic: str, name: str, /, *, common: Common = COMMON) -> None:
             for id, place in sorted(one.places.items(), key=lambda pair: int(pair[0]))
         ]
         sheets = [Sheet(PLACE_COLUMNS, rows)] if rows else []
-        optional = frozenset(("owner", "announced", "expired"))
+        optional = frozenset(("owner", "members", "announced", "expired"))
         session.show(session.document, Facts(_facts(whole, one), optional=optional), *sheets)
 
 
@@ -87,6 +89,7 @@ def _facts(topic: str, one: Hold) -> dict[str, Cell]:
         "topic": topic,
         "state": one.state,
         "owner": one.owner or None,
+        "members": ", ".join(one.members) or None,
         "lag": Lag(one.lagMessages),
         "size": Size(one.lagBytes),
         "moved": Moment(one.movedMs),
@@ -101,11 +104,14 @@ def delete(
     name: str,
     /,
     *,
+    force: Annotated[bool, flag("Also while members of its group use it: they end.")] = False,
     if_exists: IfExists = False,
     change: Destruction = DESTRUCTION,
     common: Common = COMMON,
 ) -> None:
     """End a hold: what its reader has not read is kept no longer than retention says.
+
+    It says whose it was, who uses it and what is given up; one that a group uses is not ended without --force.
 
     Parameters
     ----------
@@ -117,11 +123,25 @@ def delete(
     Examples
     --------
     $ magnetar hold delete topic://public/default/clicks nightly --yes
+    $ magnetar hold delete topic://public/default/clicks readers --force --yes
     """
     with opened(common, _whole(topic), change, unless=NotFound if if_exists else None) as (session, whole):
         one = session.admin.holds.get(whole, name)
-        session.confirm(name, f"ends hold {name} of {whole}: {one.lagMessages} messages are kept for it")
-        session.do(f"delete hold {name} of {whole}", lambda: session.admin.holds.delete(whole, name))
+        session.confirm(name, f"ends hold {name} of {whole}: {_given_up(one)}")
+        what = f"delete hold {name} of {whole} ({_given_up(one)})"
+        session.do(what, lambda: session.admin.holds.delete(whole, name, force=force))
+
+
+def _given_up(one: Hold) -> str:
+    """Whose it is, who uses it, and what nobody keeps any more without it."""
+    said = [f"owner {one.owner}" if one.owner else "no owner"]
+    if one.members:
+        said.append(f"used by {', '.join(one.members)}")
+    if one.expiredMs:
+        said.append("expired, so it kept nothing")
+    else:
+        said.append(f"gives up {one.lagMessages:,} messages ({size(one.lagBytes)}) that were not read")
+    return ", ".join(said)
 
 
 VERBS = {"list": list_, "show": show, "delete": delete}

@@ -9,6 +9,7 @@ from magnetar.base.names import topic_name
 from magnetar.broker.holds import Asking
 from magnetar.layout.stretch import Place
 from magnetar.scalable import hold
+from magnetar.scalable.subscription import Member
 from tests.unit.admin.world import a_world, run
 
 X = "/admin/v2/scalable/public/default/x"
@@ -34,6 +35,26 @@ def test_holds_are_listed_with_lag_and_owner_and_end_by_hand() -> None:
             assert await world.get(f"{X}/holds") == {}
             for method, path in (("DELETE", f"{X}/holds/q"), ("GET", f"{X}/holds/q"), ("GET", f"{X}none/holds")):
                 assert (await world.ask(method, path)).status == 404
+
+    run(body())
+
+
+def test_a_hold_that_a_group_uses_ends_by_force_only() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            await world.do("PUT", X)
+            await world.node.handlers.holds.hold(NAME, Asking("g"))
+            records = world.node.scalable.records
+            found, version = await records.subscription(NAME, "g")
+            assert found is not None
+            await records.write_subscription(NAME, replace(found, members=(Member("a", 1), Member("b", 1))), version)
+            assert (await world.get(f"{X}/holds/g"))["members"] == ["a", "b"]
+            refused = await world.ask("DELETE", f"{X}/holds/g")
+            assert refused.status == 409
+            assert b"(a, b): close them, or force" in refused.body
+            assert list(await world.get(f"{X}/holds")) == ["g"]
+            await world.do("DELETE", f"{X}/holds/g?force=true")
+            assert await world.get(f"{X}/holds") == {}
 
     run(body())
 

@@ -8,6 +8,7 @@ import msgspec
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """`places`: from where on each segment is kept (`ledger:entry`, or DONE); segments before them are not, those
     behind them are kept whole. `state`: KEEPS, WARNED (its end was announced) or EXPIRED (it keeps nothing any more).
+    `members`: of a group of checkpoint consumers that reads by it, those that are there.
     """
 
     hold: str
@@ -20,4 +21,5 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     movedMs: int = 0
     warnedMs: int = 0
     expiredMs: int = 0
+    members: list[str] = []
     places: dict[str, str] = {}

@@ -18,6 +18,7 @@ class Holds:
     async def get(self, name: str, hold: str) -> Hold:
         return await self._exchange.read(f"{paths.scalable(name)}/holds/{paths.part(hold)}", Hold)
 
-    async def delete(self, name: str, hold: str) -> None:
-        """Nothing is kept for its reader any more."""
-        await self._exchange.call("DELETE", f"{paths.scalable(name)}/holds/{paths.part(hold)}")
+    async def delete(self, name: str, hold: str, *, force: bool = False) -> None:
+        """Nothing is kept for its reader any more. `Conflict`: a group reads by it; with `force` its members end."""
+        path = f"{paths.scalable(name)}/holds/{paths.part(hold)}"
+        await self._exchange.send("DELETE", path, query={"force": force or None})

@@ -18,6 +18,7 @@ class Holds:
     def get(self, name: str, hold: str) -> Hold:
         return self._exchange.read(f"{paths.scalable(name)}/holds/{paths.part(hold)}", Hold)
 
-    def delete(self, name: str, hold: str) -> None:
-        """Nothing is kept for its reader any more."""
-        self._exchange.call("DELETE", f"{paths.scalable(name)}/holds/{paths.part(hold)}")
+    def delete(self, name: str, hold: str, *, force: bool = False) -> None:
+        """Nothing is kept for its reader any more. `Conflict`: a group reads by it; with `force` its members end."""
+        path = f"{paths.scalable(name)}/holds/{paths.part(hold)}"
+        self._exchange.send("DELETE", path, query={"force": force or None})
