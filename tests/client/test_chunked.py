@@ -124,6 +124,29 @@ def test_checkpoint_between_chunks_replays_the_message_around_and_no_other(serve
     run(server, "checkpoint", body)
 
 
+def test_group_that_stops_between_chunks_goes_on_with_the_message_around_and_no_other(server):
+    async def body(cluster: Cluster) -> None:
+        client, topic = cluster.client, cluster.topic
+        async with cluster.two() as (whole, cut):
+            large = cut.cut(b"large", 2)
+            await whole.write(*whole.cut(b"before", 1))
+            await cut.write(large[0])
+            await whole.write(*whole.cut(b"inside", 1))
+            async with await client.checkpoint_consumer(topic, EARLIEST, group="g") as first:
+                assert [await data(first), await data(first)] == [b"before", b"inside"]
+                told = await first.checkpoint()
+            await cut.write(large[1])
+            async with await client.checkpoint_consumer(topic, EARLIEST, group="g") as second:
+                assert await data(second) == b"large"
+                await second.checkpoint()
+            async with await client.checkpoint_consumer(topic, EARLIEST, group="g") as third:
+                await quiet(third)
+            async with await client.checkpoint_consumer(topic, told) as alone:  # the group's is one like others
+                assert await data(alone) == b"large"
+
+    run(server, "group", body)
+
+
 def test_reader_that_loses_its_connection_between_chunks_goes_on_with_the_message_around(server):
     async def body(cluster: Cluster) -> None:
         with Proxy(server.port) as proxy:

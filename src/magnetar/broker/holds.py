@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import (
@@ -30,7 +30,7 @@ from magnetar.base.ids import AFTER_ALL, Position, SegmentId
 from magnetar.base.limits import HOLD_ASK_S, HOLD_EXPIRES_S, HOLD_LOOK_S, HOLD_NAME_CHARS_MAX, HOLD_TRIES_MAX
 from magnetar.base.names import Domain, TopicName
 from magnetar.broker.plans import Plans
-from magnetar.layout.stretch import DONE, START, Place, Places, stands
+from magnetar.layout.stretch import DONE, START, Around, Place, Places, stands
 from magnetar.observe.log import get
 from magnetar.observe.metrics import Sample
 from magnetar.scalable import hold
@@ -61,6 +61,7 @@ class Asking:
     owner: str = ""
     begins: bool = False
     resumes: bool = False
+    around: Around = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ class Holds:
             now_ms=self._node.runtime.wall(),
             expires_s=asking.expires_s or (before.expires_s if before is not None else HOLD_EXPIRES_S),
             owner=asking.owner,
+            around=asking.around,
         )
         await self._node.scalable.records.write_subscription(topic.scalable, replace(one, hold=held), version)
         expired = before is not None and not before.keeps

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from magnetar.base.errors import Closed, MagnetarError, Misuse, NotReady, SubscriptionNotFound
@@ -287,13 +288,14 @@ class Grouped:
             incarnation=self._watch.incarnation,
             begins=begins,
             resumes=not begins,  # a hold that was ended under its members ends them (H-D9)
+            around={id: place.around for id, place in places.items() if place.around is not None},
         )
         async with self._turn:
             if self.closed:
                 raise Closed("the consumer is closed", topic=self._topic)
             found = await hold(self._lookup, asked, self._lookup.timeout_s)
             everywhere = stands(self._layout, {id: at for id, at in found.places.items() if id in self._layout})
-            self._group = {id: last_of(at) for id, at in everywhere.items()}
+            self._group = {id: replace(last_of(at), around=found.around.get(id)) for id, at in everywhere.items()}
             return found
 
     def _tell(self, losses: Iterable[Loss], hold: str | None = None) -> None:

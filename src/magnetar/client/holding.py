@@ -8,7 +8,7 @@ is `Refused`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import SegmentId
@@ -16,8 +16,8 @@ from magnetar.client.backoff import persist
 from magnetar.client.given import check_places
 from magnetar.client.lookup import Lookup
 from magnetar.client.planning import check_ours
-from magnetar.layout.stretch import Place
-from magnetar.wire.plans import columns, read_places
+from magnetar.layout.stretch import Around, Place
+from magnetar.wire.plans import columns, read_around, read_places
 from magnetar.wire.proto import pb
 
 
@@ -26,6 +26,7 @@ class Holding:
     """What is asked for. `places` None: only that it lives on. `release`: it ends. `begins`: the places count only
     where there is no such hold yet, so that a repeated call changes nothing; without places it is asked about, and
     SubscriptionNotFound where there is none. `resumes`: SubscriptionNotFound where it was ended: it is not made anew.
+    `around`: where messages in chunks begin of which some was read before the place, and are kept too.
     """
 
     topic: str
@@ -37,6 +38,7 @@ class Holding:
     release: bool = False
     begins: bool = False
     resumes: bool = False
+    around: Around = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -62,6 +64,7 @@ class Hold:
     expired: bool
     lost: tuple[SegmentId, ...]
     incarnation: int
+    around: Around = field(default_factory=dict)
 
 
 async def hold(lookup: Lookup, asked: Holding, timeout_s: float) -> Hold:
@@ -83,6 +86,7 @@ async def _hold(lookup: Lookup, asked: Holding) -> Hold:
         said.expired,
         tuple(SegmentId(id) for id in said.lost_segment_id),
         said.incarnation,
+        read_around(said.places),
     )
 
 
@@ -93,7 +97,7 @@ def _command(asked: Holding, request_id: int) -> pb.BaseCommand:
     said.topic = asked.topic
     said.name = asked.name
     if asked.places is not None:
-        said.places.CopyFrom(columns(asked.places))
+        said.places.CopyFrom(columns(asked.places, asked.around))
     if asked.expires_s:
         said.expires_s = asked.expires_s
     if asked.owner:

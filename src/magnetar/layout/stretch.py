@@ -34,6 +34,7 @@ START = Place(-1, -1)  # before everything, as Pulsar writes "earliest"
 DONE = Place(NUMBER_MAX, NUMBER_MAX, NUMBER_MAX)  # sealed, and read to its end
 
 Places = Mapping[SegmentId, Place]
+Around = Mapping[SegmentId, tuple[int, int]]  # where messages in chunks begin that end at a place or behind it (H-G13)
 
 
 class Mark(NamedTuple):

@@ -1,8 +1,9 @@
 """A hold: what lies behind some places of a topic is kept for a reader that commits rarely, until it expires.
 
 Part of the record of a subscription of type CHECKPOINT. Places move forward only; a place behind the present one counts
-for nothing. A hold keeps until somebody has written that it expired, and that is never written before it was announced
-in the record, some time before: a clock that jumps, or brokers that were all down, expire nothing unannounced (H-H6).
+for nothing. What lies around a place, a message in chunks that was begun before it, is kept too (H-G13). A hold keeps
+until somebody has written that it expired, and that is never written before it was announced in the record, some time
+before: a clock that jumps, or brokers that were all down, expire nothing unannounced (H-H6).
 Decides only; what is kept of a segment is the owner's to ask (`floor`).
 """
 
@@ -17,7 +18,7 @@ from magnetar.base.errors import Corrupt, Misuse
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position, SegmentId
 from magnetar.base.limits import HOLD_EXPIRED_KEPT_S, HOLD_EXPIRES_S_MAX, HOLD_NOTICE_S_MAX
 from magnetar.layout.layout import Layout
-from magnetar.layout.stretch import DONE, START, Place, Places, ahead, shortened, stands
+from magnetar.layout.stretch import DONE, START, Around, Place, Places, ahead, shortened, stands
 
 NOTICE_SHARE = 10  # a hold that lives an hour is announced six minutes before
 
@@ -33,6 +34,7 @@ class Held:
     owner: str = ""
     warned_ms: int = 0
     expired_ms: int = 0
+    around: tuple[tuple[SegmentId, tuple[int, int]], ...] = ()
 
     @property
     def keeps(self) -> bool:
@@ -52,7 +54,14 @@ class Due(Enum):
 
 
 def moved(
-    held: Held | None, layout: Layout, places: Places, *, now_ms: int, expires_s: int, owner: str
+    held: Held | None,
+    layout: Layout,
+    places: Places,
+    *,
+    now_ms: int,
+    expires_s: int,
+    owner: str,
+    around: Around | None = None,
 ) -> tuple[Held, bool]:
     """The reader has come: its hold lives on, at these places where they are ahead. And whether it moved, or is new."""
     if not 1 <= expires_s <= HOLD_EXPIRES_S_MAX:
@@ -71,6 +80,7 @@ def moved(
             until_ms=now_ms + expires_s * 1000,
             moved_ms=now_ms if anew or held is None else held.moved_ms,
             owner=owner or (held.owner if held is not None else ""),
+            around=_around(after, (before, {} if held is None else dict(held.around)), (known, around or {})),
         ),
         anew,
     )
@@ -86,7 +96,8 @@ def floor(held: Held, layout: Layout, segment: SegmentId) -> Position:
     place = DONE if not held.keeps else place_in(held, layout, segment)
     if place == DONE:
         return AFTER_ALL
-    return BEFORE_ALL if place == START else Position(place.ledger, place.entry - 1)
+    ledger, entry = dict(held.around).get(segment, place[:2])
+    return BEFORE_ALL if place == START else Position(ledger, entry - 1)
 
 
 def due(held: Held, now_ms: int, announced_for_s: float) -> Due:
@@ -106,6 +117,16 @@ def expired(held: Held, now_ms: int) -> Held:
     return replace(held, expired_ms=max(1, now_ms))
 
 
+def _around(places: Places, *said: tuple[Places, Around]) -> tuple[tuple[SegmentId, tuple[int, int]], ...]:
+    """What was said of the places that hold now."""
+    found: dict[SegmentId, tuple[int, int]] = {}
+    for known, around in said:
+        for id, at in around.items():
+            if id in places and at < places[id] == known.get(id):
+                found[id] = at
+    return tuple(sorted(found.items()))
+
+
 def _listed(places: Places, layout: Layout) -> dict[SegmentId, Place]:
     return {id: place for id, place in places.items() if id in layout}
 
@@ -120,6 +141,7 @@ class Form(msgspec.Struct, omit_defaults=True):
     owner: str = ""
     warned_ms: int = 0
     expired_ms: int = 0
+    around: dict[str, tuple[int, int]] = {}
 
 
 def encode(held: Held) -> Form:
@@ -131,6 +153,7 @@ def encode(held: Held) -> Form:
         owner=held.owner,
         warned_ms=held.warned_ms,
         expired_ms=held.expired_ms,
+        around={str(id): at for id, at in held.around},
     )
 
 
@@ -146,4 +169,5 @@ def decode(form: Form) -> Held:
         form.owner,
         form.warned_ms,
         form.expired_ms,
+        tuple(sorted((SegmentId(int(id)), at) for id, at in form.around.items())),
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from magnetar.base.errors import Corrupt
 from magnetar.base.ids import SegmentId
-from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Columns, Place, Places, Stretch
+from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Around, Columns, Place, Places, Stretch
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
 from magnetar.wire.templates import varint
@@ -24,7 +24,7 @@ Written = dict[SegmentId, tuple[Stretch, bytes]]  # stretches, each as it stands
 _KNOWN_ERRORS = frozenset(pb.ServerError.values())
 
 
-def columns(places: Places) -> pb.SegmentPlaces:
+def columns(places: Places, around: Around | None = None) -> pb.SegmentPlaces:
     made = pb.SegmentPlaces(
         segment_id=list(places),
         ledger_id=[place.ledger for place in places.values()],
@@ -32,7 +32,25 @@ def columns(places: Places) -> pb.SegmentPlaces:
     )
     if any(place.row for place in places.values() if place != DONE):
         made.row.extend([0 if place == DONE else place.row for place in places.values()])
+    if around:
+        begun = [around.get(id, (-1, -1)) for id in places]
+        made.around_ledger_id.extend(ledger for ledger, _ in begun)
+        made.around_entry_id.extend(entry for _, entry in begun)
     return made
+
+
+def read_around(said: pb.SegmentPlaces) -> dict[SegmentId, tuple[int, int]]:
+    """Of places that `read_places` takes."""
+    ids, ledgers, entries = said.segment_id, said.around_ledger_id, said.around_entry_id
+    if not ledgers and not entries:
+        return {}
+    if not len(ids) == len(ledgers) == len(entries):
+        raise Corrupt("places of segments do not agree with what is around them", segments=len(ids))
+    return {
+        SegmentId(id): (ledger, entry)
+        for id, ledger, entry in zip(ids, ledgers, entries, strict=True)
+        if min(ledger, entry) >= 0
+    }
 
 
 def read_places(said: pb.SegmentPlaces) -> dict[SegmentId, Place]:
@@ -81,6 +99,7 @@ def plan_failed(request_id: int, code: int, text: str) -> bytes:
 def held(
     request_id: int,
     places: Places,
+    around: Around | None = None,
     *,
     incarnation: int,
     until_ms: int,
@@ -91,7 +110,7 @@ def held(
     """HOLD_RESPONSE."""
     said = pb.CommandHoldResponse(
         request_id=request_id,
-        places=columns(places),
+        places=columns(places, around),
         incarnation=incarnation,
         until_ms=until_ms,
         moved=moved,

@@ -168,3 +168,14 @@ def test_any_mixture_with_deliveries_anew_gives_every_message_once(world):
             done[which] = whole.payload
     assert len(done) == len(sizes)
     assert (len(chunks), chunks.held_bytes) == (0, 0)
+
+
+def test_the_oldest_of_those_that_are_half_there_is_where_the_first_of_them_begins():
+    chunks = Chunks()
+    assert chunks.oldest is None
+    feed(chunks, "a", 0, 10)
+    feed(chunks, "b", 0, 11)
+    feed(chunks, "a", 1, 12)
+    assert (chunks.oldest, chunks.knows("a")) == ((1, 10), True)
+    feed(chunks, "a", 2, 13)
+    assert (chunks.oldest, chunks.knows("a")) == ((1, 11), False)

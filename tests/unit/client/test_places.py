@@ -17,3 +17,10 @@ def test_place_goes_to_an_id_and_back():
     assert (back, back.size, back.unacked) == (place, 3, 0b111)
     whole = place_of_id(MessageId(5, 6))
     assert (whole.index, whole.size, whole.unacked) == (-1, 0, 0)
+
+
+def test_what_is_around_a_place_goes_to_an_id_and_back_and_the_first_chunk_of_a_message_is_not_taken_for_it():
+    place = Place(5, 6, around=(4, 9))
+    assert place_of_id(MessageId.from_bytes(place.message_id.to_bytes())).around == (4, 9)
+    assert place_of_id(MessageId(5, 6, first_chunk=MessageId(5, 4))).around is None
+    assert place == Place(5, 6)

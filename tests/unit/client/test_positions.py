@@ -47,6 +47,25 @@ def test_what_is_acknowledged_already_is_not_acknowledged_again():
     assert positions.acknowledged(second) == []
 
 
+def test_where_something_before_it_is_still_to_come_each_message_is_acknowledged_for_itself():
+    positions: Positions[int] = Positions(apart=lambda id: id in (3, 4))
+    positions.opened(A)
+    stamps = [positions.delivered(A, id) for id in (1, 2, 3, 4, 5)]
+    assert positions.acknowledged(stamps[2]) == [(A, 1), (A, 2), (A, 3)]
+    assert positions.acknowledged(stamps[2]) == []
+    assert positions.acknowledged(stamps[4]) == [(A, 5)]
+    assert positions.unacked(A) == 0
+
+
+def test_an_id_that_was_kept_of_such_a_moment_covers_what_was_handed_out_here_and_itself():
+    positions: Positions[int] = Positions(apart=lambda id: id == 3)
+    positions.opened(A)
+    positions.delivered(A, 2)
+    positions.delivered(A, 4)
+    assert positions.covered({A: 3}) == [(A, 2), (A, 3)]
+    assert positions.unacked(A) == 1
+
+
 def test_what_comes_again_after_its_acknowledgement_was_lost_with_a_broker_is_acknowledged_again():
     positions = some_positions()
     assert positions.acknowledged(positions.delivered(A, 2)) == [(A, 2)]

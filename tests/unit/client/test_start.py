@@ -49,3 +49,9 @@ def test_passed_means_behind_everything_hidden():
 def test_hidden_bits():
     assert hidden_bits(0b11111, 2) == 0b11100
     assert hidden_bits(0b11011, 3) == 0b11000
+
+
+def test_with_a_message_around_it_reading_starts_at_that_ones_first_chunk_and_hides_the_same():
+    start = Start(MessageId(5, 3), around=(4, 8))
+    assert start.wire_id == MessageId(4, 8)
+    assert [start.hides(position, 0) for position in ((4, 9), (5, 3), (5, 4))] == [1, 1, 0]

@@ -154,6 +154,19 @@ def test_messages_deleted_behind_the_last_one_read_are_a_loss_and_those_before_i
     assert reader.places[ROOT] == Reached(7, 4)
 
 
+def test_a_message_around_the_place_whose_beginning_is_deleted_is_a_loss_once_h_g13():
+    reader = frontier()
+    between = Reached(7, 3, around=(7, 1))
+    reader.taken(ROOT, between)
+    assert reader.checkpoint().places[ROOT].around == (7, 1)
+    assert reader.trimmed(ROOT, between, Reached(7, 0)) is None
+    assert reader.trimmed(ROOT, between, Reached(7, 1)) == Loss(ROOT, between)
+    assert reader.places[ROOT].around is None
+    assert reader.trimmed(ROOT, reader.places[ROOT], Reached(7, 1)) is None
+    reader.taken(ROOT, Reached(7, 9))
+    assert reader.places[ROOT].around is None
+
+
 def test_who_asks_for_the_earliest_message_loses_nothing_that_was_deleted_before():
     reader = frontier()
     assert reader.trimmed(ROOT, START, Reached(7, 4)) is None

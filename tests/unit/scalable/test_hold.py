@@ -105,3 +105,25 @@ def test_a_hold_is_read_from_the_record_of_its_subscription_as_it_was_written() 
     assert subscription.decode("q", subscription.encode(replace(one, hold=None))).hold is None
     with pytest.raises(Corrupt):
         subscription.decode("q", subscription.encode(one).replace(b"[1,2,3]", b"[-4,2,3]"))
+
+
+def test_what_is_around_a_place_is_kept_with_it_and_goes_when_the_place_moves_on() -> None:
+    layout = initial(2, now_ms=1)
+    first, _ = hold.moved(
+        None,
+        layout,
+        {A: Place(1, 5), B: Place(2, 5)},
+        now_ms=1000,
+        expires_s=100,
+        owner="q",
+        around={A: (1, 2), B: (2, 6)},  # of B it is no place before
+    )
+    assert dict(first.around) == {A: (1, 2)}
+    assert (hold.floor(first, layout, A), hold.floor(first, layout, B)) == (Position(1, 1), Position(2, 4))
+    assert hold.decode(hold.encode(first)) == first
+    same = at(layout, {A: Place(1, 5)}, first)
+    earlier, _ = hold.moved(same, layout, {A: Place(1, 4)}, now_ms=1000, expires_s=100, owner="q", around={A: (1, 0)})
+    assert dict(same.around) == dict(earlier.around) == {A: (1, 2)}
+    further = at(layout, {A: Place(1, 6)}, first)
+    assert further.around == ()
+    assert hold.floor(further, layout, A) == Position(1, 5)

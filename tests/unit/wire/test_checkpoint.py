@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from struct import pack
+
 import pytest
+from google_crc32c import value as crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,6 +87,28 @@ def test_one_that_was_cut_short_behind_our_mark_is_refused():
     for length in range(mark + 4, len(data)):
         with pytest.raises(Corrupt):
             Checkpoint.from_bytes(data[:length])
+
+
+def test_what_lies_around_places_is_behind_all_that_others_read_and_comes_back():
+    places = {**OURS.places, SegmentId(2): Reached(12, 34, around=(11, 7))}
+    around = Checkpoint(places, OURS.epoch, OURS.topic, OURS.incarnation)
+    data = around.to_bytes()
+    assert Checkpoint.from_bytes(data) == around
+    assert {id: place.around for id, place in Checkpoint.from_bytes(data).places.items() if place.around} == {
+        2: (11, 7)
+    }
+    theirs = OURS.to_bytes().index(b"MgCp")
+    assert data[:theirs] == OURS.to_bytes()[:theirs]
+    assert (OURS.to_bytes()[theirs + 4], data[theirs + 4]) == (1, 2)  # older readers take all that says nothing new
+
+
+@pytest.mark.parametrize("said", [(9, 1, 1), (2, -1, 1), (2, 1, -1)])
+def test_what_lies_around_a_place_that_is_none_is_refused(said):
+    data = bytearray(OURS.to_bytes()[:-4])
+    data[data.index(b"MgCp") + 4] = 2
+    data += pack(">qqq", *said)
+    with pytest.raises(Corrupt, match="around"):
+        Checkpoint.from_bytes(bytes(data) + pack(">I", crc32c(bytes(data))))
 
 
 def test_one_of_a_newer_version_says_so():

@@ -24,6 +24,16 @@ def test_places_come_back_as_they_went() -> None:
         assert plans.read_places(pb.SegmentPlaces.FromString(plans.columns(places).SerializeToString())) == places
 
 
+def test_what_lies_around_places_comes_back_as_it_went() -> None:
+    around = {SegmentId(7): (3, 1)}
+    said = pb.SegmentPlaces.FromString(plans.columns(PLACES, around).SerializeToString())
+    assert (plans.read_places(said), plans.read_around(said)) == (PLACES, around)
+    assert plans.read_around(plans.columns(PLACES)) == {}
+    del said.around_entry_id[-1]
+    with pytest.raises(Corrupt):
+        plans.read_around(said)
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -74,11 +74,15 @@ async def _hold(connection: Connection, asked: pb.CommandHold) -> bytes:
         await node.handlers.holds.release(name, asked.name)
         return plans.released(asked.request_id)
     places = given_places(asked.places) if asked.HasField("places") else None
-    wanted = Asking(asked.name, places, asked.incarnation, asked.expires_s, asked.owner, asked.begins, asked.resumes)
+    around = plans.read_around(asked.places)
+    wanted = Asking(
+        asked.name, places, asked.incarnation, asked.expires_s, asked.owner, asked.begins, asked.resumes, around
+    )
     found = await node.handlers.holds.hold(name, wanted)
     return plans.held(
         asked.request_id,
         dict(found.held.places),
+        dict(found.held.around),
         incarnation=found.record.incarnation,
         until_ms=found.held.until_ms,
         moved=found.moved,

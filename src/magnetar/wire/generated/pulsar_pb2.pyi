@@ -1591,16 +1591,20 @@ class CommandEndTxnOnSubscriptionResponse(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., txnid_least_bits: _Optional[int] = ..., txnid_most_bits: _Optional[int] = ..., error: _Optional[_Union[ServerError, str]] = ..., message: _Optional[str] = ...) -> None: ...
 
 class SegmentPlaces(_message.Message):
-    __slots__ = ("segment_id", "ledger_id", "entry_id", "row")
+    __slots__ = ("segment_id", "ledger_id", "entry_id", "row", "around_ledger_id", "around_entry_id")
     SEGMENT_ID_FIELD_NUMBER: _ClassVar[int]
     LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
     ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]
+    AROUND_LEDGER_ID_FIELD_NUMBER: _ClassVar[int]
+    AROUND_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     segment_id: _containers.RepeatedScalarFieldContainer[int]
     ledger_id: _containers.RepeatedScalarFieldContainer[int]
     entry_id: _containers.RepeatedScalarFieldContainer[int]
     row: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, segment_id: _Optional[_Iterable[int]] = ..., ledger_id: _Optional[_Iterable[int]] = ..., entry_id: _Optional[_Iterable[int]] = ..., row: _Optional[_Iterable[int]] = ...) -> None: ...
+    around_ledger_id: _containers.RepeatedScalarFieldContainer[int]
+    around_entry_id: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, segment_id: _Optional[_Iterable[int]] = ..., ledger_id: _Optional[_Iterable[int]] = ..., entry_id: _Optional[_Iterable[int]] = ..., row: _Optional[_Iterable[int]] = ..., around_ledger_id: _Optional[_Iterable[int]] = ..., around_entry_id: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CommandPlan(_message.Message):
     __slots__ = ("request_id", "topic", "places", "start", "publish_time", "messages_max", "bytes_max", "targets", "publish_times", "known_incarnation", "known_epoch", "subscription")
