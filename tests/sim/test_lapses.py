@@ -9,7 +9,8 @@ import pytest
 from simulation import deeds
 from simulation import history as record
 from simulation.check.verdict import verdict
-from simulation.history import INVOKE, OK, History, Value
+from simulation.history import OK, History
+from tests.sim.telling import received, sent
 
 TOPIC = "topic://public/gone/t"
 NOTICE_S = 3
@@ -38,20 +39,12 @@ class Tale:
         return self
 
     def send(self, *numbers: int) -> Tale:
-        for n in numbers:
-            for phase in (INVOKE, OK):
-                place = (1, n, 0) if phase == OK else None
-                self.history.note(
-                    "p", record.SEND, phase, TOPIC, value=Value("p", "k", n), place=place, session=1, segment=0
-                )
+        sent(self.history, TOPIC, *numbers)
         return self
 
     def reads(self, *numbers: int, session: int = 1, name: str = "h") -> Tale:
         self.history.note("r", record.READ_FROM, OK, TOPIC, session=session, checkpoint="", reader=name)
-        for n in numbers:
-            value, place = Value("p", "k", n), (1, n, 0)
-            facts = {"segment": 0, "reader": name}
-            self.history.note("r", record.READ, OK, TOPIC, value=value, place=place, session=session, **facts)
+        received(self.history, TOPIC, *numbers, session=session, reader=name)
         return self
 
     def all(self, session: int = 1, name: str = "h") -> Tale:

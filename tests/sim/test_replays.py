@@ -6,25 +6,21 @@ import pytest
 
 from simulation import history as record
 from simulation.check.replays import check
-from simulation.history import INVOKE, OK, History, Value
+from simulation.history import OK, History
+from tests.sim.telling import received, sent
 
 TOPIC = "topic://public/default/t"
 
 
 class Tale:
-    """Message `n` of key k stands at entry `n` of ledger 1, which is segment 0, unless it is said otherwise."""
+    """A topic and its readers; messages as in `telling`."""
 
     def __init__(self, *, kept: bool = True) -> None:
         self.history = History()
         self.history.note("world", record.TOPIC, OK, TOPIC, scalable=True, kept=kept)
 
     def send(self, *numbers: int) -> Tale:
-        for n in numbers:
-            for phase in (INVOKE, OK):
-                place = (1, n, 0) if phase == OK else None
-                self.history.note(
-                    "p", record.SEND, phase, TOPIC, value=Value("p", "k", n), place=place, session=1, segment=0
-                )
+        sent(self.history, TOPIC, *numbers)
         return self
 
     def begin(self, session: int, checkpoint: str = "") -> Tale:
@@ -32,9 +28,7 @@ class Tale:
         return self
 
     def read(self, session: int, *numbers: int, segment: int = 0) -> Tale:
-        for n in numbers:
-            value, place = Value("p", "k", n), (1, n, 0)
-            self.history.note("r", record.READ, OK, TOPIC, value=value, place=place, session=session, segment=segment)
+        received(self.history, TOPIC, *numbers, session=session, segment=segment)
         return self
 
     def keep(self, session: int, checkpoint: str) -> Tale:

@@ -6,7 +6,7 @@ import pytest
 
 from magnetar.base.errors import ConnectionLost, NotReady, TopicNotFound
 from magnetar.base.ids import SegmentId, Term
-from magnetar.base.names import topic_name
+from magnetar.base.names import TopicName, topic_name
 from magnetar.broker.cursors import place
 from magnetar.broker.slots import misrouted
 from magnetar.cluster.peers import Fence, Overtaken, Provision, RemoveCursor, SubscriptionLife, TermFenced
@@ -222,19 +222,24 @@ def test_a_segment_whose_deletion_was_begun_is_not_made_anew_by_whoever_loads_it
     run(body)
 
 
+async def a_removal(world: World) -> tuple[TopicName, RemoveCursor, str]:
+    """A segment with a cursor, what asks for its removal, and where it is kept."""
+    service = world.node.scalable
+    record = await service.create(NAME)
+    await service.subscribe(NAME, "s", SubscriptionKind.STREAM, earliest=True)
+    name = topic_name(topic_of(record, 0))
+    found, _ = await service.records.subscription(NAME, "s")
+    assert found is not None
+    remove = RemoveCursor(op="x", incarnation=record.incarnation, subscription=SubscriptionLife("s", found.life))
+    return name, remove, paths.cursor(paths.topic(name, 1), "s")
+
+
 def test_a_cursor_whose_removal_the_store_did_not_answer_is_removed_when_it_is_asked_again() -> None:
     async def body(world: World) -> None:
-        service = world.node.scalable
-        record = await service.create(NAME)
-        await service.subscribe(NAME, "s", SubscriptionKind.STREAM, earliest=True)
-        name = topic_name(topic_of(record, 0))
-        found, _ = await service.records.subscription(NAME, "s")
-        assert found is not None
-        remove = RemoveCursor(op="x", incarnation=record.incarnation, subscription=SubscriptionLife("s", found.life))
+        name, remove, path = await a_removal(world)
         world.metadata.faults.append(lost(happened=False))
         with pytest.raises(ConnectionLost):
             await world.node.handlers.handle(name, remove)
-        path = paths.cursor(paths.topic(name, 1), "s")
         assert await world.metadata.exists(path)
         await world.node.handlers.handle(name, remove)
         assert not await world.metadata.exists(path)
@@ -244,22 +249,14 @@ def test_a_cursor_whose_removal_the_store_did_not_answer_is_removed_when_it_is_a
 
 def test_a_cursor_whose_making_the_store_did_not_answer_is_removed_with_its_subscription() -> None:
     async def body(world: World) -> None:
-        service = world.node.scalable
-        record = await service.create(NAME)
-        await service.subscribe(NAME, "s", SubscriptionKind.STREAM, earliest=True)
-        name = topic_name(topic_of(record, 0))
-        found, _ = await service.records.subscription(NAME, "s")
-        assert found is not None
-        one = SubscriptionLife("s", found.life)
-        remove = RemoveCursor(op="x", incarnation=record.incarnation, subscription=one)
+        name, remove, path = await a_removal(world)
         await world.node.handlers.handle(name, remove)
         topic = await world.node.topics.get(name, create=False)
         assert isinstance(topic, Topic)
         world.metadata.faults.extend([SOUND, lost(happened=True), *[lost(happened=False)] * 20])
         with pytest.raises(ConnectionLost):
-            await place(topic, one, at_end=False)
+            await place(topic, remove.subscription, at_end=False)
         world.metadata.faults.clear()
-        path = paths.cursor(paths.topic(name, 1), "s")
         assert await world.metadata.exists(path), "it happened, and nobody was told"
         await world.node.handlers.handle(name, remove)
         assert not await world.metadata.exists(path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from magnetar.client.batch import Batching
 from magnetar.client.budget import Budget
@@ -19,12 +21,15 @@ from tests.unit.client.world import run
 AGES = Batching(delay_s=3600.0)  # nothing goes because its time has come
 
 
-async def a_round(world: World) -> None:
+@asynccontextmanager
+async def after_a_round() -> AsyncIterator[World]:
     """Of both lanes, written and answered: the next one is kept away."""
-    world.broker.receipts = True
-    world.add(b"low", LOW)
-    world.add(b"high", HIGH)
-    await world.until_told(2)
+    async with a_world(2, batching=AGES) as world:
+        world.broker.receipts = True
+        world.add(b"low", LOW)
+        world.add(b"high", HIGH)
+        await world.until_told(2)
+        yield world
 
 
 def test_lanes_go_together_when_everything_on_its_way_is_answered():
@@ -47,8 +52,7 @@ def test_lanes_go_together_when_everything_on_its_way_is_answered():
 
 def test_flush_waits_for_no_round():
     async def body() -> None:
-        async with a_world(2, batching=AGES) as world:
-            await a_round(world)
+        async with after_a_round() as world:
             world.add(b"1", LOW)
             await asyncio.sleep(0)
             assert len(world.scaled.sent(0)) == 1
@@ -60,8 +64,7 @@ def test_flush_waits_for_no_round():
 
 def test_one_who_waits_for_its_message_waits_for_no_round_and_takes_nobody_along():
     async def body() -> None:
-        async with a_world(2, batching=AGES) as world:
-            await a_round(world)
+        async with after_a_round() as world:
             world.add(b"posted", LOW)
             world.add(b"sent", HIGH, awaited=True)
             await world.until_told(3)
