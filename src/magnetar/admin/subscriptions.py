@@ -1,7 +1,8 @@
 """Subscriptions: list, create, delete, move, clear. A partitioned topic's are those of all its partitions.
 
-Moving goes through the subscription, which sends its consumers away and back; clearing acknowledges on its behalf.
-Either is durable when the answer goes out. Nothing here creates a subscription by looking at it.
+Moving goes through the subscription, which sends its consumers away and back; clearing acknowledges on its behalf. Of
+a topic that was migrated both are done to the scalable topic that it is now, or refused (`migrated`). Either is durable
+when the answer goes out. Nothing here creates a subscription by looking at it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from magnetar.admin import migrated
 from magnetar.admin.request import DONE, BadBody, Request, Response, shown
 from magnetar.admin.route import Route, delete, get, post, put
 from magnetar.admin.target import check_namespace, not_partitioned, open_topic, partitions, stored, subscription
@@ -17,12 +19,16 @@ from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.names import check_given
 from magnetar.broker.cursors import life
 from magnetar.client.documents.topics import ResetCursor
+from magnetar.scalable.target import Target, Where, at_time
 from magnetar.topic.subscription import Subscription
 from magnetar.topic.topic import Topic
 
 if TYPE_CHECKING:
     from magnetar.base.names import TopicName
     from magnetar.broker.node import Node
+
+
+_NO_EXPIRY = "they are moved, not expired"
 
 
 async def names(node: Node, request: Request) -> Response:
@@ -87,14 +93,17 @@ async def remove(node: Node, request: Request) -> Response:
 
 async def reset_to_time(node: Node, request: Request) -> Response:
     stamp = request.number("timestamp")
+    if await migrated.sought(node, request, lambda _: at_time(max(0, stamp))):
+        return DONE
     for topic, one in await _targets(node, request):
         await one.seek(await topic.managed.find(stamp))
     return DONE
 
 
 async def reset_to_id(node: Node, request: Request) -> Response:
-    words = "Reset-cursor at position is not allowed for partitioned-topic"
-    await not_partitioned(node, request.topic, words)
+    if await migrated.sought(node, request, migrated.place(request)):
+        return DONE
+    await not_partitioned(node, request.topic, "Reset-cursor at position is not allowed for partitioned-topic")
     asked = request.need(ResetCursor)
     topic = await stored(node, request, "Reset cursor")
     one = subscription(topic, request.parts["subscription"])
@@ -108,6 +117,7 @@ async def reset_to_id(node: Node, request: Request) -> Response:
 
 async def skip(node: Node, request: Request) -> Response:
     count = request.number("count")
+    await migrated.refuse(node, request, "its segments have no order among them to count entries in")
     await not_partitioned(node, request.topic, "Skip messages on a partitioned topic is not allowed")
     topic = await stored(node, request, "Skip messages")
     one = subscription(topic, request.parts["subscription"])
@@ -119,6 +129,8 @@ async def skip(node: Node, request: Request) -> Response:
 
 
 async def skip_all(node: Node, request: Request) -> Response:
+    if await migrated.sought(node, request, lambda _: Target(Where.LATEST)):
+        return DONE
     for topic, one in await _targets(node, request):
         await _clear_to(topic, one, topic.managed.last)
     return DONE
@@ -126,6 +138,7 @@ async def skip_all(node: Node, request: Request) -> Response:
 
 async def expire_by_age(node: Node, request: Request) -> Response:
     seconds = request.number("seconds")
+    await migrated.refuse(node, request, _NO_EXPIRY)
     for topic, one in await _targets(node, request):
         await _expire(topic, one, seconds)
     return DONE
@@ -133,6 +146,7 @@ async def expire_by_age(node: Node, request: Request) -> Response:
 
 async def expire_all_by_age(node: Node, request: Request) -> Response:
     seconds = request.number("seconds")
+    await migrated.refuse(node, request, _NO_EXPIRY)
     for name in await partitions(node, request.topic) or [request.topic]:
         topic = await _loaded(node, name)
         for one in topic.subscriptions:
@@ -142,6 +156,7 @@ async def expire_all_by_age(node: Node, request: Request) -> Response:
 
 
 async def expire_to_id(node: Node, request: Request) -> Response:
+    await migrated.refuse(node, request, _NO_EXPIRY)
     await not_partitioned(node, request.topic, "Expire message at position is not allowed for partitioned-topic")
     asked = request.need(ResetCursor)
     topic = await stored(node, request, "Expire messages")
