@@ -60,6 +60,12 @@ class Intake:
         """Whatever is unacknowledged comes again, from its first chunk."""
         self._chunks.forget()
 
+    def settle(self) -> None:
+        """The segment is sealed, and everything else of it is done: a message whose time is up is never complete, and
+        its chunks must not keep the segment's children waiting (H-E8). Brokers of ours see that themselves."""
+        self._chunks.expire(self._runtime.monotonic())
+        self._give_up(self._chunks.take_given_up(), discard=True)
+
     def message(self, parts: MessageParts, entry: bytes) -> None:
         _, ledger, number, partition, redelivered, ack_set, epoch = parts
         part = self._part
@@ -240,13 +246,13 @@ class Intake:
         for position in positions:
             self._part.acker.discard(position, UNCOMPRESSED_SIZE)
 
-    def _give_up(self, positions: list[Position]) -> None:
+    def _give_up(self, positions: list[Position], *, discard: bool = False) -> None:
         """Chunks whose message is not complete: left to come again, or done with, as was asked for."""
         if not positions:
             return
         part = self._part
         part.counters.chunks_given_up += len(positions)
-        discard = part.asked.discard_incomplete_chunks
+        discard = discard or part.asked.discard_incomplete_chunks
         log.warning("chunks given up", topic=part.topic, chunks=len(positions), discarded=discard)
         if discard:
             for position in positions:

@@ -222,6 +222,7 @@ class Share(Opened):
         for segment in self._sealed():
             part = self.parts[segment]
             if not part.lane.queue and not self.positions.unacked(segment):
+                part.intake.settle()
                 self._runtime.spawn(self._owner, self._ask_for_end(segment, part))
         self.handle(TimePassed(held))
 

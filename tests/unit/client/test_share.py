@@ -9,7 +9,7 @@ import pytest
 from magnetar.base.errors import Fenced
 from magnetar.base.ids import SegmentId
 from magnetar.client.follow import WarnHeldBack
-from magnetar.wire import commands
+from magnetar.wire import commands, message
 from magnetar.wire.ids import MessageId, to_data
 from magnetar.wire.proto import pb
 from tests.unit.client.streaming import a_world
@@ -79,5 +79,23 @@ def test_end_is_awaited_from_a_broker_of_ours_which_takes_a_close_for_leaving():
             world.share._time_passed()
             assert world.share._sealed() == []
             assert not world.broker.kinds(K.GET_LAST_MESSAGE_ID)
+
+    run(body)
+
+
+def test_message_that_is_never_complete_does_not_keep_a_sealed_segment_of_a_foreign_broker_from_its_end():
+    async def body() -> None:
+        async with a_world(ours=False, chunked_expire_s=0.0) as world:
+            large, small = (pb.MessageMetadata(producer_name=name, sequence_id=1, publish_time=1) for name in "ab")
+            world.scaled.deliver(0, 4, message.chunks(large, b"large", 3)[0])
+            world.scaled.deliver(0, 5, message.single(small, b"small"))
+            await world.consumer.acknowledge_cumulative(*await world.take(1))
+            await turns(lambda: world.acks() == [(world.scaled.name(0), 100, 3)])
+            world.scaled.show(world.scaled.layout.split(SegmentId(0), now_ms=1))
+            await turns(lambda: world.share._layout is not None and world.share._layout.epoch == 1)
+            world.share._time_passed()
+            await turns(lambda: len(world.broker.kinds(K.ACK)) == 3)
+            acked = [id.entryId for command in world.broker.kinds(K.ACK) for id in command.ack.message_id]
+            assert acked == [3, 5, 4]
 
     run(body)
