@@ -114,6 +114,22 @@ class Plains:
             )
             raise Refused(words, http_status=409)
 
+    async def check_seek(self, one: Subscription) -> None:
+        """Refused: the subscription is one of a scalable topic, whose cursors are moved together or not at all (H-D7).
+        NotReady: it is about to be. A reader's own cursor goes where its reader likes."""
+        topic = one.topic
+        if not one.durable or topic.part_of is None:
+            return
+        found = await self._node.scalable.read(topic.part_of)
+        if not topic.name.is_segment and (found is None or (found.is_plain and not found.is_migrating)):
+            return
+        if found is not None and found.is_plain:
+            raise NotReady(f"{topic.name.partitioned_name} is being migrated: it is {topic.part_of} in a moment")
+        raise Refused(
+            f"{topic.name} is a part of {topic.part_of}, and subscription {one.name} is of the whole: move it there, "
+            f"with `magnetar subscription seek {topic.part_of} {one.name}` or a client that knows scalable topics"
+        )
+
     async def term(self, name: TopicName) -> Term:
         """In whose name an administrator ends or deletes a plain topic: of one whose migration was taken back, of the
         leader that did so. Conflict: it is being migrated."""

@@ -9,7 +9,7 @@ import pytest
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.names import topic_name
 from magnetar.broker.migration import migrate
-from tests.unit.admin.test_migration import NAME, PLAIN, X, _migrating
+from tests.unit.admin.test_migration import NAME, PLAIN, X, migrating
 from tests.unit.admin.test_routes_cluster import ask
 from tests.unit.admin.world import World, a_world, run
 from tests.unit.broker.several import Cluster, Network
@@ -152,7 +152,7 @@ def test_nothing_is_moved_while_the_topic_is_being_migrated() -> None:
             await world.do("PUT", SUB, "latest")
             await world.node.segments.plains.stand_in(topic_name(NAME))
             await world.do("POST", f"{SUB}/resetcursor/1")  # a plain topic's, as ever
-            await world.node.scalable.records.change(SCALABLE, _migrating)
+            await world.node.scalable.records.change(SCALABLE, migrating)
             for tail in ("resetcursor/1", "skip_all", "skip/1"):
                 assert (await world.ask("POST", f"{SUB}/{tail}")).status == 409
 

@@ -105,7 +105,7 @@ def test_a_topic_is_not_deleted_under_its_migration_and_can_be_when_that_was_tak
             await world.do("PUT", PLAIN, {})
             plains, records = world.node.segments.plains, world.node.scalable.records
             await plains.stand_in(topic_name(NAME))
-            begun = await records.change(topic_name(NAME).scalable, _migrating)
+            begun = await records.change(topic_name(NAME).scalable, migrating)
             assert (await world.ask("DELETE", f"{PLAIN}?force=true")).status == 409
             assert (await world.ask("POST", f"{PLAIN}/terminate")).status == 409
             await records.change(topic_name(NAME).scalable, lambda one: one.abandoned("why").cleared(now_ms=9))
@@ -116,7 +116,7 @@ def test_a_topic_is_not_deleted_under_its_migration_and_can_be_when_that_was_tak
     run(body())
 
 
-def _migrating(record: Record) -> Record:
+def migrating(record: Record) -> Record:
     layout, children = record.layout.burned(children_of(record.layout))
     intent = Intent("m", Kind.MIGRATE, (SegmentId(0),), children, Term(7))
     return replace(record, term=Term(7)).intended(intent, layout)

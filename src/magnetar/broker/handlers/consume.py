@@ -244,6 +244,7 @@ async def _seek(connection: Connection, asked: pb.CommandSeek) -> bytes:
     consumer = _consumer(connection, asked.consumer_id)
     subscription = consumer.subscription
     assert subscription is not None
+    await connection.node.segments.plains.check_seek(subscription)
     if asked.HasField("message_id"):
         await subscription.seek(position_of(asked.message_id.ledgerId, asked.message_id.entryId))
     elif asked.HasField("message_publish_time"):

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.ids import Position
+from magnetar.base.names import topic_name
+from magnetar.broker.migration import migrate
+from magnetar.cluster.peers import LookPlain
 from magnetar.wire.proto import pb
 from simulation.store import lost
+from tests.unit.admin.test_migration import migrating
 from tests.unit.broker.world import TOPIC, Client, World, command, run, send_frame, settle
 from tests.unit.topic.world import a_batch
 
@@ -167,5 +171,51 @@ def test_a_non_persistent_topic_refuses_what_it_cannot_do() -> None:
         client.ack(1, Position(0, 0))
         client.say(command("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1))
         assert (await client.ask("UNSUBSCRIBE", consumer_id=1)).type == _T.SUCCESS
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    "target", [{"message_id": {"ledgerId": 2**64 - 1, "entryId": 2**64 - 1}}, {"message_publish_time": 1}]
+)
+def test_a_part_of_a_scalable_topic_is_not_moved_by_one_of_its_consumers_h_d7(target: dict[str, object]) -> None:
+    """What it brings back would come to nobody, or behind what came later."""
+
+    async def body(world: World) -> None:
+        await publish(world, "a", "b")
+        client = world.client()
+        await client.subscribe(1, subType=EXCLUSIVE, permits=10)
+        await client.subscribe(2, subType=EXCLUSIVE, durable=False, subscription="reader")
+        assert (await seek(client, **target)).type == _T.SUCCESS, "a plain topic's, as ever"
+        await migrate(world.node, topic_name(TOPIC), force=True)
+        client.heard.clear()
+        await client.subscribe(1, subType=EXCLUSIVE, permits=10)
+        await settle()
+        one = (await world.topic(TOPIC)).subscriptions.get("s")
+        assert one is not None
+        one.cursor.ack_to(one.topic.managed.last)
+        refused = (await seek(client, **target)).error
+        assert (refused.error, "seek topic://" in refused.message) == (pb.NotAllowedError, True)
+        assert one.backlog == 0
+        assert "".join(client.heard.texts) == "ab", "and it gets what is left"
+        assert "CLOSE_CONSUMER" not in client.heard.kinds
+        assert (await client.ask("SEEK", consumer_id=2, **target)).type == _T.SUCCESS, "a reader's own cursor"
+
+    run(body)
+
+
+def test_nothing_is_moved_while_a_topic_is_being_migrated_and_everything_if_that_was_taken_back() -> None:
+    async def body(world: World) -> None:
+        await publish(world, "a")
+        plains, records = world.node.segments.plains, world.node.scalable.records
+        name = topic_name(TOPIC)
+        await plains.stand_in(name)
+        client = world.client()
+        await client.subscribe(1, subType=EXCLUSIVE)
+        await records.change(name.scalable, migrating)
+        await world.node.peers.owner(name).ask(LookPlain(op="m", guard=True))
+        assert (await seek(client, message_publish_time=1)).error.error == pb.ServiceNotReady
+        await records.change(name.scalable, lambda one: one.abandoned("why").cleared(now_ms=9))
+        assert (await seek(client, message_publish_time=1)).type == _T.SUCCESS
 
     run(body)
