@@ -6,19 +6,16 @@ too: our client has to be right on both.
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pulsar
 import pytest
 
+from tests.servers.names import unique
 from tests.servers.proxy import Proxy
 from tests.servers.pulsar import Pulsar
 from tests.servers.standalone import Standalone
-
-_numbers = itertools.count(1)
 
 Server = Standalone | Pulsar
 Start = Callable[..., Server]
@@ -74,16 +71,12 @@ def stock(broker: Server) -> Iterator[pulsar.Client]:
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
     """A persistent topic nobody else uses."""
-    return f"persistent://public/default/{_unique(request.node.name)}"
+    return f"persistent://public/default/{unique(request.node.name)}"
 
 
 @pytest.fixture
 def namespace(broker: Server, request: pytest.FixtureRequest) -> str:
     """A namespace nobody else uses, with default policies."""
-    name = f"public/{_unique(request.node.name)}"
+    name = f"public/{unique(request.node.name)}"
     broker.admin("PUT", f"namespaces/{name}", {})
     return name
-
-
-def _unique(text: str) -> str:
-    return f"{re.sub(r'[^a-zA-Z0-9]+', '-', text)[5:45].strip('-')}-{next(_numbers)}"

@@ -17,23 +17,14 @@ import pytest
 import magnetar
 from magnetar import InitialPosition, errors
 from tests.servers.standalone import Standalone
+from tests.steps import MERGE, SPLIT
 
 TOPIC = "topic://public/default/t"
 KEYS = [f"key-{number}" for number in range(8)]
 SETTINGS = {"brokerDeduplicationEnabled": True}
-STEPS = [
-    "reshape.intended",
-    "reshape.child_provisioned",
-    "reshape.provisioned",
-    "reshape.checked",
-    "topic.sealed",
-    "reshape.sealed",
-    "reshape.seeded",
-    "reshape.committed",
-]
 ROWS = [
-    *(("split", step) for step in STEPS),
-    *(("merge", step.replace("child_provisioned", "parent_sealed")) for step in STEPS),  # one child, two parents
+    *(("split", step) for step in SPLIT),
+    *(("merge", step) for step in MERGE),
 ]
 SECONDS = 60
 LIFE_S = 4.0  # of a broker between two kills
@@ -74,15 +65,7 @@ def test_broker_that_dies_at_any_step_of_a_reshape_finishes_it_when_it_comes_bac
             send(producer, 1)  # the range is writable again
             while active(admin) != (3 if kind == "split" else 1):  # it goes on by itself
                 threading.Event().wait(0.05)
-            found: dict[str, list[int]] = {key: [] for key in KEYS}
-            while sum(len(numbers) for numbers in found.values()) < 2 * len(KEYS):
-                message = consumer.receive(WAIT_S)
-                number = int(message.data)
-                assert message.key is not None
-                if number not in found[message.key]:  # what was not acknowledged on disk comes again
-                    found[message.key].append(number)
-                consumer.acknowledge_cumulative(message)
-            assert found == {key: [0, 1] for key in KEYS}
+            assert read(consumer, 2) == {key: [0, 1] for key in KEYS}
 
 
 def active(admin: magnetar.Admin) -> int:
@@ -96,6 +79,19 @@ def merge(admin: magnetar.Admin) -> None:
 def send(producer: magnetar.Producer[bytes], number: int) -> None:
     for key in KEYS:
         producer.send(b"%d" % number, key=key)
+
+
+def read(consumer: magnetar.StreamConsumer[bytes], rounds: int) -> dict[str, list[int]]:
+    """So many messages of each key, in the order they come."""
+    found: dict[str, list[int]] = {key: [] for key in KEYS}
+    while sum(len(numbers) for numbers in found.values()) < rounds * len(KEYS):
+        message = consumer.receive(WAIT_S)
+        number = int(message.data)
+        assert message.key is not None
+        if number not in found[message.key]:  # what was not acknowledged on disk comes again
+            found[message.key].append(number)
+        consumer.acknowledge_cumulative(message)
+    return found
 
 
 @pytest.mark.slow

@@ -238,6 +238,19 @@ def run(body: Callable[[World], Coroutine[Any, Any, None]], **settings: str) -> 
     run_on_clock(main)
 
 
+async def publish(world: World, *texts: str, topic: str = TOPIC) -> list[Position]:
+    """By a client that leaves when it has its receipts."""
+    writer = world.client()
+    await writer.produce(topic=topic)
+    for sequence, text in enumerate(texts):
+        writer.send(sequence, text)
+    await settle()
+    positions = [one.position for one in writer.heard.receipts]
+    assert len(positions) == len(texts)
+    writer.lose()
+    return positions
+
+
 def cut(data: bytes, size: int) -> list[bytes]:
     return [data[start : start + size] for start in range(0, len(data), size)]
 

@@ -16,21 +16,17 @@ ALL = [*[f"--token={SECRETS[0]}"], "--url=pulsar://flag", "--context=here"]
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for knob in KNOBS.values():
-        for variable in knob.variables:
-            monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    (tmp_path / "magnetar").mkdir()
+def home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With something said in every place."""
     text = f'[contexts.here]\nurl = "pulsar://context"\ntoken = "{SECRETS[2]}"\n'
-    (tmp_path / "magnetar" / "contexts.toml").write_text(text)
-    (tmp_path / "magnetar" / "contexts.toml").chmod(0o600)
-    (tmp_path / "client.conf").write_text(
+    (home / "magnetar" / "contexts.toml").write_text(text)
+    (home / "magnetar" / "contexts.toml").chmod(0o600)
+    (home / "client.conf").write_text(
         f"brokerServiceUrl=pulsar://conf\nauthPlugin=token\nauthParams=token:{SECRETS[3]}\nuseKeyStoreTls=false\n"
     )
-    monkeypatch.setenv("MAGNETAR_CLIENT_CONF", str(tmp_path / "client.conf"))
+    monkeypatch.setenv("MAGNETAR_CLIENT_CONF", str(home / "client.conf"))
     monkeypatch.setenv("MAGNETAR_TOKEN", SECRETS[1])
-    return tmp_path
+    return home
 
 
 def test_each_setting_says_who_won_where_and_over_whom(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,17 +25,6 @@ Parse = Callable[..., Common]
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of its own for contexts, and an environment that says nothing."""
-    for knob in KNOBS.values():
-        for variable in knob.variables:
-            monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    (tmp_path / "magnetar").mkdir()
-    return tmp_path
-
-
-@pytest.fixture
 def parse(home: Path) -> Parse:
     def parsed(*arguments: str) -> Common:
         tokens = in_order([*arguments, "tenant", "list"])

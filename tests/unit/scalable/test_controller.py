@@ -10,18 +10,8 @@ from magnetar.base.errors import Conflict, MagnetarError
 from magnetar.scalable.record import Record
 from magnetar.scalable.service import SubscriptionKind
 from simulation.store import Fault, lost
+from tests.steps import MERGE, SPLIT
 from tests.unit.scalable.world import KEYS, NAME, Cluster, Member, Writer, pass_s, run, settle, spawn
-
-MARKS = [
-    "reshape.intended",
-    "reshape.child_provisioned",
-    "reshape.provisioned",
-    "reshape.checked",
-    "topic.sealed",
-    "reshape.sealed",
-    "reshape.seeded",
-    "reshape.committed",
-]
 
 
 async def attempt(work: asyncio.Task[object]) -> object:
@@ -32,8 +22,8 @@ async def attempt(work: asyncio.Task[object]) -> object:
 
 
 ROWS = [
-    *((mark, "split") for mark in MARKS),
-    *((mark.replace("child_provisioned", "parent_sealed"), "merge") for mark in MARKS),  # one child, two parents
+    *((mark, "split") for mark in SPLIT),
+    *((mark, "merge") for mark in MERGE),
 ]
 
 

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from magnetar.base.errors import Moved
-from tests.unit.scalable.test_controller import MARKS, attempt
+from tests.steps import SPLIT
+from tests.unit.scalable.test_controller import attempt
 from tests.unit.scalable.world import KEYS, NAME, Cluster, Writer, pass_s, run, spawn
 
 
@@ -32,7 +33,7 @@ def test_whoever_dies_whenever_nothing_is_lost_doubled_or_out_of_order(seed: int
             if rng.random() < 0.6:
                 spared = rng.choice(cluster.living)  # it must do alone if need be
                 for member in [one for one in cluster.living if one is not spared]:
-                    member.kill_at(rng.choice(MARKS))
+                    member.kill_at(rng.choice(SPLIT))
             active = (await cluster.record()).layout.active
             merged = rng.randrange(len(active) - 1) if len(active) > 1 and rng.random() < 0.5 else None
             for asked in rng.sample(cluster.living, len(cluster.living)):

@@ -10,25 +10,13 @@ from magnetar.base.ids import Position
 from magnetar.base.limits import GIVEN_NAME_CHARS_MAX
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
-from tests.unit.broker.world import TOPIC, World, command, run, send_frame, settle
+from tests.unit.broker.world import TOPIC, World, command, publish, run, send_frame, settle
 from tests.unit.topic.world import a_batch
 
 _T = pb.BaseCommand
 EXCLUSIVE, SHARED = pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Shared
 FAILOVER, KEY_SHARED = pb.CommandSubscribe.Failover, pb.CommandSubscribe.Key_Shared
 LATEST = 2**63 - 1
-
-
-async def publish(world: World, *texts: str, topic: str = TOPIC) -> list[Position]:
-    writer = world.client()
-    await writer.produce(topic=topic)
-    for sequence, text in enumerate(texts):
-        writer.send(sequence, text)
-    await settle()
-    positions = [one.position for one in writer.heard.receipts]
-    assert len(positions) == len(texts)
-    writer.lose()
-    return positions
 
 
 def test_success_comes_before_the_first_message() -> None:
