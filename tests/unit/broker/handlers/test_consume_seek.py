@@ -11,25 +11,13 @@ from magnetar.cluster.peers import LookPlain
 from magnetar.wire.proto import pb
 from simulation.store import lost
 from tests.unit.admin.test_migration import migrating
-from tests.unit.broker.world import TOPIC, Client, World, command, run, send_frame, settle
+from tests.unit.broker.world import TOPIC, Client, World, command, publish, run, send_frame, settle
 from tests.unit.topic.world import a_batch
 
 _T = pb.BaseCommand
 EXCLUSIVE, SHARED = pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Shared
 FAILOVER, KEY_SHARED = pb.CommandSubscribe.Failover, pb.CommandSubscribe.Key_Shared
 LATEST = 2**63 - 1
-
-
-async def publish(world: World, *texts: str, topic: str = TOPIC) -> list[Position]:
-    writer = world.client()
-    await writer.produce(topic=topic)
-    for sequence, text in enumerate(texts):
-        writer.send(sequence, text)
-    await settle()
-    positions = [one.position for one in writer.heard.receipts]
-    assert len(positions) == len(texts)
-    writer.lose()
-    return positions
 
 
 async def seek(client: Client, **target: object) -> pb.BaseCommand:
