@@ -173,12 +173,12 @@ class Holds:
             strange = sorted(id for id in asking.places if id >= layout.next_segment_id)
             if strange and layout.segments:
                 raise Misuse(f"there never was a segment {strange[0]}: {_ADVICE}", topic=str(topic))
+        kept = {} if before is None else {id: at for id, at in before.places if id in record.layout}
+        known = stands(record.layout, kept)
         wanted = [
             (id, place)
             for id, place in sorted(asking.places.items())
-            if place not in (START, DONE)
-            and id in record.layout
-            and (before is None or place > hold.place_in(before, record.layout, id))
+            if id in known and place != DONE and place > known[id]
         ]
         asked = [(record.layout.segment(id).topic(topic), Asked(place, exact=True)) for id, place in wanted]
         if not asked:
