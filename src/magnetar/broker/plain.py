@@ -42,7 +42,7 @@ from magnetar.topic.admission import Admission
 from magnetar.topic.consumer import Consumer
 from magnetar.topic.seal import sealed
 from magnetar.topic.subscribe import Subscribe
-from magnetar.topic.subscription import Subscription
+from magnetar.topic.subscription import EXCLUSIVE, Subscription
 from magnetar.topic.topic import Topic
 
 if TYPE_CHECKING:
@@ -200,6 +200,8 @@ class Plains:
         async def consume(asked: Subscribe) -> None:
             nonlocal passes
             passes = await self._consume(topic, asked)
+            if not passes and topic.managed.terminated is not None:
+                _make_way(topic, asked)
 
         def durable_cursor(name: str) -> None:
             if not passes:
@@ -222,6 +224,8 @@ class Plains:
         segment = next((each.id for each in found.layout.segments if each.legacy_topic == str(topic.name)), None)
         if one is not None and segment is not None:
             check_moved(scalable, name, one, segment, asked)
+            if not found.is_plain and not _is_new(asked):
+                carried.check_left(one, segment)
         if carried.check_consumer(one, asked.kind):
             return False
         if one is None and not (asked.creates and topic.settings.auto_subscription):
@@ -237,6 +241,23 @@ def _too_late(topic: Topic) -> MagnetarError:
     segments that follow it from being dropped. From the earliest message on there is still something to get here."""
     words = sealed(topic, topic.managed.last).what
     return Sealed(f"{words}: a new subscription here gets nothing, unless it begins with the earliest message")
+
+
+def _make_way(topic: Topic, asked: Subscribe) -> None:
+    """Old consumers that stayed on what was sealed, read to its end or not, keep nobody away who follows: they go, and
+    what they have not acknowledged comes to the new one. They may come back when it has left."""
+    found = topic.subscriptions.get(asked.subscription)
+    if found is None or not _is_new(asked) or (asked.kind == found.type and asked.kind != EXCLUSIVE):
+        return
+    for one in list(found.consumers):
+        if not (_follows(one.metadata) or _streams(found, one)):
+            log.info("old consumer closed", topic=str(topic.name), consumer=one.name, follower=asked.consumer_name)
+            topic.subscriptions.close_consumer(one)
+
+
+def _is_new(asked: Subscribe) -> bool:
+    """Of a client that knows scalable topics."""
+    return _follows(asked.metadata) or _OF_SEGMENT.search(asked.consumer_name) is not None
 
 
 def is_guarded(properties: Mapping[str, str]) -> bool:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from magnetar.base.errors import Busy, Refused
+from magnetar.base.errors import Busy, ConsumerBusy, Refused
+from magnetar.base.ids import SegmentId
 from magnetar.cluster.peers import PlainClient, PlainFacts
 from magnetar.scalable.subscription import Standing, Subscription, Type
 from magnetar.topic.subscription import KEY_SHARED, SHARED, TYPE_NAMES
@@ -76,6 +77,15 @@ def check_consumer(subscription: Subscription | None, kind: int) -> bool:
             f"it takes no {TYPE_NAMES[kind]} consumers"
         )
     return subscription.ready
+
+
+def check_left(subscription: Subscription, segment: SegmentId) -> None:
+    """ConsumerBusy, to an old client's consumer: the plan gives this part of the topic to a stream consumer. Who came
+    in while that one is away would break its order."""
+    for hold in subscription.plan.holds:
+        if hold.segment == segment and (hold.held_by or hold.moving):
+            who = hold.held_by or hold.target or ", ".join(hold.joint)
+            raise ConsumerBusy(f"subscription {subscription.name} was taken over by stream consumer {who}")
 
 
 def _goes(one: Subscription) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.base.errors import Busy, Refused
+from magnetar.base.errors import Busy, ConsumerBusy, Refused
+from magnetar.base.ids import SegmentId
 from magnetar.cluster.peers import PlainClient, PlainFacts, PlainSubscription
-from magnetar.scalable.carried import Carried, carried, check_consumer, left_behind, missing, refusal
-from magnetar.scalable.subscription import Standing, Subscription, Type
+from magnetar.scalable.carried import Carried, carried, check_consumer, check_left, left_behind, missing, refusal
+from magnetar.scalable.subscription import Hold, Plan, Standing, Subscription, Type
 from magnetar.topic.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 
 
@@ -66,3 +67,20 @@ def test_a_consumer_of_the_other_type_is_refused_on_a_migrated_topic_and_old_typ
         check_consumer(one(), SHARED)
     with pytest.raises(Busy):
         check_consumer(one(standing=Standing.DELETING), EXCLUSIVE)
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        Hold(SegmentId(0), "a", "a"),
+        Hold(SegmentId(0), "a", ""),
+        Hold(SegmentId(0), "", "a"),
+        Hold(SegmentId(0), "", "", ("a", "b"), ("a", "b")),
+    ],
+)
+def test_what_the_plan_gives_to_a_stream_consumer_is_no_old_consumers_any_more(hold: Hold):
+    taken = one(plan=Plan(holds=(hold,)))
+    with pytest.raises(ConsumerBusy, match="stream consumer a"):
+        check_left(taken, SegmentId(0))
+    check_left(taken, SegmentId(1))
+    check_left(one(), SegmentId(0))
