@@ -3,7 +3,8 @@
 A selector says which consumer a key belongs to now; the guard (`topic/keyorder.py`) says whether it may have this entry
 now, which it may not while an older message of that key is unacknowledged elsewhere or waits. What may not go yet waits
 in the guard, in order, and a bounded number of entries is read past it so that other keys keep flowing. Where consumers
-share a segment by entry buckets, `topic/buckets.py` says whose an entry is and `topic/bucketorder.py` is the guard.
+share a segment by entry buckets, `topic/buckets.py` says whose an entry is and `topic/bucketorder.py` is the guard. The
+keys of a message in chunks stay where it was begun until it is out as a whole (`topic/begun.py`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from magnetar.base.errors import ConsumerBusy, Corrupt
 from magnetar.base.ids import Position
 from magnetar.base.limits import DISPATCH_TURN_RUNS_MAX, KEYED_LOOKAHEAD_ENTRIES_MAX, REPLAY_TURN_ENTRIES_MAX
 from magnetar.ledger.run import Run
+from magnetar.topic.begun import Begun
 from magnetar.topic.bucketorder import BucketOrder
-from magnetar.topic.buckets import EntryBuckets
+from magnetar.topic.buckets import EntryBuckets, span
 from magnetar.topic.consumer import Consumer, KeyShared
 from magnetar.topic.dispatch.delay import Delay
-from magnetar.topic.dispatch.push import frame_of
+from magnetar.topic.dispatch.push import chunk_of, frame_of
 from magnetar.topic.dispatch.source import Source
 from magnetar.topic.keyorder import KeyOrder
 from magnetar.topic.selectors import AutoSplit, ConsistentRing, Sticky
@@ -52,6 +54,7 @@ class Keyed:
             self.selector = ConsistentRing(settings.key_shared_points)
         else:
             self.selector = AutoSplit()
+        self.begun: Begun[Consumer] = Begun()
         self.delay = Delay(self.topic, self._ripe)
         self.source = Source(self.topic, self.pump)
         self.read_position: Position = subscription.start()
@@ -89,6 +92,7 @@ class Keyed:
             self.cursor.redelivered([position for position, _, _ in consumer.pending.remove_all()])
             self.rewind()
             return
+        self.begun.left(consumer)
         self.guard.consumer_left(consumer)
         self.cursor.redelivered([position for position, _, _ in consumer.pending.remove_all()])
         self.pump()
@@ -102,6 +106,8 @@ class Keyed:
             slot = self._forget(consumer, position)
             if slot is not None:
                 freed = self.guard.acked(slot, position) or freed
+                if self.begun and not self.out_of_order:
+                    self._settle(slot)
         if freed:
             self.pump()
 
@@ -142,6 +148,7 @@ class Keyed:
     def rewind(self) -> None:
         self.source.reset()
         self.guard.clear()
+        self.begun.clear()
         self._delayed.clear()
         self.delay.clear()
         self.read_position = self.subscription.start()
@@ -194,7 +201,21 @@ class Keyed:
         return consumer if consumer is not None and consumer.ready else None
 
     def _owner(self, slot: int) -> Consumer | None:
-        return self.selector.select(slot & ((1 << SLOT_BITS) - 1))
+        kept = self.begun.owner(self._places(slot)) if self.begun else None
+        return kept if kept is not None else self.selector.select(slot & ((1 << SLOT_BITS) - 1))
+
+    def _settle(self, slot: int) -> None:
+        """What was begun and is not out any more is nobody's."""
+        for place in self._places(slot):
+            if self.guard.holder(place) is None and self.begun.freed(place):
+                self.guard.moved()
+
+    def _places(self, slot: int) -> range:
+        """What changes hands: the buckets that an entry spans, or the slot of its key."""
+        if isinstance(self.selector, EntryBuckets):
+            return span(slot)
+        first = slot & ((1 << SLOT_BITS) - 1)
+        return range(first, first + 1)
 
     def _hand_out_waiting(self) -> bool:
         """False while a read for one of them is under way: what is behind it must not overtake."""
@@ -273,6 +294,9 @@ class Keyed:
         position = run.position(index)
         consumer.pending.add(position, count, slot)
         self.guard.sent(slot, consumer, position)
+        chunk = chunk_of(run, index)
+        if chunk is not None and self.begun.sent(self._places(slot)[0], consumer, chunk.uuid, last=chunk.last):
+            self.guard.moved()
         out.setdefault(consumer, []).append(frame)
 
 

@@ -6,10 +6,12 @@ case goes entry by entry and says which messages of a batch are still open and h
 
 from __future__ import annotations
 
+from magnetar.base.errors import Corrupt
 from magnetar.ledger.cursor import Cursor
 from magnetar.ledger.run import Run
 from magnetar.topic.consumer import Consumer
-from magnetar.wire import templates
+from magnetar.topic.permits import Chunk
+from magnetar.wire import entry, templates
 
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 
@@ -65,3 +67,11 @@ def frame_of(consumer: Consumer, run: Run, index: int, cursor: Cursor, partition
         epoch=consumer.epoch,
     )
     return frame, count
+
+
+def chunk_of(run: Run, index: int) -> Chunk | None:
+    try:
+        found = entry.chunk(run.body, run.offsets[index], run.offsets[index + 1])
+    except Corrupt:
+        return None  # a client's broken metadata is for its reader to refuse
+    return None if found is None else Chunk(found[0], found[1] == found[2] - 1)

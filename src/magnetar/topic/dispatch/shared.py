@@ -10,17 +10,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from magnetar.base.errors import Corrupt
 from magnetar.base.ids import Position
 from magnetar.base.limits import DISPATCH_TURN_RUNS_MAX, REPLAY_TURN_ENTRIES_MAX
 from magnetar.ledger.run import Run
 from magnetar.topic.consumer import Consumer
 from magnetar.topic.dispatch.delay import Delay
-from magnetar.topic.dispatch.push import frame_of, push_stretch
+from magnetar.topic.dispatch.push import chunk_of, frame_of, push_stretch
 from magnetar.topic.dispatch.source import Source
 from magnetar.topic.permits import Chunk, SharedChooser
 from magnetar.topic.redelivery import Replay
-from magnetar.wire import entry
 
 if TYPE_CHECKING:
     from magnetar.topic.subscription import Subscription
@@ -162,7 +160,7 @@ class Shared:
         counts = run.counts
         while stop < len(counts) and messages < room:
             if (untouched or not self.cursor.is_acked(run.position(stop))) and not self.delay.holds(run, stop):
-                chunk = _chunk(run, stop)
+                chunk = chunk_of(run, stop)
                 if chunk is not None:
                     chunks = chunks or [None] * len(picked)
                 if chunks is not None:
@@ -191,7 +189,7 @@ class Shared:
                 break
             if taken is None or taken[0].position(taken[1]) != position or self.delay.holds(*taken):
                 continue  # trimmed meanwhile, or for later
-            chunk = _chunk(*taken)
+            chunk = chunk_of(*taken)
             if chunk is not None:
                 chunks = chunks or [None] * len(ready)
             if chunks is not None:
@@ -232,11 +230,3 @@ class Shared:
         if done < len(entries):
             self.replay.add([run.position(index) for run, index in entries[done:]])
         return sent
-
-
-def _chunk(run: Run, index: int) -> Chunk | None:
-    try:
-        found = entry.chunk(run.body, run.offsets[index], run.offsets[index + 1])
-    except Corrupt:
-        return None  # a client's broken metadata is for its reader to refuse
-    return None if found is None else Chunk(found[0], found[1] == found[2] - 1)

@@ -13,6 +13,8 @@ from magnetar.topic.consumer import Consumer, KeyShared
 from magnetar.topic.dispatch.keyed import Keyed
 from magnetar.topic.subscription import KEY_SHARED
 from magnetar.topic.topic import Topic
+from magnetar.wire import message
+from magnetar.wire.proto import pb
 from tests.unit.topic.world import Out, World, ack, an_entry, run, settle, subscription_of
 
 
@@ -256,5 +258,54 @@ def test_more_than_one_turn_takes_of_what_waits_goes_out_when_its_owner_is_ready
         first.flow(10 * count)
         await settle()
         assert [text.split(":")[1] for text in slow.texts] == [str(number) for number in range(count)]
+
+    run(body)
+
+
+@pytest.mark.parametrize("buckets", [True, False])
+def test_a_message_in_chunks_ends_where_it_was_begun_although_its_key_has_another_owner_by_now_h_f19(
+    buckets: bool,
+) -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        halves = KeyShared(sticky=True, ranges=[(0, 32767), (32768, 65535)], out_of_order=False, buckets=True)
+        settings: dict[str, Any] = {"key_shared": halves} if buckets else {}
+        old, new = Out(1), Out(2)
+        first = await world.consumer(topic, old, "c1", kind=KEY_SHARED, permits=100, **settings)
+        second = await world.consumer(topic, new, "c2", kind=KEY_SHARED, **settings)
+        [key] = keys_of(topic, second)
+        topic.remove_consumer(second)
+        metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, partition_key=key)
+        chunks = message.chunks(metadata, b"abcdef", 2)
+        begun = await world.store(topic, *chunks[:2])
+        again = await world.consumer(topic, new, "c2", kind=KEY_SHARED, permits=100, **settings)
+        assert owner_of(topic, key) is again
+        [rest] = await world.store(topic, chunks[2])
+        assert old.texts == ["ab", "cd", "ef"]
+        [behind] = await publish(world, topic, key)
+        assert new.texts == []
+        ack(topic, first, *begun, rest)
+        assert new.texts == [f"{key}:0"]
+        ack(topic, again, behind)
+        assert not keyed(topic).begun
+
+    run(body)
+
+
+def test_a_message_whose_beginning_was_given_up_begins_anew_with_the_owner_of_its_key() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic()
+        old, new = Out(1), Out(2)
+        first = await world.consumer(topic, old, "c1", kind=KEY_SHARED, permits=100)
+        second = await world.consumer(topic, new, "c2", kind=KEY_SHARED)
+        [key] = keys_of(topic, second)
+        topic.remove_consumer(second)
+        metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, partition_key=key)
+        chunks = message.chunks(metadata, b"abcd", 2)
+        [begun] = await world.store(topic, chunks[0])
+        await world.consumer(topic, new, "c2", kind=KEY_SHARED, permits=100)
+        ack(topic, first, begun)
+        await publish(world, topic, key)
+        assert (old.texts, new.texts) == (["ab"], [f"{key}:0"])
 
     run(body)
