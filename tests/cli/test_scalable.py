@@ -248,3 +248,24 @@ def test_a_segment_gets_more_entry_buckets_and_the_same_range(magnetar: Run, bro
     assert found[str(child)]["hashRange"] == found["0"]["hashRange"]
     assert len(found[str(child)]["entryBucketSplits"]) == 7
     assert magnetar("topic", "rebucket", topic, child, 8).code != 0  # as many as it has
+
+
+def test_properties_of_a_subscription_are_shown_of_the_topic_and_of_its_segments(
+    magnetar: Run, broker: Standalone, topic: str
+) -> None:
+    said = {"team": "x", "tier": "gold"}
+
+    def of_segment(id: int) -> list[dict[str, str]]:
+        found = broker.admin("GET", f"scalable/{topic.removeprefix('topic://')}/segments/{id}/stats")["subscriptions"]
+        return [one["subscriptionProperties"] for one in found.values()]
+
+    with Client(broker.url) as client:
+        client.queue_consumer(topic, "q", subscription_properties=said)
+        client.stream_consumer(topic, "s", subscription_properties=said)
+        while [of_segment(0), of_segment(1)] != [[said, said]] * 2:  # it attaches to its segments in the background
+            pass
+    assert magnetar("topic", "split", topic, 0).code == 0
+    assert [of_segment(id) for id in segments(broker, topic)] == [[said, said]] * 4
+    for subscription in ("q", "s"):
+        shown = magnetar("subscription", "show", topic, subscription)
+        assert "team=x, tier=gold" in " ".join(shown.out.split())

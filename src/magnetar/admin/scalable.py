@@ -234,6 +234,7 @@ def _subscription(one: Subscription, seen: Attendance | None) -> ScalableSubscri
             ],
             lag=seen.lag,
             undecided=one.undecided,
+            subscriptionProperties=dict(one.properties),
         )
     return ScalableSubscriptionStats(
         consumerCount=len(one.members),
@@ -243,6 +244,7 @@ def _subscription(one: Subscription, seen: Attendance | None) -> ScalableSubscri
             StreamConsumer(consumerName=member.name, segmentIds=list(assign.assignment(one.plan, member.name)))
             for member in one.members
         ],
+        subscriptionProperties=dict(one.properties),
     )
 
 

@@ -17,6 +17,7 @@ from magnetar.admin.route import Route, get
 from magnetar.admin.target import open_topic, partitions
 from magnetar.base.errors import Corrupt, TopicNotFound
 from magnetar.base.names import TopicName
+from magnetar.broker.cursors import given
 from magnetar.client.documents.stats import (
     NEVER,
     ConsumerStats,
@@ -179,7 +180,7 @@ async def _subscription(subscription: AnySubscription, *, consumers: bool) -> Su
     cursor, managed = subscription.cursor, subscription.topic.managed
     stats.msgBacklog = cursor.backlog
     stats.nonContiguousDeletedMessagesRanges = cursor.holes
-    stats.subscriptionProperties = dict(cursor.properties)
+    stats.subscriptionProperties = given(cursor.properties)
     if stats.msgBacklog:
         stats.backlogSize = (await managed.count(managed.after(cursor.mark), managed.last))[1]
     dispatcher = subscription.dispatcher

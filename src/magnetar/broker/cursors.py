@@ -1,27 +1,46 @@
 """The cursors of a scalable topic's subscriptions on the topics that hold its messages: made, known again, started.
 
 A cursor says which life of its subscription it is of, so that one of an earlier life is never taken for it (H-D9), and
-whether the first consumer has still to say where it starts. On a plain topic a cursor that clients made before is taken
-over where it stands. Whether there may be one is decided elsewhere (`scalable/admission.py`).
+whether the first consumer has still to say where it starts, in properties of ours beside those of its consumers. On a
+plain topic a cursor that clients made before is taken over where it stands. Whether there may be one is decided
+elsewhere (`scalable/admission.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from magnetar.cluster.peers import SubscriptionLife
 from magnetar.topic.admission import Admission
+from magnetar.topic.subscribe import Subscribe
 from magnetar.topic.subscription import Subscription
 from magnetar.topic.topic import Topic
 
+OURS = "magnetar."  # how our own properties begin: nobody else may give such a one, and nobody is shown it
 LIFE_PROPERTY = "magnetar.life"  # of a cursor: the life of its subscription
 START_PROPERTY = "magnetar.start"  # of a cursor: its first consumer says where it starts
 
 
-async def start(subscription: Subscription, earliest: bool) -> None:
-    """The first consumer of a segment says where its subscription starts, if nobody has said so yet."""
+def given(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those that clients and administrators gave."""
+    return {key: text for key, text in properties.items() if not key.startswith(OURS)}
+
+
+async def describe(subscription: Subscription | None, properties: Mapping[str, str]) -> None:
+    """Those that its consumer gives, where nobody gave any before: as Pulsar does, the first that come stay."""
+    if subscription is not None and subscription.durable and given(properties):
+        found = subscription.cursor.properties
+        if not given(found):
+            await subscription.cursor.set_properties({**given(properties), **found})
+
+
+async def start(subscription: Subscription, asked: Subscribe) -> None:
+    """The first consumer of a segment says where its subscription starts, if nobody has said so yet, and what it is."""
+    await describe(subscription, asked.properties)
     cursor = subscription.cursor
     if START_PROPERTY not in cursor.properties:
         return
-    if not earliest:
+    if not asked.earliest:
         cursor.reset(subscription.topic.managed.last)
         subscription.dispatcher.rewind()
         await cursor.flush()
@@ -42,7 +61,8 @@ async def place(topic: Topic, one: SubscriptionLife, *, at_end: bool, asked: boo
         await topic.subscriptions.delete(one.name, force=True)
     managed = topic.managed
     position = managed.last if at_end else managed.before(managed.first)
-    properties = {LIFE_PROPERTY: str(one.life), **({START_PROPERTY: "asked"} if asked else {})}
+    ours = {LIFE_PROPERTY: str(one.life), **({START_PROPERTY: "asked"} if asked else {})}
+    properties = {**dict(one.properties), **ours}
     await topic.subscriptions.create(one.name, position, properties, admitted=True)
 
 

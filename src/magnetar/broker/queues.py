@@ -8,15 +8,20 @@ anybody; no durable cursor comes into being without that record (H-D3), and chil
 
 from __future__ import annotations
 
-from magnetar.base.errors import NotReady, SubscriptionNotFound
+from collections.abc import Mapping
+from dataclasses import replace
+
+from magnetar.base.errors import BadVersion, Busy, NotReady, SubscriptionNotFound
 from magnetar.base.ids import SegmentId
+from magnetar.base.limits import PROPERTIES_TRIES_MAX
 from magnetar.base.names import TopicName
+from magnetar.broker.cursors import describe, given
 from magnetar.broker.gates import Gates
 from magnetar.observe.log import get
 from magnetar.scalable import admission
 from magnetar.scalable.record import Record
 from magnetar.scalable.service import Scalable
-from magnetar.scalable.subscription import Subscription, Type
+from magnetar.scalable.subscription import Standing, Subscription, Type
 from magnetar.topic.subscribe import Subscribe
 from magnetar.topic.topic import Topic
 
@@ -27,23 +32,47 @@ async def admit_consumer(scalable: Scalable, topic: Topic, asked: Subscribe, mak
     """The subscription is there, ready and of the right type, when this returns. A consumer that was attached before
     and comes back makes nothing: its subscription was removed meanwhile (H-D9). A new queue comes to all its segments
     at once: one of them makes the subscription, the others wait for it in `making`."""
-    if not await _admitted(scalable, topic, asked):
+    found = await _admitted(scalable, topic, asked)
+    if found is None:
         async with making.through(f"{topic.name.parent} {asked.subscription}"):
-            if not await _admitted(scalable, topic, asked):
+            found = await _admitted(scalable, topic, asked)
+            if found is None:
                 await _make(scalable, topic, asked)
+    said = found.properties if found is not None else ()
+    if not said and given(asked.properties):
+        said = await described(scalable, topic.name.parent, asked.subscription, asked.properties)
+    await describe(topic.subscriptions.get(asked.subscription), dict(said))
 
 
-async def _admitted(scalable: Scalable, topic: Topic, asked: Subscribe) -> bool:
-    """False: the subscription has to be made, or made ready."""
+async def described(
+    scalable: Scalable, parent: TopicName, subscription: str, properties: Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
+    """The properties of a subscription: these, if it had none. In the record, so that all segments have the same ones,
+    those too that come when nobody is there."""
+    for _ in range(PROPERTIES_TRIES_MAX):
+        one, version = await scalable.records.subscription(parent, subscription)
+        if one is None or one.properties or one.standing is not Standing.LIVE:
+            return () if one is None else one.properties
+        said = replace(one, properties=tuple(sorted(given(properties).items())))
+        try:
+            await scalable.records.write_subscription(parent, said, version)
+        except BadVersion:
+            continue  # it is changed for another reason: look what stands there now
+        return said.properties
+    raise Busy(f"subscription {subscription} of {parent} is changed by others all the time: ask again")
+
+
+async def _admitted(scalable: Scalable, topic: Topic, asked: Subscribe) -> Subscription | None:
+    """None: the subscription has to be made, or made ready."""
     record, found = await _looked(scalable, topic, asked)
     if found is not None and topic.name.segment is not None:
         check_moved(scalable, topic.name.parent, found, SegmentId(topic.name.segment.id), asked)
     shared = asked.key_shared if asked.key_shared is not None and asked.key_shared.buckets else None
     if not admission.check_consumer(found, asked.kind, buckets=shared is not None):
-        return False
+        return None
     if shared is not None and record is not None and topic.name.segment is not None:
         admission.check_buckets(record, SegmentId(topic.name.segment.id), shared)
-    return True
+    return found
 
 
 async def _make(scalable: Scalable, topic: Topic, asked: Subscribe) -> None:

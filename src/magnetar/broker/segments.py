@@ -289,6 +289,7 @@ class Segments:
             await self._make(name, request.incarnation)
         assert found is not None
         asked = found.start is Start.ASKED
+        one = msgspec.structs.replace(one, properties=found.properties)
         await place(await self._topic(name), one, at_end=request.at_end, asked=asked)
         return CursorThere()
 

@@ -140,12 +140,13 @@ def show_subscription(session: Session, topic: str, subscription: str) -> None:
         "lag": None if one.lag is None else Lag(one.lag),
         "what it keeps": hold_words(str(topic_name(topic)), subscription) if is_hold(one) else None,
         "drained segments": ", ".join(str(id) for id in one.drainedSegmentIds) or None,
+        "properties": pairs(one.subscriptionProperties),
     }
     rows: list[tuple[Cell, ...]] = [
         (consumer.consumerName, ", ".join(str(id) for id in consumer.segmentIds) or None) for consumer in one.consumers
     ]
     sheets = [Sheet(CONSUMER_COLUMNS, rows)] if rows else []
-    optional = frozenset(("lag", "what it keeps", "drained segments"))
+    optional = frozenset(("lag", "what it keeps", "drained segments", "properties"))
     session.show(document, Facts(facts, optional=optional), *sheets)
 
 

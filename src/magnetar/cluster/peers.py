@@ -71,6 +71,7 @@ class SubscriptionLife(msgspec.Struct, frozen=True):
 
     name: str
     life: int
+    properties: tuple[tuple[str, str], ...] = ()  # of a cursor that is made for it
 
 
 class Overtaken(msgspec.Struct, frozen=True, tag=True):
@@ -173,13 +174,12 @@ class AwaitDrained(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class AwaitReleased(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Answered the moment no consumer is attached to the subscription, or with no at last. `evict`: they are sent
-    away first."""
+    """Answered the moment no consumer is attached to the subscription, or with no at last."""
 
     op: str
     subscription: SubscriptionLife
     wait_s: float
-    evict: str = ""
+    evict: str = ""  # they are sent away first
 
 
 class AskProducers(msgspec.Struct, frozen=True, tag=True, kw_only=True):

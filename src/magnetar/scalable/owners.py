@@ -154,7 +154,7 @@ def _request(
 ) -> peers.SegmentRequest:
     match call:
         case ProvisionChild():
-            cursors = tuple(SubscriptionLife(one.name, one.life) for one in call.subscriptions)
+            cursors = tuple(SubscriptionLife(one.name, one.life, one.properties) for one in call.subscriptions)
             return peers.Provision(
                 op=call.op, term=call.term, incarnation=call.incarnation, subs_gen=call.subs_gen, cursors=cursors
             )

@@ -102,6 +102,7 @@ class Subscription:
     hold: hold.Held | None = None  # what is kept for a reader that has no cursors
     seek: target.Seek | None = None  # under way: nobody reads before it is over
     sought: str = ""  # the operation of the last one that is over
+    properties: tuple[tuple[str, str], ...] = ()  # as its first consumer that gave any gave them, by name
     unknown: str = field(default="", repr=False)
 
     @property
@@ -131,6 +132,7 @@ class _Form(msgspec.Struct, omit_defaults=True):
     left: dict[str, tuple[str, int]] = {}
     undecided: bool = False
     sharing: list[str] = []  # members that know entry buckets
+    properties: dict[str, str] = {}
     shares: dict[str, tuple[list[str], list[str]]] = {}  # of segments that are had together: who has it, who is to
 
 
@@ -155,6 +157,7 @@ def encode(subscription: Subscription) -> bytes:
             seek=None if subscription.seek is None else target.encode(subscription.seek),
             sought=subscription.sought,
             undecided=subscription.undecided,
+            properties=dict(subscription.properties),
             sharing=[member.name for member in subscription.members if member.shares],
             shares={
                 str(hold.segment): (list(hold.sharers), list(hold.joint))
@@ -203,5 +206,6 @@ def decode(name: str, data: bytes) -> Subscription:
         hold=held,
         seek=seek,
         sought=form.sought,
+        properties=tuple(sorted(form.properties.items())),
         unknown=msgspec.json.encode(rest, order="deterministic").decode() if rest else "",
     )

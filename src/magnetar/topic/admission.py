@@ -28,7 +28,7 @@ async def _anyone(asked: Subscribe) -> None:
     return None
 
 
-async def _as_it_is(subscription: Any, earliest: bool) -> None:
+async def _as_it_is(subscription: Any, asked: Subscribe) -> None:
     return None
 
 
@@ -40,7 +40,7 @@ class Admission:
     produce: Callable[[str, str, Mode, Callable[[], None]], Awaitable[None]] = _welcome
     durable_cursor: Callable[[str], None] = _yes  # the subscription's name
     produced: Callable[[str, Mode], Awaitable[None]] = _still_welcome  # asked again, after it was attached
-    attach: Callable[[Any, bool], Awaitable[None]] = _as_it_is  # a subscription that is there, and the start asked for
+    attach: Callable[[Any, Subscribe], Awaitable[None]] = _as_it_is  # a subscription that is there, and who comes to it
     consume: Callable[[Subscribe], Awaitable[None]] = _anyone  # a consumer of a durable subscription, there or not
 
 

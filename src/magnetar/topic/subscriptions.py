@@ -103,7 +103,7 @@ class Subscriptions:
             if subscription.seeking is not None:
                 await subscription.seeking.wait()
                 continue
-            await topic.admission.attach(subscription, asked.earliest)
+            await topic.admission.attach(subscription, asked)
             if topic.closing:
                 raise Closed("the topic is being unloaded: look it up again")
             try:

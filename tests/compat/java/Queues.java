@@ -47,6 +47,7 @@ final class Queues {
     }
 
     // queue NAME TOPIC SUBSCRIPTION earliest|latest [nack=MS] [timeout=MS] [dead=N] [letters=TOPIC] [size=N] [priority=N]
+    // [property=NAME:VALUE]
     private String queue(String[] words) throws Exception {
         QueueConsumerBuilder<String> made = client.newQueueConsumer(Schema.string()).topic(words[2])
                 .subscriptionName(words[3])
@@ -67,6 +68,9 @@ final class Queues {
                 case "dead": letters = DeadLetterPolicy.builder().maxRedeliverCount(Integer.parseInt(said[1])); break;
                 case "letters": letters = letters.deadLetterTopic(said[1]); break;
                 case "size": made = made.receiverQueueSize(Integer.parseInt(said[1])); break;
+                case "property": String[] pair = said[1].split(":", 2);
+                    made = made.subscriptionProperties(Map.of(pair[0], pair[1]));
+                    break;
                 case "priority": made = made.priorityLevel(Integer.parseInt(said[1])); break;
                 default: throw new IllegalArgumentException("unknown: " + said[0]);
             }

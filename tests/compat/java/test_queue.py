@@ -172,6 +172,18 @@ def test_q12_a_consumer_of_higher_priority_with_room_takes_all(scalable: Standal
     nothing(client, "low")
 
 
+def test_q15_properties_of_the_subscription_are_those_of_every_segment(
+    scalable: Standalone, v5: Connect, name: str
+) -> None:
+    create(scalable, name, 2)
+    client = v5()
+    client.ask("queue", "q", full(name), "sub", "earliest", "property=team:x")
+    split(scalable, name, 0)
+    for id in range(4):
+        found = scalable.admin("GET", f"scalable/public/default/{name}/segments/{id}/stats")
+        assert found["subscriptions"]["sub"]["subscriptionProperties"] == {"team": "x"}
+
+
 def test_q16_what_is_not_acknowledged_in_time_comes_again(scalable: Standalone, v5: Connect, name: str) -> None:
     create(scalable, name)
     client = v5()

@@ -32,6 +32,7 @@ RICH = Subscription(
         ),
         (Left(SegmentId(2), "c", 77),),
     ),
+    properties=(("colour", "blue"), ("team", "x")),
 )
 
 

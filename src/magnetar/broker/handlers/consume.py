@@ -19,7 +19,7 @@ from magnetar.base.errors import (
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.limits import SUBSCRIBE_TRIES_MAX
 from magnetar.base.names import Domain, TopicName, check_given, topic_name
-from magnetar.broker.cursors import life
+from magnetar.broker.cursors import given, life
 from magnetar.broker.handlers.request import error_reply, honestly, start, success
 from magnetar.broker.handlers.scalable import check_plain, segment_closed
 from magnetar.broker.resets import seeks_of
@@ -133,7 +133,7 @@ def _request(asked: pb.CommandSubscribe, consumer_name: str) -> Subscribe:
         rollback_s=asked.start_message_rollback_duration_sec,
         key_shared=key_shared,
         metadata={item.key: item.value for item in asked.metadata},
-        properties={item.key: item.value for item in asked.subscription_properties},
+        properties=given({item.key: item.value for item in asked.subscription_properties}),
         epoch=asked.consumer_epoch if asked.HasField("consumer_epoch") else -1,
         creates=asked.force_topic_creation,
     )

@@ -108,6 +108,7 @@ class ScalableSubscriptionStats(msgspec.Struct, frozen=True, kw_only=True):
     consumers: list[StreamConsumer] = []
     lag: int | None = None
     undecided: bool = False
+    subscriptionProperties: dict[str, str] = {}
 
 
 class ScalableTopicStats(msgspec.Struct, frozen=True, kw_only=True):
