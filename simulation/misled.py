@@ -15,13 +15,13 @@ from magnetar.broker import resets, segments
 from magnetar.cluster.peers import CursorThere, Overtaken, ResetCursor
 from magnetar.layout.layout import Layout
 from magnetar.layout.segment import Segment
-from magnetar.layout.stretch import Stretch
 from magnetar.scalable import hold, migrate, seeking, target
 from magnetar.scalable.hold import Due, Held
 from magnetar.scalable.records import Records
 from magnetar.scalable.target import Stop, Target, Where
 from magnetar.topic.measure import Asked, Meter
 from magnetar.topic.topic import Topic
+from magnetar.wire.stretches import Told, told
 from simulation.misshapen import _busy, _mutant
 from simulation.mutants import Patch
 from simulation.shape import Shape, lapsing
@@ -94,8 +94,8 @@ def _sudden_end() -> list[Patch]:
 def _untold_gap() -> list[Patch]:
     """What is gone before a place that is measured is passed over without a word."""
 
-    async def measure(self: Meter, asked: Asked) -> Stretch:
-        return (await real(self, asked))._replace(lost=False)
+    async def measure(self: Meter, asked: Asked) -> Told:
+        return told((await real(self, asked)).stretch._replace(lost=False))
 
     real = Meter.measure
     return [(Meter, "measure", measure), (Meter, "at_once", lambda self, asked: None)]

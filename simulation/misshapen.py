@@ -16,7 +16,6 @@ from magnetar.client import checkpoint_parts
 from magnetar.cluster.peers import SubscriptionLife
 from magnetar.layout.checkpoint import DONE, START, Checkpoint, Frontier
 from magnetar.layout.layout import Layout
-from magnetar.layout.stretch import Stretch
 from magnetar.scalable import admission, assign, record, reshape, takeover
 from magnetar.scalable.calls import RecordRead
 from magnetar.scalable.kept import Kept
@@ -31,6 +30,7 @@ from magnetar.topic.measure import Asked, Meter
 from magnetar.topic.recall import Recall
 from magnetar.topic.subscription import Subscription
 from magnetar.topic.topic import Topic
+from magnetar.wire.stretches import Told
 from simulation import scale
 from simulation.faults import CALM_S, STEPS, Fault, Kind
 from simulation.mutants import Mutant, Patch
@@ -172,9 +172,9 @@ def _forgotten_holds() -> list[Patch]:
 def _stale_plans() -> list[Patch]:
     """What was once measured from a place is told again, though more has come."""
 
-    async def measure(self: Meter, asked: Asked) -> Stretch:
-        said = self._said
-        return said.told if said is not None and said.asked.start == asked.start else await real(self, asked)
+    async def measure(self: Meter, asked: Asked) -> Told:
+        before = self._asked
+        return self._told if before is not None and before.start == asked.start else await real(self, asked)
 
     real = Meter.measure
     return [(Meter, "measure", measure), (Meter, "at_once", lambda self, asked: None)]

@@ -25,7 +25,7 @@ from magnetar.scalable.plan import Question, agreed, asked, enough, missing, rou
 from magnetar.scalable.record import Record
 from magnetar.topic.measure import Asked
 from magnetar.topic.topic import Topic
-from magnetar.wire.plans import Written
+from magnetar.wire.stretches import Told, told
 
 if TYPE_CHECKING:
     from magnetar.broker.node import Node
@@ -33,12 +33,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """`stretches` by segment, of those that were measured; `written`: as they stood in the answer before, for whoever
-    writes this one."""
+    """`told` by segment, of those that were measured."""
 
     record: Record
-    stretches: dict[SegmentId, Stretch]
-    written: Written
+    told: dict[SegmentId, Told]
+
+    @property
+    def stretches(self) -> dict[SegmentId, Stretch]:
+        return {id: one.stretch for id, one in self.told.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,6 @@ class _Kept:
 
     layout: Layout
     topics: dict[SegmentId, TopicName]
-    written: Written
 
 
 class Plans:
@@ -62,26 +63,25 @@ class Plans:
         """TopicNotFound: there is no such topic."""
         record = await self.record(name)
         layout = record.layout
-        found: dict[SegmentId, Stretch] = {}
-        kept = self._known(name, layout)
-        topics = kept.topics
+        found: dict[SegmentId, Told] = {}
+        topics = self._known(name, layout).topics
         for ids in rounds(layout, question):
             wanted = list(zip([topics[id] for id in ids], asked(question, ids), strict=True))
-            for id, said in zip(ids, await self.measure(wanted), strict=True):
+            for id, said in zip(ids, await self._told(wanted), strict=True):
                 if said is None:
-                    said = missing(layout.segment(id), question)
+                    said = told(missing(layout.segment(id), question))
                 elif said.sealed and layout.segment(id).is_active:
-                    said = agreed(said)
+                    said = told(agreed(said.stretch))
                 found[id] = said
             if enough(question, found):
                 break
-        return Planned(record, found, kept.written)
+        return Planned(record, found)
 
     def _known(self, name: TopicName, layout: Layout) -> _Kept:
         key = name.canonical
         known = self._kept.pop(key, None)
         if known is None or known.layout is not layout:
-            known = _Kept(layout, {one.id: one.topic(name) for one in layout.segments}, {})
+            known = _Kept(layout, {one.id: one.topic(name) for one in layout.segments})
             if len(self._kept) >= RECORDS_DECODED_MAX:
                 del self._kept[next(iter(self._kept))]
         self._kept[key] = known
@@ -90,7 +90,8 @@ class Plans:
     async def measured(self, request: Measure) -> MeasuredAll:
         """For another broker."""
         pairs = zip(request.topics, request.asked, strict=True)
-        return MeasuredAll(tuple(await self._here([(topic_name(topic), one) for topic, one in pairs])))
+        found = await self._here([(topic_name(topic), one) for topic, one in pairs])
+        return MeasuredAll(tuple(None if said is None else said.stretch for said in found))
 
     async def record(self, name: TopicName) -> Record:
         """Of a scalable topic, or of a plain one that was migrated; else a plain one is shown as the layout that it
@@ -112,13 +113,16 @@ class Plans:
 
     async def measure(self, wanted: list[tuple[TopicName, Asked]]) -> list[Stretch | None]:
         """By their owners, each in its own words. None: there is no such topic."""
+        return [None if said is None else said.stretch for said in await self._told(wanted)]
+
+    async def _told(self, wanted: list[tuple[TopicName, Asked]]) -> list[Told | None]:
         node = self._node
         if not node.served.cluster:
             return await self._here(wanted)
         places: dict[str, list[int]] = {}
         for index, (topic, _) in enumerate(wanted):
             places.setdefault((await self._destination(node, topic)).id, []).append(index)
-        found: list[Stretch | None] = [None] * len(wanted)
+        found: list[Told | None] = [None] * len(wanted)
         parts = list(places.items())
         answers = await asyncio.gather(*(self._at(broker, [wanted[index] for index in part]) for broker, part in parts))
         for (_, part), answer in zip(parts, answers, strict=True):
@@ -126,17 +130,18 @@ class Plans:
                 found[index] = said
         return found
 
-    async def _at(self, broker: str, wanted: list[tuple[TopicName, Asked]]) -> list[Stretch | None]:
+    async def _at(self, broker: str, wanted: list[tuple[TopicName, Asked]]) -> list[Told | None]:
         if broker == self._node.ownership.me.id:
             return await self._here(wanted)
         request = Measure(
             op="plan", topics=tuple(str(topic) for topic, _ in wanted), asked=tuple(one for _, one in wanted)
         )
-        return list((await self._node.peers.measure(wanted[0][0], request)).stretches)
+        found = (await self._node.peers.measure(wanted[0][0], request)).stretches
+        return [None if said is None else told(said) for said in found]
 
-    async def _here(self, wanted: list[tuple[TopicName, Asked]]) -> list[Stretch | None]:
+    async def _here(self, wanted: list[tuple[TopicName, Asked]]) -> list[Told | None]:
         """Those in memory at once; the others are loaded, a bounded number at a time."""
-        found: list[Stretch | None] = [None] * len(wanted)
+        found: list[Told | None] = [None] * len(wanted)
         cold: list[int] = []
         loaded = self._node.topics.loaded
         for index, (name, one) in enumerate(wanted):
@@ -152,7 +157,7 @@ class Plans:
                 found[index] = said
         return found
 
-    async def _load(self, name: TopicName, one: Asked) -> Stretch | None:
+    async def _load(self, name: TopicName, one: Asked) -> Told | None:
         try:
             topic = await self._node.topics.get(name, create=False)
         except TopicNotFound:

@@ -54,20 +54,6 @@ async def measured(managed: ManagedLedger, start: Position, last: Position, limi
     return found
 
 
-def at_once(managed: ManagedLedger, first: int, last: Position, marks_max: int) -> Cuts | None:
-    """The same without a limit and from memory alone, where all of it is in the last ledger: cuts counted from entry
-    `first` on. None: measure it."""
-    reader = managed.known_reader(last.ledger)
-    found = None if reader is None else reader.at_once(first, last.entry, marks_max)
-    if found is None:
-        return None
-    (skipped, skipped_bytes), cuts = found
-    if not skipped:
-        return cuts
-    entries, messages, sizes = cuts
-    return Cuts(entries, [count - skipped for count in messages], [body - skipped_bytes for body in sizes])
-
-
 async def _add(
     managed: ManagedLedger, found: Measured, link: Link, low: int, high: int, *, limits: Limits, share: int
 ) -> None:

@@ -16,6 +16,7 @@ from magnetar.layout.layout import Layout
 from magnetar.layout.segment import Segment
 from magnetar.layout.stretch import DONE, START, Place, Places, Stretch, unread
 from magnetar.topic.measure import FROM_START, Asked
+from magnetar.wire.stretches import Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def rounds(layout: Layout, question: Question) -> Iterator[list[SegmentId]]:
         yield rest[at : at + CALLS_AT_ONCE_MAX]
 
 
-def enough(question: Question, found: Mapping[SegmentId, Stretch]) -> bool:
+def enough(question: Question, found: Mapping[SegmentId, Stretch | Told]) -> bool:
     messages, size = question.messages_max, question.bytes_max
     return bool(
         (messages and sum([one.messages for one in found.values()]) >= messages)

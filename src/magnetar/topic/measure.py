@@ -8,7 +8,7 @@ between its entries.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,8 +16,10 @@ from magnetar.base.errors import Misuse, NoSuchLedger
 from magnetar.base.ids import BEFORE_ALL, Position
 from magnetar.base.limits import PLAN_SEGMENT_MARKS_MAX, PLAN_STAMPS_MAX
 from magnetar.layout.stretch import DONE, NO_MARKS, START, Columns, Place, Stretch
-from magnetar.ledger.measuring import Limits, Measured, at_once, measured
+from magnetar.ledger.measuring import Limits, Measured, measured
 from magnetar.ledger.run import Run
+from magnetar.ledger.store import Reader
+from magnetar.wire.stretches import Told, counted, told
 
 if TYPE_CHECKING:
     from magnetar.topic.topic import Topic
@@ -41,93 +43,89 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     exact: bool = False  # only whether such a place can be: what is told starts there then, and elsewhere if not
 
 
-class _Said(NamedTuple):
-    """The answer to what was asked last, and what it was told of."""
-
-    asked: Asked
-    last: Position
-    terminated: Position | None
-    floor: Position | None
-    told: Stretch
-
-
 class Meter:
-    """One for each topic."""
+    """One for each topic. It remembers its last answer: a query that waits asks the same again and again, or with other
+    limits."""
 
-    __slots__ = ("_said", "_stamps", "_topic")
+    __slots__ = ("_asked", "_floor", "_last", "_reader", "_stamps", "_terminated", "_told", "_topic")
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
-        self._said: _Said | None = None  # a query that waits asks the same again and again, or with other limits
+        self._last = BEFORE_ALL  # what the topic was like, this and the next three
+        self._terminated: Position | None = None
+        self._floor: Position | None = None
+        self._reader: Reader | None = None  # of all there is, where that is one ledger
+        self._asked: Asked | None = None  # what was told of such a topic is the answer to this
+        self._told = told(Stretch(START))
         self._stamps: dict[tuple[int, int], int] = {}  # in the order they came
 
-    async def measure(self, asked: Asked) -> Stretch:
+    async def measure(self, asked: Asked) -> Told:
         if asked.exact:
-            return await self._exact(asked.start)
+            return told(await self._exact(asked.start))
         if asked.settled:
             async with self._topic.trimming:
                 pass
-        managed = self._topic.managed
+        chain = self._topic.managed.chain
         while True:
-            said = self._said
-            last, terminated, floor = self._topic.readable, managed.terminated, managed.chain.floor
-            if said is not None and said[1:4] == (last, terminated, floor) and _serves(said.asked, said.told, asked):
-                return said.told
+            last, floor = self._topic.readable, chain.floor
+            self._look(last)
+            if self._asked is not None and _serves(self._asked, self._told, asked):
+                return self._told
             try:
-                told = await self._measure(asked)
+                found = told(await self._measure(asked))
             except NoSuchLedger:
-                if self._topic.closed or managed.chain.floor == floor:
+                if self._topic.closed or chain.floor == floor:
                     raise  # it is not gone for good: whoever asked tries again
                 continue  # trimmed meanwhile: what is left begins later
-            self._said = _Said(asked, last, terminated, floor, told)
-            return told
+            if self._last is last:
+                self._asked, self._told = asked, found
+            return found
 
-    def at_once(self, asked: Asked) -> Stretch | None:
-        """The same from memory alone, for a topic of one ledger: a thousand of them are asked in one breath. None:
-        `measure` it."""
+    def at_once(self, asked: Asked) -> Told | None:
+        """The same from memory alone, for a topic of one ledger: a thousand of them are asked in one breath, so calls
+        and objects are spared. None: `measure` it."""
         if asked.settled or asked.exact:
             return None
-        managed = self._topic.managed
-        chain, last, terminated = managed.chain, self._topic.readable, managed.terminated
-        said, floor = self._said, chain.floor
-        if (
-            said is not None
-            and said.last == last
-            and said.terminated == terminated
-            and said.floor == floor
-            and _serves(said.asked, said.told, asked)
-        ):
-            return said.told
-        start = asked.start
+        start, last = asked.start, self._topic.readable
+        if last is not self._last or self._reader is None:
+            self._look(last)
+        before, reader = self._asked, self._reader
+        if before is not None and before.start == start and _serves(before, self._told, asked):
+            return self._told
+        if reader is None or asked.target is not None or asked.times or isinstance(start, int) or start == FROM_LATEST:
+            return None
         ledger, end = last
-        if (
-            len(chain.links) != 1
-            or floor is not None
-            or end < 0
-            or asked.target is not None
-            or asked.times
-            or isinstance(start, int)
-            or start == FROM_LATEST
-        ):
+        first = 0
+        if isinstance(start, Place) and start != START:
+            place, first, row = start
+            if place != ledger or row or not 0 <= first <= end:
+                return None
+        counts = reader.at_once(first, end, asked.marks_max)
+        if counts is None:
             return None
-        first = Place(ledger, 0) if isinstance(start, str) or start == START else start
-        if first.ledger != ledger or first.row or not 0 <= first.entry <= end:
-            return None
-        cuts = at_once(managed, first.entry, last, asked.marks_max)
-        if cuts is None:
-            return None
-        entries, messages, sizes = cuts
-        time = self._stamps.get((ledger, entries[0] - 1))
+        skipped, cuts = counts
+        behind = cuts.entries[0] - 1  # the last entry before the first mark
+        time = self._stamps.get((ledger, behind))
         if time is None:
-            time = self._cached(Position(ledger, entries[0] - 1))
+            time = self._cached(Position(ledger, behind))
             if time is None:
                 return None
-        marks = Columns([ledger] * len(entries), entries, messages, sizes, [time])
-        told = Stretch(first, marks, terminated is not None, False, Place(ledger, end + 1), messages[-1], sizes[-1])
-        if not _within(asked, told):
+        found = counted((ledger, first), cuts, skipped, published_ms=time, sealed=self._terminated is not None)
+        if not _within(asked, found):
             return None
-        self._said = _Said(asked, last, terminated, floor, told)
-        return told
+        self._asked, self._told = asked, found
+        return found
+
+    def _look(self, last: Position) -> None:
+        """What was told of the topic as it was is no answer any more. As long as `last` is the same object there is
+        nothing to see: the chain makes a new one when it grows and whenever the record of the topic is written."""
+        managed = self._topic.managed
+        terminated, floor, links = managed.terminated, managed.chain.floor, managed.chain.links
+        if last != self._last or terminated != self._terminated or floor != self._floor:
+            self._asked = None
+        self._last, self._terminated, self._floor = last, terminated, floor
+        alone = len(links) == 1 and floor is None and last.entry >= 0
+        self._reader = managed.known_reader(last.ledger) if alone else None
 
     async def _exact(self, asked: Place | str | int) -> Stretch:
         """Fenced: another owner was here since, and may know better."""
@@ -220,7 +218,7 @@ class Meter:
         return found
 
 
-def _serves(before: Asked, told: Stretch, asked: Asked) -> bool:
+def _serves(before: Asked, told: Told, asked: Asked) -> bool:
     """Whether what was told is the answer to this too: a limit that is not reached changes nothing."""
     if before is asked or before == asked:
         return True
@@ -234,7 +232,7 @@ def _serves(before: Asked, told: Stretch, asked: Asked) -> bool:
     )
 
 
-def _within(asked: Asked, told: Stretch) -> bool:
+def _within(asked: Asked, told: Told) -> bool:
     """Whether all that there is reaches no limit."""
     messages, size = asked.messages_max, asked.bytes_max
-    return (not messages or told.messages + told.start.row < messages) and (not size or told.bytes < size)
+    return (not messages or told.messages + told.row < messages) and (not size or told.bytes < size)

@@ -11,16 +11,16 @@ from typing import Any
 
 from magnetar.base.errors import Corrupt
 from magnetar.base.ids import SegmentId
-from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Around, Columns, Place, Places, Stretch
+from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Around, Place, Places, Stretch
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
+from magnetar.wire.stretches import Told, read
 from magnetar.wire.templates import varint
 
 _Type = pb.BaseCommand
 _STRETCH_TAG = b"\x2a"  # field 5 of CommandPlanResponse, bytes
+_SEGMENT_TAG = b"\x08"  # field 1 of PlanStretch
 _PLANNED = b"\x08" + varint(_Type.PLAN_RESPONSE) + varint(_Type.PLAN_RESPONSE << 3 | 2)  # a command's type, its field
-
-Written = dict[SegmentId, tuple[Stretch, bytes]]  # stretches, each as it stands in an answer
 _KNOWN_ERRORS = frozenset(pb.ServerError.values())
 
 
@@ -67,25 +67,15 @@ def read_places(said: pb.SegmentPlaces) -> dict[SegmentId, Place]:
 
 
 def planned(
-    request_id: int,
-    incarnation: int,
-    epoch: int,
-    stretches: Mapping[SegmentId, Stretch],
-    dag: pb.ScalableTopicDAG | None,
-    written: Written | None = None,
+    request_id: int, incarnation: int, epoch: int, stretches: Mapping[SegmentId, Told], dag: pb.ScalableTopicDAG | None
 ) -> bytes:
-    """PLAN_RESPONSE; without `dag` the layout is as the client knows it. What is in `written` is not written again, and
-    what is written anew stays there. Put together from the bytes of its parts: protobuf would copy a thousand messages
-    twice."""
-    kept = {} if written is None else written
+    """PLAN_RESPONSE; without `dag` the layout is as the client knows it. Put together from the bytes of its parts:
+    protobuf would copy a thousand messages twice."""
     head = pb.CommandPlanResponse(request_id=request_id, incarnation=incarnation, epoch=epoch, dag=dag)
     parts = [head.SerializeToString()]
     for id, one in stretches.items():
-        known = kept.get(id)
-        if known is None or known[0] is not one:
-            body = _stretch(id, one).SerializeToString()
-            known = kept[id] = one, b"".join((_STRETCH_TAG, varint(len(body)), body))
-        parts.append(known[1])
+        number, body = varint(id), one.written or one.body
+        parts += (_STRETCH_TAG, varint(1 + len(number) + len(body)), _SEGMENT_TAG, number, body)
     said = b"".join(parts)
     command = _PLANNED + varint(len(said)) + said
     return (len(command) + 4).to_bytes(4, "big") + len(command).to_bytes(4, "big") + command
@@ -132,40 +122,7 @@ def hold_failed(request_id: int, code: int, text: str) -> bytes:
 
 
 def read_stretches(said: Sequence[pb.PlanStretch]) -> dict[SegmentId, Stretch]:
-    return {SegmentId(one.segment_id): _read(one) for one in said}
-
-
-def _stretch(id: SegmentId, one: Stretch) -> pb.PlanStretch:
-    start, end, (ledgers, entries, messages, sizes, times) = one.start, one.end, one.columns
-    made = pb.PlanStretch(
-        segment_id=id,
-        start_ledger=start[0],
-        start_entry=start[1],
-        ledger_id=ledgers,
-        entry_id=entries,
-        messages=messages,
-        bytes=sizes,
-        publish_time=times,
-        end_ledger=end[0],
-        end_entry=end[1],
-        messages_behind=one.messages,
-        bytes_behind=one.bytes,
-    )
-    if start.row:
-        made.start_row = start.row
-    if one.sealed:
-        made.sealed = True
-    if one.lost:
-        made.lost = True
-    return made
-
-
-def _read(said: pb.PlanStretch) -> Stretch:
-    start = Place(said.start_ledger, said.start_entry, said.start_row)
-    marks = Columns(*map(list, (said.ledger_id, said.entry_id, said.messages, said.bytes, said.publish_time)))
-    marks.check(start)
-    end = Place(said.end_ledger, said.end_entry)
-    return Stretch(start, marks, said.sealed, said.lost, end, said.messages_behind, said.bytes_behind)
+    return {SegmentId(one.segment_id): read(one) for one in said}
 
 
 def _error(code: int) -> Any:

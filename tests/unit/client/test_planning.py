@@ -15,6 +15,7 @@ from magnetar.layout.stretch import Columns, Mark, Place, Stretch
 from magnetar.wire import commands, plans
 from magnetar.wire.layouts import Shown, dag
 from magnetar.wire.proto import pb
+from magnetar.wire.stretches import told
 from tests.unit.client.world import Broker, Link, a_broker, a_lookup, run
 
 K = pb.BaseCommand
@@ -35,7 +36,7 @@ def speaks(broker: Broker, version: int = 1) -> None:
 def answers(broker: Broker, *, epoch: int = 4, shown: bool = True, known: bool = True) -> None:
     layout = initial(2, now_ms=1, epoch=epoch)
     stretches = {
-        A: Stretch(Place(1, 0), Columns.of([Mark(Place(1, 5), 5, 50, 9)]), end=Place(1, 5), messages=5, bytes=50)
+        A: told(Stretch(Place(1, 0), Columns.of([Mark(Place(1, 5), 5, 50, 9)]), end=Place(1, 5), messages=5, bytes=50))
     }
 
     def plan(link: Link, command: pb.BaseCommand) -> bool:

@@ -9,6 +9,7 @@ from magnetar.base.ids import SegmentId
 from magnetar.layout.stretch import DONE, START, Columns, Mark, Place, Stretch
 from magnetar.wire import frames, plans
 from magnetar.wire.proto import pb
+from magnetar.wire.stretches import Told, told, write
 
 PLACES = {SegmentId(0): DONE, SegmentId(1): START, SegmentId(7): Place(3, 4, 5), SegmentId(8): Place(0, 0)}
 
@@ -17,6 +18,10 @@ def decoded(data: bytes) -> pb.BaseCommand:
     found = frames.decode_command(data, 8, len(data))
     assert found is not None
     return found
+
+
+def all_told(stretches: dict[SegmentId, Stretch]) -> dict[SegmentId, Told]:
+    return {id: told(one) for id, one in stretches.items()}
 
 
 def test_places_come_back_as_they_went() -> None:
@@ -59,25 +64,22 @@ def test_a_plan_comes_back_as_it_went() -> None:
         SegmentId(3): Stretch(Place(1, 0), Columns.of(marks)._replace(times=[7]), end=Place(2, 1)),
     }
     dag = pb.ScalableTopicDAG(epoch=4)
-    said = decoded(plans.planned(3, 17, 4, stretches, dag)).planResponse
+    said = decoded(plans.planned(3, 17, 4, all_told(stretches), dag)).planResponse
     assert (said.request_id, said.incarnation, said.epoch, said.dag.epoch) == (3, 17, 4, 4)
     assert plans.read_stretches(said.stretches) == stretches
-    assert not decoded(plans.planned(3, 17, 4, stretches, None)).planResponse.HasField("dag")
+    assert not decoded(plans.planned(3, 17, 4, all_told(stretches), None)).planResponse.HasField("dag")
 
 
-def test_what_was_written_before_is_not_written_again_and_what_changed_is() -> None:
+def test_a_plan_is_byte_for_byte_what_protobuf_writes() -> None:
     marks = Columns([1], [300], [300], [1 << 40], [99])
-    stretches = {SegmentId(id): Stretch(Place(1, 0), marks, end=Place(1, 300)) for id in (0, 1, 300)}
-    written: plans.Written = {}
-    first = plans.planned(3, 17, 4, stretches, None, written)
-    kept = dict(written)
-    assert plans.planned(3, 17, 4, stretches, None, written) == first
-    assert all(written[id] is kept[id] for id in stretches)
-    stretches[SegmentId(1)] = Stretch(Place(2, 2))
-    del stretches[SegmentId(0)]
-    said = decoded(plans.planned(4, 17, 5, stretches, None, written)).planResponse
-    assert plans.read_stretches(said.stretches) == stretches
-    assert (said.request_id, said.epoch, written[SegmentId(300)]) == (4, 5, kept[SegmentId(300)])
+    stretches = {SegmentId(id): Stretch(Place(1, 0), marks, end=Place(1, 300)) for id in (0, 1, 300, 1 << 20)}
+    dag = pb.ScalableTopicDAG(epoch=4)
+    made = pb.CommandPlanResponse(request_id=3, incarnation=17, epoch=4, dag=dag)
+    for id, one in stretches.items():
+        made.stretches.append(pb.PlanStretch.FromString(b"\x08\x00" + write(one)))
+        made.stretches[-1].segment_id = id
+    whole = frames.encode_command(pb.BaseCommand(type=pb.BaseCommand.PLAN_RESPONSE, planResponse=made))
+    assert plans.planned(3, 17, 4, all_told(stretches), dag) == whole
 
 
 def test_marks_that_do_not_agree_are_refused() -> None:

@@ -62,7 +62,7 @@ async def _plan(connection: Connection, asked: pb.CommandPlan) -> bytes:
         record.epoch,
     )
     dag = None if known else _dag(found)
-    return plans.planned(asked.request_id, record.incarnation, record.epoch, found.stretches, dag, found.written)
+    return plans.planned(asked.request_id, record.incarnation, record.epoch, found.told, dag)
 
 
 async def _hold(connection: Connection, asked: pb.CommandHold) -> bytes:

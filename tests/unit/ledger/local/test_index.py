@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from itertools import product
+
+from magnetar.ledger.cuts import chosen
 from magnetar.ledger.local.index import LedgerIndex
 
 
@@ -37,3 +41,26 @@ def test_moving_changes_the_place_alone() -> None:
     index.move(1, 9, 128)
     assert (index.segments[1], index.offsets[1]) == (9, 128)
     assert (index.find(3), index.whole(0, 3)) == (1, (16, 350))
+
+
+def test_what_lies_between_any_two_records_is_what_their_sums_say() -> None:
+    chance = random.Random(5)
+    for records in (1, 2, 9, 40):
+        index = LedgerIndex()
+        for _ in range(records):
+            index.add(chance.randrange(1, 4), chance.choice([1, 500]), chance.choice([0, 1 << 33]), 1, 64)
+        edges = [*index.firsts, index.entries_total]
+        for first, last, most in product(
+            range(index.entries_total + 2), range(index.entries_total + 1), (1, 4, 8, 128)
+        ):
+            found = index.between(first, last, most)
+            if first > last or first not in edges or last + 1 not in edges:
+                assert found is None
+                continue
+            assert found is not None
+            start, stop = edges.index(first), edges.index(last + 1)
+            before, cuts = found
+            assert before == index.whole(0, start)
+            assert cuts.entries == [edges[start + place] for place in (*chosen(stop - start - 1, most), stop - start)]
+            places = [edges.index(entry) for entry in cuts.entries]
+            assert list(zip(cuts.messages, cuts.bytes, strict=True)) == [index.whole(0, place) for place in places]
