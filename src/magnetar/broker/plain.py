@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from magnetar.base.errors import (
     BadVersion,
     Conflict,
@@ -23,8 +25,8 @@ from magnetar.base.errors import (
 )
 from magnetar.base.ids import Term
 from magnetar.base.names import Domain, TopicName, topic_name
-from magnetar.broker.cursors import life, place, start
-from magnetar.broker.queues import check_moved
+from magnetar.broker.cursors import describe, given, life, place, start
+from magnetar.broker.queues import check_moved, described
 from magnetar.cluster.peers import (
     CursorThere,
     LookPlain,
@@ -176,6 +178,7 @@ class Plains:
         found, _ = await self._node.scalable.records.subscription(name.scalable, one.name)
         admission.check_cursor(found, one.life)
         assert found is not None
+        one = msgspec.structs.replace(one, properties=found.properties)
         await place(topic, one, at_end=request.at_end, asked=found.start is Start.ASKED)
         return CursorThere()
 
@@ -200,6 +203,8 @@ class Plains:
         async def consume(asked: Subscribe) -> None:
             nonlocal passes
             passes = await self._consume(topic, asked)
+            if not passes:
+                await self._describe(topic, asked)
             if not passes and topic.managed.terminated is not None:
                 _make_way(topic, asked)
 
@@ -234,6 +239,14 @@ class Plains:
             raise _too_late(topic)
         await scalable.subscribe(name, asked.subscription, carried.type_of(asked.kind), earliest=asked.earliest)
         return False
+
+    async def _describe(self, topic: Topic, asked: Subscribe) -> None:
+        """Its properties, those that it had before the migration too: segments have what the record says."""
+        found = topic.subscriptions.get(asked.subscription)
+        said = ({} if found is None else given(found.cursor.properties)) or given(asked.properties)
+        if said:
+            said = dict(await described(self._node.scalable, topic.name.scalable, asked.subscription, said))
+        await describe(found, said)
 
 
 def _too_late(topic: Topic) -> MagnetarError:
