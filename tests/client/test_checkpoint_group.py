@@ -177,3 +177,15 @@ def test_a_name_that_has_cursors_is_no_group(server):
                 await cluster.reader(group="s")
 
     run(server, "group-named", body)
+
+
+@pytest.mark.slow
+def test_the_hold_of_a_group_lives_on_while_a_member_is_there_and_takes_no_checkpoint(server):
+    async def body(cluster: Cluster) -> None:
+        first = await cluster.client.hold(cluster.topic, "g", expires_s=3)
+        async with await cluster.reader(group="g"):
+            async with asyncio.timeout(60):
+                while (await cluster.admin.holds.get(cluster.topic, "g")).untilMs <= first.until_ms + 1_500:
+                    await asyncio.sleep(0.2)
+
+    run(server, "group-alive", body)

@@ -16,7 +16,7 @@ from typing import Any
 
 from magnetar.base.errors import Closed, MagnetarError, Misuse, NotReady, SubscriptionNotFound
 from magnetar.base.ids import SegmentId
-from magnetar.base.limits import CLIENT_BACKOFF_S_MAX, CLIENT_BACKOFF_S_MIN
+from magnetar.base.limits import CLIENT_BACKOFF_S_MAX, CLIENT_BACKOFF_S_MIN, GROUP_ALIVE_S_MAX, GROUP_ALIVE_S_MIN
 from magnetar.client.checkpoint_alone import Losses, resolve
 from magnetar.client.checkpoint_parts import Parts, place_of_message
 from magnetar.client.follow import Assigned, SegmentSettled
@@ -78,6 +78,7 @@ class Grouped:
         self._revoked: set[SegmentId] = set()
         self._over: set[SegmentId] = set()  # received to the end
         self._finishing = False
+        self._renew_s = GROUP_ALIVE_S_MAX
         self._told: list[Assigned] = []  # not passed on yet
         self._turn = asyncio.Lock()  # one hold at a time: the places of a later one are not overwritten by an older
         self._owner = Owner(f"member of {asked.subscription}", self._crashed)
@@ -102,6 +103,7 @@ class Grouped:
         self.parts.shown(self._layout)
         await self._registration.start(self._lookup.timeout_s)
         await self.parts.begun()
+        self._lookup.pool.runtime.spawn(self._owner, self._stay())
 
     async def seek(self, checkpoint: Checkpoint, since_ms: int | None) -> None:
         raise Misuse(
@@ -123,7 +125,9 @@ class Grouped:
         """What this member has received is done; and where the whole group is now."""
         done = self._sealed()
         said = {**self._mine, **dict.fromkeys(done, DONE)}
-        await self._hold(said)
+        found = await self._hold(said)
+        if found.expired:  # nobody kept anything for a while, and something may be gone
+            self._tell(Loss(id, self._group.get(id, START)) for id in found.lost)
         self._left(done)
         for segment in sorted(self._revoked):
             if self._mine.get(segment) == said.get(segment):
@@ -271,6 +275,18 @@ class Grouped:
                     self.parts.handle(told)
             del self._told[: len(known)]
 
+    async def _stay(self) -> None:
+        """A group that is read keeps its hold, also where nobody takes a checkpoint for long."""
+        while not self.closed:
+            await asyncio.sleep(self._renew_s)
+            try:
+                await self._hold({})
+            except SubscriptionNotFound as error:
+                self.failed(error)
+                return
+            except MagnetarError as error:
+                log.info("the group's hold was not renewed", topic=self._topic, why=error)
+
     async def _is_there(self) -> bool:
         """Has anybody begun the group? Asking does not."""
         try:
@@ -294,6 +310,7 @@ class Grouped:
             if self.closed:
                 raise Closed("the consumer is closed", topic=self._topic)
             found = await hold(self._lookup, asked, self._lookup.timeout_s)
+            self._renew_s = renewed_after_s(found.until_ms - self._lookup.pool.runtime.wall())
             everywhere = stands(self._layout, {id: at for id, at in found.places.items() if id in self._layout})
             self._group = {id: replace(last_of(at), around=found.around.get(id)) for id, at in everywhere.items()}
             return found
@@ -314,6 +331,11 @@ class Grouped:
     def _crashed(self, name: str, error: BaseException) -> None:
         log.crashed("checkpoint consumer failed", error, name=name)
         self.failed(MagnetarError(f"the consumer failed: {error!r}", topic=self._topic))
+
+
+def renewed_after_s(left_ms: int) -> float:
+    """When a hold that lives so long is said anew. Clocks differ: it may look as if it were over."""
+    return min(max(left_ms / 3000, GROUP_ALIVE_S_MIN), GROUP_ALIVE_S_MAX)
 
 
 def next_of(place: Reached) -> Place:

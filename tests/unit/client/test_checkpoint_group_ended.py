@@ -1,16 +1,17 @@
-"""Members of a checkpoint group whose hold is ended under them, whatever they find it out by."""
+"""Members of a checkpoint group whose hold is ended under them, whatever they find it out by, or would end."""
 
 from __future__ import annotations
 
 import pytest
 
-from magnetar.base.errors import SubscriptionNotFound
+from magnetar.base.errors import DataLost, SubscriptionNotFound
+from magnetar.client.checkpoint_group import renewed_after_s
 from magnetar.wire import layouts
 from magnetar.wire.proto import pb
 from tests.unit.client.checkpointed import K
 from tests.unit.client.scaled import TOPIC
 from tests.unit.client.scripted import single
-from tests.unit.client.test_checkpoint_group import a_group
+from tests.unit.client.test_checkpoint_group import LEFT, a_group
 from tests.unit.client.world import run
 
 
@@ -57,5 +58,21 @@ def test_a_member_that_has_a_segment_to_its_end_when_its_group_is_ended_ends_h_d
             with pytest.raises(SubscriptionNotFound):
                 await consumer.receive(60)
             assert world.held is None
+
+    run(body)
+
+
+@pytest.mark.parametrize(("left_ms", "after_s"), [(9_000, 3.0), (7 * 86_400_000, 600.0), (0, 1.0), (-5_000, 1.0)])
+def test_a_hold_is_said_anew_three_times_in_its_life_and_not_all_the_time_where_clocks_differ(left_ms, after_s):
+    assert renewed_after_s(left_ms) == after_s
+
+
+def test_a_checkpoint_after_the_hold_had_expired_tells_what_is_gone():
+    async def body() -> None:
+        async with a_group(2) as (world, begin):
+            consumer = await begin()
+            world.expired, world.lost = True, (LEFT,)
+            with pytest.raises(DataLost):
+                await consumer.checkpoint()
 
     run(body)
