@@ -17,7 +17,7 @@ from magnetar.admin.target import check_namespace, not_partitioned, open_topic, 
 from magnetar.base.errors import AlreadyExists, Conflict, Misuse, Refused, SubscriptionNotFound, TopicNotFound
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
 from magnetar.base.names import check_given
-from magnetar.broker.cursors import life
+from magnetar.broker.cursors import given, life, ours
 from magnetar.client.documents.topics import ResetCursor
 from magnetar.scalable.target import Target, Where, at_time
 from magnetar.topic.subscription import Subscription
@@ -203,14 +203,14 @@ def nth_unacked(one: Subscription, number: int) -> Position:
 async def read_properties(node: Node, request: Request) -> Response:
     found: dict[str, str] = {}
     for _, one in await _targets(node, request):
-        found.update(one.cursor.properties)
+        found.update(given(one.cursor.properties))
     return shown(found)
 
 
 async def write_properties(node: Node, request: Request) -> Response:
     properties: dict[str, str] = request.read(dict[str, str]) or {}
     for _, one in await _targets(node, request):
-        await one.cursor.set_properties(properties)
+        await one.cursor.set_properties({**given(properties), **ours(one.cursor.properties)})
     return DONE
 
 
@@ -254,7 +254,7 @@ def _start(request: Request) -> tuple[ResetCursor, Mapping[str, str] | None]:
     if isinstance(document, str):
         raise BadBody("a subscription starts at earliest, latest or a message id")
     asked = request.need(ResetCursor)
-    return asked, asked.properties
+    return asked, None if asked.properties is None else given(asked.properties)
 
 
 def _mark(topic: Topic, asked: ResetCursor) -> Position:

@@ -6,6 +6,8 @@ import pytest
 
 from magnetar.admin.subscriptions import nth_unacked
 from magnetar.base.ids import Position
+from magnetar.base.names import topic_name
+from magnetar.topic.topic import Topic
 from tests.unit.admin.world import World, a_world, run
 
 NAME = "persistent://public/default/t"
@@ -126,6 +128,22 @@ def test_a_new_subscription_starts_where_it_was_told(start: object, left: int) -
                 wanted = {**wanted, "ledgerId": (await world.topic(NAME)).managed.last.ledger}
             await world.do("PUT", SUB, wanted)
             assert await backlog(world) == left
+
+    run(body())
+
+
+def test_properties_of_ours_are_neither_shown_nor_given_nor_lost() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            await world.do("PUT", SUB, {"ledgerId": -1, "entryId": -1, "properties": {"magnetar.life": "7", "a": "b"}})
+            topic = await world.node.topics.get(topic_name(NAME), create=False)
+            assert isinstance(topic, Topic)
+            [found] = topic.subscriptions
+            assert found.cursor.properties == {"a": "b"}
+            await found.cursor.set_properties({"magnetar.life": "3", "a": "b"})
+            await world.do("PUT", f"{SUB}/properties", {"x": "y", "magnetar.life": "8"})
+            assert found.cursor.properties == {"x": "y", "magnetar.life": "3"}
+            assert await world.get(f"{SUB}/properties") == {"x": "y"}
 
     run(body())
 
