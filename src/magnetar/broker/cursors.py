@@ -30,10 +30,6 @@ def ours(properties: Mapping[str, str]) -> dict[str, str]:
     return {key: text for key, text in properties.items() if key.startswith(OURS)}
 
 
-def ours(properties: Mapping[str, str]) -> dict[str, str]:
-    return {key: text for key, text in properties.items() if key.startswith(OURS)}
-
-
 async def describe(subscription: Subscription | None, properties: Mapping[str, str]) -> None:
     """Those that its consumer gives, where nobody gave any before: as Pulsar does, the first that come stay."""
     if subscription is not None and subscription.durable and given(properties):
