@@ -228,6 +228,31 @@ def test_a_plain_topic_is_looked_at_and_then_migrated_for_good(magnetar: Run, br
     assert magnetar("topic", "migrate", name, "--yes").code != 0
 
 
+def test_a_migrated_topic_is_the_scalable_one_by_its_old_name_too(magnetar: Run, broker: Standalone, name: str) -> None:
+    """Its sealed part alone would say that nothing waits."""
+    whole = f"topic://public/default/{name}"
+    assert magnetar("topic", "create", name, "--partitions", "2").code == 0
+    assert magnetar("subscription", "create", name, "billing", "--start", "earliest").code == 0
+    assert magnetar("topic", "migrate", name, "--yes").code == 0
+    with Client(broker.url) as client, client.create_producer(name, follow=True) as producer:
+        for number in range(7):
+            producer.send(b"%d" % number, key="k")
+        for verb in ("show", "stats"):
+            assert magnetar("topic", verb, name, "-o", "json").json["topic"] == whole
+        assert magnetar("subscription", "list", name, "-o", "json").json["billing"]["lag"] == 7
+        assert magnetar("subscription", "show", name, "billing", "-o", "json").json["lag"] == 7
+        assert magnetar("topic", "stats", f"{name}-partition-0", "-o", "json").json["msgInCounter"] == 0, "a part of it"
+        assert magnetar("topic", "stats", name, "--partitions").code != 0
+        assert magnetar("subscription", "skip", name, "billing", 1, "--yes").code != 0
+        assert magnetar("subscription", "clear", name, "billing", "--yes").code == 0
+        assert magnetar("subscription", "show", name, "billing", "-o", "json").json["lag"] == 0
+        assert magnetar("subscription", "seek", name, "billing", "--to", "earliest").code == 0
+        assert magnetar("subscription", "show", name, "billing", "-o", "json").json["lag"] == 7
+        assert magnetar("subscription", "create", name, "audit").code == 0
+        assert magnetar("subscription", "delete", name, "billing", "--yes").code == 0
+        assert sorted(magnetar("subscription", "list", name, "-o", "json").json) == ["audit"]
+
+
 def test_an_old_client_stops_a_migration_and_force_is_explained(magnetar: Run, broker: Standalone, name: str) -> None:
     with Client(broker.url) as client:
         producer = client.create_producer(f"persistent://public/default/{name}", name="old")

@@ -31,7 +31,7 @@ async def sought(node: Node, request: Request, where: Callable[[Record], Target]
     if found is None:
         return False
     if name.is_partition:
-        raise _refusal(name, subscription, "no part of it is moved alone")
+        raise _refusal(name, f"no part of it is moved alone. {_instead(request)}")
     try:
         await node.scalable.seek(name.scalable, subscription, where(found))
     except Moved as error:
@@ -39,10 +39,10 @@ async def sought(node: Node, request: Request, where: Callable[[Record], Target]
     return True
 
 
-async def refuse(node: Node, request: Request, why: str) -> None:
-    """Conflict: the topic was migrated, and this is not done to a scalable topic."""
+async def refuse(node: Node, request: Request, why: str, *, moves: bool = True) -> None:
+    """Conflict: the topic was migrated, and this is not done to a scalable topic. `moves`: seeking does as well."""
     if await _became(node, request.topic) is not None:
-        raise _refusal(request.topic, request.parts.get("subscription", "SUBSCRIPTION"), why)
+        raise _refusal(request.topic, f"{why}. {_instead(request)}" if moves else why)
 
 
 def place(request: Request) -> Callable[[Record], Target]:
@@ -72,9 +72,10 @@ async def _became(node: Node, name: TopicName) -> Record | None:
     return None if found.is_plain else found
 
 
-def _refusal(name: TopicName, subscription: str, why: str) -> Conflict:
-    whole = name.scalable
-    return Conflict(
-        f"{name.partitioned_name} was migrated: its subscriptions are those of {whole}, and {why}. Use "
-        f"`magnetar subscription seek {whole} {subscription} --to TIME`, or `clear`"
-    )
+def _refusal(name: TopicName, why: str) -> Conflict:
+    return Conflict(f"{name.partitioned_name} was migrated: its subscriptions are those of {name.scalable}, and {why}")
+
+
+def _instead(request: Request) -> str:
+    subscription = request.parts.get("subscription", "SUBSCRIPTION")
+    return f"Use `magnetar subscription seek {request.topic.scalable} {subscription} --to TIME`, or `clear`"

@@ -209,6 +209,7 @@ async def read_properties(node: Node, request: Request) -> Response:
 
 async def write_properties(node: Node, request: Request) -> Response:
     properties: dict[str, str] = request.read(dict[str, str]) or {}
+    await migrated.refuse(node, request, "they have the properties that their first consumer gives", moves=False)
     for _, one in await _targets(node, request):
         await one.cursor.set_properties({**given(properties), **ours(one.cursor.properties)})
     return DONE

@@ -1,6 +1,7 @@
 """Scalable topics where any topic may be named: what `topic` and `subscription` show and do of them.
 
-Their statistics are those of their segments, asked for one by one. What they have no word for (a partition, a place to
+Their statistics are those of their segments, asked for one by one. A topic that was migrated is one of them, by its old
+name too. What they have no word for (a partition, a place to
 seek to) is refused with the verb that fits.
 """
 
@@ -10,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from magnetar.base.errors import Misuse, NotFound, SubscriptionNotFound
-from magnetar.base.names import topic_name
+from magnetar.base.errors import Misuse, NotAuthorized, NotFound, SubscriptionNotFound
+from magnetar.base.names import Domain, topic_name
 from magnetar.cli.cells import Cell, Lag, Rate, Size, pairs
 from magnetar.cli.forms import Facts, Sheet
 from magnetar.cli.queueing import UNDECIDED, hold_words, is_hold, is_queue
@@ -26,6 +27,19 @@ CONSUMER_COLUMNS = ("CONSUMER", "SEGMENTS")
 
 def is_scalable(topic: str) -> bool:
     return topic_name(topic).is_scalable
+
+
+def present(session: Session, topic: str) -> str:
+    """The name under which a topic has all its messages: of one that was migrated, its scalable topic's. A partition
+    is shown as the part that it is."""
+    name = topic_name(topic)
+    if name.domain is not Domain.PERSISTENT or name.is_partition:
+        return topic
+    try:
+        found = session.admin.scalable.metadata(str(name.scalable))
+    except (NotFound, NotAuthorized):
+        return topic  # no such topic, or a broker that has none; or not for this user, who may still see the plain one
+    return str(name.scalable) if any(one.legacyTopicName for one in found.segments.values()) else topic
 
 
 def refuse_scalable(topic: str, why: str) -> None:

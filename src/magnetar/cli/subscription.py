@@ -1,7 +1,7 @@
 """`magnetar subscription`: list, create, delete, show, and moving one: seek, skip, clear.
 
 Moving is done by the broker, which sends the consumers away and back. Of a partitioned topic the subscription is that
-of all partitions, of a scalable topic that of all segments (`moving`).
+of all partitions, of a scalable topic that of all segments (`moving`), of a topic that was migrated too.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ def list_(topic: str, /, *, common: Common = COMMON) -> None:
     $ magnetar subscription list orders -o jsonl
     """
     with common.session() as session:
+        topic = scalables.present(session, topic)
         if scalables.is_scalable(topic):
             scalables.list_subscriptions(session, topic)
             return
@@ -80,6 +81,7 @@ def create(
     $ magnetar subscription create orders audit --start earliest
     """
     with common.session(change, unless=AlreadyExists if if_not_exists else None) as session:
+        topic = scalables.present(session, topic)
         if scalables.is_scalable(topic):
             scalables.create_subscription(session, topic, name, start)
             return
@@ -114,6 +116,7 @@ def delete(
     $ magnetar subscription delete orders billing --yes
     """
     with common.session(change, unless=NotFound if if_exists else None) as session:
+        topic = scalables.present(session, topic)
         if scalables.is_scalable(topic):
             scalables.delete_subscription(session, topic, name)
             return
@@ -139,6 +142,7 @@ def show(topic: str, name: str, /, *, common: Common = COMMON) -> None:
     $ magnetar subscription show orders billing
     """
     with common.session() as session:
+        topic = scalables.present(session, topic)
         if scalables.is_scalable(topic):
             scalables.show_subscription(session, topic, name)
             return
@@ -205,6 +209,7 @@ def seek(
     $ magnetar subscription seek topic://public/default/clicks billing --to 10m
     """
     with common.session(change) as session:
+        topic = scalables.present(session, topic)
         if scalables.is_scalable(topic):
             moving.seek(session, topic, name, to)
             return
@@ -238,8 +243,9 @@ def skip(
     --------
     $ magnetar subscription skip orders billing 1 --yes
     """
-    scalables.refuse_scalable(topic, "its segments have no order among them to count entries in: seek or clear it")
     with common.session(change) as session:
+        topic = scalables.present(session, topic)
+        scalables.refuse_scalable(topic, "its segments have no order among them to count entries in: seek or clear it")
         _about(session, topic, name)
         session.confirm(name, f"makes {name} of {topic} skip {count:,} entries it has not consumed")
         session.do(f"skip {count} of {name}", lambda: session.admin.subscriptions.skip(topic, name, count))
@@ -261,6 +267,7 @@ def clear(topic: str, name: str, /, *, change: Destruction = DESTRUCTION, common
     $ magnetar subscription clear topic://public/default/clicks billing --yes
     """
     with common.session(change) as session:
+        topic = scalables.present(session, topic)
         if scalables.is_scalable(topic):
             moving.clear(session, topic, name)
             return

@@ -148,6 +148,7 @@ def show(topic: str, /, *, common: Common = COMMON) -> None:
     $ magnetar topic show orders
     """
     with common.session() as session:
+        topic = scalables.present(session, topic)
         if scalables.is_scalable(topic):
             scalables.show(session, topic)
             return
@@ -235,9 +236,10 @@ def stats(
     $ magnetar topic stats orders -o json
     $ magnetar topic stats orders --internal
     """
-    if partitions or internal:
-        scalables.refuse_scalable(topic, "it has segments, which stats shows without an option")
     with common.session() as session:
+        topic = topic if internal else scalables.present(session, topic)
+        if partitions or internal:
+            scalables.refuse_scalable(topic, "it has segments, which stats shows without an option")
         if scalables.is_scalable(topic):
             scalables.statistics(session, topic)
             return

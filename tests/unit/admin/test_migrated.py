@@ -176,3 +176,15 @@ def test_it_is_done_by_the_broker_that_leads_the_topic_whoever_serves_the_part()
         assert one.seeks == 1
 
     run_several(body, network=Network)
+
+
+def test_properties_are_of_the_whole_topic_and_not_replaced_on_the_sealed_part() -> None:
+    async def body() -> None:
+        async with a_world() as world:
+            await world.do("PUT", SUB, _id(BEFORE_ALL, properties={"team": "x"}))
+            await world.do("POST", f"{X}/migrate")
+            refused = await world.ask("PUT", f"{SUB}/properties", {"team": "y"})
+            assert (refused.status, str(SCALABLE) in refused.reason, "seek" in refused.reason) == (409, True, False)
+            assert await world.get(f"{SUB}/properties") == {"team": "x"}
+
+    run(body())
