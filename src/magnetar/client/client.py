@@ -17,6 +17,7 @@ from magnetar.client.checkpoint import CheckpointConsumer, OnGap
 from magnetar.client.checkpoint_start import StartAt
 from magnetar.client.consumer import Consumer, Listener, OnActive
 from magnetar.client.following import Namespace
+from magnetar.client.given import check_call, check_topic, check_topics
 from magnetar.client.message import MessageId
 from magnetar.client.namespace import queue_of, stream_of
 from magnetar.client.options import (
@@ -82,6 +83,7 @@ class Client(Reads):
     ) -> Producer[Any]:
         """A producer, attached to its broker (to every partition's broker). Of bytes, unless a schema is given."""
         self._check()
+        check_topic(topic)
         start = self.runtime.rng("client.router").randrange(1 << 31)
         router = Router(options.get("routing", "round_robin"), options.get("hashing", "java"), start)
         producer: Producer[Any] = Producer(
@@ -136,6 +138,9 @@ class Client(Reads):
     ) -> Consumer[Any]:
         """A consumer of one topic, of several, or of all that match a compiled pattern."""
         self._check()
+        check_topics(topics)
+        check_call(listener, "listener")
+        check_call(on_active, "on_active")
         consumer: Consumer[Any] = Consumer(
             self.lookup,
             topics,
@@ -235,6 +240,7 @@ class Client(Reads):
         segments and have one checkpoint, which brokers keep: `start` is for a group that is new.
         """
         self._check()
+        check_call(on_gap, "on_gap")
         asked, name = checkpointing_of(topic, options, self._unique(), group), str(topic_name(topic))
         grouped, forget = group is not None, self._forget
         return await self._started(
@@ -263,6 +269,7 @@ class Client(Reads):
     ) -> Reader[Any]:
         """A reader from behind `start` (from `start` itself: `start_inclusive`) on."""
         self._check()
+        check_topics(topic)
         asked = reading_of(start, options, self._unique())
         return await self._started(Reader(self.lookup, topic, asked, schema=schema, closed=self._forget))
 
@@ -277,6 +284,7 @@ class Client(Reads):
     ) -> TableView[Any]:
         """The newest value of every key, complete as of now, and kept up to date."""
         self._check()
+        check_topic(topic)
         options = ReaderOptions(read_compacted=topic_name(topic).is_persistent)
         if subscription:
             options["subscription"] = subscription

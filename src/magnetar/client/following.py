@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from magnetar.base.errors import MagnetarError, Misuse, TimedOut
 from magnetar.base.names import namespace_name
+from magnetar.client.given import check_text
 from magnetar.client.lookup import Lookup
 from magnetar.client.members import Members
 from magnetar.client.roster import (
@@ -41,6 +42,7 @@ class Namespace:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_text(self.name, "the name of a namespace")
         namespace_name(self.name)
         wanted: object = self.properties
         if not isinstance(wanted, Mapping) or not all(isinstance(one, str) for pair in wanted.items() for one in pair):

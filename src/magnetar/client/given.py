@@ -1,4 +1,4 @@
-"""What applications give to clients where a message, its id, a place to go to or the places of segments are meant.
+"""What applications give to clients where a message, its id, a place, a topic, a name or a number is meant.
 
 Type checkers see what is none of these; not everybody has one, and a message that was not acknowledged because of a
 slip comes again much later. So each is `Misuse`, with what was given and what to give. Looks at kinds and bounds only.
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from numbers import Integral
+from re import Pattern
+from typing import TypeGuard
 
 from magnetar.base.errors import Misuse
 from magnetar.client.message import Message, MessageId
 from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Place
 
-SHOWN_CHARS_MAX = 80
+SHOWN_CHARS_MAX = 80  # of what was given
 PUBLISH_MS_MAX = 2**63 - 1  # what brokers compare it with
 
 
@@ -29,6 +32,39 @@ def check_id(given: object) -> None:
         kept = isinstance(given, (bytes, bytearray, memoryview))
         how = "MessageId.from_bytes makes it of bytes that were kept" if kept else "message.id has it"
         raise Misuse(f"a message that was received is meant, or its MessageId: {how}", given=_shown(given))
+
+
+def check_topic(given: object) -> None:
+    if not isinstance(given, str):
+        raise Misuse(f"one topic is meant, by its name: {_NAMED}", given=_shown(given))
+
+
+def check_topics(given: object) -> None:
+    """One, several, or a pattern."""
+    several = isinstance(given, (list, tuple)) and all(isinstance(one, str) for one in given)
+    if not isinstance(given, (str, Pattern)) and not several:
+        words = f"a topic is meant, by its name, a list of names or a compiled pattern: {_NAMED}"
+        raise Misuse(words, given=_shown(given))
+
+
+def check_text(given: object, what: str) -> None:
+    if not isinstance(given, str):
+        raise Misuse(f"{what} is text", given=_shown(given))
+
+
+def check_number(given: object, what: str) -> None:
+    if not is_number(given) or not 0 <= given <= NUMBER_MAX:
+        raise Misuse(f"{what} is a whole number, from 0 on", given=_shown(given))
+
+
+def check_call(given: object, what: str) -> None:
+    if given is not None and not callable(given):
+        raise Misuse(f"{what} is a function, or None", given=_shown(given))
+
+
+def is_number(given: object) -> TypeGuard[int]:
+    """A whole one, of other libraries too; True and False are none."""
+    return isinstance(given, Integral) and not isinstance(given, bool)
 
 
 def publish_ms(given: object) -> int:
@@ -63,6 +99,7 @@ def check_places(given: object, topic: str) -> None:
             )
 
 
+_NAMED = "text such as topic://public/default/orders"
 _PLACES = "places are by segment where each is read next, as the stretches of Client.plan have them"
 
 

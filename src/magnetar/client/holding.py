@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import SegmentId
 from magnetar.client.backoff import persist
-from magnetar.client.given import check_places
+from magnetar.client.given import check_number, check_places, check_text
 from magnetar.client.lookup import Lookup
 from magnetar.client.planning import check_ours
 from magnetar.layout.stretch import Around, Place
@@ -41,10 +41,12 @@ class Holding:
     around: Around = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_text(self.name, "the name of a hold")
         if not self.name:
             raise Misuse("a hold has a name", topic=self.topic)
-        if self.expires_s < 0:
-            raise Misuse("a hold expires after a number of seconds; 0 is the broker's default", topic=self.topic)
+        check_number(self.expires_s, "after how many seconds a hold expires, or 0 for the broker's default,")
+        check_number(self.incarnation, "the incarnation of a topic, as its plan tells it,")
+        check_text(self.owner, "the owner of a hold")
         if self.places is not None:
             check_places(self.places, self.topic)
 

@@ -5,9 +5,10 @@ methods, the same for the asyncio and the blocking client. What each means is sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from enum import Enum
+from numbers import Real
 from typing import Any, TypedDict
 
 from magnetar.base.errors import Misuse
@@ -15,6 +16,7 @@ from magnetar.base.limits import CLIENT_SEND_S
 from magnetar.base.names import Domain, topic_name
 from magnetar.client.batch import Batching
 from magnetar.client.following import Namespace
+from magnetar.client.given import SHOWN_CHARS_MAX, check_topic, is_number
 from magnetar.client.message import MessageId
 from magnetar.client.nacks import NackBackoff
 from magnetar.client.producer import AccessMode, Compression
@@ -142,9 +144,34 @@ _MEMBERS: dict[str, type[Enum]] = {
 }
 
 
+def _is_texts(given: object) -> bool:
+    return isinstance(given, Mapping) and all(isinstance(one, str) for pair in given.items() for one in pair)
+
+
+def _is_real(given: object) -> bool:
+    return isinstance(given, Real) and not isinstance(given, bool) and given == given
+
+
+# Kinds as the tables above write them: what is one, and the words for people.
+_KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "str": (lambda given: isinstance(given, str), "text"),
+    "int": (is_number, "a whole number"),
+    "int | None": (lambda given: given is None or is_number(given), "a whole number, or None"),
+    "float": (_is_real, "a number"),
+    "bool": (lambda given: isinstance(given, bool), "True or False"),
+    "Mapping[str, str]": (_is_texts, "names and values, all of them text"),
+    "Batching | None": (lambda given: given is None or isinstance(given, Batching), "a Batching, or None"),
+    "KeyShared | None": (lambda given: given is None or isinstance(given, KeyShared), "a KeyShared, or None"),
+    "NackBackoff": (lambda given: isinstance(given, NackBackoff), "a NackBackoff"),
+}
+
+
+_ANYTHING: tuple[Callable[[object], bool], str] = (lambda given: True, "")  # looked at elsewhere
+
+
 def check_options(options: Mapping[str, object], table: type, what: str) -> None:
-    """Misuse: an option that there is not, or a word where a member is meant. Type checkers see both; not everybody
-    has one.
+    """Misuse: an option that there is not, a word where a member is meant, or another kind of thing. Type checkers see
+    all of it; not everybody has one.
     """
     for name, value in options.items():
         if name not in table.__annotations__:
@@ -154,6 +181,9 @@ def check_options(options: Mapping[str, object], table: type, what: str) -> None
         if members is not None and not isinstance(value, members):
             choices = ", ".join(str(member) for member in members)
             raise Misuse(f"{name} is one of {choices}", given=repr(value))
+        is_one, words = _KINDS.get(table.__annotations__[name].__forward_arg__, _ANYTHING)
+        if not is_one(value):
+            raise Misuse(f"{name} is {words}", given=repr(value)[:SHOWN_CHARS_MAX])
 
 
 def opening_of(topic: str, schema: Schema[Any], options: ProducerOptions, operation_timeout_s: float) -> Opening:
@@ -185,6 +215,7 @@ def check_whole(topic: str | Namespace, what: str) -> None:
     """Misuse: neither a scalable topic nor a persistent one, or only a part of one."""
     if isinstance(topic, Namespace):
         return
+    check_topic(topic)
     name = topic_name(topic)
     if name.domain not in (Domain.TOPIC, Domain.PERSISTENT) or name.is_partition:
         raise Misuse(f"{what} has a whole topic, a scalable or a persistent one (else: subscribe)", topic=topic)

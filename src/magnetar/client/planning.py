@@ -16,7 +16,7 @@ from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import CLIENT_LAYOUTS_KEPT_MAX
 from magnetar.client.backoff import persist
 from magnetar.client.connection import Connection
-from magnetar.client.given import check_places
+from magnetar.client.given import SHOWN_CHARS_MAX, check_number, check_places, check_text, is_publish_ms
 from magnetar.client.lookup import Lookup
 from magnetar.layout.layout import Layout
 from magnetar.layout.routing import Routing
@@ -48,10 +48,13 @@ class Asking:
         check_places(self.places, self.topic)
         if self.targets is not None:
             check_places(self.targets, self.topic)
-        if min(self.messages_max, self.bytes_max) < 0:
-            raise Misuse("limits of a plan are not negative; 0 is none", topic=self.topic)
-        if isinstance(self.start, str) and self.start not in _WORDS:
-            raise Misuse('a plan starts at "start", "earliest", "latest" or milliseconds', start=self.start)
+        check_number(self.messages_max, "messages_max of a plan, or 0 for no limit,")
+        check_number(self.bytes_max, "bytes_max of a plan, or 0 for no limit,")
+        check_text(self.subscription, "the subscription that a plan is for")
+        said: object = self.start
+        if not (said in _WORDS if isinstance(said, str) else isinstance(said, int) and is_publish_ms(said)):
+            words = 'a plan starts at "start", "earliest", "latest" or a publish time in milliseconds since 1970'
+            raise Misuse(words, given=repr(said)[:SHOWN_CHARS_MAX])
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from magnetar.base.limits import CLIENT_OPERATION_S
 from magnetar.base.names import full_name, topic_name
 from magnetar.client.address import addresses
 from magnetar.client.backoff import persist
+from magnetar.client.given import check_topic
 from magnetar.client.holding import Hold, Holding, hold
 from magnetar.client.lookup import Lookup
 from magnetar.client.planning import Asking, From, Plan, Planning
@@ -64,6 +65,7 @@ class Reads:
         `targets`. `publish_times`: at every mark, not only at each segment's first.
         """
         self._check()
+        check_topic(topic)
         asking = Asking(
             str(topic_name(topic)),
             {} if places is None else places,
@@ -93,18 +95,21 @@ class Reads:
         `owner`: who it is, for people.
         """
         self._check()
+        check_topic(topic)
         asked = Holding(str(topic_name(topic)), name, places, expires_s, owner, incarnation)
         return await hold(self.lookup, asked, self.operation_timeout_s)
 
     async def release(self, topic: str, name: str) -> None:
         """End a hold: nothing is kept for it any more. `SubscriptionNotFound`: there is none, or it has just ended."""
         self._check()
+        check_topic(topic)
         asked = Holding(str(topic_name(topic)), name, release=True)
         await hold(self.lookup, asked, self.operation_timeout_s)
 
     async def partitions(self, topic: str) -> list[str]:
         """The names of a topic's partitions; the topic itself where it has none. Creates nothing."""
         self._check()
+        check_topic(topic)
         named = topic_name(full_name(topic))
         count = await persist(
             self.runtime,

@@ -23,6 +23,7 @@ from magnetar.base.limits import (
     RECEIVER_QUEUE_MESSAGES,
     RECEIVER_QUEUE_MESSAGES_MAX,
 )
+from magnetar.client.given import check_number, check_text
 from magnetar.client.message import MessageId
 from magnetar.client.nacks import NackBackoff
 from magnetar.wire.proto import pb
@@ -84,8 +85,9 @@ class DeadLetters:
     initial_subscription: str = ""
 
     def __post_init__(self) -> None:
-        if self.redeliveries_max < 0:
-            raise Misuse("redeliveries_max counts redeliveries: 0 or more", redeliveries_max=self.redeliveries_max)
+        check_number(self.redeliveries_max, "redeliveries_max, which counts redeliveries,")
+        for name in ("topic", "retry_topic", "initial_subscription"):
+            check_text(getattr(self, name), f"{name} of dead letters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ class Subscribing:
     paused: bool = False
 
     def __post_init__(self) -> None:
+        check_text(self.subscription, "the name of a subscription, or of a group,")
         if not self.subscription:
             raise Misuse("a subscription has a name")
         if not 0 <= self.queue_messages <= RECEIVER_QUEUE_MESSAGES_MAX:

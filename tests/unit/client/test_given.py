@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
 
 from magnetar.base.errors import Misuse
 from magnetar.base.ids import SegmentId
-from magnetar.client.given import PUBLISH_MS_MAX, check_id, check_message, check_places, is_publish_ms, publish_ms
+from magnetar.client.given import (
+    PUBLISH_MS_MAX,
+    check_call,
+    check_id,
+    check_message,
+    check_number,
+    check_places,
+    check_text,
+    check_topic,
+    check_topics,
+    is_publish_ms,
+    publish_ms,
+)
 from magnetar.client.message import Delivery, Message, MessageId
 from magnetar.client.schemas import BYTES
 from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Place
@@ -68,3 +81,30 @@ def test_a_place_is_an_entry_the_beginning_or_the_end_of_a_segment(given: object
 def test_places_are_by_segment(given: object) -> None:
     with pytest.raises(Misuse, match=r"places are by segment .* Client\.plan"):
         check_places(given, "t")
+
+
+def test_a_topic_is_text_and_where_several_may_be_a_list_of_it_or_a_pattern() -> None:
+    check_topic("t")
+    for fine in ("t", ["t", "u"], ("t",), re.compile("t.*")):
+        check_topics(fine)
+    for given in (None, 5, b"t", ["t", None], {"t": 1}, object()):
+        with pytest.raises(Misuse, match="a topic is meant, by its name, a list of names or a compiled pattern"):
+            check_topics(given)
+        with pytest.raises(Misuse, match=r"one topic is meant, by its name: text such as topic://.*given=") as told:
+            check_topic(given)
+        assert told.value.facts == {"given": repr(given)[:80]}
+
+
+def test_names_are_text_numbers_are_whole_and_calls_can_be_called() -> None:
+    check_text("s", "it")
+    check_number(0, "it")
+    check_call(None, "it")
+    check_call(len, "it")
+    for given in (None, 5, b"s", ["s"]):
+        with pytest.raises(Misuse, match=r"^it is text"):
+            check_text(given, "it")
+    for given in (None, "5", 1.5, True, -1, 2**63):
+        with pytest.raises(Misuse, match=r"^it is a whole number, from 0 on"):
+            check_number(given, "it")
+    with pytest.raises(Misuse, match=r"^it is a function, or None"):
+        check_call(5, "it")

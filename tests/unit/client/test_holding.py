@@ -71,3 +71,19 @@ def test_a_hold_has_a_name_and_does_not_end_before_it_began() -> None:
 def test_places_that_are_none_are_refused_with_where_to_get_them(places) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(Misuse, match=r"Client\.plan"):
         Holding(T, "q", places)
+
+
+@pytest.mark.parametrize("given", [None, 5, b"q", ["q"]])
+def test_the_name_and_the_owner_of_a_hold_are_text(given) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(Misuse, match="the name of a hold is text"):
+        Holding(T, given)
+    with pytest.raises(Misuse, match="the owner of a hold is text"):
+        Holding(T, "q", owner=given)
+
+
+@pytest.mark.parametrize("given", [None, 1.5, True, "5", -1])
+def test_when_a_hold_expires_and_what_it_is_of_are_whole_numbers(given) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(Misuse, match="after how many seconds a hold expires"):
+        Holding(T, "q", expires_s=given)
+    with pytest.raises(Misuse, match="the incarnation of a topic"):
+        Holding(T, "q", incarnation=given)

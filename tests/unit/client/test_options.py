@@ -7,10 +7,17 @@ import pytest
 from magnetar.base.errors import Misuse
 from magnetar.client.following import Namespace
 from magnetar.client.message import MessageId
-from magnetar.client.options import checkpointing_of, opening_of, queueing_of, reading_of, subscribing_of
+from magnetar.client.options import (
+    checkpointing_of,
+    opening_of,
+    queueing_of,
+    reading_of,
+    streaming_of,
+    subscribing_of,
+)
 from magnetar.client.producer import AccessMode
 from magnetar.client.schemas import BYTES
-from magnetar.client.subscribing import SubscriptionType
+from magnetar.client.subscribing import DeadLetters, SubscriptionType
 
 
 @pytest.mark.parametrize(
@@ -37,6 +44,43 @@ def test_a_producers_option_that_there_is_not_is_refused(options, said):
 def test_a_consumers_option_that_there_is_not_is_refused(options, said):
     with pytest.raises(Misuse, match=said):
         subscribing_of("s", options)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"name": 5}, "name is text"),
+        ({"priority": "high"}, "priority is a whole number"),
+        ({"queue_messages": 1.5}, "queue_messages is a whole number"),
+        ({"queue_messages": True}, "queue_messages is a whole number"),
+        ({"ack_timeout_s": "1"}, "ack_timeout_s is a number"),
+        ({"ack_timeout_s": float("nan")}, "ack_timeout_s is a number"),
+        ({"retry": 1}, "retry is True or False"),
+        ({"properties": {"a": 1}}, "properties is names and values, all of them text"),
+        ({"subscription_properties": "a=b"}, "subscription_properties is names and values"),
+        ({"nack": 2.0}, "nack is a NackBackoff"),
+    ],
+)
+def test_another_kind_of_thing_than_an_option_is_refused_with_what_it_is(options, said):
+    with pytest.raises(Misuse, match=said) as told:
+        queueing_of("topic://t/n/x", "s", options)
+    assert told.value.facts == {"given": repr(*options.values())}
+
+
+@pytest.mark.parametrize("given", [None, 5, b"s", ["s"]])
+def test_a_topic_a_subscription_and_a_group_are_text(given):
+    for make in (queueing_of, streaming_of):
+        with pytest.raises(Misuse, match="one topic is meant, by its name"):
+            make(given, "s", {})
+        with pytest.raises(Misuse, match="the name of a subscription"):
+            make("topic://t/n/x", given, {})
+    if given is not None:
+        with pytest.raises(Misuse, match="or of a group, is text"):
+            checkpointing_of("topic://t/n/x", {}, "1", given)
+    with pytest.raises(Misuse, match="the name of a namespace is text"):
+        Namespace(given)
+    with pytest.raises(Misuse, match="topic of dead letters is text"):
+        DeadLetters(topic=given)
 
 
 def test_dead_letters_that_are_a_number_are_refused():

@@ -143,3 +143,18 @@ def test_a_plan_from_or_to_what_is_no_place_is_refused_before_anybody_is_asked()
         Asking(T, {A: Place(-7, 3)})
     with pytest.raises(Misuse, match="no place"):
         Asking(T, {}, targets={A: Place(3, -1)})
+
+
+@pytest.mark.parametrize("start", [1.5, None, True, -1, 2**63, "first", b"start", []])
+def test_a_plan_that_starts_at_none_of_its_words_and_at_no_time_is_refused(start) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(Misuse, match="a plan starts at") as told:
+        Asking(T, {}, start)
+    assert told.value.facts == {"given": repr(start)}
+
+
+@pytest.mark.parametrize("limit", [1.5, None, True, -1, 2**63, "5"])
+def test_limits_of_a_plan_are_whole_numbers(limit) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(Misuse, match="messages_max of a plan"):
+        Asking(T, {}, messages_max=limit)
+    with pytest.raises(Misuse, match="bytes_max of a plan"):
+        Asking(T, {}, bytes_max=limit)

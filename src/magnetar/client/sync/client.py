@@ -15,6 +15,7 @@ from magnetar.client.checkpoint import OnGap
 from magnetar.client.checkpoint_start import StartAt
 from magnetar.client.consumer import Consumer as AsyncConsumer
 from magnetar.client.following import Namespace
+from magnetar.client.given import check_call
 from magnetar.client.holding import Hold
 from magnetar.client.message import Message, MessageId
 from magnetar.client.options import (
@@ -114,6 +115,7 @@ class Client:
         """A consumer of one topic, of several, or of all that match a compiled pattern. A listener is called in a
         thread of its own, one message after another, and may block.
         """
+        check_call(listener, "listener")
         heard = None if listener is None else _Listening(listener)
         consumer: Consumer[Any] = Consumer(
             self, lambda client: client.subscribe(topics, subscription, schema=schema, listener=heard, **options)
