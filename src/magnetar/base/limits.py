@@ -45,6 +45,7 @@ DELAYED_POSITIONS_MAX = 1_000_000  # delayed messages of one subscription in mem
 PRODUCER_WAITERS_MAX = 1_000  # WaitForExclusive producers queued on one topic: each holds a request open
 DEDUP_PRODUCERS_MAX = 10_000  # producers whose sequence ids a topic remembers, as Pulsar; the least recently used goes
 CHUNK_OWNERS_MAX = 1_000  # half-delivered chunked messages of a subscription: the oldest loses its fixed consumer
+LEFTOVER_AGAIN_S = 1.0  # what is left of a sealed segment could not be read: looked at again after so long
 SHARED_SHARE_ENTRIES_MAX = 20  # entries in a row to one Shared consumer before its neighbour's turn, as Pulsar
 
 # Managed ledgers and cursors

@@ -249,6 +249,8 @@ class Part:
             return
         if shared or place.around is not None:
             self.ack_id(place.message_id, place.unacked)
+            for chunk in place.chunks:
+                self.acks.whole(chunk)
             if not shared and place.around is not None and place.around[1] > 0:  # else the others before it are said
                 self.acks.cumulative((place.around[0], place.around[1] - 1), -1, 0, 0)
             return

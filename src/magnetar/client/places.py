@@ -20,6 +20,7 @@ class Place:
     size: int = field(default=0, compare=False)
     unacked: int = field(default=0, compare=False)
     around: tuple[int, int] | None = field(default=None, compare=False)
+    chunks: tuple[tuple[int, int], ...] = field(default=(), compare=False)  # all of its message, this one the last
 
     @property
     def message_id(self) -> MessageId:
@@ -32,7 +33,10 @@ class Place:
 
 def place_of_message(message: Message[Any]) -> Place:
     delivery = message._delivery
-    return Place(delivery.ledger, delivery.entry, message.batch_index, delivery.size, delivery.unacked, delivery.around)
+    chunks = () if delivery.chunks is None else tuple(delivery.chunks)
+    return Place(
+        delivery.ledger, delivery.entry, message.batch_index, delivery.size, delivery.unacked, delivery.around, chunks
+    )
 
 
 def entry_of(message: Message[Any]) -> Place:

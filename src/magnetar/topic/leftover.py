@@ -8,10 +8,12 @@ that can be put together keeps everything as it is.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Corrupt, MagnetarError
 from magnetar.base.ids import Position
+from magnetar.base.limits import LEFTOVER_AGAIN_S
 from magnetar.observe.log import get
 from magnetar.wire import entry
 
@@ -46,9 +48,9 @@ class Leftover:
         topic = subscription.topic
         try:
             found = await self._unfinished(end)
-        except MagnetarError as error:  # asked again with the next acknowledgement
-            log.info("end not looked at", topic=str(topic.name), subscription=subscription.name, why=str(error))
-            return
+            while found is None:
+                await asyncio.sleep(LEFTOVER_AGAIN_S)  # nobody may come by any more
+                found = await self._unfinished(end)
         finally:
             self._looking = False
         left = [(one, None) for one in found if not subscription.cursor.is_acked(one)]
@@ -56,14 +58,19 @@ class Leftover:
             log.info("chunks left out", topic=str(topic.name), subscription=subscription.name, chunks=len(left))
             subscription.ack(None, list(left))
 
-    async def _unfinished(self, end: Position) -> list[Position]:
-        """All that is unacknowledged, if it is chunks of messages that do not end here; nothing otherwise."""
+    async def _unfinished(self, end: Position) -> list[Position] | None:
+        """All that is unacknowledged, if it is chunks of messages that do not end here; nothing otherwise. None: it
+        cannot be read now."""
         subscription = self._subscription
         managed = subscription.topic.managed
         found: list[Position] = []
         position = subscription.start()
         while position <= end:
-            run = await managed.read(position, 1, 1)
+            try:
+                run = await managed.read(position, 1, 1)
+            except MagnetarError as error:
+                log.info("end not looked at", topic=managed.path, subscription=subscription.name, why=str(error))
+                return None
             if run is None or run.position(0) != position or not _begun(run.entry(0)):
                 self._awaited = position
                 return []

@@ -89,6 +89,11 @@ class SharedChooser(Generic[R]):
         for uuid in [uuid for uuid, owner in self._chunk_owners.items() if owner is consumer]:
             del self._chunk_owners[uuid]
 
+    def may_have(self, uuid: str) -> bool:
+        """Can a chunk of this message go out now: whoever has begun it can take more, or nobody has?"""
+        owner = self._chunk_owners.get(uuid)
+        return owner is None or (owner.ready and _room(owner) > 0)
+
     def assign(
         self, counts: Sequence[int], start: int = 0, chunks: Sequence[Chunk | None] | None = None
     ) -> list[tuple[R | None, int, int]]:

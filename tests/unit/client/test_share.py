@@ -99,3 +99,24 @@ def test_message_that_is_never_complete_does_not_keep_a_sealed_segment_of_a_fore
             assert acked == [3, 5, 4]
 
     run(body)
+
+
+def test_all_chunks_of_a_message_between_others_are_acknowledged_with_it_also_after_the_connection_was_lost():
+    async def body() -> None:
+        async with a_world() as world:
+            half, large = (pb.MessageMetadata(producer_name=name, sequence_id=1, publish_time=1) for name in "ab")
+            world.scaled.deliver(0, 3, message.chunks(half, b"half of it", 5)[0])
+            for entry, chunk in enumerate(message.chunks(large, b"large", 3), 4):
+                world.scaled.deliver(0, entry, chunk)
+            [taken] = await world.take(1)
+            world.share.parts[SegmentId(0)].redelivery.forget()
+            await world.consumer.acknowledge_cumulative(taken)
+            acked = [(100, 2), (100, 4), (100, 5)]
+            await turns(
+                lambda: (
+                    sorted((id.ledgerId, id.entryId) for one in world.broker.kinds(K.ACK) for id in one.ack.message_id)
+                    == acked
+                )
+            )
+
+    run(body)

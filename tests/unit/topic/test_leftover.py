@@ -6,11 +6,14 @@ import asyncio
 
 import pytest
 
+from magnetar.base.errors import StorageFailed
 from magnetar.base.ids import Term
+from magnetar.base.limits import LEFTOVER_AGAIN_S
 from magnetar.topic.subscription import EXCLUSIVE, SHARED
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
-from tests.unit.topic.world import Out, World, ack, an_entry, run, settle, subscription_of, the_chunks
+from simulation.ledgers import MemoryLedgers, MemoryReader
+from tests.unit.topic.world import Out, World, ack, an_entry, pass_s, run, settle, subscription_of, the_chunks
 
 SEGMENT = "segment://public/default/orders/0000-ffff-0"
 X = the_chunks("0123456789", 3, 7, producer="x")
@@ -115,5 +118,35 @@ def test_a_segment_that_is_loaded_again_is_drained_when_somebody_asks() -> None:
         subscription_of(again).leftover.look()
         await on_disk(again)
         assert drained(again)
+
+    run(body)
+
+
+class Unreadable(MemoryLedgers):
+    """While it is so, nothing can be read that is not in memory."""
+
+    so = False
+
+    async def open(self, ledger: int, *, recover: bool) -> MemoryReader:
+        if self.so:
+            raise StorageFailed("no answer")
+        return await super().open(ledger, recover=recover)
+
+
+def test_what_is_left_and_could_not_be_read_is_looked_at_again() -> None:
+    async def body(world: World) -> None:
+        ledgers = world.ledgers = Unreadable()
+        topic = await world.without_cache().topic(SEGMENT)
+        await world.consumer(topic, Out(), kind=EXCLUSIVE)
+        await world.store(topic, X[0])
+        await topic.managed.terminate(properties={})
+        ledgers.so = True
+        subscription_of(topic).leftover.look()
+        await on_disk(topic)
+        assert not drained(topic)
+        ledgers.so = False
+        await pass_s(LEFTOVER_AGAIN_S)
+        await on_disk(topic)
+        assert drained(topic)
 
     run(body)

@@ -35,6 +35,7 @@ class Shared:
         self.source = Source(self.topic, self.pump)
         self.read_position: Position = subscription.start()
         self._chooser: SharedChooser[Consumer] = SharedChooser()
+        self._held_back: dict[Position, str] = {}  # chunks that wait for the consumer of their message, by its uuid
         self._pumping = False
         self._again = False  # the next turn of the loop goes on
 
@@ -66,12 +67,14 @@ class Shared:
             if item.pending.remove(position) is not None:
                 return
         self.replay.discard(position)
+        self._held_back.pop(position, None)
 
     def acked_to(self, position: Position) -> None:
         """Cumulative acknowledgements do not exist here; clearing a backlog does."""
         for consumer in self.consumers:
             consumer.pending.remove_upto(position)
         self.replay.discard_upto(position)
+        self._held_back = {one: uuid for one, uuid in self._held_back.items() if one > position}
         self.delay.index.discard_upto(position)
         if position >= self.read_position:
             self.source.reset()
@@ -89,6 +92,7 @@ class Shared:
     def rewind(self) -> None:
         self.source.reset()
         self.replay.clear()
+        self._held_back.clear()
         self.delay.clear()
         self.read_position = self.subscription.start()
 
@@ -179,8 +183,10 @@ class Shared:
         """Whether any of them could go out; not while one is being read from a file."""
         ready: list[tuple[Run, int]] = []
         chunks: list[Chunk | None] | None = None
-        positions = self.replay.pop_first(min(REPLAY_TURN_ENTRIES_MAX, room))
+        # What cannot go is not read: what is new lies elsewhere, and the two would take turns at the files for ever.
+        positions = self.replay.pop_first(min(REPLAY_TURN_ENTRIES_MAX, room), self._may_go if self._held_back else None)
         for place, position in enumerate(positions):
+            self._held_back.pop(position, None)
             if self.cursor.is_acked(position):
                 continue
             taken = self.source.take(position)
@@ -197,13 +203,24 @@ class Shared:
             ready.append(taken)
         return bool(ready) and self._assign_entries(ready, chunks)
 
+    def _may_go(self, position: Position) -> bool:
+        uuid = self._held_back.get(position)
+        return uuid is None or self._chooser.may_have(uuid)
+
+    def _hold_back(self, positions: list[Position], chunks: list[Chunk | None] | None, first: int) -> None:
+        """Chunks whose consumer cannot take them now."""
+        for position, chunk in zip(positions, (chunks or [])[first:], strict=False):
+            if chunk is not None:
+                self._held_back[position] = chunk.uuid
+        self.replay.add(positions)
+
     def _assign_stretch(self, run: Run, start: int, stop: int, chunks: list[Chunk | None] | None) -> None:
         """Consecutive entries, each whole and new."""
         counts = run.counts[start:stop]
         done = 0
         for consumer, low, high in self._chooser.assign(counts, 0, chunks):
             if consumer is None:
-                self.replay.add([run.position(start + index) for index in range(low, high)])
+                self._hold_back([run.position(start + index) for index in range(low, high)], chunks, low)
             else:
                 push_stretch(consumer, run, start + low, start + high, self.topic.partition)
                 consumer.pending.add_run(run.ledger, run.first + start + low, counts[low:high])
@@ -218,7 +235,7 @@ class Shared:
         for consumer, low, high in self._chooser.assign([run.counts[index] for run, index in entries], 0, chunks):
             done = high
             if consumer is None:
-                self.replay.add([run.position(index) for run, index in entries[low:high]])
+                self._hold_back([run.position(index) for run, index in entries[low:high]], chunks, low)
                 continue
             frames = []
             for run, index in entries[low:high]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from magnetar.base.ids import Position
@@ -267,6 +269,26 @@ def test_a_chunk_whose_consumer_has_no_permits_does_not_hold_up_the_others() -> 
         await settle()
         assert (slow.texts, fast.texts) == (["ab"], ["x", "y"])
         owner.flow(1)
+        assert slow.texts == ["ab", "cd"]
+
+    run(body)
+
+
+def test_a_chunk_that_waits_and_what_is_new_behind_it_do_not_take_turns_at_the_files_for_ever() -> None:
+    async def body(world: World) -> None:
+        world.config = replace(world.config, entries_max=1)
+        topic = await world.without_cache().topic()
+        slow, fast = Out(1), Out(2)
+        owner = await world.consumer(topic, slow, kind=SHARED, permits=1)
+        other = await world.consumer(topic, fast, kind=SHARED)
+        first, second = the_chunks("abcd", 2)
+        for body in (first, second, an_entry("x"), an_entry("y")):
+            await world.store(topic, body)
+        other.flow(100)
+        await settle()
+        assert (slow.texts, fast.texts) == (["ab"], ["x", "y"])
+        owner.flow(1)
+        await settle()
         assert slow.texts == ["ab", "cd"]
 
     run(body)
