@@ -61,6 +61,9 @@ def test_what_is_no_message_and_no_place_is_misuse_at_every_consumer(server: Sta
                 for given in (*NO_MESSAGE, *others) if call is not None else ():
                     with pytest.raises(errors.Misuse):
                         call(given, *more)
+                for given in elsewhere(name, received) if call is not None and verb.startswith("ack") else ():
+                    with pytest.raises(errors.Misuse):
+                        call(given, confirm=True)
             for given in NO_PLACE:
                 with pytest.raises(errors.Misuse, match="no place"):
                     one.seek(given)
@@ -71,3 +74,28 @@ def test_what_is_no_message_and_no_place_is_misuse_at_every_consumer(server: Sta
             made["ordered"].acknowledge(b"\x08\x01")
         with pytest.raises(errors.Misuse, match=r"its MessageId: message.id has it \(given=None\)"):
             made["stream"].acknowledge_cumulative(None)
+
+
+def elsewhere(name: str, received: dict[str, Any]) -> list[MessageId]:
+    """Ids of messages of other topics, of which they say that they are."""
+    mine = received[name].topic.split("/")[3]
+    return [one.id for one in received.values() if one.topic.split("/")[3] != mine]
+
+
+def test_an_id_of_another_topic_acknowledges_nothing_although_the_place_is_there(server: Standalone) -> None:
+    topics = [f"topic://public/default/elsewhere-{number}" for number in (1, 2)]
+    with magnetar.Client(server.url) as client, ExitStack() as stack:
+        for topic in topics:
+            with client.create_producer(topic) as producer:
+                producer.send(b"m")
+        for make in (client.queue_consumer, client.stream_consumer):
+            here, there = (
+                stack.enter_context(make(topic, make.__name__, initial_position=InitialPosition.EARLIEST))
+                for topic in topics
+            )
+            id, mine = here.receive(60).id, there.receive(60).id
+            done: Any = getattr(there, "acknowledge", None) or there.acknowledge_cumulative  # type: ignore[union-attr]
+            with pytest.raises(errors.Misuse, match="of another topic than the consumer's"):
+                done(id, confirm=True)
+            done(mine, confirm=True)
+            done(MessageId.from_bytes(mine.to_bytes()), confirm=True)  # says no topic: it is believed

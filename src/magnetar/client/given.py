@@ -6,13 +6,14 @@ slip comes again much later. So each is `Misuse`, with what was given and what t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from numbers import Integral
 from re import Pattern
 from typing import TypeGuard
 
 from magnetar.base.errors import Misuse
+from magnetar.base.names import TopicName, topic_name
 from magnetar.client.message import Message, MessageId
 from magnetar.layout.stretch import DONE, NUMBER_MAX, START, Place
 
@@ -32,6 +33,17 @@ def check_id(given: object) -> None:
         kept = isinstance(given, (bytes, bytearray, memoryview))
         how = "MessageId.from_bytes makes it of bytes that were kept" if kept else "message.id has it"
         raise Misuse(f"a message that was received is meant, or its MessageId: {how}", given=_shown(given))
+
+
+def check_of(given: MessageId, topics: Iterable[str], *, namespace: str = "") -> None:
+    """One that says which topic it is of is of one of these, or of the namespace; one that does not is believed. The
+    same place of another topic is another message, and to acknowledge that is to lose it."""
+    if not given.topic:
+        return
+    said = {_whole(topic) for topic in (given.topic, *(topic for topic, _ in given.topics))}
+    if all(str(whole.namespace) != namespace for whole in said) and said.isdisjoint(map(_whole, topics)):
+        words = "the message is of another topic than the consumer's: acknowledge it where it was received"
+        raise Misuse(words, id=str(given), topic=str(_whole(given.topic)))
 
 
 def check_topic(given: object) -> None:
@@ -101,6 +113,12 @@ def check_places(given: object, topic: str) -> None:
 
 _NAMED = "text such as topic://public/default/orders"
 _PLACES = "places are by segment where each is read next, as the stretches of Client.plan have them"
+
+
+def _whole(topic: str) -> TopicName:
+    """The scalable topic that a topic, its partitions or its segments are of, or could become."""
+    name = topic_name(topic)
+    return name.parent if name.is_segment else name.scalable
 
 
 def _is_place(given: Place) -> bool:

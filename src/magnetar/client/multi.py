@@ -16,6 +16,7 @@ from magnetar.base.limits import SUBSCRIBES_AT_ONCE_MAX
 from magnetar.base.names import topic_name
 from magnetar.client.backoff import persist
 from magnetar.client.deadletter import retry_topic
+from magnetar.client.given import check_of
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import MessageId
 from magnetar.client.part import Part
@@ -49,6 +50,8 @@ class Parts:
     def of(self, message_id: MessageId) -> Part:
         """The one an id is of: it says so itself, or there is only one."""
         part = self.by_topic.get(message_id.topic)
+        if part is None:
+            check_of(message_id, self.by_topic)
         if part is None and len(self.by_topic) == 1:
             part = next(iter(self.by_topic.values()))
         if part is None and len(self._counts) == 1 and message_id.partition >= 0:

@@ -16,6 +16,7 @@ from magnetar.base.ids import SegmentId
 from magnetar.base.names import topic_name
 from magnetar.client.deadletter import left_out
 from magnetar.client.following import Failed, Following, Namespace
+from magnetar.client.given import check_of
 from magnetar.client.graveyard import MakeOutbox
 from magnetar.client.limb import Limb
 from magnetar.client.lookup import Lookup
@@ -72,6 +73,7 @@ class NamespaceStreamConsumer(StreamConsumer[T], Generic[T]):
     def _vectors(self, id: MessageId) -> Mapping[str, Mapping[SegmentId, Place]]:
         if not id.topic:
             raise Misuse("the id does not say which topic it is of", id=str(id))
+        check_of(id, (), namespace=self.namespace.name)
         own = str(topic_name(id.topic).parent) if id.topic.startswith("segment://") else id.topic
         return {topic: vector_of(id, topic) for topic in [own, *(one for one, _ in id.topics if one != own)]}
 
@@ -114,6 +116,9 @@ class NamespaceQueueConsumer(QueueConsumer[T], Generic[T]):
         if isinstance(message, MessageId) and not message.topic:
             raise Misuse("the id does not say which topic it is of", id=str(message))
         return super().source_of(message)
+
+    def _check_of(self, id: MessageId) -> None:
+        check_of(id, (), namespace=self.namespace.name)
 
     def _prepare(self) -> None:
         asked = self.asked

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from magnetar.base.errors import MagnetarError, Misuse, NotReady
 from magnetar.base.ids import SegmentId
-from magnetar.client.given import check_id, check_message
+from magnetar.client.given import check_id, check_message, check_of
 from magnetar.client.graveyard import MakeOutbox, Undertaker
 from magnetar.client.limb import Limb
 from magnetar.client.lookup import Lookup
@@ -223,6 +223,7 @@ class QueueConsumer(Receiving[T], Generic[T]):
             check_id(message)
             if message.segment < 0:
                 raise Misuse("the id does not say which segment it is of", id=str(message))
+            self._check_of(message)
         for one in self._limbs.values():
             found = one.part(*_place(message))
             if found is not None:
@@ -230,6 +231,9 @@ class QueueConsumer(Receiving[T], Generic[T]):
         return None
 
     # Inside
+
+    def _check_of(self, id: MessageId) -> None:
+        check_of(id, (branch.topic for one in self._limbs.values() for branch in one.branches))
 
     def _hand_out(self, messages: Sequence[Message[Any]]) -> None:
         for message in messages:

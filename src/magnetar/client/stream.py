@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from magnetar.base.errors import MagnetarError, Misuse
 from magnetar.base.ids import SegmentId
-from magnetar.client.given import check_id
+from magnetar.client.given import check_id, check_of
 from magnetar.client.lookup import Lookup
 from magnetar.client.message import Message, MessageId
 from magnetar.client.moving import SeekTo, sought
@@ -159,6 +159,7 @@ class StreamConsumer(Receiving[T], Generic[T]):
 
     def _vectors(self, id: MessageId) -> Mapping[str, Mapping[SegmentId, Place]]:
         """By topic, what an id that was kept covers."""
+        check_of(id, [self.topic])
         return {self.topic: vector_of(id, self.topic)}
 
     def _strand(

@@ -15,6 +15,7 @@ from magnetar.client.given import (
     check_id,
     check_message,
     check_number,
+    check_of,
     check_places,
     check_text,
     check_topic,
@@ -40,6 +41,35 @@ def test_a_message_and_an_id_are_told_from_each_other_and_from_all_else() -> Non
     for given, how in ((None, "message.id"), (b"\x08\x01", "from_bytes"), (bytearray(b"x"), "from_bytes")):
         with pytest.raises(Misuse, match=how):
             check_id(given)
+
+
+SEGMENT = "segment://public/default/orders/0000-7fff-1"
+
+
+@pytest.mark.parametrize(
+    ("said", "topics"),
+    [
+        ("", ["topic://public/default/orders"]),
+        (SEGMENT, ["topic://public/other/x", "topic://public/default/orders"]),
+        (SEGMENT, ["persistent://public/default/orders"]),  # which was migrated
+        ("topic://public/default/orders", ["topic://public/default/orders"]),
+        ("persistent://public/default/orders-partition-3", ["persistent://public/default/orders"]),
+        ("persistent://public/default/orders", ["topic://public/default/orders"]),
+    ],
+)
+def test_an_id_is_of_a_topic_by_whatever_name_and_believed_where_it_says_none(said: str, topics: list[str]) -> None:
+    check_of(MessageId(1, 2, topic=said), topics)
+    if said:
+        with pytest.raises(Misuse, match="of another topic than the consumer's"):
+            check_of(MessageId(1, 2, topic=said), ["topic://public/default/orders-2", "topic://public/other/orders"])
+
+
+def test_an_id_of_a_namespace_is_of_all_topics_that_it_covers() -> None:
+    kept = MessageId(1, 2, topic="topic://public/default/a", topics=(("topic://public/default/b", ()),))
+    check_of(kept, ["topic://public/default/b"])
+    check_of(kept, (), namespace="public/default")
+    with pytest.raises(Misuse):
+        check_of(kept, (), namespace="public/other")
 
 
 def test_a_publish_time_is_a_date_or_milliseconds_since_1970() -> None:
