@@ -40,9 +40,10 @@ def staged(line: str, magnetar: Run, broker: Standalone, own_home: Path, monkeyp
         broker.ask("PUT", f"/admin/v2/scalable/public/default/{own}", {}, numInitialSegments=segments)
         if "billing" in words:
             broker.ask("PUT", f"/admin/v2/scalable/public/default/{own}/subscriptions/billing", type="STREAM")
-        if words[1] == "hold" and "nightly" in words:
-            with Client(broker.url) as client:
-                client.hold(f"topic://public/default/{own}", "nightly")
+        for hold in ("nightly", "readers"):
+            if words[1] == "hold" and hold in words:
+                with Client(broker.url) as client:
+                    client.hold(f"topic://public/default/{own}", hold)
         if words[1] == "sink":
             asyncio.run(_sink(broker.url, f"topic://public/default/{own}", "nightly"))
     if words[1:3] == ["namespace", "delete"]:
