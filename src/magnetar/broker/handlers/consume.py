@@ -230,8 +230,8 @@ def close_consumer(connection: Connection, command: pb.BaseCommand) -> None:
 
 
 async def _close(consumer: Consumer, request_id: int) -> bytes:
-    assert consumer.subscription is not None
-    await consumer.subscription.topic.leave(consumer)
+    if consumer.subscription is not None:  # else its topic went meanwhile, and it with that
+        await consumer.subscription.topic.leave(consumer)
     return success(request_id)
 
 

@@ -52,6 +52,21 @@ def test_a_name_as_long_as_a_book_is_refused_and_nothing_is_made(field: str) -> 
     run(body)
 
 
+def test_a_consumer_whose_topic_goes_while_it_closes_is_closed() -> None:
+    async def body(world: World) -> None:
+        client = world.client()
+        await client.subscribe(1)
+        loaded = world.loaded()
+        assert loaded is not None
+        closing = client.request("CLOSE_CONSUMER", consumer_id=1)
+        [consumer] = next(iter(loaded.subscriptions)).consumers
+        loaded.subscriptions.close_consumer(consumer)
+        await settle()
+        assert client.heard.of(_T.SUCCESS)[-1].success.request_id == closing
+
+    run(body)
+
+
 def test_compacted_reading_needs_a_single_consumer() -> None:
     async def body(world: World) -> None:
         client = world.client()
