@@ -83,6 +83,8 @@ class Sender:
         options = ProducerOptions(batching=batching, send_timeout_s=plan.send_timeout_s)
         if plan.named:
             options["name"] = plan.name
+        if plan.chunking:
+            options["chunking"] = True
         if self._topic.regular:
             options["follow"] = True
         return options

@@ -23,6 +23,9 @@ OTHERS = "others"  # more consumers: one host dies and the other does not
 SESSION_S = 4.0
 
 
+MESSAGE_BYTES = {"maxMessageSize": "600"}  # in worlds with chunks: large messages of theirs have about four
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     seed: int
@@ -117,7 +120,17 @@ def _scalable(seed: int, streams: Streams) -> Shape:
         scale=plan,
     )
     lapses = streams.fork("workload", "lapses")
-    return found if lapses.random() >= ways.LAPSED else lapsing(found, lapses)
+    if lapses.random() < ways.LAPSED:
+        found = lapsing(found, lapses)
+    return chunking(found, streams.fork("workload", "chunks"))
+
+
+def chunking(world: Shape, chance: random.Random) -> Shape:
+    """In some worlds brokers take small messages only, and large ones come in chunks."""
+    topics = ways.chunked(chance, world.topics)
+    if topics is world.topics:
+        return world
+    return replace(world, topics=topics, settings={**world.settings, **MESSAGE_BYTES})
 
 
 def lapsing(world: Shape, chance: random.Random) -> Shape:

@@ -15,6 +15,7 @@ PLANNED = 0.2  # of them, the same
 MOVED = 0.15
 SOUGHT = 0.2
 MIGRATED = 0.15
+CHUNKED = 0.15
 LAPSED = 0.06  # they last long
 LAPSE_S = (90.0, 130.0)
 
@@ -52,6 +53,22 @@ def sought(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicP
 def migrated(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
     """In some worlds a topic begins as a plain one and is migrated under all kinds of clients; it is the only one."""
     return topics if chance.random() >= MIGRATED or not topics[0].kept else (with_migration(chance, topics[0]),)
+
+
+def chunked(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In some worlds two producers at least write to each topic, some of them large messages in chunks, around which
+    others lie. Who reads in batches takes no chunks."""
+    if chance.random() >= CHUNKED or any(plan.type == BATCHES for topic in topics for plan in topic.subscriptions):
+        return topics
+    return tuple(with_chunks(chance, topic) for topic in topics)
+
+
+def with_chunks(chance: random.Random, topic: TopicPlan) -> TopicPlan:
+    producers = topic.producers
+    if len(producers) == 1:
+        producers = (*producers, replace(producers[0], name=f"{producers[0].name}-other"))
+    large, *others = (replace(one, chunking=True, padding_bytes=chance.choice((0, 0, 1_500))) for one in producers)
+    return replace(topic, producers=(replace(large, padding_bytes=1_500), *others))
 
 
 def with_migration(chance: random.Random, topic: TopicPlan) -> TopicPlan:

@@ -31,6 +31,7 @@ class ProducerPlan:
     by_key: bool = False
     send_timeout_s: float = 5.0
     padding_bytes: int = 0  # on top of what a message says
+    chunking: bool = False  # what is larger than brokers take goes in chunks
     pause_s: float = 0.1  # between messages, on average
     burst: int = 3  # messages at once, at most
     delays: float = 0.0  # how many of its messages are not to be delivered at once

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import pytest
 
+from simulation.cutshort import CUT_SHORT
 from simulation.misled import MISLED
 from simulation.misshapen import MISSHAPEN
 from simulation.mutants import Mutant
 
-ALL = (*MISSHAPEN, *MISLED)
+ALL = (*MISSHAPEN, *MISLED, *CUT_SHORT)
 NAMES = {
     "drain judged from unflushed acks",
     "children given before their ancestors are latched",
@@ -36,6 +37,8 @@ NAMES = {
     "subscriptions of a plain topic not carried over",
     "a hold ends unannounced",
     "a gap is passed over without a word",
+    "a message that a seal cut short is waited for",
+    "the rest of a message goes where its key belongs by now",
 }
 
 

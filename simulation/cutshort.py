@@ -1,0 +1,59 @@
+"""Versions of what keeps messages in chunks together that are wrong on purpose, each in one way: worlds must catch
+every one. As in `simulation.misshapen`, whose kind they are.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+from magnetar.topic.begun import Begun
+from magnetar.topic.leftover import Leftover
+from simulation.misshapen import _busy, _mutant, _sharing
+from simulation.mutants import Patch
+from simulation.shape import MESSAGE_BYTES, Shape
+from simulation.ways import with_chunks, with_ways
+from simulation.workload import BATCHES
+
+
+def _waited_for() -> list[Patch]:
+    """A message that a seal cut short is waited for."""
+    return [(Leftover, "look", lambda self: None)]
+
+
+def _torn() -> list[Patch]:
+    """The rest of a message goes where its key belongs by now."""
+    return [(Begun, "owner", lambda self, places: None)]
+
+
+def _chunked(world: Shape, rng: random.Random) -> Shape:
+    """Two producers at least, who send in bursts and not often, so that chunks of one lie between those of another; and
+    readers that come and go."""
+
+    def added(topic: Any) -> Any:
+        made = with_chunks(rng, with_ways(rng, replace(topic, subscriptions=())))
+        large = tuple(
+            replace(one, padding_bytes=padding, batch_messages=1, pause_s=0.1)
+            for one, padding in zip(made.producers, (3_000, *[0] * len(made.producers)), strict=False)
+        )
+        brief = tuple(replace(one, stint_s=0.3, holds_s=0.0) for one in made.subscriptions)
+        others = tuple(one for one in topic.subscriptions if one.type != BATCHES)
+        return replace(made, producers=large, subscriptions=(*others, *brief))
+
+    kept = [topic for topic in world.topics if topic.kept and not topic.regular]
+    return replace(world, topics=tuple(map(added, kept)), settings={**world.settings, **MESSAGE_BYTES})
+
+
+def _cut(world: Shape, rng: random.Random) -> Shape:
+    return _busy(_chunked(world, rng), rng)
+
+
+def _shared(world: Shape, rng: random.Random) -> Shape:
+    return _sharing(_chunked(world, rng), rng)
+
+
+CUT_SHORT = (
+    _mutant("a message that a seal cut short is waited for", 20, 48, _waited_for, _cut),
+    _mutant("the rest of a message goes where its key belongs by now", 10, 14, _torn, _shared),
+)
