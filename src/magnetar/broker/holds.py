@@ -1,18 +1,15 @@
-"""Holds of scalable topics as this broker acts on them: moved by HOLD, asked by owners before they trim, watched to
-their end.
+"""Holds of scalable topics as this broker acts on them: moved by HOLD, asked by owners before they trim, listed.
 
 The owner of a segment reads the holds of its topic from the store each time before it lets anything go, so there is
 nothing to tell it and nothing to lose. Whoever makes a hold, or brings one back, asks afterwards what is gone already:
 a trim that had not seen it is waited for, one that comes later sees it. Places that are not there are refused by what
-their owners say; of an owner that cannot be asked now they are believed: a reader is not stopped by that. Every broker
-looks at all holds now and then and writes what is due (`scalable/hold.py` decides): by compare-and-set, so each thing
-once. A hold's end is in the log and in the metrics before it comes and when it comes.
+their owners say; of an owner that cannot be asked now they are believed: a reader is not stopped by that. Their end is
+watched by `expiry.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -27,17 +24,16 @@ from magnetar.base.errors import (
     SubscriptionNotFound,
 )
 from magnetar.base.ids import AFTER_ALL, Position, SegmentId
-from magnetar.base.limits import HOLD_ASK_S, HOLD_EXPIRES_S, HOLD_LOOK_S, HOLD_NAME_CHARS_MAX, HOLD_TRIES_MAX
+from magnetar.base.limits import HOLD_ASK_S, HOLD_EXPIRES_S, HOLD_NAME_CHARS_MAX, HOLD_TRIES_MAX
 from magnetar.base.names import Domain, TopicName
+from magnetar.broker.expiry import Expiry
 from magnetar.broker.plans import Plans
 from magnetar.layout.stretch import DONE, START, Around, Place, Places, stands
 from magnetar.observe.log import get
-from magnetar.observe.metrics import Sample
 from magnetar.scalable import hold
-from magnetar.scalable.hold import Due, Held
+from magnetar.scalable.hold import Held
 from magnetar.scalable.record import Record
 from magnetar.scalable.subscription import Standing, Subscription, Type
-from magnetar.scalable.sweep import topics
 from magnetar.topic.measure import FROM_EARLIEST, Asked
 from magnetar.topic.topic import Topic
 
@@ -97,12 +93,7 @@ class Holds:
     def __init__(self, node: Node, plans: Plans) -> None:
         self._node = node
         self._plans = plans
-        self._next_at = 0.0
-        self._announced: dict[tuple[str, str, int], float] = {}  # since when this broker has seen it so
-        self._shown: dict[tuple[str, str], Listed] = {}
-        self._warnings = node.registry.counter("magnetar_hold_warnings")
-        self._expirations = node.registry.counter("magnetar_hold_expirations")
-        node.registry.provide(self._samples)
+        self.expiry = Expiry(node, self._shown)
 
     # What readers ask
 
@@ -133,7 +124,9 @@ class Holds:
                 await scalable.subscribe(whole, asking.name, Type.CHECKPOINT, earliest=True)
                 continue
             try:
-                return await self._move(topic, record, one, version, asking)
+                answer = await self._move(topic, record, one, version, asking)
+                self.expiry.expect(whole, answer.held)
+                return answer
             except BadVersion:
                 continue  # somebody else wrote: look what stands there now
         raise Busy(f"hold {asking.name} of {topic} is changed by others all the time: ask again")
@@ -276,85 +269,11 @@ class Holds:
             size += 0 if said is None else said.bytes
         return Lag(messages, size)
 
-    # Their end
-
-    async def round(self) -> None:
-        """A look at all holds, now and then. A store that is away ends this one."""
-        node = self._node
-        now = node.runtime.monotonic()
-        if now < self._next_at or not node.ownership.steady or not node.scalable.enabled:
-            return
-        self._next_at = now + HOLD_LOOK_S
-        try:
-            await self.look()
-        except MagnetarError as error:
-            log.warning("holds not looked at", error=str(error))
-
-    async def look(self) -> None:
-        records = self._node.scalable.records
-        announced: dict[tuple[str, str, int], float] = {}
-        shown: dict[tuple[str, str], Listed] = {}
-        async for topic, record, _ in topics(records.store):
-            if not record.is_live:
-                continue
-            for one, version in await records.subscriptions(topic, record.incarnation):
-                if one.hold is None or one.standing is not Standing.LIVE:
-                    continue
-                key = (topic.canonical, one.name, one.hold.warned_ms)
-                if one.hold.warned_ms:
-                    announced[key] = self._announced.get(key, self._node.runtime.monotonic())
-                since_s = self._node.runtime.monotonic() - announced.get(key, self._node.runtime.monotonic())
-                try:
-                    held = await self._settle(topic, one, version, since_s)
-                    if held is not None and await self._shows(topic, record):
-                        lag = await self._lag(topic, record, held)
-                        shown[(topic.canonical, one.name)] = Listed(one.name, held, lag)
-                except BadVersion:
-                    pass  # its reader came, or another broker was faster
-                except MagnetarError as error:
-                    log.warning("hold not looked at", topic=str(topic), hold=one.name, error=str(error))
-        self._announced, self._shown = announced, shown
-
-    async def _settle(self, topic: TopicName, one: Subscription, version: int, since_s: float) -> Held | None:
-        """Write what is due; the hold as it is then."""
-        assert one.hold is not None
-        node, held = self._node, one.hold
-        now_ms = node.runtime.wall()
-        facts = {"topic": str(topic), "hold": one.name, "owner": held.owner, "until_ms": held.until_ms}
-        match hold.due(held, now_ms, since_s):
-            case Due.WARN:
-                held = hold.warned(held, now_ms)
-                await node.scalable.records.write_subscription(topic, replace(one, hold=held), version)
-                log.warning("hold expires soon", **facts, do="start its reader, or what it has not read may be trimmed")
-                node.runtime.mark("hold.warned", topic=str(topic), hold=one.name)
-                self._warnings.value += 1
-            case Due.EXPIRE:
-                held = hold.expired(held, now_ms)
-                await node.scalable.records.write_subscription(topic, replace(one, hold=held), version)
-                log.error("hold expired", **facts, do="what its reader has not read is kept no longer")
-                node.runtime.mark("hold.expired", topic=str(topic), hold=one.name)
-                self._expirations.value += 1
-            case Due.REMOVE:
-                await node.scalable.unsubscribe(topic, one.name)
-                log.warning("hold forgotten", **facts)
-                return None
-            case Due.NOTHING:
-                pass
-        return held
-
-    async def _shows(self, topic: TopicName, record: Record) -> bool:
+    async def _shown(self, topic: TopicName, record: Record, held: Held) -> Lag | None:
         """One broker of a cluster counts what lies before a hold: who has the first active segment."""
-        return await self._plans.serves(record.layout.active[0].topic(topic))
-
-    def _samples(self) -> Iterator[Sample]:
-        now_ms = self._node.runtime.wall()
-        for (topic, name), one in self._shown.items():
-            labels = (("topic", topic), ("hold", name), ("owner", one.held.owner))
-            yield "magnetar_hold_lag_messages", labels, one.lag.messages
-            yield "magnetar_hold_lag_bytes", labels, one.lag.bytes
-            yield "magnetar_hold_expires_seconds", labels, max(0, one.held.until_ms - now_ms) // 1000
-            yield "magnetar_hold_warned", labels, int(bool(one.held.warned_ms))
-            yield "magnetar_hold_expired", labels, int(bool(one.held.expired_ms))
+        if not await self._plans.serves(record.layout.active[0].topic(topic)):
+            return None
+        return await self._lag(topic, record, held)
 
 
 def _segment(name: TopicName, record: Record) -> SegmentId | None:

@@ -322,7 +322,7 @@ class Node:
             try:
                 await self.topics.maintain()
                 await self.visits.round()
-                await self.handlers.holds.round()
+                await self.handlers.holds.expiry.round()
                 await self._sweep_now_and_then()
             except Exception as error:  # a bug of ours in one round: the next one is as needed as ever
                 self.task_failed("housekeeping", error)

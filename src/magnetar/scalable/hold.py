@@ -109,6 +109,14 @@ def due(held: Held, now_ms: int, announced_for_s: float) -> Due:
     return Due.EXPIRE if now_ms >= held.until_ms and announced_for_s >= held.notice_s else Due.NOTHING
 
 
+def due_in_s(held: Held, now_ms: int, announced_for_s: float) -> float:
+    """How long until something is, if its reader does not come and the clock does not jump."""
+    if held.expired_ms:
+        return HOLD_EXPIRED_KEPT_S - (now_ms - held.expired_ms) / 1000
+    left_s = (held.until_ms - now_ms) / 1000
+    return max(left_s, held.notice_s - announced_for_s) if held.warned_ms else left_s - held.notice_s
+
+
 def warned(held: Held, now_ms: int) -> Held:
     return replace(held, warned_ms=max(1, now_ms))
 
@@ -121,9 +129,7 @@ def _around(places: Places, *said: tuple[Places, Around]) -> tuple[tuple[Segment
     """What was said of the places that hold now."""
     found: dict[SegmentId, tuple[int, int]] = {}
     for known, around in said:
-        for id, at in around.items():
-            if id in places and at < places[id] == known.get(id):
-                found[id] = at
+        found |= {id: at for id, at in around.items() if id in places and at < places[id] == known.get(id)}
     return tuple(sorted(found.items()))
 
 

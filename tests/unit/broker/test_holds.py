@@ -238,7 +238,7 @@ def test_a_hold_that_was_over_for_long_is_forgotten() -> None:
         found, version = await one.service.records.subscription(NAME, "q")
         long_ago = replace(made.held, expired_ms=one.runtime.wall() - int(HOLD_EXPIRED_KEPT_S * 1000))
         await one.service.records.write_subscription(NAME, replace(found, hold=long_ago), version)
-        await holds(one).look()
+        await holds(one).expiry.look()
         assert await one.service.subscriptions(NAME) == []
 
     run(story)
@@ -253,7 +253,7 @@ def test_lag_owner_and_end_are_listed_and_in_the_metrics_of_one_broker() -> None
         await one.service.split(NAME, 0)
         await written(cluster, 12)
         for member in cluster.members:
-            await holds(member).look()
+            await holds(member).expiry.look()
             [listed] = await holds(member).list(NAME)
             assert (listed.lag.messages, listed.held.owner, listed.name) == (44, "a query", "q")
             assert listed.lag.bytes > 44

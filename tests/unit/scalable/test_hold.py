@@ -89,6 +89,20 @@ def test_a_hold_is_announced_before_its_end_and_ends_only_after_that_was_seen_fo
     assert replace(held, expires_s=10**9).notice_s == HOLD_NOTICE_S_MAX
 
 
+def test_whoever_waits_for_what_is_due_comes_when_it_is() -> None:
+    held = at(initial(1, now_ms=1), {}, now_ms=0, expires_s=20)
+    assert hold.due_in_s(held, 0, 0) == 18
+    told = hold.warned(held, 19_000)
+    assert hold.due_in_s(told, 19_000, 0) == 2  # announced late: as long before the end as it would have been
+    assert hold.due_in_s(told, 19_500, 1.9) == 0.5
+    over = hold.expired(told, 21_000)
+    assert hold.due_in_s(over, 22_000, 3) == HOLD_EXPIRED_KEPT_S - 1
+    for one, now_ms, seen_s in ((held, 0, 0.0), (told, 19_000, 0.0), (over, 22_000, 3.0)):
+        left_s = hold.due_in_s(one, now_ms, seen_s)
+        assert hold.due(one, now_ms + int(left_s * 1000) - 1, seen_s + left_s - 0.001) is Due.NOTHING
+        assert hold.due(one, now_ms + int(left_s * 1000), seen_s + left_s) is not Due.NOTHING
+
+
 def test_a_reader_that_comes_back_is_kept_for_again_and_warned_anew() -> None:
     layout = initial(1, now_ms=1)
     over = hold.expired(hold.warned(at(layout, {A: Place(1, 1)}), 5), 6)
