@@ -97,7 +97,7 @@ def test_filters_on_time_and_key_are_pushed_down_and_right(spark: SparkSession, 
 
 @pytest.mark.parametrize("partitions", [0, 3])
 def test_plain_and_partitioned_topics_are_read_too(spark: SparkSession, topic: Topic, tmp_path: Path, partitions: int):
-    topic.name = topic.name.replace("topic://", "persistent://")
+    topic.name = topic.name.replace("topic://", "persistent://") + "-plain"  # the other one is there
     if partitions:
         topic.server.admin("PUT", f"persistent/{topic.name.removeprefix('persistent://')}/partitions", partitions)
     topic.publish(60)

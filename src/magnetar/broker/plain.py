@@ -17,6 +17,7 @@ from magnetar.base.errors import (
     BadVersion,
     Conflict,
     MagnetarError,
+    Misuse,
     NotFound,
     NotReady,
     Refused,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 log = get("plain")
 
 _OF_SEGMENT = re.compile(r"-seg-\d+$")  # as stream consumers name what they attach to a segment
+_CLIENTS_OWN = ("-DLQ", "-RETRY")  # how the names of topics end that clients make for themselves
 GUARD_PROPERTY = "magnetar.guarded"  # of the managed ledger: the operation that began to migrate the topic
 
 
@@ -96,25 +98,47 @@ class Plains:
         return found
 
     async def admit(self, name: TopicName, *, create: bool) -> None:
-        """A client uses a plain topic: it exists, or is made where policies allow. The name of one that was migrated
-        is not given to another topic."""
+        """A client uses a plain topic: it exists, or is made where policies allow. The name of one that was migrated,
+        or of a scalable one, is not given to another topic."""
         catalogue = self._node.catalogue
         if create and name.domain is Domain.PERSISTENT:
             if await catalogue.exists(name):
                 return
-            await self.check_free(name)
+            await self.check_single(name)
         await catalogue.admit(name, create=create)
 
     async def check_free(self, name: TopicName) -> None:
         """Refused: the name is that of a topic that was migrated, or of a partition of one."""
-        if name.domain is not Domain.PERSISTENT:
-            return
-        found = await self._node.scalable.read(name.scalable)
-        if found is not None and not found.is_plain and any(one.legacy_topic for one in found.layout.segments):
+        await self._scalable_of(name)
+
+    async def check_single(self, name: TopicName) -> None:
+        """Before a topic is made because a client uses it. Refused: one of the other kind has this name. Clients of
+        scalable topics mean that one by both names, so the plain one would be read and written by some and not by
+        others. An administrator may make both, as in Pulsar. Retry and dead-letter topics are named by clients, after
+        the topic as they were asked for it: they may be of both kinds."""
+        own = name.partitioned.local_name.endswith(_CLIENTS_OWN)
+        if name.domain is not Domain.TOPIC:
+            if await self._scalable_of(name) is not None and not own:
+                raise Refused(f"there is a scalable topic of this name: use {name.scalable}, or another name")
+        elif not own and (plain := _plain_of(name)) is not None and await self._exists(plain):
+            words = f"there is a plain topic of this name: `magnetar topic migrate {plain}` makes it a scalable one"
+            raise Refused(f"{words}; use that name for it, or another one")
+
+    async def _scalable_of(self, name: TopicName) -> Record | None:
+        """The scalable topic of a plain one's name, which it never was. Refused: it was, and is a part of it."""
+        found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
+        if found is None or found.is_plain:
+            return None
+        if any(one.legacy_topic for one in found.layout.segments):
             words = (
                 f"{name.partitioned_name} was migrated: it is {name.scalable} now, and used, ended and deleted as that"
             )
             raise Refused(words, http_status=409)
+        return found
+
+    async def _exists(self, name: TopicName) -> bool:
+        catalogue = self._node.catalogue
+        return await catalogue.exists(name) or await catalogue.partitioned(name) is not None
 
     async def check_seek(self, one: Subscription) -> None:
         """Refused: the subscription is one of a scalable topic, whose cursors are moved together or not at all (H-D7).
@@ -271,6 +295,15 @@ def _make_way(topic: Topic, asked: Subscribe) -> None:
 def _is_new(asked: Subscribe) -> bool:
     """Of a client that knows scalable topics."""
     return _follows(asked.metadata) or _OF_SEGMENT.search(asked.consumer_name) is not None
+
+
+def _plain_of(name: TopicName) -> TopicName | None:
+    """The plain topic of the same name. None: there can be none, as with a slash in it."""
+    try:
+        found = topic_name(f"{Domain.PERSISTENT}://{name.namespace}/{name.local_name}")
+    except Misuse:
+        return None
+    return found if found.scalable == name else None
 
 
 def is_guarded(properties: Mapping[str, str]) -> bool:

@@ -101,6 +101,7 @@ async def find(node: Node, name: TopicName, *, create: bool) -> None:
         return  # shown as what it is, or would be: it is made, or not, when somebody attaches to it
     if not create or not node.settings.flag("allowAutoTopicCreation", policies):
         raise TopicNotFound(f"Scalable topic not found: {name}")
+    await node.segments.plains.check_single(name)
     try:
         await node.scalable.create(name)
     except AlreadyExists:
