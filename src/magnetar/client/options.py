@@ -247,8 +247,17 @@ def queueing_of(topic: str | Namespace, subscription: str, options: QueueOptions
         check_whole(letters.retry_topic, "a queue consumer that retries")
     if letters is not None and letters.retry_topic and isinstance(topic, Namespace):
         raise Misuse("each topic of a namespace has its own retry topic: leave retry_topic out")
+    if letters is not None and letters.topic:
+        check_buried_elsewhere(letters.topic, topic)
     asked: dict[str, Any] = {"ack_batch_index": True, **options}
     return Subscribing(subscription, type=SubscriptionType.SHARED, **asked)
+
+
+def check_buried_elsewhere(letters: str, topic: str | Namespace) -> None:
+    """A consumer whose dead letters go to its own topic gets them again, and buries them again, for ever."""
+    name = topic_name(letters)
+    if isinstance(topic, str) and topic_name(topic).scalable == name.scalable:
+        raise Misuse("dead letters go to another topic than the one they are of: name one", topic=letters)
 
 
 def reading_of(start: MessageId, options: ReaderOptions, unique: str) -> Subscribing:

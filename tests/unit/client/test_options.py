@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from magnetar.base.errors import Misuse
+from magnetar.base.errors import InvalidName, Misuse
 from magnetar.client.following import Namespace
 from magnetar.client.message import MessageId
 from magnetar.client.options import (
@@ -81,6 +81,19 @@ def test_a_topic_a_subscription_and_a_group_are_text(given):
         Namespace(given)
     with pytest.raises(Misuse, match="topic of dead letters is text"):
         DeadLetters(topic=given)
+
+
+@pytest.mark.parametrize("own", ["topic://t/n/x", "persistent://t/n/x"])
+def test_dead_letters_of_a_topic_do_not_go_to_itself(own):
+    with pytest.raises(Misuse, match="another topic"):
+        queueing_of("topic://t/n/x", "s", {"dead_letters": DeadLetters(1, topic=own)})
+    queueing_of("topic://t/n/x", "s", {"dead_letters": DeadLetters(1, topic="topic://t/n/dead")})
+    queueing_of(Namespace("t/n"), "s", {"dead_letters": DeadLetters(1, topic=own)})
+
+
+def test_dead_letters_go_to_a_topic_that_can_be():
+    with pytest.raises(InvalidName):
+        queueing_of("topic://t/n/x", "s", {"dead_letters": DeadLetters(1, topic="a/b")})
 
 
 def test_dead_letters_that_are_a_number_are_refused():
