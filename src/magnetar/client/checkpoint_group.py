@@ -102,7 +102,7 @@ class Grouped:
         self.parts = self._make(self)
         self.parts.shown(self._layout)
         await self._registration.start(self._lookup.timeout_s)
-        await self.parts.begun()
+        await self.parts.begun(self._lookup.timeout_s)
         self._lookup.pool.runtime.spawn(self._owner, self._stay())
 
     async def seek(self, checkpoint: Checkpoint, since_ms: int | None) -> None:

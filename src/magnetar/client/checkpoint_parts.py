@@ -105,9 +105,14 @@ class Parts(Opened):
         self._handed: dict[SegmentId, Message[Any]] = {}  # the last one of each
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def begun(self) -> None:
-        """Until everything that was to be opened first is open."""
-        await self._begun
+    async def begun(self, patience_s: float | None = None) -> None:
+        """Until everything that was to be opened first is open, or for so long: what others still have comes later."""
+        try:
+            async with asyncio.timeout(patience_s):
+                await asyncio.shield(self._begun)
+        except TimeoutError:
+            if not self._begun.done():
+                self._begun.set_result(None)
 
     async def close(self) -> None:
         self.closed = True

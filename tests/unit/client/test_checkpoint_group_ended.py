@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from magnetar.base.errors import DataLost, SubscriptionNotFound
@@ -12,7 +14,7 @@ from tests.unit.client.checkpointed import K
 from tests.unit.client.scaled import TOPIC
 from tests.unit.client.scripted import single
 from tests.unit.client.test_checkpoint_group import LEFT, a_group
-from tests.unit.client.world import run
+from tests.unit.client.world import run, turns
 
 
 def test_a_member_whose_group_was_ended_ends_and_does_not_bring_it_back_h_d9():
@@ -74,5 +76,25 @@ def test_a_checkpoint_after_the_hold_had_expired_tells_what_is_gone():
             world.expired, world.lost = True, (LEFT,)
             with pytest.raises(DataLost):
                 await consumer.checkpoint()
+
+    run(body)
+
+
+def test_a_member_whose_segments_another_still_has_waits_no_longer_than_it_was_told_to_and_hears_of_failures_after():
+    async def body() -> None:
+        async with a_group() as (world, begin):
+            world.scaled.refusals[world.scaled.name(0)] = [pb.ConsumerBusy] * 1000
+            starting = asyncio.ensure_future(begin())
+            await turns(lambda: hasattr(world, "consumer") and world.consumer._reading.parts is not None)
+            parts = world.consumer._reading.parts
+            assert parts is not None
+            await parts.begun(0.01)
+            consumer = await starting
+            world.held = None
+            with pytest.raises(SubscriptionNotFound):
+                await consumer.checkpoint()
+            parts._fail(SubscriptionNotFound("gone"))
+            with pytest.raises(SubscriptionNotFound):
+                await consumer.receive(60)
 
     run(body)
