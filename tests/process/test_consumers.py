@@ -1,4 +1,5 @@
 """One topic, every way to consume it, under splits, merges and `kill -9`: real processes, counted from the messages.
+Every other key has large messages, in chunks, between which those of the others lie.
 
 Stream consumers see every key in order and nothing new out of turn; a queue gets every message; a reader with
 checkpoints sees each message of a key once, and every checkpoint it took replays what followed, and nothing else.
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from magnetar import InitialPosition, Message, aio, errors
+from magnetar.client.options import ProducerOptions
 from tests.servers.standalone import Standalone
 
 EARLIEST = InitialPosition.EARLIEST
@@ -22,7 +24,9 @@ SETTINGS = {
     "brokerDeduplicationEnabled": True,
     "defaultRetentionTimeInMinutes": -1,
     "defaultRetentionSizeInMB": -1,
+    "maxMessageSize": 1000,
 }
+LARGE = b" " * 3000  # behind a number, which it does not change
 KEYS, MESSAGES = 16, 2400
 KILLS = 3
 BURST = 24  # sent before a flush
@@ -68,11 +72,18 @@ class Everybody:
         return self.streamed.new == len(self.queued) == self.read.new == MESSAGES
 
     async def send(self) -> None:
-        async with await self.client.create_producer(TOPIC, name="p", send_timeout_s=0) as producer:
+        options = ProducerOptions(send_timeout_s=0, chunking=True)
+        async with (
+            await self.client.create_producer(TOPIC, name="small", **options) as small,
+            await self.client.create_producer(TOPIC, name="large", **options) as large,
+        ):
             while self.sent < MESSAGES:
                 for number in range(self.sent, min(self.sent + BURST, MESSAGES)):
-                    await producer.post(b"%d" % number, key=f"k{number % KEYS}")
-                await producer.flush()
+                    if number % 2:
+                        await large.post(b"%d" % number + LARGE, key=f"k{number % KEYS}")
+                    else:
+                        await small.post(b"%d" % number, key=f"k{number % KEYS}")
+                await asyncio.gather(small.flush(), large.flush())
                 self.sent = min(self.sent + BURST, MESSAGES)
 
     async def stream(self, name: str) -> None:
