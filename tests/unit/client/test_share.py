@@ -85,7 +85,7 @@ def test_end_is_awaited_from_a_broker_of_ours_which_takes_a_close_for_leaving():
 
 def test_message_that_is_never_complete_does_not_keep_a_sealed_segment_of_a_foreign_broker_from_its_end():
     async def body() -> None:
-        async with a_world(ours=False, chunked_expire_s=0.0) as world:
+        async with a_world(ours=False) as world:
             large, small = (pb.MessageMetadata(producer_name=name, sequence_id=1, publish_time=1) for name in "ab")
             world.scaled.deliver(0, 4, message.chunks(large, b"large", 3)[0])
             world.scaled.deliver(0, 5, message.single(small, b"small"))
@@ -93,6 +93,7 @@ def test_message_that_is_never_complete_does_not_keep_a_sealed_segment_of_a_fore
             await turns(lambda: world.acks() == [(world.scaled.name(0), 100, 3)])
             world.scaled.show(world.scaled.layout.split(SegmentId(0), now_ms=1))
             await turns(lambda: world.share._layout is not None and world.share._layout.epoch == 1)
+            world.share.parts[SegmentId(0)].intake._chunks._expire_s = 0.0
             world.share._time_passed()
             await turns(lambda: len(world.broker.kinds(K.ACK)) == 3)
             acked = [id.entryId for command in world.broker.kinds(K.ACK) for id in command.ack.message_id]
@@ -118,5 +119,17 @@ def test_all_chunks_of_a_message_between_others_are_acknowledged_with_it_also_af
                     == acked
                 )
             )
+
+    run(body)
+
+
+def test_message_whose_time_is_up_does_not_keep_those_behind_it_from_being_acknowledged_together():
+    async def body() -> None:
+        async with a_world(chunked_expire_s=0.0) as world:
+            half, small = (pb.MessageMetadata(producer_name=name, sequence_id=1, publish_time=1) for name in "ab")
+            world.scaled.deliver(0, 3, message.chunks(half, b"half of it", 5)[0])
+            world.scaled.deliver(0, 4, message.single(small, b"small"))
+            await world.consumer.acknowledge_cumulative(*await world.take(1))
+            await turns(lambda: world.acks() == [(world.scaled.name(0), 100, 4)])
 
     run(body)
