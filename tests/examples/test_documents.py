@@ -1,4 +1,5 @@
-"""The Python blocks of the README and of the page for test writers run as they are written, each on its own broker."""
+"""The Python blocks of the README and of the pages for users run as they are written, each on its own broker, and those
+of a page that tells a story one after another."""
 
 from __future__ import annotations
 
@@ -14,12 +15,13 @@ from tests.testing.suites import run_suite
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ["README.md", "docs/TESTING_YOUR_APP.md"]
+STORY = "docs/CONSUMING.md"
 URL = "pulsar://localhost:6650"
 
 
-def blocks() -> list[tuple[str, str]]:
+def blocks(*documents: str) -> list[tuple[str, str]]:
     found = []
-    for name in DOCUMENTS:
+    for name in documents or DOCUMENTS:
         text = (ROOT / name).read_text(encoding="utf-8")
         fences = re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         found += [(f"{name}:{text.count(chr(10), 0, match.start()) + 1}", match.group(1)) for match in fences]
@@ -55,9 +57,19 @@ def test_there_is_something_to_try_of_each() -> None:
 
 @pytest.mark.parametrize("block", [block for _, block in SCRIPTS], ids=[where for where, _ in SCRIPTS])
 def test_a_script_runs(block: str, magnetar_broker_function: Broker) -> None:
-    text = block.replace(URL, magnetar_broker_function.url)
+    check(block, magnetar_broker_function)
+
+
+def test_a_story_runs_from_its_first_block_to_its_last(magnetar_broker_function: Broker) -> None:
+    parts = [block for _, block in blocks(STORY)]
+    assert len(parts) == 8
+    check("\n".join(parts), magnetar_broker_function)
+
+
+def check(block: str, broker: Broker) -> None:
+    text = block.replace(URL, broker.url)
     command = [sys.executable, "-W", "error::ResourceWarning", "-c", text]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     for shown in re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE):
         assert shown in ran.stdout.splitlines()

@@ -6,18 +6,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from magnetar.testing import Broker
 from tests.testing.suites import run_suite
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-TRIED = {"stock_client.py", "async_client.py", "test_orders.py"}
+TRIED = {"stock_client.py", "async_client.py", "test_orders.py", "checkpoints.py", "work_queue.py"}
 TRIED_IN_SPARK = {"spark_orders.py", "spark_backfill.py", "spark_enrich.py"}  # test_spark.py, slow
 
 
 def run(example: str, broker: Broker) -> list[str]:
     command = [sys.executable, "-W", "error::ResourceWarning", str(EXAMPLES / example), broker.url]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stderr == ""
     return ran.stdout.splitlines()
@@ -44,6 +46,20 @@ def test_the_async_client_sends_and_receives_objects(magnetar_broker_function: B
     for customer in range(3):
         mine = [line for line in lines if line.startswith(f"customer-{customer} ")]
         assert mine == [line for line in expected if line.startswith(f"customer-{customer} ")]
+
+
+def test_every_order_counts_once_in_totals_that_are_stored_with_their_checkpoint(
+    magnetar_broker_function: Broker,
+) -> None:
+    totals = [f"customer-{one} {sum(range(one, 30, 3))}" for one in range(3)]
+    assert run("checkpoints.py", magnetar_broker_function) == totals
+
+
+@pytest.mark.slow
+def test_each_job_is_done_by_one_worker_and_those_that_cannot_be_are_put_aside(
+    magnetar_broker_function: Broker,
+) -> None:
+    assert run("work_queue.py", magnetar_broker_function) == ["put aside [9, 19, 29]", "done 27"]
 
 
 def test_the_test_writer_s_file_passes_as_it_is(tmp_path: Path) -> None:
