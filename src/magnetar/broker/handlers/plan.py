@@ -7,8 +7,9 @@ broker does not know. The layout is sent only where the client does not have it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from magnetar.base.errors import Corrupt, Misuse, Refused, TopicNotFound
 from magnetar.base.ids import SegmentId
@@ -26,6 +27,8 @@ from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
     from magnetar.broker.connection import Connection
+
+T = TypeVar("T")
 
 _WORDS = {pb.FROM_START: FROM_START, pb.FROM_EARLIEST: FROM_EARLIEST, pb.FROM_LATEST: FROM_LATEST}
 
@@ -74,7 +77,7 @@ async def _hold(connection: Connection, asked: pb.CommandHold) -> bytes:
         await node.handlers.holds.release(name, asked.name)
         return plans.released(asked.request_id)
     places = given_places(asked.places) if asked.HasField("places") else None
-    around = plans.read_around(asked.places)
+    around = _given(plans.read_around, asked.places)
     wanted = Asking(
         asked.name, places, asked.incarnation, asked.expires_s, asked.owner, asked.begins, asked.resumes, around
     )
@@ -102,9 +105,14 @@ def planned_name(text: str) -> TopicName:
 
 
 def given_places(said: pb.SegmentPlaces) -> dict[SegmentId, Place]:
-    """Misuse: no reader can be there. The client's bytes are whole, and the same ones are no better the next time."""
+    """Misuse: no reader can be there."""
+    return _given(plans.read_places, said)
+
+
+def _given(read: Callable[[pb.SegmentPlaces], T], said: pb.SegmentPlaces) -> T:
+    """Misuse, not `Corrupt`: the client's bytes came whole, and the same ones are no better the next time."""
     try:
-        return plans.read_places(said)
+        return read(said)
     except Corrupt as error:
         raise Misuse(error.what, **error.facts) from error
 

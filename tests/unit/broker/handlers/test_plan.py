@@ -145,6 +145,10 @@ def test_what_is_no_place_is_refused_for_good_and_not_as_if_a_disk_had_failed() 
             assert (await answered(client, said)).planResponse.error == pb.NotAllowedError
             refused = await hold(client, places=places)
             assert (refused.error, "a place in a segment is" in refused.message) == (pb.NotAllowedError, True)
+        torn = command("HOLD", request_id=9, topic=X, name="q")
+        torn.hold.places.CopyFrom(columns({A: START}))
+        torn.hold.places.around_ledger_id.append(1)
+        assert (await answered(client, torn)).holdResponse.error == pb.NotAllowedError
         assert await world.node.handlers.holds.list(NAME) == []
 
     run(story)
