@@ -353,6 +353,7 @@ HOLD_NOTICE_S_MAX = 86_400.0  # the end of a hold is announced a tenth of its li
 HOLD_EXPIRED_KEPT_S = 7 * 86_400.0  # one that is over is still shown for so long, then forgotten
 HOLD_LOOK_S = 30.0  # between looks at all holds: their lag, and their end
 HOLD_SOON_S = 1.0  # between looks at those of one topic whose end is near
+HOLD_LATE_S = 0.05  # such a look comes a little late rather than a little early: it would find nothing due
 HOLD_TRIES_MAX = 64  # of one change of a hold's record: two queries of one name are a mistake, not a load
 PROPERTIES_TRIES_MAX = 64  # of writing a subscription's properties beside what its leader writes
 HOLD_ASK_S = 5.0  # owners are asked for so long whether a place is there; a reader that moves is not held up longer

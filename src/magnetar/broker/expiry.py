@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import BadVersion, MagnetarError
-from magnetar.base.limits import HOLD_LOOK_S, HOLD_SOON_S
+from magnetar.base.limits import HOLD_LATE_S, HOLD_LOOK_S, HOLD_SOON_S
 from magnetar.base.names import TopicName
 from magnetar.observe.log import get
 from magnetar.observe.metrics import Sample
@@ -55,10 +55,10 @@ class Expiry:
         async with self._turn:
             now = node.runtime.monotonic()
             soon = [topic for topic, at in self._soon.items() if at <= now]
-            if (now < self._next_at and not soon) or not node.ownership.steady or not node.scalable.enabled:
-                return
             try:
-                if now >= self._next_at:
+                if not node.ownership.steady or not node.scalable.enabled:
+                    pass  # what others write now may be more than this broker knows
+                elif now >= self._next_at:
                     self._next_at = now + HOLD_LOOK_S
                     await self.look()
                 else:
@@ -66,7 +66,7 @@ class Expiry:
             except MagnetarError as error:
                 log.warning("holds not looked at", error=str(error))
             if self._soon:
-                self._set_timer()
+                self._set_timer()  # again: it may have rung a little early, or for nothing
 
     async def look(self) -> None:
         """At all of them."""
@@ -147,7 +147,7 @@ class Expiry:
     def _set_timer(self) -> None:
         """For the first of those that come soon: housekeeping comes too rarely for a hold of some seconds."""
         loop = asyncio.get_running_loop()
-        in_s = max(HOLD_SOON_S, min(self._soon.values()) - self._node.runtime.monotonic())
+        in_s = max(HOLD_SOON_S, min(self._soon.values()) - self._node.runtime.monotonic()) + HOLD_LATE_S
         if self._timer is None or self._timer.when() > loop.time() + in_s:
             if self._timer is not None:
                 self._timer.cancel()

@@ -34,6 +34,22 @@ def test_a_short_hold_is_announced_before_its_end_which_comes_when_it_was_shown_
     run(story, brokers=2)
 
 
+def test_a_look_that_came_for_nothing_does_not_keep_the_next_one_from_coming_in_time() -> None:
+    async def story(cluster: Cluster) -> None:
+        one = cluster.members[0]
+        await one.service.create(NAME)
+        await holds(one).hold(NAME, Asking("q", expires_s=20))
+        await pass_s(6.5)
+        expiry = holds(one).expiry
+        assert expiry._timer is not None
+        expiry._timer.cancel()
+        expiry._wake()  # early: clocks differ by what they are rounded to
+        await pass_s(12)
+        assert told(one) == (1, 0)
+
+    run(story)
+
+
 def test_short_holds_of_several_topics_end_each_in_its_time_and_one_that_is_renewed_does_not() -> None:
     async def story(cluster: Cluster) -> None:
         one = cluster.members[0]
