@@ -16,6 +16,7 @@ import msgspec
 from magnetar.base.errors import (
     BadVersion,
     Conflict,
+    Fenced,
     MagnetarError,
     Misuse,
     NotFound,
@@ -193,6 +194,15 @@ class Plains:
     async def handle(self, name: TopicName, request: PlaceCursor | LookPlain) -> CursorThere | PlainFacts:
         topic = await self._node.topics.get(name, create=isinstance(request, LookPlain) and request.guard)
         assert isinstance(topic, Topic)
+        try:
+            return await self._handle(topic, name, request)
+        except Fenced as error:  # by its record: nobody tells an owner that writes nothing that another has had it
+            self._node.topics.failed(topic, error)
+            raise NotReady(f"{topic.name} is opened anew: another owner has had it since") from error
+
+    async def _handle(
+        self, topic: Topic, name: TopicName, request: PlaceCursor | LookPlain
+    ) -> CursorThere | PlainFacts:
         if isinstance(request, LookPlain):
             if request.guard:
                 await self._guard(topic, request.op)

@@ -256,7 +256,7 @@ class Segments:
         topic = await self._topic(name)
         await self._remember(topic, request)
         if request.fence > topic.producers.access.epoch:
-            await topic.managed.set_properties({EPOCH_PROPERTY: str(request.fence)})
+            await self._rename(topic, {EPOCH_PROPERTY: str(request.fence)})
             topic.producers.access.inherit(request.fence)
         if topic.recall is None and request.dedups:
             await topic.remember_sinks()  # the parents did, although deduplication is off
@@ -304,11 +304,14 @@ class Segments:
     async def _remember(self, topic: Topic, request: Provision | Seed | Fence) -> None:
         check_term(topic, request.term)
         if request.term > term_of(topic):
-            try:
-                await topic.managed.set_properties({TERM_PROPERTY: str(request.term)})
-            except Fenced as error:  # by its record, not by a term: the leader is none the less the leader
-                self._node.topics.failed(topic, error)
-                raise NotReady(f"{topic.name} is opened anew: another owner has had it since") from error
+            await self._rename(topic, {TERM_PROPERTY: str(request.term)})
+
+    async def _rename(self, topic: Topic, properties: dict[str, str]) -> None:
+        try:
+            await topic.managed.set_properties(properties)
+        except Fenced as error:  # by its record, not by a term: the leader is none the less the leader
+            self._node.topics.failed(topic, error)
+            raise NotReady(f"{topic.name} is opened anew: another owner has had it since") from error
 
     async def _topic(self, name: TopicName, *, create: bool = False) -> Topic:
         topic = await self._node.topics.get(name, create=create)

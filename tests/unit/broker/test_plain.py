@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from magnetar.base.errors import AlreadyExists, Refused, SubscriptionNotFound
+from magnetar.base.errors import AlreadyExists, NotReady, Refused, SubscriptionNotFound
 from magnetar.base.names import topic_name
 from magnetar.broker.migration import migrate
 from magnetar.broker.plain import GUARD_PROPERTY
@@ -214,6 +214,23 @@ def test_a_subscription_that_was_being_made_when_the_guard_came_is_among_those_t
         found = await looking
         assert isinstance(found, PlainFacts)
         assert [one.name for one in found.subscriptions] == ["late"]
+
+    run(story)
+
+
+def test_a_plain_topic_whose_record_another_owner_has_changed_is_opened_anew_and_can_be_guarded() -> None:
+    async def story(world: World) -> None:
+        stale = await world.topic(str(PLAIN))
+        path = stale.managed.path
+        node = await world.node.metadata.get(path)
+        assert node is not None
+        await world.node.metadata.put(path, node.value)
+        guard = LookPlain(op="x", guard=True)
+        with pytest.raises(NotReady, match="opened anew"):
+            await world.node.segments.plains.handle(PLAIN, guard)
+        await settle()
+        assert isinstance(await world.node.segments.plains.handle(PLAIN, guard), PlainFacts)
+        assert world.node.topics.loaded[PLAIN.canonical] is not stale
 
     run(story)
 
