@@ -3,12 +3,14 @@ twice (H-G13), and what a split cut short keeps nobody waiting (H-E8)."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
 
 from magnetar import InitialPosition, MessageId, aio
+from magnetar.client.options import CheckpointOptions
 from magnetar.wire.checkpoint import Checkpoint
 from tests.client.pieces import Pieces
 from tests.client.reshaped import Reshaped, quiet, run_on
@@ -94,6 +96,70 @@ def test_id_kept_between_chunks_acknowledges_no_more_than_was_received(server):
                 await quiet(third)
 
     run(server, "kept", body)
+
+
+def test_id_taken_after_its_acknowledgement_says_no_more_than_before(server):
+    async def body(cluster: Cluster) -> None:
+        async with cluster.two() as (whole, cut):
+            large = cut.cut(b"large", 2)
+            await cut.write(large[0])
+            await whole.write(*whole.cut(b"inside", 1))
+            async with await cluster.stream() as first:
+                message = await first.receive(WAIT_S)
+                await first.acknowledge_cumulative(message, confirm=True)
+                kept = message.id.to_bytes()
+            async with await cluster.stream() as second:
+                await second.acknowledge_cumulative(MessageId.from_bytes(kept), confirm=True)
+            await cut.write(large[1])
+            async with await cluster.stream() as third:
+                assert await data(third) == b"large"
+
+    run(server, "late-id", body)
+
+
+def test_subscription_that_began_between_chunks_comes_to_the_segments_behind(server):
+    async def body(cluster: Cluster) -> None:
+        async with cluster.two() as (whole, cut):
+            large = cut.cut(b"large", 2)
+            await cut.write(large[0])
+            async with await cluster.client.stream_consumer(cluster.topic, "s") as consumer:
+                await whole.write(*whole.cut(b"inside", 1))
+                message = await consumer.receive(WAIT_S)
+                await cut.write(large[1])
+                await cluster.admin.scalable.split(cluster.topic, 0)
+                async with await cluster.client.create_producer(cluster.topic) as producer:
+                    await producer.send(b"behind", key="k")
+                await consumer.acknowledge_cumulative(message)
+                assert [message.data, await data(consumer)] == [b"inside", b"behind"]
+
+    run(server, "latest", body)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["stream", "checkpoint"])
+def test_application_that_is_slow_gets_a_message_whose_chunks_came_far_apart(server, kind):
+    async def body(cluster: Cluster) -> None:
+        async with cluster.two() as (whole, cut):
+            large = cut.cut(b"large", 2)
+            await cut.write(large[0])
+            await whole.write(*whole.cut(b"first", 1))
+            await whole.write(*whole.cut(b"second", 1))
+            await cut.write(large[1])
+            client, topic = cluster.client, cluster.topic
+            options = CheckpointOptions(queue_messages=1, chunked_expire_s=0.5)
+            if kind == "stream":
+                made = client.stream_consumer(topic, "s", initial_position=EARLIEST, **options)
+            else:
+                made = client.checkpoint_consumer(topic, EARLIEST, **options)  # type: ignore[assignment]
+            async with await made as consumer:
+                for expected in (b"first", b"second", b"large"):
+                    await asyncio.sleep(0.6)  # for longer than a chunk is waited for
+                    message = await consumer.receive(WAIT_S)
+                    assert message.data == expected
+                    if kind == "stream":
+                        await consumer.acknowledge_cumulative(message, confirm=True)
+
+    run(server, f"slow-{kind}", body)
 
 
 def test_checkpoint_between_chunks_replays_the_message_around_and_no_other(server):

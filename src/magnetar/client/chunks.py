@@ -26,6 +26,7 @@ class _Half:
     positions: list[Position] = field(default_factory=list)
     strays: list[Position] = field(default_factory=list)  # chunks sent twice: part of the message, not of its bytes
     size: int = 0
+    published_ms: int = 0  # the newest of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,9 @@ class Chunks:
         return self._bytes
 
     def add(self, metadata: pb.MessageMetadata, payload: bytes, position: Position, now: float) -> Whole | None:
-        self.expire(now)
         uuid, place = metadata.uuid, metadata.chunk_id
         half = self._half.pop(uuid, None)
+        self.expire(now, metadata.publish_time)
         if place == 0:
             half = self._begin(metadata, half, position, now)
         if half is None or place > len(half.parts):
@@ -89,6 +90,7 @@ class Chunks:
             half.size += len(payload)
             self._bytes += len(payload)
         half.heard = now
+        half.published_ms = metadata.publish_time
         if half.size > half.total:
             self._give_up(half)
             raise Corrupt("chunks hold more than their message claims", uuid=uuid, claimed=half.total)
@@ -103,12 +105,14 @@ class Chunks:
         found, self.given_up = self.given_up, []
         return found
 
-    def expire(self, now: float) -> None:
-        while self._half:
-            uuid, half = next(iter(self._half.items()))
+    def expire(self, now: float, published_ms: int | None = None) -> None:
+        """Give up what is old, and where something came that was published then, old by that time too: a consumer that
+        asked for nothing for long has heard of nothing, and loses nothing by it."""
+        for uuid, half in list(self._half.items()):
             if now - half.heard < self._expire_s:
                 return
-            self._give_up(self._half.pop(uuid))
+            if published_ms is None or published_ms - half.published_ms >= self._expire_s * 1000:
+                self._give_up(self._half.pop(uuid))
 
     def forget(self) -> None:
         """The connection is gone: whatever is unacknowledged comes again, from its first chunk."""

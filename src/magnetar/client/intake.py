@@ -63,7 +63,8 @@ class Intake:
     def settle(self) -> None:
         """The segment is sealed, and everything else of it is done: a message whose time is up is never complete, and
         its chunks must not keep the segment's children waiting (H-E8). Brokers of ours see that themselves."""
-        self._expire(discard=True)
+        self._chunks.expire(self._runtime.monotonic())
+        self._give_up(self._chunks.take_given_up(), discard=True)
 
     def message(self, parts: MessageParts, entry: bytes) -> None:
         _, ledger, number, partition, redelivered, ack_set, epoch = parts
@@ -138,7 +139,6 @@ class Intake:
     def _chunk(self, delivery: Delivery, payload: bytes) -> None:
         part = self._part
         position = (delivery.ledger, delivery.entry)
-        self._expire()
         try:
             whole = self._chunks.add(delivery.metadata, payload, position, self._runtime.monotonic())
         except Corrupt:
@@ -173,8 +173,11 @@ class Intake:
             graveyard.bury(messages)
             return
         if len(self._chunks):
-            self._expire()  # one that is never complete must not keep all that comes behind it from a cursor's mark
-            messages[0]._delivery.around = self._chunks.oldest
+            delivery = messages[0]._delivery
+            # One that is never complete must not keep all that comes behind it from a cursor's mark.
+            self._chunks.expire(self._runtime.monotonic(), delivery.metadata.publish_time)
+            self._give_up(self._chunks.take_given_up())
+            delivery.around = self._chunks.oldest
         size = 0
         for message in messages:
             size += len(message.data)
@@ -243,10 +246,6 @@ class Intake:
         """The other chunks of a message that cannot be put together; the last one is discarded by whoever called."""
         for position in positions:
             self._part.acker.discard(position, UNCOMPRESSED_SIZE)
-
-    def _expire(self, *, discard: bool = False) -> None:
-        self._chunks.expire(self._runtime.monotonic())
-        self._give_up(self._chunks.take_given_up(), discard=discard)
 
     def _give_up(self, positions: list[Position], *, discard: bool = False) -> None:
         """Chunks whose message is not complete: left to come again, or done with, as was asked for."""

@@ -106,12 +106,17 @@ class Positions(Generic[Id]):
             if out.shared:
                 acks += done
                 continue
+            if self._apart(id):
+                acks += done
+                if out.again:
+                    out.given = deque(one for one in out.given if (segment, one[1]) not in done)
+                continue
             if out.acked is not None and id <= out.acked:
                 continue
             out.acked = id
             if out.again:
                 out.given = deque(one for one in out.given if not one[1] <= id)
-            acks += done if self._apart(id) else [(segment, id)]
+            acks.append((segment, id))
         return acks
 
     def covered(self, vector: Mapping[SegmentId, Id]) -> list[tuple[SegmentId, Id]]:

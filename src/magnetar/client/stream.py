@@ -189,6 +189,7 @@ class StreamConsumer(Receiving[T], Generic[T]):
 
     def _vector(self, strand: Strand, message: Message[Any]) -> Vector:
         found = strand.positions.vector(getattr(message, "_stamp", 0))
+        found.setdefault(SegmentId(message._delivery.source.segment), place_of_message(message))
         return tuple((segment, place.message_id) for segment, place in found.items())
 
     def _hand_out(self, messages: Sequence[Message[Any]]) -> None:

@@ -48,6 +48,10 @@ class Begun(Generic[K]):
         self._messages = {uuid: at for uuid, at in self._messages.items() if at != place}
         return True
 
+    @property
+    def places(self) -> list[int]:
+        return list(self._owners)
+
     def left(self, consumer: K) -> None:
         for place in [place for place, owner in self._owners.items() if owner == consumer]:
             self.freed(place)

@@ -1,9 +1,9 @@
-"""What a seal cut short: chunks of messages whose last chunk is not in the segment (H-E8).
+"""What a seal cut short: chunks of messages that are not in the segment as a whole (H-E8).
 
-Their producer sends the whole message again, into a child. Nobody can put these chunks together, so nobody would ever
-acknowledge them, and the segment would never be drained: its children would wait for it for good. When such chunks are
-all that a subscription has left of a sealed segment, they are acknowledged for it. Nothing else is touched: a message
-that can be put together keeps everything as it is.
+Their producer sends the whole message again, into a child; or a subscription began, or was moved, between two chunks.
+Nobody can put these together, so nobody would ever acknowledge them, and the segment would never be drained: its
+children would wait for it for good. When such chunks are all that a subscription has left of a sealed segment, they are
+acknowledged for it. Nothing else is touched: a message that can be put together keeps everything as it is.
 """
 
 from __future__ import annotations
@@ -57,32 +57,41 @@ class Leftover:
         if left and len(left) == subscription.backlog:  # else it was moved back meanwhile
             log.info("chunks left out", topic=str(topic.name), subscription=subscription.name, chunks=len(left))
             subscription.ack(None, list(left))
+        elif self._awaited is not None and subscription.cursor.is_acked(self._awaited):
+            self.look()  # that came meanwhile
 
     async def _unfinished(self, end: Position) -> list[Position] | None:
-        """All that is unacknowledged, if it is chunks of messages that do not end here; nothing otherwise. None: it
+        """All that is unacknowledged, if it is chunks of which no message can be made; nothing otherwise. None: it
         cannot be read now."""
         subscription = self._subscription
         managed = subscription.topic.managed
         found: list[Position] = []
-        position = subscription.start()
-        while position <= end:
-            try:
-                run = await managed.read(position, 1, 1)
-            except MagnetarError as error:
-                log.info("end not looked at", topic=managed.path, subscription=subscription.name, why=str(error))
-                return None
-            if run is None or run.position(0) != position or not _begun(run.entry(0)):
-                self._awaited = position
+        parts: dict[str, int] = {}  # of messages, how many chunks are there from the first one on
+        try:
+            if not subscription.cursor.is_acked(end) and await self._chunk(end) is None:
+                self._awaited = end  # most end so: what is acknowledged in order need not be looked at each time
                 return []
-            found.append(position)
-            position = subscription.cursor.next_unacked(managed.after(position))
+            position = subscription.start()
+            while position <= end:
+                chunk = await self._chunk(position)
+                uuid, place, chunks = chunk if chunk is not None else ("", 0, 1)
+                parts[uuid] = place + 1 if place in (0, parts.get(uuid)) else parts.get(uuid, 0)
+                if parts[uuid] == chunks:
+                    self._awaited = position
+                    return []
+                found.append(position)
+                position = subscription.cursor.next_unacked(managed.after(position))
+        except MagnetarError as error:
+            log.info("end not looked at", topic=managed.path, subscription=subscription.name, why=str(error))
+            return None
         return found
 
-
-def _begun(data: bytes) -> bool:
-    """Is it a chunk that is not the last of its message? Whoever has the last one, unacknowledged, has the message."""
-    try:
-        chunk = entry.chunk(data)
-    except Corrupt:
-        return False
-    return chunk is not None and chunk[1] < chunk[2] - 1
+    async def _chunk(self, position: Position) -> tuple[str, int, int] | None:
+        """As which of how many chunks of which message an entry came; None: it is a message by itself, or gone."""
+        run = await self._subscription.topic.managed.read(position, 1, 1)
+        if run is None or run.position(0) != position:
+            return None
+        try:
+            return entry.chunk(run.entry(0))
+        except Corrupt:
+            return None

@@ -179,3 +179,21 @@ def test_the_oldest_of_those_that_are_half_there_is_where_the_first_of_them_begi
     assert (chunks.oldest, chunks.knows("a")) == ((1, 10), True)
     feed(chunks, "a", 2, 13)
     assert (chunks.oldest, chunks.knows("a")) == ((1, 11), False)
+
+
+def test_a_message_is_not_too_old_when_its_own_next_chunk_comes_however_late():
+    chunks = Chunks(expire_s=10)
+    feed(chunks, "a", 0, 10, now=0)
+    feed(chunks, "a", 1, 11, now=100)
+    assert feed(chunks, "a", 2, 12, now=200) is not None
+
+
+def test_who_asked_for_nothing_for_long_gives_up_nothing_that_was_published_together():
+    chunks = Chunks(expire_s=10)
+    feed(chunks, "a", 0, 10, now=0)
+    chunks.expire(100, 10_000)
+    assert chunks.knows("a")
+    chunks.expire(5, 10_001)
+    assert chunks.knows("a")
+    chunks.expire(100, 10_001)
+    assert chunks.take_given_up() == [(1, 10)]

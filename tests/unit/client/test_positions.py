@@ -66,6 +66,17 @@ def test_an_id_that_was_kept_of_such_a_moment_covers_what_was_handed_out_here_an
     assert positions.unacked(A) == 1
 
 
+def test_what_was_handed_out_again_behind_such_a_message_stays_to_be_acknowledged():
+    positions: Positions[int] = Positions(apart=lambda id: id == 5)
+    positions.opened(A)
+    first = positions.delivered(A, 5)
+    again = positions.delivered(A, 4)
+    positions.delivered(A, 5)
+    assert positions.acknowledged(first) == [(A, 5)]
+    assert positions.unacked(A) == 1
+    assert positions.acknowledged(again) == [(A, 4)]
+
+
 def test_what_comes_again_after_its_acknowledgement_was_lost_with_a_broker_is_acknowledged_again():
     positions = some_positions()
     assert positions.acknowledged(positions.delivered(A, 2)) == [(A, 2)]

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from magnetar.base.errors import StorageFailed
-from magnetar.base.ids import Term
+from magnetar.base.ids import Position, Term
 from magnetar.base.limits import LEFTOVER_AGAIN_S
+from magnetar.topic.leftover import Leftover
 from magnetar.topic.subscription import EXCLUSIVE, SHARED
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
@@ -122,6 +123,35 @@ def test_a_segment_that_is_loaded_again_is_drained_when_somebody_asks() -> None:
     run(body)
 
 
+def test_the_end_of_a_message_whose_beginning_is_acknowledged_is_waited_for_by_nobody() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic(SEGMENT)
+        reader = await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
+        stored = await world.store(topic, X[0], X[1], an_entry("a"), X[2])
+        await topic.seal("op", Term(1))
+        assert reader.subscription is not None
+        reader.subscription.ack_to(reader, stored[0], None)  # where it began, or was moved to
+        await on_disk(topic)
+        assert not drained(topic)
+        ack(topic, reader, stored[2])
+        await on_disk(topic)
+        assert drained(topic)
+
+    run(body)
+
+
+def test_a_message_that_was_sent_again_from_its_first_chunk_is_waited_for() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic(SEGMENT)
+        await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
+        await world.store(topic, X[0], X[1], *X)
+        await topic.seal("op", Term(1))
+        await on_disk(topic)
+        assert subscription_of(topic).backlog == 5
+
+    run(body)
+
+
 class Unreadable(MemoryLedgers):
     """While it is so, nothing can be read that is not in memory."""
 
@@ -146,6 +176,35 @@ def test_what_is_left_and_could_not_be_read_is_looked_at_again() -> None:
         assert not drained(topic)
         ledgers.so = False
         await pass_s(LEFTOVER_AGAIN_S)
+        await on_disk(topic)
+        assert drained(topic)
+
+    run(body)
+
+
+class Slow(Leftover):
+    """Has found what it looked for, and says so when the gate is open."""
+
+    gate: asyncio.Event
+
+    async def _unfinished(self, end: Position) -> list[Position] | None:
+        found = await super()._unfinished(end)
+        await self.gate.wait()
+        return found
+
+
+def test_what_is_acknowledged_while_it_is_looked_for_is_not_waited_for() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic(SEGMENT)
+        reader = await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
+        slow = subscription_of(topic).leftover = Slow(subscription_of(topic))
+        slow.gate = asyncio.Event()
+        (whole, _) = await world.store(topic, an_entry("a"), X[0])
+        await topic.seal("op", Term(1))
+        await settle()
+        ack(topic, reader, whole)
+        await on_disk(topic)
+        slow.gate.set()
         await on_disk(topic)
         assert drained(topic)
 

@@ -10,6 +10,7 @@ keys of a message in chunks stay where it was begun until it is out as a whole (
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import ConsumerBusy, Corrupt
@@ -106,8 +107,7 @@ class Keyed:
             slot = self._forget(consumer, position)
             if slot is not None:
                 freed = self.guard.acked(slot, position) or freed
-                if self.begun and not self.out_of_order:
-                    self._settle(slot)
+                self._settle(self._places(slot))
         if freed:
             self.pump()
 
@@ -127,6 +127,7 @@ class Keyed:
         for consumer in self.consumers:
             consumer.pending.remove_upto(position)
         self.guard.discard_upto(position)
+        self._settle(self.begun.places)
         self._delayed = {item: slot for item, slot in self._delayed.items() if item > position}
         self.delay.index.discard_upto(position)
         if position >= self.read_position:
@@ -141,6 +142,7 @@ class Keyed:
             if held is not None:
                 given.append(position)
                 self.guard.waits(held[1], position)
+                self._settle(self._places(held[1]))
         if given:
             self.cursor.redelivered(given)
             self.pump()
@@ -204,9 +206,9 @@ class Keyed:
         kept = self.begun.owner(self._places(slot)) if self.begun else None
         return kept if kept is not None else self.selector.select(slot & ((1 << SLOT_BITS) - 1))
 
-    def _settle(self, slot: int) -> None:
+    def _settle(self, places: Iterable[int]) -> None:
         """What was begun and is not out any more is nobody's."""
-        for place in self._places(slot):
+        for place in places if self.begun else ():
             if self.guard.holder(place) is None and self.begun.freed(place):
                 self.guard.moved()
 
@@ -294,7 +296,7 @@ class Keyed:
         position = run.position(index)
         consumer.pending.add(position, count, slot)
         self.guard.sent(slot, consumer, position)
-        chunk = chunk_of(run, index)
+        chunk = None if self.out_of_order else chunk_of(run, index)  # whose consumers gave up order: nobody waits
         if chunk is not None and self.begun.sent(self._places(slot)[0], consumer, chunk.uuid, last=chunk.last):
             self.guard.moved()
         out.setdefault(consumer, []).append(frame)

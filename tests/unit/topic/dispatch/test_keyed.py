@@ -292,20 +292,30 @@ def test_a_message_in_chunks_ends_where_it_was_begun_although_its_key_has_anothe
     run(body)
 
 
-def test_a_message_whose_beginning_was_given_up_begins_anew_with_the_owner_of_its_key() -> None:
+@pytest.mark.parametrize("given_up", ["acknowledged", "passed over", "given back", "without order"])
+def test_a_message_whose_beginning_is_not_out_any_more_begins_anew_with_the_owner_of_its_key(given_up: str) -> None:
     async def body(world: World) -> None:
         topic = await world.topic()
+        free = KeyShared(sticky=False, ranges=[], out_of_order=True, buckets=False)
+        settings: dict[str, Any] = {"key_shared": free} if given_up == "without order" else {}
         old, new = Out(1), Out(2)
-        first = await world.consumer(topic, old, "c1", kind=KEY_SHARED, permits=100)
-        second = await world.consumer(topic, new, "c2", kind=KEY_SHARED)
+        first = await world.consumer(topic, old, "c1", kind=KEY_SHARED, permits=1, **settings)
+        second = await world.consumer(topic, new, "c2", kind=KEY_SHARED, **settings)
         [key] = keys_of(topic, second)
         topic.remove_consumer(second)
         metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, partition_key=key)
-        chunks = message.chunks(metadata, b"abcd", 2)
-        [begun] = await world.store(topic, chunks[0])
-        await world.consumer(topic, new, "c2", kind=KEY_SHARED, permits=100)
-        ack(topic, first, begun)
+        [begun] = await world.store(topic, message.chunks(metadata, b"abcd", 2)[0])
+        await world.consumer(topic, new, "c2", kind=KEY_SHARED, permits=100, **settings)
+        subscription = subscription_of(topic)
+        if given_up == "given back":
+            subscription.redeliver(first, [begun])
+        elif given_up == "passed over":
+            subscription.cursor.ack_to(begun)
+            subscription.dispatcher.acked_to(begun)
+        else:
+            ack(topic, first, begun)
         await publish(world, topic, key)
-        assert (old.texts, new.texts) == (["ab"], [f"{key}:0"])
+        again = ["ab"] if given_up == "given back" else []
+        assert (old.texts, new.texts) == (["ab"], [*again, f"{key}:0"])
 
     run(body)
