@@ -156,9 +156,10 @@ class Holds:
 
     async def _check_places(self, topic: TopicName, record: Record, before: Held | None, asking: Asking) -> None:
         """Misuse: one that a reader of the topic cannot be at. It would let go of what nobody has read, and holds do
-        not move back. Those that are behind the present ones change nothing, whatever they are. Where a group begins its
-        readers find out what is not there, and tell it as lost."""
-        if asking.places is None or asking.begins:
+        not move back. Those that are behind the present ones change nothing, whatever they are. Of a plain topic they
+        may be of another life, which readers of a group that begins find out and tell as a loss (H-G12)."""
+        plain = topic.domain is not Domain.TOPIC
+        if asking.places is None or (asking.begins and (plain or before is not None)):
             return
         layout = record.layout
         if topic.domain is Domain.TOPIC and any(id >= layout.next_segment_id for id in asking.places):
