@@ -3,7 +3,8 @@
 Their producer sends the whole message again, into a child; or a subscription began, or was moved, between two chunks.
 Nobody can put these together, so nobody would ever acknowledge them, and the segment would never be drained: its
 children would wait for it for good. When such chunks are all that a subscription has left of a sealed segment, they are
-acknowledged for it. Nothing else is touched: a message that can be put together keeps everything as it is.
+acknowledged for it. Nothing else is touched: a message that can be put together keeps everything as it is. Readers are
+left alone: they say of each chunk that it came, and of the last one when the message was taken.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Leftover:
         subscription = self._subscription
         topic, cursor = subscription.topic, subscription.cursor
         if self._looking or topic.managed.terminated is None or topic.part_of is None or not cursor.backlog:
+            return
+        if not cursor.durable:
             return
         if self._awaited is None or cursor.is_acked(self._awaited):
             self._looking = True

@@ -152,6 +152,24 @@ def test_a_message_that_was_sent_again_from_its_first_chunk_is_waited_for() -> N
     run(body)
 
 
+def test_a_reader_that_has_said_of_all_chunks_but_the_last_that_they_came_gets_to_take_the_message() -> None:
+    async def body(world: World) -> None:
+        topic = await world.topic(SEGMENT)
+        out = Out()
+        reader = await world.consumer(topic, out, kind=EXCLUSIVE, permits=10, durable=False)
+        stored = await world.store(topic, *X)
+        await topic.seal("op", Term(1))
+        ack(topic, reader, *stored[:2])
+        await settle()
+        assert subscription_of(topic).backlog == 1
+        assert not out.of(pb.BaseCommand.REACHED_END_OF_TOPIC)
+        ack(topic, reader, stored[2])
+        await settle()
+        assert out.of(pb.BaseCommand.REACHED_END_OF_TOPIC)
+
+    run(body)
+
+
 class Unreadable(MemoryLedgers):
     """While it is so, nothing can be read that is not in memory."""
 
