@@ -45,6 +45,15 @@ def run(server: Standalone, name: str, body: Callable[[Cluster], Awaitable[None]
     run_on(server, f"chunked-{name}", Cluster, body, 1)
 
 
+async def around(whole: Pieces, cut: Pieces) -> bytes:
+    """One message before a large one, and one inside it: what is left of the large one."""
+    first, rest = cut.cut(b"large", 2)
+    await whole.write(*whole.cut(b"before", 1))
+    await cut.write(first)
+    await whole.write(*whole.cut(b"inside", 1))
+    return rest
+
+
 async def data(consumer: aio.StreamConsumer[bytes] | aio.CheckpointConsumer[bytes]) -> bytes:
     return (await consumer.receive(WAIT_S)).data
 
@@ -53,19 +62,16 @@ async def data(consumer: aio.StreamConsumer[bytes] | aio.CheckpointConsumer[byte
 def test_stream_consumer_that_stops_between_chunks_gets_the_message_around_and_no_other_again(server, ends):
     async def body(cluster: Cluster) -> None:
         async with cluster.two() as (whole, cut):
-            large = cut.cut(b"large", 2)
-            await whole.write(*whole.cut(b"before", 1))
-            await cut.write(large[0])
-            await whole.write(*whole.cut(b"inside", 1))
+            rest = await around(whole, cut)
             if ends.startswith("before"):
-                await cut.write(large[1])
+                await cut.write(rest)
             async with await cluster.stream() as first:
                 assert await data(first) == b"before"
                 message = await first.receive(WAIT_S)
                 assert message.data == b"inside"
                 await first.acknowledge_cumulative(message, confirm=True)
             if ends.startswith("after"):
-                await cut.write(large[1])
+                await cut.write(rest)
             await whole.write(*whole.cut(b"behind", 1))
             async with await cluster.stream() as second:
                 assert await data(second) == b"large"
@@ -81,16 +87,13 @@ def test_stream_consumer_that_stops_between_chunks_gets_the_message_around_and_n
 def test_id_kept_between_chunks_acknowledges_no_more_than_was_received(server):
     async def body(cluster: Cluster) -> None:
         async with cluster.two() as (whole, cut):
-            large = cut.cut(b"large", 2)
-            await whole.write(*whole.cut(b"before", 1))
-            await cut.write(large[0])
-            await whole.write(*whole.cut(b"inside", 1))
+            rest = await around(whole, cut)
             async with await cluster.stream() as first:
                 await first.receive(WAIT_S)
                 kept = (await first.receive(WAIT_S)).id.to_bytes()
             async with await cluster.stream() as second:
                 await second.acknowledge_cumulative(MessageId.from_bytes(kept), confirm=True)
-            await cut.write(large[1])
+            await cut.write(rest)
             async with await cluster.stream() as third:
                 assert await data(third) == b"large"
                 await quiet(third)
@@ -194,14 +197,11 @@ def test_group_that_stops_between_chunks_goes_on_with_the_message_around_and_no_
     async def body(cluster: Cluster) -> None:
         client, topic = cluster.client, cluster.topic
         async with cluster.two() as (whole, cut):
-            large = cut.cut(b"large", 2)
-            await whole.write(*whole.cut(b"before", 1))
-            await cut.write(large[0])
-            await whole.write(*whole.cut(b"inside", 1))
+            rest = await around(whole, cut)
             async with await client.checkpoint_consumer(topic, EARLIEST, group="g") as first:
                 assert [await data(first), await data(first)] == [b"before", b"inside"]
                 told = await first.checkpoint()
-            await cut.write(large[1])
+            await cut.write(rest)
             async with await client.checkpoint_consumer(topic, EARLIEST, group="g") as second:
                 assert await data(second) == b"large"
                 await second.checkpoint()
@@ -234,11 +234,8 @@ def test_reader_that_loses_its_connection_between_chunks_goes_on_with_the_messag
 def test_seek_to_a_checkpoint_between_chunks_brings_the_message_around(server):
     async def body(cluster: Cluster) -> None:
         async with cluster.two() as (whole, cut):
-            large = cut.cut(b"large", 2)
-            await whole.write(*whole.cut(b"before", 1))
-            await cut.write(large[0])
-            await whole.write(*whole.cut(b"inside", 1))
-            await cut.write(large[1])
+            rest = await around(whole, cut)
+            await cut.write(rest)
             async with await cluster.client.checkpoint_consumer(cluster.topic, EARLIEST) as reader:
                 assert [await data(reader), await data(reader)] == [b"before", b"inside"]
                 checkpoint = await reader.checkpoint()
