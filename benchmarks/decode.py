@@ -17,21 +17,21 @@ import pyarrow as pa
 
 from magnetar.base.ids import SegmentId
 from magnetar.base.ranges import FULL, HashRange
-from magnetar.client.acks import all_bits
-from magnetar.client.batch import Batch, Stamp
+from magnetar.client.consumer.ack.acks import all_bits
+from magnetar.client.consumer.receive.decode import open_batch, open_metadata
 from magnetar.client.message import Delivery, Message
-from magnetar.client.opening import open_batch, open_metadata
-from magnetar.client.outgoing import Fields
-from magnetar.client.schemas import BYTES
-from magnetar.layout.stretch import DONE, START
-from magnetar.spark.decoder import Decoder, record_batches
-from magnetar.spark.tasks import Piece
+from magnetar.client.producer.batch import Batch, Stamp
+from magnetar.client.producer.fields import MessageFields
+from magnetar.client.schema import BYTES
+from magnetar.layout.readable_range import DONE, START
+from magnetar.spark.read.decoder import Decoder, record_batches
+from magnetar.spark.source.tasks import SegmentSlice
 
 Entries = list[tuple[int, int, bytes]]
 
 ROUNDS = 5
 STAMP = Stamp(1, b"bench", None, 0, 5 * 1024 * 1024)
-HALF = Piece(SegmentId(1), FULL, START, DONE, keys=(HashRange(0, 0x7FFF),))
+HALF = SegmentSlice(SegmentId(1), FULL, START, DONE, keys=(HashRange(0, 0x7FFF),))
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Case:
     name: str
     each: int  # messages in an entry
     spread: bool = False  # random sizes, from half to one and a half
-    piece: Piece | None = None
+    piece: SegmentSlice | None = None
 
 
 CASES = [
@@ -57,7 +57,7 @@ def entries(case: Case, size: int, rows: int) -> Entries:
     for number in range(rows // case.each):
         batch = Batch(0.0)
         for _ in range(case.each):
-            fields = Fields()
+            fields = MessageFields()
             fields.key = f"key-{chance.randrange(100_000):05}"
             batch.add(bytes(chance.randrange(size // 2, size * 3 // 2) if case.spread else size), fields, None)
         frame = batch.close(STAMP, 20_000 + number * case.each, 1_700_000_000_000)[2]
@@ -65,7 +65,7 @@ def entries(case: Case, size: int, rows: int) -> Entries:
     return made
 
 
-def by_arrow(data: Entries, piece: Piece | None = None) -> None:
+def by_arrow(data: Entries, piece: SegmentSlice | None = None) -> None:
     for _ in record_batches(Decoder(["key", "value"], topic="t", piece=piece), data):
         pass
 

@@ -20,7 +20,7 @@ from functools import partial
 
 from magnetar.aio import Client
 from magnetar.base.errors import MagnetarError
-from magnetar.client.producer import Producer
+from magnetar.client.producer.producer import Producer
 from magnetar.wire.ids import MessageId
 
 KEYS = [f"key-{number}" for number in range(100)]

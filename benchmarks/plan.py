@@ -25,9 +25,9 @@ from benchmarks.peer import Peer
 from benchmarks.reshape import quantile
 from magnetar.aio import Client
 from magnetar.base.ids import SegmentId
-from magnetar.layout.stretch import Place
-from magnetar.wire.plans import columns
+from magnetar.layout.readable_range import ReadPosition
 from magnetar.wire.proto import pb
+from magnetar.wire.scalable.plans import columns
 
 RESULTS = HOUSE / "benchmarks" / "results" / "plan.json"
 SEGMENTS, ENTRIES, MESSAGES = 1000, 100, 100  # of a segment, and of an entry: ten million in all
@@ -66,7 +66,7 @@ def fill(peer: Peer, topics: list[str]) -> None:
     link.close()
 
 
-async def asked(peer: Peer, rounds: int, report: Report) -> list[dict[SegmentId, Place]]:
+async def asked(peer: Peer, rounds: int, report: Report) -> list[dict[SegmentId, ReadPosition]]:
     """By our client; a few places in every segment, those in its middle first."""
     async with Client(peer.url) as client:
         begun = time.perf_counter()
@@ -87,7 +87,13 @@ async def asked(peer: Peer, rounds: int, report: Report) -> list[dict[SegmentId,
 
 
 def raw(
-    peer: Peer, what: str, places: list[dict[SegmentId, Place]], rounds: int, report: Report, *, limits: bool = False
+    peer: Peer,
+    what: str,
+    places: list[dict[SegmentId, ReadPosition]],
+    rounds: int,
+    report: Report,
+    *,
+    limits: bool = False,
 ) -> None:
     """`places` by turns, none: the beginning. `limits`: other ones each time."""
     link = peer.connect()

@@ -83,7 +83,8 @@ def _watch(session: int, topic: str) -> bytes:
 def _asked(peer: Peer, topic: str) -> socket.socket:
     path = topic.removeprefix("topic://")
     link = socket.create_connection(("127.0.0.1", peer.http_port))
-    link.sendall(f"POST /admin/v2/scalable/{path}/split/0 HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
+    head = f"POST /admin/v2/scalable/{path}/split/0 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0"
+    link.sendall(f"{head}\r\n\r\n".encode())
     return link
 
 

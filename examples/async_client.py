@@ -25,7 +25,7 @@ ORDERS = magnetar.Json(Order)
 async def produce(client: magnetar.aio.Client) -> None:
     # Key_Shared keeps the order of a key; a batch must then hold one key.
     async with await client.create_producer(
-        "orders-json", schema=ORDERS, batching=magnetar.Batching(by_key=True)
+        "async-orders", schema=ORDERS, batching=magnetar.Batching(by_key=True)
     ) as producer:
         for number in range(10):
             order = Order(customer=f"customer-{number % 3}", amount=number)
@@ -34,7 +34,7 @@ async def produce(client: magnetar.aio.Client) -> None:
 
 async def consume(client: magnetar.aio.Client, count: int) -> None:
     consumer = await client.subscribe(
-        "orders-json",
+        "async-orders",
         "billing",
         schema=ORDERS,
         type=magnetar.SubscriptionType.KEY_SHARED,

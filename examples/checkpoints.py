@@ -10,7 +10,7 @@ import sys
 import magnetar
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "pulsar://localhost:6650"
-ORDERS = "topic://public/default/orders"
+ORDERS = "topic://public/default/checkpoint-orders"
 
 
 def read(client: magnetar.Client, store: sqlite3.Connection, count: int) -> None:

@@ -13,10 +13,10 @@ URL = sys.argv[1] if len(sys.argv) > 1 else "pulsar://localhost:6650"
 
 def main() -> None:
     client = pulsar.Client(URL, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn))
-    consumer = client.subscribe("orders", "billing", consumer_type=pulsar.ConsumerType.KeyShared)
+    consumer = client.subscribe("stock-orders", "billing", consumer_type=pulsar.ConsumerType.KeyShared)
     # Key_Shared keeps the order of a key; a batch must then hold one key.
     producer = client.create_producer(
-        "orders", batching_enabled=True, batching_type=pulsar.BatchingType.KeyBased, block_if_queue_full=True
+        "stock-orders", batching_enabled=True, batching_type=pulsar.BatchingType.KeyBased, block_if_queue_full=True
     )
     for number in range(10):
         producer.send_async(f"order {number}".encode(), None, partition_key=f"customer-{number % 3}")

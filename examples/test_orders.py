@@ -1,6 +1,6 @@
 """For test writers: a real broker in your pytest, without containers. Run `pytest examples/test_orders.py`.
 
-The fixtures come with `pip install 'magnetar[broker]'`; every test has a namespace of its own.
+The fixtures come with the extra `broker` of the package; every test has a namespace of its own.
 """
 
 import asyncio

@@ -3,3 +3,8 @@
 Imported by tests only: nothing under `src` knows it. It trusts the contracts of `runtime/`, `metadata/` and `ledger/`
 to be the only doors, and brings its own things behind them.
 """
+
+import logging
+
+# Worlds lose thousands of connections: their clients' warnings are for a replay that asks for the log.
+logging.getLogger("magnetar").addHandler(logging.NullHandler())

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from simulation import marks
 from simulation.cluster import ClusterWorld
-from simulation.record import page
+from simulation.record import other_runs, page
 from simulation.runner import Tally, run_all
 from simulation.shape import shape
 
@@ -42,7 +42,8 @@ def _run(asked: argparse.Namespace) -> int:
         f"{tally.received} delivered, {sum(tally.faults.values())} faults, {len(tally.failing)} failing"
     )
     if asked.record is not None:
-        asked.record.write_text(page(tally, asked.first, date.today().isoformat()))
+        before = asked.record.read_text() if asked.record.exists() else ""
+        asked.record.write_text(page(tally, asked.first, date.today().isoformat()) + other_runs(before))
     return 1 if tally.failing or missed else 0
 
 

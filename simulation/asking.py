@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from magnetar.admin.request import Request, Response, whole
-from magnetar.admin.routes import handle
+from magnetar.admin.router import handle
 from simulation.history import FAIL, OK, UNKNOWN
 
 if TYPE_CHECKING:

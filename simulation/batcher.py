@@ -15,10 +15,10 @@ from typing import Any
 from magnetar.base.errors import MagnetarError
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import topic_name
-from magnetar.client.planning import From, Plan
-from magnetar.client.ranges import EntryReader
+from magnetar.client.batch_read.plan import From, Plan
+from magnetar.client.batch_read.range_reader import EntryReader
 from magnetar.layout.layout import Layout
-from magnetar.layout.stretch import DONE, START, Place
+from magnetar.layout.readable_range import DONE, START, ReadPosition
 from magnetar.wire import entry as entries
 from magnetar.wire import message as messages
 from simulation import history as record
@@ -29,10 +29,10 @@ from simulation.history import OK, Value, value_of
 AGAIN = 0.3  # of the batches are read twice
 LIMITS = (1, 3, 20, 0)  # in messages; the last one is none
 INFLATED_BYTES_MAX = 1 << 20
-HOLD_S = 30 * 86_400  # clocks of worlds go wrong by hours
+HOLD_S = 30 * 86_400  # clocks of worlds go wrong by days
 
 Row = tuple[SegmentId, Value | None, tuple[int, int, int]]
-Places = dict[SegmentId, Place]
+Places = dict[SegmentId, ReadPosition]
 
 
 class Batcher(Checkpointer):
@@ -109,7 +109,7 @@ class Batcher(Checkpointer):
         start: From = "start" if places else "earliest"  # what was gone before the hold is no loss
         return await self._client.plan(self.address, places, start=start, messages_max=limit)
 
-    def _end(self, plan: Plan, id: SegmentId, limit: int) -> tuple[Place, int, bool]:
+    def _end(self, plan: Plan, id: SegmentId, limit: int) -> tuple[ReadPosition, int, bool]:
         """Where it stops in a segment, how many messages lie before that, and whether the segment is over then."""
         found = plan.stretches.get(id)
         if found is None:
@@ -125,7 +125,7 @@ class Batcher(Checkpointer):
     def _gone(self, segment: SegmentId) -> None:
         raise AssertionError(f"{self.name}: messages of segment {segment} of {self._topic} are gone under its hold")
 
-    async def _read(self, plan: Plan, ends: dict[SegmentId, tuple[Place, int, bool]]) -> list[Row]:
+    async def _read(self, plan: Plan, ends: dict[SegmentId, tuple[ReadPosition, int, bool]]) -> list[Row]:
         rows: list[Row] = []
         for id, (end, count, _) in sorted(ends.items()):
             if count:
@@ -138,7 +138,7 @@ class Batcher(Checkpointer):
                 rows += found
         return rows
 
-    async def _segment(self, plan: Plan, id: SegmentId, end: Place) -> list[Row]:
+    async def _segment(self, plan: Plan, id: SegmentId, end: ReadPosition) -> list[Row]:
         topic = plan.layout.segment(id).topic(topic_name(self._topic))
         reader = EntryReader(self._client.lookup, str(topic), plan.stretches[id].start[:2])
         rows: list[Row] = []

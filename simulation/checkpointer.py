@@ -12,9 +12,9 @@ import asyncio
 from typing import Any
 
 from magnetar.base.errors import MagnetarError
+from magnetar.client.consumer.config import InitialPosition
+from magnetar.client.consumer.receive.waiters import NoMessage
 from magnetar.client.message import Message
-from magnetar.client.receive import NoMessage
-from magnetar.client.subscribing import InitialPosition
 from simulation import history as record
 from simulation.clients import LOOK_S, SETTLING_LOOK_S, Taker
 from simulation.history import INVOKE, OK, value_of

@@ -13,15 +13,15 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from magnetar.base.errors import MagnetarError, Sealed
+from magnetar.base.errors import DataLost, InvalidTransition, MagnetarError, Sealed
 from magnetar.client.client import Client
-from magnetar.client.consumer import Consumer
+from magnetar.client.consumer.ack.nacks import NackBackoff
+from magnetar.client.consumer.config import InitialPosition, SubscriptionType
+from magnetar.client.consumer.consumer import Consumer
+from magnetar.client.consumer.reader import Reader
+from magnetar.client.consumer.receive.waiters import NoMessage
 from magnetar.client.message import Message, MessageId
-from magnetar.client.nacks import NackBackoff
 from magnetar.client.options import ConsumerOptions
-from magnetar.client.reader import Reader
-from magnetar.client.receive import NoMessage
-from magnetar.client.subscribing import InitialPosition, SubscriptionType
 from simulation import history as record
 from simulation.history import INVOKE, OK, History, Place, value_of
 from simulation.workload import READER, SubscriptionPlan
@@ -29,6 +29,7 @@ from simulation.workload import READER, SubscriptionPlan
 AGAIN_S = 0.3  # before what could not be opened is tried again, at least
 LOOK_S = 0.25  # a consumer that gets nothing looks up so often what else there is to do
 SETTLING_LOOK_S = 2.0  # and when there is nothing else
+NEVER = (InvalidTransition, DataLost)  # errors that no fault explains: topics of these consumers keep everything
 
 
 class Book:
@@ -83,6 +84,8 @@ class Taker:
                 continue
             try:
                 await self._stint(consumer)
+            except NEVER:
+                raise
             except MagnetarError:
                 pass  # it has ended; another one is made
             await self._leave(consumer)
@@ -130,7 +133,7 @@ class Taker:
             return None
         self.about(message)
         value = value_of(message.data)
-        facts = {} if value is None or message.key == value.key else {"key": message.key}
+        facts = {} if value is None or message.key == value.sent_key else {"key": message.key}
         self.note(record.RECEIVE, OK, value=value, place=place_of(message.id), **facts)
         return message
 

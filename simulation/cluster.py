@@ -24,7 +24,7 @@ from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.metadata.store import MetadataStore
 from magnetar.policy.policies import Policies
 from magnetar.policy.settings import Settings
-from simulation import deeds, gauge
+from simulation import bounds, deeds, gauge
 from simulation import history as record
 from simulation.check.verdict import verdict
 from simulation.crew import Crew
@@ -42,7 +42,7 @@ from simulation.network import Network
 from simulation.notary import Notary
 from simulation.outcome import Outcome, Parts
 from simulation.runtime import SimulatedRuntime
-from simulation.shape import CONSUMERS, GONE, KEPT, ONCE, OTHERS, PRODUCERS, Shape, part_of
+from simulation.shape import CONSUMERS, GONE, KEPT, LEFT, ONCE, OTHERS, PRODUCERS, Shape, part_of
 from simulation.shaper import Shaper
 from simulation.shelf import LedgerNastiness
 from simulation.steward import NAMESPACE, Steward
@@ -52,6 +52,7 @@ from simulation.strikes import Strikes
 from simulation.web import Carried, WebServer
 
 PORT, HTTP_PORT = 6650, 8080
+SECRET = {"brokerClientAuthenticationParameters": "token:what the brokers of a world share"}
 SEGMENT_BYTES = 8 * 1024  # a few dozen entries: the journal rolls, frees and copies inside a short world
 WORLD_S_MAX = 4_000.0  # of virtual time: whoever has not come to rest by then never will
 SUPERVISOR_S = 0.05
@@ -66,6 +67,8 @@ _FOREVER = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
 
 class ClusterWorld:
     def __init__(self, shape: Shape, parts: Parts | None = None) -> None:
+        for topic in shape.topics:
+            topic.validate()
         self.shape = shape
         self.parts = parts or Parts()
         self.streams = Streams(shape.seed)
@@ -110,7 +113,8 @@ class ClusterWorld:
     def run(self) -> Outcome:
         asyncio.set_event_loop(self.loop)
         try:
-            with fence(self.loop, self.shape.seed):
+            small = bounds.small(self.shape.chunked_bytes, self.shape.clock_trusted_s)
+            with fence(self.loop, self.shape.seed), small:
                 try:
                     self.loop.run_until_complete(self._live())
                 except (Stuck, MagnetarError, AssertionError) as error:
@@ -208,6 +212,8 @@ class ClusterWorld:
                 plans,
                 numbers=self._numbers,
                 gathers=self.shape.gathers and host == CONSUMERS,
+                addresses=[(name, PORT) for name in self.shape.brokers],
+                segments=self.notary.segments,
             )
             crew.start()
             self.crews[host] = crew
@@ -284,7 +290,7 @@ class ClusterWorld:
     async def _start(self, name: str, runtime: SimulatedRuntime) -> Node:
         store = self.stores[name] = self.store.peer(runtime)
         metadata: MetadataStore = store if self.parts.metadata is None else self.parts.metadata(store)
-        settings = Settings(None, dict(self.shape.settings))
+        settings = Settings(None, {**self.shape.settings, **SECRET})
         ledgers = await self._open_ledgers(name, runtime, metadata)
         wrapped = ledgers if self.parts.ledgers is None else self.parts.ledgers(ledgers)
         carrier = Carried()
@@ -313,10 +319,12 @@ class ClusterWorld:
         return await LocalLedgers.start("/data/ledgers", runtime, metadata, segment_bytes=SEGMENT_BYTES)
 
     async def _prepare(self, node: Node) -> None:
+        kept = {**_FOREVER, "retentionTimeInMinutes": self.shape.kept_minutes}
         for name, document in (
-            (KEPT, {"retention_policies": _FOREVER}),
-            (ONCE, {"retention_policies": _FOREVER, "deduplicationEnabled": True}),
+            (KEPT, {"retention_policies": kept}),
+            (ONCE, {"retention_policies": kept, "deduplicationEnabled": True}),
             (GONE, {"retention_policies": _NOTHING}),
+            (LEFT, {}),
             (NAMESPACE, {}),
         ):
             try:

@@ -26,6 +26,7 @@ from simulation import history as record
 from simulation.batcher import Batcher
 from simulation.checkpointer import Checkpointer
 from simulation.clients import Book, Follower, Taker
+from simulation.cutter import Cutter, Segments
 from simulation.gatherer import ALL, Gatherer
 from simulation.grouper import Grouper
 from simulation.history import INVOKE, OK, UNKNOWN, History
@@ -34,7 +35,17 @@ from simulation.prober import probe
 from simulation.queuer import Queuer
 from simulation.sender import Sender
 from simulation.streamer import Streamer
-from simulation.workload import BATCHES, CHECKPOINT, GROUP, QUEUE, READER, STREAM, SubscriptionPlan, TopicPlan
+from simulation.workload import (
+    BATCHES,
+    CHECKPOINT,
+    GROUP,
+    QUEUE,
+    READER,
+    STREAM,
+    ProducerPlan,
+    SubscriptionPlan,
+    TopicPlan,
+)
 
 IDLE_S = (
     75.0  # nothing for so long: it is the end. Longer than a broker takes to notice a dead client, and than back-off
@@ -60,8 +71,11 @@ class Crew:
         idle_s: float = IDLE_S,
         numbers: dict[str, int] | None = None,
         gathers: bool = False,
+        addresses: Sequence[tuple[str, int]] = (),
+        segments: Segments = lambda topic: [],
     ) -> None:
-        """`numbers` outlives the crew: the next number of each producer. `gathers`: one consumer takes all topics."""
+        """`numbers` outlives the crew: the next number of each producer. `gathers`: one consumer takes all topics.
+        `addresses` of the brokers and `segments` of topics: for those who cut messages themselves."""
         self.history = history
         self.book = Book(history)
         self.plans = list(plans)
@@ -71,6 +85,8 @@ class Crew:
         self._idle_s = idle_s
         self._numbers = {} if numbers is None else numbers
         self._gathers = gathers
+        self._addresses = addresses
+        self._segments = segments
         self._clients: dict[int, Client] = {}
         self._senders: list[asyncio.Task[None]] = []
         self._takers: list[asyncio.Task[None]] = []
@@ -88,9 +104,7 @@ class Crew:
                 for place in range(plan.first, plan.first + plan.consumers):
                     self._takers.append(self._spawn(self._taker(topic, plan, f"{_short(topic)}-{plan.name}-c{place}")))
             for producer in topic.producers:
-                client = self._client(producer.name)
-                sender = Sender(self.book, client, topic, producer, self._draw(), self._numbers)
-                self._senders.append(self._spawn(sender.run()))
+                self._senders.append(self._spawn(self._sender(topic, producer).run()))
 
         if self._gathers:
             topics = [plan.topic for plan in self.plans]
@@ -168,6 +182,12 @@ class Crew:
                 pass  # producers that were cancelled in the middle have messages without an answer
 
     # Inside
+
+    def _sender(self, topic: TopicPlan, plan: ProducerPlan) -> Sender | Cutter:
+        if not plan.mixes:
+            return Sender(self.book, self._client(plan.name), topic, plan, self._draw(), self._numbers)
+        chance = random.Random(self._apart.getrandbits(64))
+        return Cutter(self.book, self._addresses, self._segments, topic, plan, chance, self._numbers)
 
     def _taker(self, topic: TopicPlan, plan: SubscriptionPlan, name: str) -> Coroutine[Any, Any, None]:
         taker = self._made(topic, plan, name)

@@ -8,8 +8,8 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from magnetar.topic.begun import Begun
-from magnetar.topic.leftover import Leftover
+from magnetar.topic.dispatch.chunk_affinity import ChunkAffinity
+from magnetar.topic.incomplete_chunks import IncompleteChunks
 from simulation.misshapen import _busy, _mutant, _sharing
 from simulation.mutants import Patch
 from simulation.shape import MESSAGE_BYTES, Shape
@@ -19,12 +19,12 @@ from simulation.workload import BATCHES
 
 def _waited_for() -> list[Patch]:
     """A message that a seal cut short is waited for."""
-    return [(Leftover, "look", lambda self: None)]
+    return [(IncompleteChunks, "look", lambda self: None)]
 
 
 def _torn() -> list[Patch]:
     """The rest of a message goes where its key belongs by now."""
-    return [(Begun, "owner", lambda self, places: None)]
+    return [(ChunkAffinity, "owner", lambda self, places: None)]
 
 
 def _chunked(world: Shape, rng: random.Random) -> Shape:
@@ -38,7 +38,8 @@ def _chunked(world: Shape, rng: random.Random) -> Shape:
             for one, padding in zip(made.producers, (3_000, *[0] * len(made.producers)), strict=False)
         )
         brief = tuple(replace(one, stint_s=0.3, holds_s=0.0) for one in made.subscriptions)
-        others = tuple(one for one in topic.subscriptions if one.type != BATCHES)
+        names = {one.name for one in brief}
+        others = tuple(one for one in topic.subscriptions if one.type != BATCHES and one.name not in names)
         return replace(made, producers=large, subscriptions=(*others, *brief))
 
     kept = [topic for topic in world.topics if topic.kept and not topic.regular]

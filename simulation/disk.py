@@ -232,6 +232,10 @@ class ForgetfulFiles:
         self.alive()
         return ENDLESS if self.full_after is None else max(0, self.full_after - self.used())
 
+    def capacity(self, directory: str) -> int:
+        self.alive()
+        return ENDLESS if self.full_after is None else self.full_after
+
     def lock(self, path: str, holder: str) -> ForgetfulLock:
         self.alive()
         other = self._held.get(path)

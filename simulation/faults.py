@@ -17,6 +17,8 @@ QUIET_SHARE = 0.08  # of all worlds: no fault at all
 STEP_SHARE = 0.6  # of the worlds with scalable topics: brokers die in the middle of a reshape, at a certain step
 CALM_S = 0.5  # at the start nothing happens: brokers come up, clients attach
 
+DAYS_S = 2 * 86_400.0  # a clock set forward by more than what is kept by default, by less than a hold lasts
+
 
 class Kind(Enum):
     """What can happen, to whom: BROKER (one of them), LINK (two hosts), STORE, LEDGERS."""
@@ -132,7 +134,7 @@ def _fault(kind: Kind, place: Place, at_s: float, rng: random.Random) -> Fault:
         case Kind.CRASH | Kind.KILL | Kind.RESTART:
             return Fault(at_s, kind, broker, for_s=short_s)  # until it starts again
         case Kind.JUMP:
-            return Fault(at_s, kind, broker, amount=rng.choice((-3600.0, -5.0, -0.2, 0.2, 5.0, 3600.0)))
+            return Fault(at_s, kind, broker, amount=rng.choice((-3600.0, -5.0, -0.2, 0.2, 5.0, DAYS_S)))
         case Kind.SLOW_DISK:
             return Fault(at_s, kind, broker, for_s=short_s, amount=rng.choice((5.0, 20.0, 100.0)))
         case Kind.FULL_DISK | Kind.SYNC_FAILS:

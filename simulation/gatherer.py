@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from magnetar.base.errors import MagnetarError
 from magnetar.client.client import Client
-from magnetar.client.consumer import Consumer
+from magnetar.client.consumer.consumer import Consumer
 from magnetar.client.message import Message
 from simulation import history as record
 from simulation.clients import Book, Taker

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from magnetar.base.errors import MagnetarError
+from magnetar.client.consumer.config import InitialPosition
 from magnetar.client.message import Message
-from magnetar.client.subscribing import InitialPosition
 from simulation import history as record
 from simulation.history import INVOKE, OK
 from simulation.streamer import Streamer, _place, _segment
@@ -39,6 +39,14 @@ class Grouper(Streamer):
             return None
         self.note(record.SUBSCRIBE, OK, **facts)
         return consumer
+
+    async def _some(self, consumer: Any, taken_before: float) -> None:
+        if self.plan.idles and not self._taken:  # of segments that are sealed empty it says that they are done
+            try:
+                await consumer.checkpoint()
+            except MagnetarError:
+                pass  # it is asked again, or `receive` raises
+        await super()._some(consumer, taken_before)
 
     async def ack(self, consumer: Any, message: Message[bytes], *, confirm: bool = False) -> None:
         """All that it has."""

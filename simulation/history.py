@@ -28,6 +28,7 @@ SEND = "send"  # value, session (one producer object), epoch (reattachments), pl
 SUBSCRIBE = "subscribe"  # subscription, session; facts type, earliest
 RECEIVE = "receive"  # subscription, value, place, session (one consumer object), epoch (its attachments)
 ACK = "ack"  # subscription, place, session; facts cumulative, confirm (then a second line: the broker's receipt)
+BURY = "bury"  # subscription, value; to the dead letters
 NACK = "nack"  # subscription, place, session; asked for again
 ACTIVE = "active"  # subscription, session: a Failover consumer was told that it is the active one
 SEEK = "seek"  # subscription, session, place: the first message wanted (None: the first there is); facts since: what
@@ -72,10 +73,18 @@ LAYOUT = "layout"  # session: one watch, or one consumer's share; facts at: [epo
 PADDING = b"x"
 
 
+KEYLESS = "#"  # begins what stands in the place of a key where a message has none
+
+
 class Value(NamedTuple):
     producer: str
     key: str
     number: int
+
+    @property
+    def sent_key(self) -> str | None:
+        """The key that the message has; None where what stands for it only tells it from all others."""
+        return None if self.key.startswith(KEYLESS) else self.key
 
     @property
     def payload(self) -> bytes:

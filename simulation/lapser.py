@@ -15,8 +15,8 @@ from typing import Any
 
 from magnetar.base.errors import MagnetarError, NoSuchEntry
 from magnetar.base.ids import SegmentId
-from magnetar.client.holding import Hold
-from magnetar.client.planning import Plan
+from magnetar.client.batch_read.hold import Hold
+from magnetar.client.batch_read.plan import Plan
 from simulation import history as record
 from simulation.batcher import LIMITS, Batcher, Places
 from simulation.clients import SETTLING_LOOK_S

@@ -11,20 +11,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from magnetar.base.ids import SegmentId
-from magnetar.broker import resets, segments
-from magnetar.cluster.peers import CursorThere, Overtaken, ResetCursor
+from magnetar.broker.segments import cursor_reset, segments
+from magnetar.cluster.peers import CursorPlacedReply, ResetCursor, Stale
 from magnetar.layout.layout import Layout
 from magnetar.layout.segment import Segment
-from magnetar.scalable import hold, migrate, seeking, target
-from magnetar.scalable.hold import Due, Held
-from magnetar.scalable.records import Records
-from magnetar.scalable.target import Stop, Target, Where
-from magnetar.topic.measure import Asked, Meter
+from magnetar.scalable.leader import migration
+from magnetar.scalable.machines import hold, seek, seek_target
+from magnetar.scalable.machines.hold import Due, Held
+from magnetar.scalable.machines.seek_target import SegmentTarget, Target, Where
+from magnetar.scalable.record.store import RecordStore
+from magnetar.topic.measure import Asked, TopicMeter
 from magnetar.topic.topic import Topic
-from magnetar.wire.stretches import Told, told
+from magnetar.wire.scalable.plan_ranges import EncodedRange, told
 from simulation.misshapen import _busy, _mutant
 from simulation.mutants import Patch
-from simulation.shape import Shape, lapsing
+from simulation.shape import KEPT, LEFT, Shape, lapsing
 from simulation.ways import with_migration, with_seeks, with_skips, with_sought_queue, with_times
 from simulation.workload import QUEUE, TopicPlan
 
@@ -32,53 +33,53 @@ from simulation.workload import QUEUE, TopicPlan
 def _half_seeks() -> list[Patch]:
     """A seek moves the segments that take messages, and forgets those before them."""
 
-    def stops(asked: Target, layout: Layout) -> dict[SegmentId, Stop]:
-        found: dict[SegmentId, Stop] = real(asked, layout)
+    def stops(asked: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]:
+        found: dict[SegmentId, SegmentTarget] = real(asked, layout)
         return {id: stop for id, stop in found.items() if layout.segment(id).is_active}
 
-    real = target.stops
-    return [(seeking, "stops", stops)]
+    real = seek_target.stops
+    return [(seek, "stops", stops)]
 
 
 def _half_times() -> list[Patch]:
     """A seek to a time takes a sealed segment for one of before it, whatever its bounds."""
 
-    def by_time(segment: Segment, time_ms: int) -> Stop:
-        return real(segment, time_ms) if segment.is_active else target.END
+    def by_time(segment: Segment, time_ms: int) -> SegmentTarget:
+        return real(segment, time_ms) if segment.is_active else seek_target.END
 
-    real = target._by_time
-    return [(target, "_by_time", by_time)]
+    real = seek_target._by_time
+    return [(seek_target, "_by_time", by_time)]
 
 
 def _moved_once() -> list[Patch]:
     """A cursor that a seek has moved is taken for moved by every later one."""
 
-    async def reset(records: Records, topic: Topic, request: ResetCursor) -> CursorThere | Overtaken:
+    async def reset(records: RecordStore, topic: Topic, request: ResetCursor) -> CursorPlacedReply | Stale:
         found = topic.subscriptions.get(request.subscription.name)
-        if found is None or resets.SEEKS_PROPERTY not in found.cursor.properties:
+        if found is None or cursor_reset.SEEKS_PROPERTY not in found.cursor.properties:
             return await real(records, topic, request)
         end = topic.managed.terminated
-        return CursorThere(end is not None and found.cursor.drained(end))
+        return CursorPlacedReply(end is not None and found.cursor.drained(end))
 
-    real = resets.reset
+    real = cursor_reset.reset
     return [(segments, "reset", reset)]
 
 
 def _half_skips() -> list[Patch]:
     """Who passes over everything passes over what takes messages, and leaves the rest."""
 
-    def stops(asked: Target, layout: Layout) -> dict[SegmentId, Stop]:
-        found: dict[SegmentId, Stop] = real(asked, layout)
+    def stops(asked: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]:
+        found: dict[SegmentId, SegmentTarget] = real(asked, layout)
         ends = asked.where is Where.LATEST
         return {id: stop for id, stop in found.items() if layout.segment(id).is_active or not ends}
 
-    real = target.stops
-    return [(seeking, "stops", stops)]
+    real = seek_target.stops
+    return [(seek, "stops", stops)]
 
 
 def _left_behind() -> list[Patch]:
     """A migration forgets subscriptions that plain topics have and no record knows."""
-    return [(migrate, "missing", lambda wanted, known: [])]
+    return [(migration, "missing", lambda wanted, known: [])]
 
 
 def _sudden_end() -> list[Patch]:
@@ -94,11 +95,11 @@ def _sudden_end() -> list[Patch]:
 def _untold_gap() -> list[Patch]:
     """What is gone before a place that is measured is passed over without a word."""
 
-    async def measure(self: Meter, asked: Asked) -> Told:
+    async def measure(self: TopicMeter, asked: Asked) -> EncodedRange:
         return told((await real(self, asked)).stretch._replace(lost=False))
 
-    real = Meter.measure
-    return [(Meter, "measure", measure), (Meter, "at_once", lambda self, asked: None)]
+    real = TopicMeter.measure
+    return [(TopicMeter, "measure", measure), (TopicMeter, "at_once", lambda self, asked: None)]
 
 
 # What a safeguard is for
@@ -118,7 +119,7 @@ def _migrating(world: Shape, rng: random.Random) -> Shape:
     """Queues that begin at the end, whose one consumer comes and goes while their topic is migrated."""
 
     def added(rng: random.Random, topic: TopicPlan) -> TopicPlan:
-        made = with_migration(rng, topic)
+        made = with_migration(rng, replace(topic, topic=topic.topic.replace(LEFT, KEPT)))  # as plain ones keep it
         queues = [
             replace(one, earliest=False, consumers=1, stint_s=0.5) for one in made.subscriptions if one.type == QUEUE
         ]

@@ -11,34 +11,34 @@ from dataclasses import replace
 from typing import Any
 
 from magnetar.base.ids import Position
-from magnetar.broker import awaited, cursors, segments
-from magnetar.client import checkpoint_parts
+from magnetar.broker.segments import cursors, drain_wait, segments
+from magnetar.broker.topics import settings as topics_settings
+from magnetar.client.consumer.scalable.checkpoint import segments as checkpoint_segments
 from magnetar.cluster.peers import SubscriptionLife
 from magnetar.layout.checkpoint import DONE, START, Checkpoint, Frontier
 from magnetar.layout.layout import Layout
-from magnetar.scalable import admission, assign, record, reshape, takeover
-from magnetar.scalable.calls import RecordRead
-from magnetar.scalable.kept import Kept
-from magnetar.scalable.record import Record
-from magnetar.scalable.rows import Row
-from magnetar.scalable.subscription import Standing
-from magnetar.scalable.takeover import TakeOver
-from magnetar.scalable.term import Term
-from magnetar.topic.bucketorder import BucketOrder
-from magnetar.topic.dedup import Dedup
-from magnetar.topic.measure import Asked, Meter
-from magnetar.topic.recall import Recall
-from magnetar.topic.subscription import Subscription
+from magnetar.scalable.consumers.stored_subscription import StoredSubscription
+from magnetar.scalable.leader.term import Term
+from magnetar.scalable.machines import admission, assign, read_ahead, reshape, takeover
+from magnetar.scalable.machines.effects import RecordRead
+from magnetar.scalable.machines.table import Transition
+from magnetar.scalable.machines.takeover import TakeOver
+from magnetar.scalable.record import record
+from magnetar.scalable.record.record import Record
+from magnetar.scalable.record.subscription import SubscriptionState
+from magnetar.topic.dedup.dedup import Dedup, Spread
+from magnetar.topic.dedup.snapshots import DedupSnapshots
+from magnetar.topic.dispatch.bucket_order import BucketOrder
+from magnetar.topic.measure import Asked, TopicMeter
+from magnetar.topic.producers import publish
+from magnetar.topic.subscriptions.subscription import Subscription
 from magnetar.topic.topic import Topic
-from magnetar.wire.stretches import Told
+from magnetar.wire.scalable.plan_ranges import EncodedRange
 from simulation import scale
-from simulation.faults import CALM_S, STEPS, Fault, Kind
-from simulation.mutants import Mutant, Patch
-from simulation.shape import GONE, PRODUCERS, Shape
-from simulation.ways import (
-    with_batches,
-    with_ways,
-)
+from simulation.faults import CALM_S, DAYS_S, STEPS, Fault, Kind
+from simulation.mutants import Mutant, Patch, _gullible
+from simulation.shape import GONE, KEPT, LEFT, ONCE, PRODUCERS, Shape
+from simulation.ways import with_batches, with_keyless, with_late_acks, with_ways
 from simulation.workload import CHECKPOINT, STREAM, TopicPlan
 
 RESHAPES = tuple(step for step in STEPS if step.startswith("reshape."))
@@ -50,7 +50,7 @@ def _hasty_drain() -> list[Patch]:
     def drained(topic: Topic, subscription: Subscription) -> bool:
         return topic.managed.terminated is not None and not subscription.backlog
 
-    return [(awaited, "_drained", drained)]
+    return [(drain_wait, "_drained", drained)]
 
 
 def _impatient() -> list[Patch]:
@@ -60,6 +60,11 @@ def _impatient() -> list[Patch]:
         return [one for one in layout.segments if one.id not in latched]
 
     return [(assign, "assignable", assignable)]
+
+
+def _no_read_ahead() -> list[Patch]:
+    """Children wait until everything of their parents is acknowledged, also for one consumer that has received it."""
+    return [(read_ahead, "planned", lambda *inputs: {})]
 
 
 def _only_parents() -> list[Patch]:
@@ -77,10 +82,10 @@ def _only_parents() -> list[Patch]:
 
 
 def _unseeded() -> list[Patch]:
-    async def seed(self: Recall, known: Dedup) -> None:
+    async def seed(self: DedupSnapshots, known: Dedup) -> None:
         """What the parents knew of producers is forgotten."""
 
-    return [(Recall, "seed", seed)]
+    return [(DedupSnapshots, "seed", seed)]
 
 
 def _careless_heir() -> list[Patch]:
@@ -106,17 +111,17 @@ def _deaf_leader() -> list[Patch]:
         return state, ()
 
     deaf = (RecordRead, takeover.TermRefused, takeover.LockLost, takeover.BeliefExpired)
-    rows = {(takeover.Phase.LEADING, kind): Row(on, (takeover.Phase.LEADING,)) for kind in deaf}
+    rows = {(takeover.Phase.LEADING, kind): Transition(on, (takeover.Phase.LEADING,)) for kind in deaf}
 
-    async def look(self: Kept) -> None:
+    async def look(self: StoredSubscription) -> None:
         one, version = await self._term.around.records.subscription(self._term.name, self.one.name)
-        if one is None or one.life != self.one.life or one.standing is not Standing.LIVE:
+        if one is None or one.life != self.one.life or one.standing is not SubscriptionState.LIVE:
             await real(self)  # the subscription was removed: no leader goes on with it
             return
         self.one, self._version = one, version
 
-    real = Kept.look
-    return [(takeover, "TABLE", {**takeover.TABLE, **rows}), (Kept, "look", look)]
+    real = StoredSubscription.look
+    return [(takeover, "TABLE", {**takeover.TABLE, **rows}), (StoredSubscription, "look", look)]
 
 
 def _deaf_commit() -> list[Patch]:
@@ -152,7 +157,7 @@ def _forgetful_checkpoint() -> list[Patch]:
 
 def _hasty_reader() -> list[Patch]:
     """A batch counts as read with its first message."""
-    return [(checkpoint_parts, "completes", lambda message: True)]
+    return [(checkpoint_segments, "completes", lambda message: True)]
 
 
 def _forgotten_holds() -> list[Patch]:
@@ -172,12 +177,12 @@ def _forgotten_holds() -> list[Patch]:
 def _stale_plans() -> list[Patch]:
     """What was once measured from a place is told again, though more has come."""
 
-    async def measure(self: Meter, asked: Asked) -> Told:
+    async def measure(self: TopicMeter, asked: Asked) -> EncodedRange:
         before = self._asked
         return self._told if before is not None and before.start == asked.start else await real(self, asked)
 
-    real = Meter.measure
-    return [(Meter, "measure", measure), (Meter, "at_once", lambda self, asked: None)]
+    real = TopicMeter.measure
+    return [(TopicMeter, "measure", measure), (TopicMeter, "at_once", lambda self, asked: None)]
 
 
 # Faults that a safeguard is for
@@ -255,6 +260,56 @@ def _sharing(shape: Shape, chance: random.Random) -> Shape:
     return replace(shape, scale=scale, topics=topics)
 
 
+def _unkept() -> list[Patch]:
+    """Scalable topics keep what plain ones keep: a seal closes a ledger, and nothing keeps it."""
+
+    def retention(settings: Any, policies: Any, topic: Any, scalable: bool) -> Any:
+        return real(settings, policies, topic, False)
+
+    real = topics_settings._retention
+    return [(topics_settings, "_retention", retention)]
+
+
+def _unnumbered() -> list[Patch]:
+    """After a merge nobody can tell of a message without a key which parent may have it."""
+    return [(Spread, "numbers", lambda self, span, entry: None), (publish, "_spread_hash", lambda *given: None)]
+
+
+def _unset(world: Shape, chance: random.Random) -> Shape:
+    """Topics in a namespace without a retention policy, in a world that lasts until housekeeping has come round."""
+    topics = tuple(replace(one, topic=one.topic.replace(KEPT, LEFT), regular=False) for one in world.topics)
+    return replace(world, topics=topics, chaos_s=max(world.chaos_s, 9.0))
+
+
+def _wrong_clocks(world: Shape, chance: random.Random) -> Shape:
+    """The same, and clocks that are days ahead."""
+    jumps = [Fault(chance.uniform(CALM_S, 4.0), Kind.JUMP, (broker,), amount=DAYS_S) for broker in world.brokers]
+    return _with(_unset(world, chance), jumps)
+
+
+def _without_keys(world: Shape, chance: random.Random) -> Shape:
+    """Producers that send again what they do not know to be stored, without keys, while segments are merged."""
+
+    def once(topic: TopicPlan) -> TopicPlan:
+        name = topic.topic.replace(KEPT, ONCE).replace(LEFT, ONCE)
+        sure = tuple(replace(one, resends=True, batch_messages=1, send_timeout_s=0.0) for one in topic.producers)
+        return with_keyless(replace(topic, topic=name, deduplication=True, producers=sure))
+
+    topics = {once(topic).topic: once(topic) for topic in world.topics if topic.kept and not topic.regular}
+    return _lost_receipts(replace(world, topics=tuple(topics.values())), chance)
+
+
+def _late_acks(world: Shape, chance: random.Random) -> Shape:
+    """One consumer of each stream, which stays, and acknowledges many messages at a time, by time or when it leaves."""
+
+    def late(topic: TopicPlan) -> TopicPlan:
+        streams = [one for one in topic.subscriptions if one.type == STREAM and not one.seeks and not one.skipped]
+        alone = tuple(replace(one, consumers=1, earliest=True, stint_s=100.0) for one in streams)
+        return with_late_acks(chance, replace(topic, subscriptions=alone))
+
+    return replace(_busy(world, chance), topics=tuple(late(topic) for topic in world.topics if not topic.regular))
+
+
 def _mutant(name: str, seeds: int, near: int, patches: Any, provoked: Any = None, brokers: int = 1) -> Mutant:
     return Mutant(name, seeds, near, True, patches=patches, provoked=provoked, brokers=brokers, scalable=True)
 
@@ -262,6 +317,7 @@ def _mutant(name: str, seeds: int, near: int, patches: Any, provoked: Any = None
 MISSHAPEN = (
     _mutant("drain judged from unflushed acks", 10, 2, _hasty_drain),
     _mutant("children given before their ancestors are latched", 10, 2, _impatient),
+    _mutant("children wait for late acknowledgements", 5, 2, _no_read_ahead, _late_acks),
     _mutant("only direct parents gate", 30, 43, _only_parents, _busy),
     _mutant("deduplication map not seeded", 40, 59, _unseeded, _lost_receipts),
     _mutant("take-over does not finish an intent", 20, 2, _careless_heir, _dying_leaders, 2),
@@ -274,4 +330,7 @@ MISSHAPEN = (
     _mutant("a batch read with its first message", 20, 19, _hasty_reader, _read),
     _mutant("a hold forgotten when a topic lets go", 5, 2, _forgotten_holds, _planned),
     _mutant("a plan told again though more came", 5, 2, _stale_plans, _planned),
+    _mutant("a split deletes what has no subscription", 5, 2, _unkept, _unset),
+    _mutant("a jump of the clock makes everything old", 20, 10, _gullible, _wrong_clocks),
+    _mutant("messages without keys told apart by nothing", 20, 54, _unnumbered, _without_keys),
 )

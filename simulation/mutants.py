@@ -15,22 +15,24 @@ from unittest.mock import patch
 
 from magnetar.base.errors import Fenced, MagnetarError, NotReady, Unknown
 from magnetar.base.ids import Position
-from magnetar.ledger import book, snapshots
+from magnetar.ledger import record as ledger_record
+from magnetar.ledger import snapshots
+from magnetar.ledger.clock import SteadyClock
 from magnetar.ledger.local import scan
 from magnetar.ledger.run import Run
 from magnetar.metadata import cache
 from magnetar.metadata.store import Event, MetadataStore, Unsubscribe
-from magnetar.topic.consumer import Consumer
-from magnetar.topic.dispatch.keyed import Keyed
-from magnetar.topic.dispatch.shared import Shared
-from magnetar.topic.publish import Publication
-from magnetar.topic.recall import Recall
+from magnetar.topic.dedup.snapshots import DedupSnapshots
+from magnetar.topic.dispatch.key_shared import KeySharedDispatcher
+from magnetar.topic.dispatch.shared import SharedDispatcher
+from magnetar.topic.producers.publish import Publication
+from magnetar.topic.subscriptions.consumer import Consumer
 from simulation.cluster import ClusterWorld
-from simulation.faults import CALM_S, Fault, Kind
+from simulation.faults import CALM_S, DAYS_S, Fault, Kind
 from simulation.ledgers import MemoryLedgers, MemoryWriter
 from simulation.liars import Forgetting, Overstated
 from simulation.outcome import Parts
-from simulation.shape import CONSUMERS, Shape, shape
+from simulation.shape import CONSUMERS, DAY_MINUTES, Shape, shape
 from simulation.shelf import Stored
 
 Patch = tuple[Any, str, Any]
@@ -62,7 +64,8 @@ class Mutant:
             return None
         if self.provoked is None:
             return found
-        return self.provoked(found, random.Random(f"{seed}:{self.name}"))
+        made = self.provoked(found, random.Random(f"{seed}:{self.name}"))
+        return made if made.topics else None
 
     def caught(self, seed: int) -> list[str] | None:
         """What its world finds; None: it does not live there."""
@@ -139,10 +142,10 @@ def _trusting() -> list[Patch]:
 
 
 def _forgetful_dedup() -> list[Patch]:
-    async def replay(self: Recall) -> None:
+    async def replay(self: DedupSnapshots) -> None:
         """What was stored behind the snapshot is not read again."""
 
-    return [(Recall, "_replay", replay)]
+    return [(DedupSnapshots, "_replay", replay)]
 
 
 def _leaking() -> list[Patch]:
@@ -156,11 +159,15 @@ def _leaking() -> list[Patch]:
 
 
 def _forgotten_redelivery() -> list[Patch]:
-    def give_back(self: Shared, positions: list[Position]) -> None:
+    def give_back(self: SharedDispatcher, positions: list[Position]) -> None:
         real(self, positions[1:])
 
-    real = Shared._give_back
-    return [(kind, "_give_back", give_back) for kind in (Shared, Keyed) if "_give_back" in vars(kind)]
+    real = SharedDispatcher._give_back
+    return [
+        (kind, "_give_back", give_back)
+        for kind in (SharedDispatcher, KeySharedDispatcher)
+        if "_give_back" in vars(kind)
+    ]
 
 
 def _old_owner() -> list[Patch]:
@@ -182,7 +189,17 @@ def _hasty_judge() -> list[Patch]:
         except Unknown as error:
             raise NotReady("taken for one that did not happen", path=path) from error
 
-    return [(room, "put_checked", put) for room in (book, snapshots, cache)]
+    return [(room, "put_checked", put) for room in (ledger_record, snapshots, cache)]
+
+
+def _gullible() -> list[Patch]:
+    """The time that ages are measured by is whatever the wall clock says."""
+
+    def read(self: SteadyClock, wall_ms: int, now_s: float) -> int:
+        self.trusted = True
+        return wall_ms
+
+    return [(SteadyClock, "read", read)]
 
 
 # Faults that a safeguard is for
@@ -215,6 +232,17 @@ def _lost_answers(world: Shape, rng: random.Random) -> Shape:
     return replace(world, nasty={**world.nasty, "lost_applied": 0.1}, settings=settings)
 
 
+def _wrong_clocks(world: Shape, rng: random.Random) -> Shape:
+    """Topics that keep a day, and clocks that are two days ahead for some seconds: nothing else happens."""
+    faults = [
+        Fault(at_s, Kind.JUMP, (broker,), amount=amount)
+        for broker in world.brokers
+        for at_s, amount in ((rng.uniform(2.0, 4.0), DAYS_S), (11.0, -DAYS_S))
+    ]
+    calm = replace(world, faults=(), nasty={}, ledgers={}, chaos_s=14.0)
+    return _with(replace(calm, kept_minutes=DAY_MINUTES, clock_trusted_s=1.0), faults)
+
+
 MUTANTS = (
     Mutant("receipt before fsync", 20, 4, False, Parts(files=Forgetting)),
     Mutant("cursor snapshot before the ack", 20, 1, False, Parts(ledgers=Overstated)),
@@ -225,5 +253,6 @@ MUTANTS = (
     Mutant("permit leak", 10, 1, False, patches=_leaking),
     Mutant("redelivery forgotten", 20, 1, False, patches=_forgotten_redelivery),
     Mutant("old owner still acknowledging", 20, 5, True, patches=_old_owner, provoked=_two_owners, brokers=2),
+    Mutant("a jump of the clock makes plain topics old", 10, 3, True, patches=_gullible, provoked=_wrong_clocks),
     Mutant("unknown compare-and-set taken as failure", 20, 0, True, patches=_hasty_judge, provoked=_lost_answers),
 )

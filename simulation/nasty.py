@@ -14,8 +14,8 @@ import random
 from collections import Counter, deque
 from dataclasses import dataclass, fields
 
-from magnetar.metadata.keys import ROOT
 from magnetar.metadata.listeners import Listeners
+from magnetar.metadata.path_checks import ROOT
 from magnetar.metadata.store import Change, Event
 from simulation.tree import Record, Tree
 

@@ -14,11 +14,12 @@ import msgspec
 from magnetar.base.errors import InvalidName
 from magnetar.base.ids import Position, SegmentId
 from magnetar.base.names import TopicName, decode, topic_name
-from magnetar.ledger.cursor import KIND
+from magnetar.ledger.cursor.cursor import KIND
 from magnetar.metadata import paths
-from magnetar.scalable import recordform, subscription
-from magnetar.scalable.hold import Held
-from magnetar.scalable.record import Record
+from magnetar.scalable.machines.hold import Held
+from magnetar.scalable.record import codec, subscription
+from magnetar.scalable.record.record import Record
+from magnetar.scalable.record.subscription import Early
 from magnetar.topic.seal import TERM_PROPERTY
 from magnetar.topic.topic import Topic
 from simulation import history as record
@@ -81,12 +82,19 @@ class Notary:
             one = subscription.decode(decode(part), tree.records[f"{parent}/{part}"].value)
             if not one.has_cursors:
                 continue
-            (ready if one.ready and one.standing is subscription.Standing.LIVE else unready).append(one.name)
+            (ready if one.ready and one.standing is subscription.SubscriptionState.LIVE else unready).append(one.name)
         return sorted(ready), sorted(unready)
 
     def actives(self, topic: str) -> list[tuple[int, int, int]]:
         """Id and range of each active segment."""
         return [(one.id, one.range.start, one.range.end) for one in self._records[topic].layout.active]
+
+    def segments(self, topic: str) -> list[tuple[int, str]]:
+        """Id and topic of each active segment; none before the routing is pinned."""
+        found = self._records.get(topic)
+        if found is None or found.routing is None or not found.is_live:
+            return []
+        return [(one.id, str(one.topic(topic_name(topic)))) for one in found.layout.active]
 
     def followed(self, process: str, facts: dict[str, Any]) -> None:
         """A client goes by this layout or assignment from now on."""
@@ -111,7 +119,7 @@ class Notary:
         name = paths.scalable_of(path)
         if name is not None:
             if stored is not None:
-                self._record(str(name), recordform.decode(stored.value))
+                self._record(str(name), codec.decode(stored.value))
             return
         parts = path.split("/")
         if len(parts) == 7 and parts[5] == "subscriptions" and stored is not None:
@@ -170,6 +178,7 @@ class Notary:
                 for name in (hold.holder, *sorted(hold.sharers))
                 if name
             ],
+            early=[hold.segment for hold in found.plan.holds if hold.early in (Early.PROPOSED, Early.GRANTED)],
             durable={
                 str(id): self._durable(name, found.name, id) for id in sorted(latched - before) if found.has_cursors
             },

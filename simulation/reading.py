@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Misuse, NoSuchEntry, NoSuchLedger
-from magnetar.ledger.cuts import Cuts, Want, within
+from magnetar.ledger.cut_points import CutPoints, CutRequest, within
 from magnetar.ledger.run import Run
 from simulation.shelf import Stored
 
@@ -56,18 +56,18 @@ class MemoryReader:
         stored = self._stored
         return sum(stored.counts[first : last + 1]), sum(map(len, stored.entries[first : last + 1]))
 
-    async def cuts(self, first: int, last: int, want: Want) -> Cuts:
+    async def cuts(self, first: int, last: int, want: CutRequest) -> CutPoints:
         await self._check(0, last)
         stored, stop = self._stored, min(last, self.last_entry) + 1
         before = sum(stored.counts[:first]), sum(map(len, stored.entries[:first]))
         return within(stored.counts[first:stop], [*map(len, stored.entries[first:stop])], first, before, want)
 
-    def at_once(self, first: int, last: int, cuts_max: int) -> tuple[tuple[int, int], Cuts] | None:
+    def at_once(self, first: int, last: int, cuts_max: int) -> tuple[tuple[int, int], CutPoints] | None:
         if self.ledger not in self._store.shelf.ledgers or not 0 <= first <= last <= self.last_entry:
             return None
         counts, sizes = self._stored.counts, [*map(len, self._stored.entries[: last + 1])]
         before = sum(counts[:first]), sum(sizes[:first])
-        return before, within(counts[first : last + 1], sizes[first:], first, before, Want(None, None, cuts_max))
+        return before, within(counts[first : last + 1], sizes[first:], first, before, CutRequest(None, None, cuts_max))
 
     async def _check(self, first: int, last: int) -> None:
         if not 0 <= first <= last:

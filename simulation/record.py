@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from simulation import marks
 from simulation.runner import Tally
 
+OTHER_RUNS = "## Fuzzing\n"
+
 
 def page(tally: Tally, first: int, day: str) -> str:
     verdict = "None failed." if not tally.failing else f"{len(tally.failing)} failed: {sorted(tally.failing)}."
@@ -27,6 +29,12 @@ def page(tally: Tally, first: int, day: str) -> str:
         *_table(("rare event", "met"), _marks(tally.marks)),
     ]
     return "\n".join(rows) + "\n"
+
+
+def other_runs(before: str) -> str:
+    """What the page had of runs that are not the simulator's, such as fuzzing: it stays."""
+    _, found, rest = before.partition(OTHER_RUNS)
+    return f"\n{found}{rest}" if found else ""
 
 
 def _marks(found: Mapping[str, int]) -> list[tuple[str, int]]:

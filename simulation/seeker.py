@@ -12,7 +12,7 @@ import random
 from typing import Any, Protocol
 
 from magnetar.base.errors import Conflict, MagnetarError
-from magnetar.client.subscribing import InitialPosition
+from magnetar.client.consumer.config import InitialPosition
 from simulation import history as record
 from simulation.history import INVOKE, OK, UNKNOWN
 from simulation.inline import EPOCH_MS

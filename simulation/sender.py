@@ -14,17 +14,18 @@ import random
 from typing import Any
 
 from magnetar.base.errors import MagnetarError
-from magnetar.client.batch import Batching
 from magnetar.client.client import Client
 from magnetar.client.message import MessageId
 from magnetar.client.options import ProducerOptions
-from magnetar.client.producer import MessageOptions, Producer
+from magnetar.client.producer.batch import Batching
+from magnetar.client.producer.producer import MessageOptions, Producer
 from simulation import history as record
 from simulation.clients import AGAIN_S, Book, place_of
-from simulation.history import INVOKE, OK, Value
+from simulation.history import INVOKE, KEYLESS, OK, Value
 from simulation.workload import ProducerPlan, TopicPlan
 
 DELAY_S_MAX = 2.0  # of a delayed message
+OVERSIZED_BYTES = 3_000
 FLUSH_S = 120.0  # how long a producer waits for its last receipts
 
 
@@ -97,7 +98,12 @@ class Sender:
             for _ in range(self._chance.randint(1, self._plan.burst)):
                 number = self._numbers.get(self._plan.name, 0)
                 self._numbers[self._plan.name] = number + 1
-                self._send(producer, Value(self._plan.name, self._chance.choice(self._topic.keys), number))
+                key = (
+                    f"{KEYLESS}{self._plan.name}-{number}"
+                    if self._plan.keyless
+                    else self._chance.choice(self._topic.keys)
+                )
+                self._send(producer, Value(self._plan.name, key, number))
                 left -= 1
             await asyncio.sleep(self._chance.expovariate(1 / self._plan.pause_s))
 
@@ -108,7 +114,7 @@ class Sender:
             facts["by_key"] = True
         if plan.resends:
             self._unknown[value] = None
-        options = MessageOptions(key=value.key)
+        options = MessageOptions(key=value.sent_key)
         if plan.delays and self._chance.random() < plan.delays:
             delay_s = options["deliver_after_s"] = self._chance.uniform(0.05, DELAY_S_MAX)
             facts["due"] = asyncio.get_running_loop().time() + delay_s
@@ -120,8 +126,9 @@ class Sender:
         def done(found: MessageId | None, error: MagnetarError | None) -> None:
             self._done(producer, session, value, found, error)
 
+        large = plan.oversized and self._chance.random() < plan.oversized
         try:
-            producer.send_nowait(value.padded(plan.padding_bytes), done, **options)
+            producer.send_nowait(value.padded(OVERSIZED_BYTES if large else plan.padding_bytes), done, **options)
         except MagnetarError as error:
             self._done(producer, session, value, None, error)
             raise

@@ -14,13 +14,15 @@ from simulation import faults, scale, ways
 from simulation.faults import Fault, Place
 from simulation.scale import ScalePlan
 from simulation.streams import Streams
-from simulation.workload import TopicPlan, draw
+from simulation.workload import CHECKPOINT, GROUP, TopicPlan, draw
 
 KEPT, ONCE = "public/kept", "public/once"  # namespaces: without and with deduplication, both keep everything
+LEFT = "public/left"  # has no policy: what the product keeps by default
 GONE = "public/gone"  # keeps nothing that all subscriptions have acknowledged
 PRODUCERS, CONSUMERS = "producers", "consumers"  # the hosts of the clients
 OTHERS = "others"  # more consumers: one host dies and the other does not
 SESSION_S = 4.0
+DAY_MINUTES = 24 * 60
 
 
 MESSAGE_BYTES = {"maxMessageSize": "600"}  # in worlds with chunks: large messages of theirs have about four
@@ -42,6 +44,9 @@ class Shape:
     gathers: bool = False  # one more consumer takes all topics at once
     steward_s: float = 1.0  # between two deeds of the operator, on average
     scale: ScalePlan | None = None  # its topics are scalable
+    kept_minutes: int = -1  # what topics that keep everything have as their retention; no world lasts so long
+    clock_trusted_s: float = 0.0  # brokers trust their clocks after so long; 0: as it is
+    chunked_bytes: int = 0  # a message, and what a consumer holds half received, may have so many; 0: as it is
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -97,6 +102,7 @@ def _scalable(seed: int, streams: Streams) -> Shape:
     chaos_s = rng.uniform(4.0, 9.0)
     place = Place(brokers, (PRODUCERS, CONSUMERS, OTHERS), shared, SESSION_S, peers=True)
     kept = [f"topic://{KEPT}/s0"] if rng.random() < 0.5 else []
+    kept = ways.left(streams.fork("workload", "left"), kept, KEPT, LEFT)
     once = [f"topic://{ONCE}/s1"] if not kept or rng.random() < 0.3 else []
     plan, topics = scale.draw(streams.fork("workload", "plans"), kept=kept, once=once)
     topics = ways.added(streams.fork("workload", "ways"), topics)
@@ -105,7 +111,14 @@ def _scalable(seed: int, streams: Streams) -> Shape:
     topics = ways.moved(streams.fork("workload", "moved"), topics)
     topics = ways.planned(streams.fork("workload", "batches"), topics, held)
     topics = ways.sought(streams.fork("workload", "seeks"), topics)
+    topics = ways.keyless(streams.fork("workload", "keyless"), topics)
     topics = ways.migrated(streams.fork("workload", "migrations"), topics)
+    topics = tuple(replace(one, topic=one.topic.replace(LEFT, KEPT)) if one.regular else one for one in topics)
+    topics = ways.restless(streams.fork("workload", "restless"), topics)
+    topics = ways.buried(streams.fork("workload", "buried"), topics)
+    topics = ways.slow(streams.fork("workload", "working"), topics)
+    topics = ways.quiet(streams.fork("workload", "quiet topics"), topics)
+    topics = ways.late(streams.fork("workload", "late acknowledgements"), topics)
     found = Shape(
         seed,
         brokers,
@@ -122,15 +135,28 @@ def _scalable(seed: int, streams: Streams) -> Shape:
     lapses = streams.fork("workload", "lapses")
     if lapses.random() < ways.LAPSED:
         found = lapsing(found, lapses)
-    return chunking(found, streams.fork("workload", "chunks"))
+    found = chunking(found, streams.fork("workload", "chunks"), streams.fork("workload", "cramped"))
+    return mixing(found, streams.fork("workload", "chunk halves")) if "maxMessageSize" in found.settings else found
 
 
-def chunking(world: Shape, chance: random.Random) -> Shape:
+def chunking(world: Shape, chance: random.Random, apart: random.Random) -> Shape:
     """In some worlds brokers take small messages only, and large ones come in chunks."""
     topics = ways.chunked(chance, world.topics)
     if topics is world.topics:
         return world
-    return replace(world, topics=topics, settings={**world.settings, **MESSAGE_BYTES})
+    return replace(world, topics=ways.cramped(apart, topics), settings={**world.settings, **MESSAGE_BYTES})
+
+
+def mixing(world: Shape, chance: random.Random) -> Shape:
+    """In half of the worlds with chunks: chunks of several messages are mixed, and some messages are larger than any
+    consumer puts together. Readers with checkpoints end where there is no room: they have what they need."""
+    if chance.random() >= ways.MIXED or any(topic.regular for topic in world.topics):
+        return world
+    topics = tuple(ways.with_mixed(topic) for topic in world.topics)
+    if any(plan.type in (CHECKPOINT, GROUP) for topic in topics for plan in topic.subscriptions):
+        return replace(world, topics=topics)
+    topics = tuple(ways.with_oversized(topic) for topic in topics)
+    return replace(world, topics=topics, chunked_bytes=ways.CHUNKED_BYTES)
 
 
 def lapsing(world: Shape, chance: random.Random) -> Shape:
@@ -170,6 +196,7 @@ def _plain(seed: int, streams: Streams) -> Shape:
         flips=rng.random() < 0.5,
         gathers=streams.fork("workload", "gatherer plan").random() < 0.3,
         steward_s=streams.fork("workload", "steward plan").choice((0.2, 1.0, 5.0)),
+        kept_minutes=DAY_MINUTES if streams.fork("workload", "retention").random() < 0.3 else -1,
     )
 
 

@@ -15,7 +15,7 @@ from magnetar.aio import Client
 from magnetar.base.errors import MagnetarError
 from magnetar.base.names import topic_name
 from magnetar.broker.node import Node
-from magnetar.client.stages import Stage, StagedSink
+from magnetar.client.staged_sink import Stage, StagedSink
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.policy.settings import Settings
 from simulation.fence import fence

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from magnetar.base.errors import BadVersion, Closed, ConnectionLost, MagnetarError, Misuse, NotEmpty, NotFound
-from magnetar.metadata.keys import ROOT, ancestors, check_path, check_prefix, check_size
 from magnetar.metadata.listeners import Listeners
+from magnetar.metadata.path_checks import ROOT, ancestors, check_path, check_prefix, check_size
 from magnetar.metadata.store import ABSENT, Change, Event, Node, Session, Stat, Unsubscribe
 from magnetar.runtime.runtime import Runtime
 from simulation.link import Link

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from magnetar.admin.request import Request
-from magnetar.admin.routes import handle
+from magnetar.admin.router import handle
 from magnetar.base.errors import NotEnoughNodes, TimedOut
 from simulation.faults import Fault, Kind
 from simulation.shape import KEPT, ONCE

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from dataclasses import dataclass, field
 
-from magnetar.metadata.keys import ROOT
+from magnetar.metadata.path_checks import ROOT
 from magnetar.metadata.store import Change, Event
 
 

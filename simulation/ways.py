@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from simulation.workload import BATCHES, CHECKPOINT, GROUP, QUEUE, STREAM, SubscriptionPlan, TopicPlan
+from simulation.workload import BATCHES, CHECKPOINT, GROUP, QUEUE, STREAM, ProducerPlan, SubscriptionPlan, TopicPlan
 
 SHARE = 0.3  # of the worlds with scalable topics
 PLANNED = 0.2  # of them, the same
@@ -16,6 +16,16 @@ MOVED = 0.15
 SOUGHT = 0.2
 MIGRATED = 0.15
 CHUNKED = 0.15
+RESTLESS = 0.12
+BURIES = 0.15
+MIXED = 0.5  # of those with chunks
+CHUNKED_BYTES = 2_000  # more than the messages of all but those that are too large
+QUIET = 0.06
+SLOW = 0.1
+LATE = 0.25
+WORKS_S = 0.2
+KEYLESS = 0.4  # of those with deduplication
+LEFT = 0.4
 LAPSED = 0.06  # they last long
 LAPSE_S = (90.0, 130.0)
 
@@ -63,12 +73,123 @@ def chunked(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[Topic
     return tuple(with_chunks(chance, topic) for topic in topics)
 
 
+def restless(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In some worlds stream consumers come and go all the time, so that segments change hands while messages of them
+    are on their way; and they take many at a time."""
+    if chance.random() >= RESTLESS:
+        return topics
+    return tuple(with_churn(chance, topic) for topic in topics)
+
+
+def late(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In some worlds stream consumers acknowledge many messages at a time, by time, or only when they leave. They get
+    past splits all the same (H-F20)."""
+    return topics if chance.random() >= LATE else tuple(with_late_acks(chance, topic) for topic in topics)
+
+
+def with_late_acks(chance: random.Random, topic: TopicPlan) -> TopicPlan:
+    def changed(plan: SubscriptionPlan) -> SubscriptionPlan:
+        if plan.type != STREAM:
+            return plan
+        every = chance.choice((5, 20, 1_000, 0))
+        after_s = 0.0 if every else chance.choice((0.5, 2.0, 5.0))
+        return replace(plan, acks_every=every, acks_after_s=after_s, alone=plan.consumers == 1 and not topic.regular)
+
+    return replace(topic, subscriptions=tuple(changed(plan) for plan in topic.subscriptions))
+
+
+def keyless(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In some worlds the producers of topics with deduplication send messages without keys, and send them again."""
+    if chance.random() >= KEYLESS:
+        return topics
+    return tuple(with_keyless(topic) if topic.deduplication else topic for topic in topics)
+
+
+def with_keyless(topic: TopicPlan) -> TopicPlan:
+    producers = tuple(replace(one, keyless=True, named=True, by_key=False) for one in topic.producers)
+    return replace(topic, producers=producers)
+
+
+def left(chance: random.Random, topics: list[str], kept: str, unset: str) -> list[str]:
+    """In some worlds the topics that keep everything are in a namespace without a policy: the default is to keep what
+    is younger than a day, and no world lasts so long."""
+    return [topic.replace(kept, unset) for topic in topics] if chance.random() < LEFT else topics
+
+
+def buried(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In some worlds a queue refuses some messages whenever they come, until they are among its dead letters."""
+    return topics if chance.random() >= BURIES else tuple(with_dead_letters(chance, topic) for topic in topics)
+
+
+def quiet(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In a few worlds little or nothing is written to topics that groups read: most segments are sealed empty."""
+    if chance.random() >= QUIET or not all(topic.kept and not topic.regular for topic in topics):
+        return topics
+    return tuple(with_quiet_groups(chance, topic) for topic in topics)
+
+
+def with_quiet_groups(chance: random.Random, topic: TopicPlan) -> TopicPlan:
+    rare = tuple(replace(one, pause_s=chance.choice((2.0, 100.0)), burst=1) for one in topic.producers[:1])
+    group = replace(_group(chance), consumers=2, holds_s=0.0, stint_s=chance.choice((1.0, 100.0)), idles=True)
+    return replace(topic, producers=rare, subscriptions=(group,))
+
+
+def with_dead_letters(chance: random.Random, topic: TopicPlan) -> TopicPlan:
+    plan = replace(_queue(chance), name="buries", buries=True, refuses=0.0, holds_s=0.3, queue_messages=1_000)
+    producers = tuple(one if one.resends else replace(one, batch_messages=8) for one in topic.producers)
+    return replace(topic, producers=producers, subscriptions=(*topic.subscriptions, plan))
+
+
+def with_churn(chance: random.Random, topic: TopicPlan) -> TopicPlan:
+    def churned(plan: SubscriptionPlan) -> SubscriptionPlan:
+        if plan.type != STREAM or plan.seeks or plan.skipped:
+            return plan
+        return replace(
+            plan, consumers=chance.randint(2, 4), stint_s=chance.choice((0.3, 0.6)), queue_messages=1_000, batched=True
+        )
+
+    return replace(topic, subscriptions=tuple(churned(plan) for plan in topic.subscriptions))
+
+
+def slow(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In some worlds stream consumers work for a while on what they took: messages wait in their queues."""
+    return topics if chance.random() >= SLOW else tuple(with_work(topic) for topic in topics)
+
+
+def with_work(topic: TopicPlan) -> TopicPlan:
+    def working(plan: SubscriptionPlan) -> SubscriptionPlan:
+        return replace(plan, works_s=WORKS_S) if plan.type == STREAM else plan
+
+    return replace(topic, subscriptions=tuple(working(plan) for plan in topic.subscriptions))
+
+
 def with_chunks(chance: random.Random, topic: TopicPlan) -> TopicPlan:
     producers = topic.producers
     if len(producers) == 1:
         producers = (*producers, replace(producers[0], name=f"{producers[0].name}-other"))
     large, *others = (replace(one, chunking=True, padding_bytes=chance.choice((0, 0, 1_500))) for one in producers)
     return replace(topic, producers=(replace(large, padding_bytes=1_500), *others))
+
+
+def with_mixed(topic: TopicPlan) -> TopicPlan:
+    """One more producer, whose messages in two chunks each are mixed with each other."""
+    made = ProducerPlan(f"{topic.producers[0].name}-mixes", mixes=True, padding_bytes=600, pause_s=0.2)
+    return replace(topic, producers=(*topic.producers, made))
+
+
+def with_oversized(topic: TopicPlan) -> TopicPlan:
+    """Its producers send messages now and then that are larger than `CHUNKED_BYTES`."""
+    producers = tuple(one if one.mixes or one.resends else replace(one, oversized=0.1) for one in topic.producers)
+    return replace(topic, producers=producers)
+
+
+def cramped(chance: random.Random, topics: tuple[TopicPlan, ...]) -> tuple[TopicPlan, ...]:
+    """In worlds with chunks: stream and queue consumers that may hold few messages half received."""
+
+    def small(plan: SubscriptionPlan) -> SubscriptionPlan:
+        return replace(plan, chunked_max=chance.choice((0, 1, 2))) if plan.type in (STREAM, QUEUE) else plan
+
+    return tuple(replace(one, subscriptions=tuple(small(plan) for plan in one.subscriptions)) for one in topics)
 
 
 def with_migration(chance: random.Random, topic: TopicPlan) -> TopicPlan:

@@ -1,6 +1,6 @@
 """HTTP between the brokers of a world, over its network: what carries calls from one broker to another.
 
-The product's own carrier (`broker/carrier.py`) runs unchanged, and so do the routes on the other side; only the two
+The product's own carrier (`broker/peers/rpc.py`) runs unchanged, and so do the routes on the other side; only the two
 skins that meet sockets, httpx's transport and uvicorn, are replaced by the few lines here, with h11 between them. A
 request has a connection of its own. What may befall it is what the network does: it arrives late, waits in a cut, is
 reset before or after it was acted on; an answer that does not come in time is a timeout. Handlers that have begun go on
@@ -18,11 +18,11 @@ import h11
 import httpx2
 
 from magnetar.admin.request import Request, whole
-from magnetar.admin.routes import handle
+from magnetar.admin.router import handle
 from magnetar.base.names import TopicName
-from magnetar.broker.carrier import Remote
 from magnetar.broker.node import Node
-from magnetar.broker.peers import Local
+from magnetar.broker.peers.handlers import PeerRouter
+from magnetar.broker.peers.rpc import PeerClient
 from magnetar.cluster import peers
 
 READ_BYTES = 64 * 1024
@@ -32,10 +32,10 @@ class Carried:
     """The carrier of a node that is made after it."""
 
     def __init__(self) -> None:
-        self._carrier: Local | None = None
+        self._carrier: PeerRouter | None = None
 
     def serve(self, node: Node) -> None:
-        self._carrier = Local(node, Remote(node, Web()))
+        self._carrier = PeerRouter(node, PeerClient(node, Web()))
 
     async def carry(self, name: TopicName, request: peers.Request) -> peers.Answer:
         assert self._carrier is not None

@@ -158,13 +158,24 @@ class Wire(asyncio.Protocol):
         self.consumers[consumer_id] = heard
         await self.ask(command, asked)
 
-    def send(self, producer_id: int, sequence: int, entry: bytes, *, highest: int = -1, messages: int = 1) -> None:
+    def send(
+        self,
+        producer_id: int,
+        sequence: int,
+        entry: bytes,
+        *,
+        highest: int = -1,
+        messages: int = 1,
+        chunk: bool = False,
+    ) -> None:
         command = pb.BaseCommand(type=_T.SEND)
         command.send.producer_id = producer_id
         command.send.sequence_id = sequence
         command.send.num_messages = messages
         if highest >= 0:
             command.send.highest_sequence_id = highest
+        if chunk:
+            command.send.is_chunk = True
         self.write(with_entry(command, entry))
 
     def flow(self, consumer_id: int, permits: int) -> None:
@@ -201,7 +212,8 @@ class Wire(asyncio.Protocol):
         if kind == _T.PING:
             self.write(commands.PONG)
         elif kind == _T.CONNECTED:
-            self.connected.set_result(command.connected)
+            if not self.connected.done():  # nobody waits for it any more: it was too late
+                self.connected.set_result(command.connected)
         elif kind in _REPLIES:
             request_id = getattr(command, _REPLIES[kind]).request_id
             future = self._requests.pop(request_id, None)

@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from magnetar.client.subscribing import SubscriptionType
+from magnetar.client.consumer.config import SubscriptionType
 
 KEYS = ("a", "b", "c", "d", "e")
 READER = "Reader"
@@ -29,9 +29,12 @@ class ProducerPlan:
     resends: bool = False  # what it does not know to be stored it sends again as the next object: named, deduplicated
     batch_messages: int = 1  # 1: every message alone
     by_key: bool = False
+    keyless: bool = False  # its messages have no key
     send_timeout_s: float = 5.0
     padding_bytes: int = 0  # on top of what a message says
     chunking: bool = False  # what is larger than brokers take goes in chunks
+    oversized: float = 0.0  # how many of its messages are larger than any consumer puts together, in such a world
+    mixes: bool = False  # cuts messages itself: first halves of several, then their second halves
     pause_s: float = 0.1  # between messages, on average
     burst: int = 3  # messages at once, at most
     delays: float = 0.0  # how many of its messages are not to be delivered at once
@@ -55,8 +58,16 @@ class SubscriptionPlan:
     stint_s: float = 3.0  # until a consumer leaves and comes back, on average
     seeks: bool = False  # one consumer, that goes back now and then
     times: bool = False  # ... and to times, and to the end
+    buries: bool = False  # a queue that refuses some messages always: they go to the dead letters
     lapses: bool = False  # a reader in batches that stays away until its hold expires, now and then
     skipped: bool = False  # an operator passes over all there is, now and then
+    chunked_max: int = 0  # messages in chunks that a consumer may hold half received; 0: as clients do by themselves
+    acks_every: int = 0  # a stream consumer acknowledges so many at a time and what is left when it leaves; 0: by time
+    acks_after_s: float = 0.0  # a stream consumer acknowledges all it has so long after the oldest; 0: as above
+    alone: bool = False  # the one consumer of its stream, which acknowledges late, of a topic that is not migrated
+    batched: bool = False  # a stream consumer that takes many at a time
+    works_s: float = 0.0  # a stream consumer takes nothing for so long after each message or batch
+    idles: bool = False  # a group that says how far it is although nothing came
     mayfly: bool = False  # one consumer, that deletes the subscription now and then and makes it anew
 
 
@@ -70,6 +81,12 @@ class TopicPlan:
     keys: tuple[str, ...] = KEYS
     regular: bool = False  # it begins as a plain topic, with so many partitions, and is migrated under its clients
     partitions: int = 0
+
+    def validate(self) -> None:
+        plans = [
+            (one.name, number) for one in self.subscriptions for number in range(one.first, one.first + one.consumers)
+        ]
+        assert len(set(plans)) == len(plans), f"{self.topic}: two consumers have one name"
 
     @property
     def address(self) -> str:

@@ -1,4 +1,6 @@
-"""What every suite shares: no silent skips where CI asks for everything, and one budget of time for fuzzing."""
+"""What every suite shares: no silent skips where CI asks for everything, one budget of time for fuzzing, and no broker
+whose loop stands still.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from magnetar.base.limits import TESTING_TURN_S_MAX
+from magnetar.testing.host import BrokerHost
+
+pytest_plugins = ["tests.async_tests"]
 
 REQUIRE_ALL = os.environ.get("MAGNETAR_REQUIRE") == "all"
 
@@ -20,10 +27,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Turns of brokers in this process that took too long, since the test began.
+_long_turns: list[float] = []
+BrokerHost.on_long_turn = _long_turns.append
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     report = yield
     _refuse_skip(report)
+    if call.when == "call":
+        _refuse_long_turns(report)
     return report
 
 
@@ -39,6 +53,16 @@ def fuzz_s(request: pytest.FixtureRequest) -> float:
     """Seconds this fuzz test may use: its share of MAGNETAR_FUZZ_S (a minute unless told otherwise)."""
     sharers = sum("fuzz_s" in getattr(item, "fixturenames", ()) for item in request.session.items)
     return float(os.environ.get("MAGNETAR_FUZZ_S", "60")) / max(sharers, 1)
+
+
+def _refuse_long_turns(report: pytest.TestReport) -> None:
+    turns, _long_turns[:] = list(_long_turns), []
+    if turns and report.passed:
+        report.outcome = "failed"
+        report.longrepr = (
+            f"a turn of the broker's loop took {max(turns):.3f} s of processor time, and nobody else was served: the "
+            f"limit is {TESTING_TURN_S_MAX} s ({len(turns)} such turns)"
+        )
 
 
 def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

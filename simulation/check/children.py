@@ -1,8 +1,10 @@
-"""Invariant 11: children wait. Nothing of a segment comes to a stream subscription while an ancestor is not done.
+"""Invariant 11: children wait. Nothing of a segment comes to a stream subscription while an ancestor is not done,
+except to the one consumer that has received everything in its ancestors (H-F20).
 
-As the store tells it: a segment is given to a consumer only when every ancestor is latched, and a latched one to nobody
-any more. As clients see it: when a message of a segment is delivered, everything in all its ancestors that the
-subscription is owed was acknowledged by somebody before.
+As the store tells it: a segment is given to a consumer only when every ancestor is latched, or early to the consumer
+that holds all the others alone; and a latched one to nobody any more. As clients see it: when a message of a segment
+is delivered, everything in all its ancestors that the subscription is owed was acknowledged by somebody before, or the
+same consumer got it since it last went back in that ancestor.
 """
 
 from __future__ import annotations
@@ -52,10 +54,13 @@ def _given(history: History, parents: dict[str, dict[int, list[int]]]) -> Iterat
             continue
         latched = set(line.facts["latched"])
         holds = {(segment, holder) for segment, holder in line.facts["holds"]}
+        early = set(line.facts.get("early", ()))
         known = before.get((line.topic, line.subscription, line.facts["life"]), set())
         before[line.topic, line.subscription, line.facts["life"]] = holds
         for segment, holder in sorted(holds - known):
             waits = [one for one in ancestors(parents.get(line.topic, {}), segment) if one not in latched]
+            if segment in early:
+                waits = [one for one in waits if {who for id, who in holds if id == one} != {holder}]
             if waits or segment in latched:
                 why = f"its ancestors {waits} are not latched" if waits else "it is latched"
                 what = f"{line.subscription}: segment {segment} was given to {holder}, and {why}"
@@ -68,6 +73,7 @@ def _delivered(subscription: Subscription, parents: dict[int, list[int]]) -> Ite
     for place in topic.places:
         by_segment.setdefault(topic.segment(place), []).append(place)
     standing = Standing()
+    taken: dict[tuple[int, int], list[Place]] = {}  # by session and segment, since it last went back there
     done: set[int] = set()  # segments of which nothing is owed any more, until the subscription is moved
     moves = 0
     told: set[tuple[int, int]] = set()
@@ -79,28 +85,38 @@ def _delivered(subscription: Subscription, parents: dict[int, list[int]]) -> Ite
         if line.operation != record.RECEIVE or line.place is None or standing.adrift:
             continue
         segment = line.facts["segment"]
+        mine = taken.setdefault((line.session, segment), [])
+        if mine and line.place <= mine[-1]:
+            mine.clear()
+        mine.append(line.place)
         for older in ancestors(parents, segment):
             if older in done or (older, segment) in told:
                 continue
             owed = _owed(subscription, standing, by_segment.get(older, []), line)
-            if owed is None:
+            if not owed:
                 done.add(older)
+                continue
+            got = set(taken.get((line.session, older), ()))
+            missing = next((place for place in owed if place not in got), None)
+            if missing is None:
                 continue
             told.add((older, segment))
             what = (
-                f"{subscription.name}: {line.value} of segment {segment} came while {topic.value_at(owed)} of {older}, "
+                f"{subscription.name}: {line.value} of segment {segment} came while {topic.value_at(missing)} of "
+                f"{older}, before it, was not acknowledged"
             )
-            yield Finding(11, topic.name, f"{what}before it, was not acknowledged", (topic.seen[owed], line))
+            yield Finding(11, topic.name, what, (topic.seen[missing], line))
 
 
-def _owed(subscription: Subscription, standing: Standing, places: list[Place], line: Line) -> Place | None:
-    """The first place that the subscription must have and nobody has acknowledged."""
+def _owed(subscription: Subscription, standing: Standing, places: list[Place], line: Line) -> list[Place]:
+    """The places that the subscription must have and nobody has acknowledged."""
     if standing.born is None:
-        return None
+        return []
+    found = []
     for place in places:
         value = subscription.topic.value_at(place)
         if value is None or standing.is_acked(place) or standing.passes(subscription.topic, value):
             continue
         if subscription.owed(standing.born, value, line.number) is not None:
-            return place
-    return None
+            found.append(place)
+    return found

@@ -82,6 +82,9 @@ def _deliveries(subscription: Subscription) -> Iterator[Finding]:
                 break
             if older in stream.taken or standing.is_acked(older) or (older, line.session) in told:
                 continue
+            before = streams.get((line.session, topic.segment(older), line.value.key))
+            if before is not None and older in before.taken:
+                continue  # of an ancestor that it reads ahead of (H-F20)
             value = topic.value_at(older)
             if standing.born is None or value is None or subscription.owed(standing.born, value, line.number) is None:
                 continue

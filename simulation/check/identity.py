@@ -1,4 +1,4 @@
-"""Segment ids are never used twice (holes C1 and C2), not even by another life of the topic's name: part of
+"""Segment ids are never used twice (H-C1, H-C2), not even by another life of the topic's name: part of
 invariant 13.
 
 The counter in the record never goes back, an id has one range and one set of parents for ever, every id is below the

@@ -5,6 +5,7 @@ from __future__ import annotations
 from simulation.check import (
     advance,
     bounded,
+    buried,
     children,
     cover,
     cursors,
@@ -30,7 +31,8 @@ from simulation.history import History
 
 PLAIN = (invented, writer, lost, duplicates, order, cursors, early, truth, bounded)
 SCALABLE = (cover, leader, sealed, identity, latched, children, generations, replays, holds, skipped, orphans, advance)
-CHECKERS = (*PLAIN, *SCALABLE)
+QUEUES = (buried,)
+CHECKERS = (*PLAIN, *SCALABLE, *QUEUES)
 
 
 def verdict(history: History) -> list[Finding]:

@@ -1,6 +1,25 @@
 """Magnetar: topics that split and merge under live traffic, on Apache Pulsar's wire protocol.
 
-This module holds the version and the names that users write; each of those is imported when it is first used, so that
+    import magnetar
+
+    with magnetar.Client("pulsar://localhost:6650") as client:
+        with client.create_producer("orders") as producer:
+            producer.send(b"an order", key="customer-1")
+
+Client               connects to brokers; makes everything below. `magnetar.aio.Client` is the same for asyncio.
+Producer             sends messages: `Client.create_producer`.
+Consumer             receives messages of plain topics: `Client.subscribe`.
+StreamConsumer       receives a scalable topic, every key in order: `Client.stream_consumer`.
+QueueConsumer        shares the messages of a scalable topic with others: `Client.queue_consumer`.
+CheckpointConsumer   reads a scalable topic from a checkpoint of your own: `Client.checkpoint_consumer`.
+Reader, TableView    read a topic without a subscription: `Client.create_reader`, `Client.create_table_view`.
+Message, MessageId   a received message, and where it is.
+Lag, Hold, Plan      how far a consumer is behind, what is kept for a reader, and what is there to read.
+Bytes, String, Json  schemas: how values become messages.
+Admin                manages tenants, namespaces, topics and subscriptions over REST.
+errors               every error; `MagnetarError` is the root.
+
+The options of each are in docs/CLIENT.md and in `help(magnetar.Client)`. Each name is imported when it is first used:
 importing magnetar costs nothing and starts nothing.
 """
 
@@ -10,25 +29,29 @@ TYPE_CHECKING = False  # what type checkers take for true; importing typing for 
 
 if TYPE_CHECKING:
     from magnetar import aio as aio
-    from magnetar.base import errors as errors
+    from magnetar import errors as errors
     from magnetar.base.errors import DataLost as DataLost
     from magnetar.base.errors import MagnetarError as MagnetarError
-    from magnetar.client.admin import Admin as Admin
-    from magnetar.client.batch import Batching as Batching
-    from magnetar.client.following import Namespace as Namespace
+    from magnetar.client.admin.clients import Admin as Admin
+    from magnetar.client.batch_read.hold import Hold as Hold
+    from magnetar.client.batch_read.plan import Plan as Plan
+    from magnetar.client.consumer.ack.nacks import NackBackoff as NackBackoff
+    from magnetar.client.consumer.config import DeadLetters as DeadLetters
+    from magnetar.client.consumer.config import InitialPosition as InitialPosition
+    from magnetar.client.consumer.config import KeyShared as KeyShared
+    from magnetar.client.consumer.config import SegmentsChanged as SegmentsChanged
+    from magnetar.client.consumer.config import SubscriptionType as SubscriptionType
+    from magnetar.client.consumer.receive.waiters import NoMessage as NoMessage
+    from magnetar.client.consumer.scalable.namespace.follower import Namespace as Namespace
+    from magnetar.client.lag import Lag as Lag
     from magnetar.client.message import Message as Message
-    from magnetar.client.nacks import NackBackoff as NackBackoff
-    from magnetar.client.producer import AccessMode as AccessMode
-    from magnetar.client.producer import Compression as Compression
-    from magnetar.client.receive import NoMessage as NoMessage
-    from magnetar.client.schemas import Bytes as Bytes
-    from magnetar.client.schemas import Json as Json
-    from magnetar.client.schemas import Schema as Schema
-    from magnetar.client.schemas import String as String
-    from magnetar.client.subscribing import DeadLetters as DeadLetters
-    from magnetar.client.subscribing import InitialPosition as InitialPosition
-    from magnetar.client.subscribing import KeyShared as KeyShared
-    from magnetar.client.subscribing import SubscriptionType as SubscriptionType
+    from magnetar.client.producer.batch import Batching as Batching
+    from magnetar.client.producer.producer import AccessMode as AccessMode
+    from magnetar.client.producer.producer import Compression as Compression
+    from magnetar.client.schema import Bytes as Bytes
+    from magnetar.client.schema import Json as Json
+    from magnetar.client.schema import Schema as Schema
+    from magnetar.client.schema import String as String
     from magnetar.client.sync import CheckpointConsumer as CheckpointConsumer
     from magnetar.client.sync import Client as Client
     from magnetar.client.sync import Consumer as Consumer
@@ -37,49 +60,91 @@ if TYPE_CHECKING:
     from magnetar.client.sync import Reader as Reader
     from magnetar.client.sync import StreamConsumer as StreamConsumer
     from magnetar.client.sync import TableView as TableView
-    from magnetar.wire.checkpoint import Checkpoint as Checkpoint
     from magnetar.wire.ids import MessageId as MessageId
+    from magnetar.wire.scalable.checkpoint import Checkpoint as Checkpoint
 
 __version__ = "0.1.0.dev0"
 
+__all__ = [
+    "AccessMode",
+    "Admin",
+    "Batching",
+    "Bytes",
+    "Checkpoint",
+    "CheckpointConsumer",
+    "Client",
+    "Compression",
+    "Consumer",
+    "DataLost",
+    "DeadLetters",
+    "Hold",
+    "InitialPosition",
+    "Json",
+    "KeyShared",
+    "Lag",
+    "MagnetarError",
+    "Message",
+    "MessageId",
+    "NackBackoff",
+    "Namespace",
+    "NoMessage",
+    "Plan",
+    "Producer",
+    "QueueConsumer",
+    "Reader",
+    "Schema",
+    "SegmentsChanged",
+    "StreamConsumer",
+    "String",
+    "SubscriptionType",
+    "TableView",
+    "__version__",
+    "aio",
+    "errors",
+]
+
 _HOMES = {
-    "AccessMode": "client.producer",
-    "Admin": "client.admin",
-    "Batching": "client.batch",
-    "Bytes": "client.schemas",
-    "Checkpoint": "wire.checkpoint",
+    "AccessMode": "client.producer.producer",
+    "Admin": "client.admin.clients",
+    "Batching": "client.producer.batch",
+    "Bytes": "client.schema",
+    "Checkpoint": "wire.scalable.checkpoint",
     "CheckpointConsumer": "client.sync",
     "Client": "client.sync",
-    "Compression": "client.producer",
+    "Compression": "client.producer.producer",
     "Consumer": "client.sync",
     "DataLost": "base.errors",
-    "DeadLetters": "client.subscribing",
-    "InitialPosition": "client.subscribing",
-    "Json": "client.schemas",
-    "KeyShared": "client.subscribing",
+    "DeadLetters": "client.consumer.config",
+    "Hold": "client.batch_read.hold",
+    "InitialPosition": "client.consumer.config",
+    "Json": "client.schema",
+    "KeyShared": "client.consumer.config",
+    "Lag": "client.lag",
     "MagnetarError": "base.errors",
     "Message": "client.message",
     "MessageId": "wire.ids",
-    "NackBackoff": "client.nacks",
-    "Namespace": "client.following",
-    "NoMessage": "client.receive",
+    "NackBackoff": "client.consumer.ack.nacks",
+    "Namespace": "client.consumer.scalable.namespace.follower",
+    "NoMessage": "client.consumer.receive.waiters",
+    "Plan": "client.batch_read.plan",
     "Producer": "client.sync",
     "QueueConsumer": "client.sync",
     "Reader": "client.sync",
-    "Schema": "client.schemas",
+    "Schema": "client.schema",
+    "SegmentsChanged": "client.consumer.config",
     "StreamConsumer": "client.sync",
-    "String": "client.schemas",
-    "SubscriptionType": "client.subscribing",
+    "String": "client.schema",
+    "SubscriptionType": "client.consumer.config",
     "TableView": "client.sync",
 }
-_MODULES = {"aio": "aio", "errors": "base.errors"}
+_MODULES = ("aio", "errors")
 
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name in _MODULES:
-        found: object = import_module(f"magnetar.{_MODULES[name]}")
+        found: object = import_module(f"magnetar.{name}")
     elif name in _HOMES:
         found = getattr(import_module(f"magnetar.{_HOMES[name]}"), name)
     else:
@@ -89,4 +154,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*_HOMES, *_MODULES, "__version__"])
+    return sorted(__all__)

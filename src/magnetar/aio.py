@@ -10,15 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from magnetar.client.admin import AsyncAdmin as Admin
-    from magnetar.client.checkpoint import CheckpointConsumer
+    from magnetar.client.admin.clients import AsyncAdmin as Admin
     from magnetar.client.client import Client
-    from magnetar.client.consumer import Consumer
-    from magnetar.client.producer import Producer
-    from magnetar.client.queue import QueueConsumer
-    from magnetar.client.reader import Reader
-    from magnetar.client.stream import StreamConsumer
-    from magnetar.client.tableview import TableView
+    from magnetar.client.consumer.consumer import Consumer
+    from magnetar.client.consumer.reader import Reader
+    from magnetar.client.consumer.scalable.checkpoint.consumer import CheckpointConsumer
+    from magnetar.client.consumer.scalable.queue.consumer import QueueConsumer
+    from magnetar.client.consumer.scalable.stream.consumer import StreamConsumer
+    from magnetar.client.consumer.table_view import TableView
+    from magnetar.client.producer.producer import Producer
 
 __all__ = [
     "Admin",
@@ -33,15 +33,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Admin": ("magnetar.client.admin", "AsyncAdmin"),
-    "CheckpointConsumer": ("magnetar.client.checkpoint", "CheckpointConsumer"),
+    "Admin": ("magnetar.client.admin.clients", "AsyncAdmin"),
+    "CheckpointConsumer": ("magnetar.client.consumer.scalable.checkpoint.consumer", "CheckpointConsumer"),
     "Client": ("magnetar.client.client", "Client"),
-    "Consumer": ("magnetar.client.consumer", "Consumer"),
-    "Producer": ("magnetar.client.producer", "Producer"),
-    "QueueConsumer": ("magnetar.client.queue", "QueueConsumer"),
-    "Reader": ("magnetar.client.reader", "Reader"),
-    "StreamConsumer": ("magnetar.client.stream", "StreamConsumer"),
-    "TableView": ("magnetar.client.tableview", "TableView"),
+    "Consumer": ("magnetar.client.consumer.consumer", "Consumer"),
+    "Producer": ("magnetar.client.producer.producer", "Producer"),
+    "QueueConsumer": ("magnetar.client.consumer.scalable.queue.consumer", "QueueConsumer"),
+    "Reader": ("magnetar.client.consumer.reader", "Reader"),
+    "StreamConsumer": ("magnetar.client.consumer.scalable.stream.consumer", "StreamConsumer"),
+    "TableView": ("magnetar.client.consumer.table_view", "TableView"),
 }
 
 

@@ -5,7 +5,7 @@ look-up of any source. So this costs next to nothing and never fails; what is mi
 from __future__ import annotations
 
 try:
-    from magnetar.spark.source import MagnetarSource as DefaultSource
+    from magnetar.spark.data_source import MagnetarSource as DefaultSource
 except ImportError:  # no PySpark, or one without data sources: then nobody looks one up either
     __all__: list[str] = []
 else:

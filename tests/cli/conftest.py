@@ -126,7 +126,7 @@ def terminal(environment: dict[str, str]) -> Callable[..., tuple[int, str]]:
             except OSError:
                 break  # the other end is closed
             seen += piece
-            if typed and not asked and b"to go on:" in seen:
+            if typed and not asked and b"to continue:" in seen:
                 asked = True
                 os.write(above, typed.encode() + b"\n")
         os.close(above)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from magnetar import Client, aio
-from magnetar.client.stages import StagedSink
+from magnetar.client.staged_sink import StagedSink
 from tests.cli.conftest import Run
 from tests.servers.standalone import Standalone
 
@@ -46,10 +46,14 @@ def staged(line: str, magnetar: Run, broker: Standalone, own_home: Path, monkeyp
                     client.hold(f"topic://public/default/{own}", hold)
         if words[1] == "sink":
             asyncio.run(_sink(broker.url, f"topic://public/default/{own}", "nightly"))
-    if words[1:3] == ["namespace", "delete"]:
+    if words[1:3] in (["namespace", "delete"], ["namespace", "set"]):
         broker.ask("PUT", "/admin/v2/namespaces/public/shop", {})
     if words[1:3] == ["tenant", "delete"]:
         broker.ask("PUT", "/admin/v2/tenants/acme", {"allowedClusters": ["standalone"]})
+    if words[1] == "schema":
+        broker.ask(
+            "POST", "/admin/v2/schemas/public/default/orders/schema", {"type": "STRING", "schema": "", "properties": {}}
+        )
     if words[1] == "spark":
         monkeypatch.chdir(own_home)
         own = f"read-{next(_numbers)}"

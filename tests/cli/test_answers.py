@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -93,3 +93,39 @@ def test_an_answer_that_makes_no_sense_is_told_without_a_traceback(magnetar: Run
             ran = magnetar("tenant", "list", "--admin-url", url)
         assert (ran.code, ran.out) == (1, "")
         assert "Traceback" not in ran.err
+
+
+@contextmanager
+def apache_pulsar() -> Iterator[str]:
+    """A server that knows a list of topics and nothing of Magnetar's own."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            path = self.request.recv(65536).split()[1].decode().partition("?")[0]
+            listed = ["persistent://public/default/a", "persistent://public/default/b-partition-0"]
+            known = {"/admin/v2/persistent/public/default": listed, "/admin/v2/brokers/version": "4.2.4"}
+            body = json.dumps(known.get(path)).encode()
+            status = "200 OK" if path in known else "404 Not Found"
+            head = f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            self.request.sendall(head.encode() + body)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_list_of_an_apache_pulsar_has_names_without_counts(
+    magnetar: Run, terminal: Callable[..., tuple[int, str]]
+) -> None:
+    with apache_pulsar() as url:
+        ran = magnetar("topic", "list", "--long", "--admin-url", url)
+        assert (ran.code, ran.out.splitlines()) == (
+            0,
+            ["persistent://public/default/a", "persistent://public/default/b"],
+        )
+        code, seen = terminal("topic", "list", "--admin-url", url, env={"NO_COLOR": "1"})
+        assert code == 0, seen
+        assert "persistent://public/default/b" in seen
+        assert "PARTITIONS" in seen

@@ -34,7 +34,7 @@ NOWHERE = "http://localhost:1"
         (["api", "GET", "admin/v2/tenants"], 2, "begins with a slash"),
         (["api", "GET", "/admin/v2/nonsense"], 3, "E300"),
         (["api", "PATCH", "/admin/v2/tenants"], 2, "PATCH"),
-        (["api", "POST", "/admin/v2/tenants/x", "--data", "{"], 2, "no JSON"),
+        (["api", "POST", "/admin/v2/tenants/x", "--data", "{"], 2, "must be JSON"),
         (["api", "GET", "/admin/v2/persistent/public/default/EXISTS/compaction"], 1, "E102"),
         (["message", "peek", "EXISTS", "-s", "nobody"], 3, "E302"),
     ],
@@ -287,7 +287,7 @@ def test_a_terminal_is_asked_for_the_name(
 def test_no_input_never_asks(terminal: Callable[..., tuple[int, str]], topic: str) -> None:
     code, seen = terminal("topic", "delete", topic, "--no-input")
     assert code == 2
-    assert "to go on:" not in seen
+    assert "to continue:" not in seen
 
 
 # Documents

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from magnetar.cli.main import NOUNS, SINGLE, examples
+from magnetar.cli.main import NOUNS, SINGLE, examples, module_of
 from tests.cli.conftest import Run
 from tests.cli.stage import staged
 from tests.servers.standalone import Standalone
@@ -16,13 +16,13 @@ from tests.servers.standalone import Standalone
 def all_examples() -> list[str]:
     found: list[str] = []
     for noun in NOUNS:
-        for verb, function in import_module(f"magnetar.cli.{noun}").VERBS.items():
+        for verb, function in import_module(module_of(noun)).VERBS.items():
             shown = examples(function.__doc__)
             assert shown, f"magnetar {noun} {verb} shows no example"
             assert all(line.startswith(f"magnetar {noun} {verb}") for line in shown)
             found += shown
     for name in ("api", "completion"):
-        found += examples(getattr(import_module(f"magnetar.cli.{name}"), name).__doc__)
+        found += examples(getattr(import_module(module_of(name)), name).__doc__)
     return found
 
 
@@ -38,4 +38,4 @@ def test_every_example_works(
 
 def test_every_single_command_says_what_it_is_for() -> None:
     for name in SINGLE:
-        assert getattr(import_module(f"magnetar.cli.{name}"), name).__doc__
+        assert getattr(import_module(module_of(name)), name).__doc__

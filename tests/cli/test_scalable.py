@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from magnetar import Client, InitialPosition
+from magnetar import Batching, Client, InitialPosition
 from magnetar.layout.routing import Routing, segment_hash
 from tests.cli.conftest import Run
 from tests.servers.standalone import Standalone
@@ -68,7 +70,7 @@ def test_a_split_that_nobody_waits_for_is_told_by_its_id(magnetar: Run, broker: 
     assert magnetar("topic", "scale", topic, 2, "--no-wait", "-o", "name").out.startswith("merge-")
     ran = magnetar("topic", "scale", topic, 6, "--no-wait")
     assert (ran.code, ran.out) == (2, "")
-    assert "leave --no-wait out" in ran.err
+    assert "omit --no-wait" in ran.err
 
 
 def test_a_key_is_found_in_every_generation(magnetar: Run, topic: str) -> None:
@@ -134,7 +136,8 @@ def test_a_subscription_of_a_scalable_topic_is_made_used_shown_and_deleted(
 def test_order_is_proved_on_a_topic_that_is_reshaped_meanwhile(magnetar: Run, topic: str) -> None:
     ran = magnetar("topic", "verify-order", topic, "-t", "2", "-r", "500", "--reshape", "0.3", "-o", "json")
     assert (ran.code, ran.json["kept"], ran.json["findings"]) == (0, True, [])
-    assert ran.json["sent"] == ran.json["received"] - ran.json["redelivered"] == ran.json["receivedLate"]
+    assert ran.json["sent"] == ran.json["received"] - ran.json["redelivered"]
+    assert ran.json["sent"] == ran.json["receivedLate"] - ran.json["redeliveredLate"]
     assert ran.json["reshapes"] > 0
     assert "split" in ran.err
 
@@ -158,36 +161,73 @@ def test_a_key_is_located_in_the_segment_that_takes_it_now(magnetar: Run, topic:
     assert again["segment"] in (2, 3)
 
 
-def test_a_subscription_is_explained_down_to_the_message_that_blocks_and_the_consumer_that_has_it(
-    magnetar: Run, broker: Standalone, topic: str
-) -> None:
+def test_merge_of_two_consumers_segments_is_explained_as_waiting(magnetar: Run, broker: Standalone, topic: str) -> None:
+    client = Client(broker.url)
+    both = [client.stream_consumer(topic, "billing", name=name) for name in ("a", "b")]
+    while len({one["consumerName"] for one in explained(magnetar, topic)}) < 2:
+        pass
+    with client.create_producer(topic) as producer:
+        for number in range(20):
+            producer.send(b"x", key=f"key-{number}")
+    magnetar("topic", "merge", topic, 0, 1)
+    by_id = {one["segmentId"]: one for one in explained(magnetar, topic)}
+    assert by_id[2]["waitsFor"] == [0, 1]
+    assert by_id[0]["holdsBack"] == by_id[1]["holdsBack"] == [2]
+    assert {by_id[0]["consumerName"], by_id[1]["consumerName"]} == {"a", "b"}
+    assert by_id[0]["left"] + by_id[1]["left"] == 20
+    lines = magnetar("subscription", "explain", topic, "billing").out
+    assert f"waits for #0 ({by_id[0]['left']} left), #1 ({by_id[1]['left']} left)" in lines
+    assert "is read to its end; #2 waits for it" in lines
+    held = magnetar("subscription", "assignments", topic, "billing", "-o", "json").json
+    assert [(one["consumerName"], one["connected"]) for one in held["consumers"]] == [("a", True), ("b", True)]
+    for consumer, left in zip(both, (left_of(by_id, "a"), left_of(by_id, "b")), strict=True):
+        for _ in range(left):
+            consumer.acknowledge_cumulative(consumer.receive(60))
+    while [one["segmentId"] for one in explained(magnetar, topic)] != [2]:
+        pass
+    row = magnetar("subscription", "assignments", topic, "billing").out.splitlines()[-1].split()
+    assert row[:2] == ["b", "yes"]
+    client.close()
+    missing = magnetar("subscription", "explain", topic, "nobody")
+    assert (missing.code, missing.out) == (3, "")
+
+
+def test_split_of_one_consumer_is_explained_as_read_ahead(magnetar: Run, broker: Standalone, topic: str) -> None:
     client = Client(broker.url)
     consumer = client.stream_consumer(topic, "billing", name="a", initial_position=InitialPosition.EARLIEST)
     with client.create_producer(topic) as producer:
         for number in range(20):
             producer.send(b"x", key=f"key-{number}")
     magnetar("topic", "split", topic, 0)
-    told = magnetar("subscription", "explain", topic, "billing", "-o", "json").json
-    by_id = {one["segmentId"]: one for one in told["segments"]}
-    assert by_id[2]["waitsFor"] == by_id[3]["waitsFor"] == [0]
-    assert by_id[0]["holdsBack"] == [2, 3]
-    assert (by_id[0]["consumerName"], by_id[0]["left"] > 0) == ("a", True)
-    lines = magnetar("subscription", "explain", topic, "billing").out
-    assert f"waits for #0 ({by_id[0]['left']} left)" in lines
-    assert "is read to its end; #2, #3 wait for it" in lines
-    held = magnetar("subscription", "assignments", topic, "billing", "-o", "json").json
-    assert [(one["consumerName"], one["connected"]) for one in held["consumers"]] == [("a", True)]
-    assert sorted(held["consumers"][0]["segmentIds"]) == [0, 1]
     for _ in range(20):
-        consumer.acknowledge_cumulative(consumer.receive(60))
-    while magnetar("subscription", "explain", topic, "billing", "-o", "json").json["plan"]["drainedSegmentIds"] != [0]:
+        last = consumer.receive(60)
+    while {one["segmentId"]: one["readAheadOf"] for one in explained(magnetar, topic)} != {
+        0: [],
+        1: [],
+        2: [0],
+        3: [0],
+    }:
         pass
-    row = magnetar("subscription", "assignments", topic, "billing").out.splitlines()[-1].split()
-    assert row[:2] == ["a", "yes"]
-    consumer.close()
+    left = {one["segmentId"]: one["left"] for one in explained(magnetar, topic)}
+    assert f"is read ahead of acknowledgements in #0 ({left[0]} left)" in explained_text(magnetar, topic)
+    held = magnetar("subscription", "assignments", topic, "billing", "-o", "json").json
+    assert sorted(held["consumers"][0]["segmentIds"]) == [0, 1, 2, 3]
+    consumer.acknowledge_cumulative(last)
+    while [one["segmentId"] for one in explained(magnetar, topic)] != [1, 2, 3]:
+        pass
     client.close()
-    missing = magnetar("subscription", "explain", topic, "nobody")
-    assert (missing.code, missing.out) == (3, "")
+
+
+def explained(magnetar: Run, topic: str) -> list[dict[str, Any]]:
+    return list(magnetar("subscription", "explain", topic, "billing", "-o", "json").json["segments"])
+
+
+def explained_text(magnetar: Run, topic: str) -> str:
+    return magnetar("subscription", "explain", topic, "billing").out
+
+
+def left_of(by_id: dict[int, dict[str, Any]], name: str) -> int:
+    return sum(one["left"] for one in by_id.values() if one["consumerName"] == name)
 
 
 @pytest.mark.slow
@@ -208,7 +248,8 @@ def test_a_queue_and_a_hold_are_explained_without_a_word_of_waiting(
             assert said.code == 0
             assert "waits for" not in said.out
         rows = [line.split() for line in magnetar("subscription", "list", topic).out.splitlines()]
-        assert ["work", "QUEUE", "1", "20", "-"] in rows
+        assert ["work", "QUEUE", "1", "20"] in [row[:4] for row in rows]
+        assert ["nightly", "CHECKPOINT", "0", "20"] in [row[:4] for row in rows]
         for verb in ("explain", "show"):
             assert f"magnetar hold show {topic} nightly" in magnetar("subscription", verb, topic, "nightly").out
         queue.close()
@@ -260,7 +301,7 @@ def test_an_old_client_stops_a_migration_and_force_is_explained(magnetar: Run, b
         assert refused.code != 0
         assert "producer old" in refused.err
         assert "force" in refused.err
-        assert "--force is needed" in magnetar("topic", "migrate", name, "--dry-run").out
+        assert "--force is required" in magnetar("topic", "migrate", name, "--dry-run").out
         assert magnetar("topic", "migrate", name, "--yes", "--force").code == 0
         producer.close()
 
@@ -294,3 +335,30 @@ def test_properties_of_a_subscription_are_shown_of_the_topic_and_of_its_segments
     for subscription in ("q", "s"):
         shown = magnetar("subscription", "show", topic, subscription)
         assert "team=x, tier=gold" in " ".join(shown.out.split())
+
+
+def test_stream_lag_is_a_number_of_messages(magnetar: Run, broker: Standalone, topic: str) -> None:
+    with Client(broker.url) as client:
+        client.stream_consumer(topic, "billing", initial_position=InitialPosition.EARLIEST).close()
+        with client.create_producer(topic, batching=Batching(messages_max=10, delay_s=1)) as producer:
+            for number in range(30):
+                producer.post(b"x", key=f"key-{number}")
+            producer.flush()
+        magnetar("topic", "split", topic, 0)
+        rows = [line.split() for line in magnetar("subscription", "list", topic).out.splitlines()]
+        assert rows[0][:5] == ["SUBSCRIPTION", "TYPE", "CONSUMERS", "LAG", "OLDEST"]
+        assert ["billing", "STREAM", "0", "30"] in [row[:4] for row in rows]
+        assert ["billing", "STREAM", "0", "30"] in [
+            line.split()[:4] for line in magnetar("topic", "show", topic).out.splitlines()
+        ]
+        shown = dict(
+            line.split(maxsplit=1) for line in magnetar("subscription", "show", topic, "billing").out.splitlines()
+        )
+        assert shown["lag"] == "30"
+        assert shown["oldest"].startswith("message")
+        assert shown["drained"] == "segments  0"
+        explained = magnetar("subscription", "explain", topic, "billing")
+        assert ["lag", "30"] in [line.split() for line in explained.out.splitlines()]
+        document = magnetar("subscription", "explain", topic, "billing", "-o", "json").json
+        assert sum(one["left"] for one in document["segments"]) == 30
+        assert "counted since" in magnetar("topic", "stats", topic).out

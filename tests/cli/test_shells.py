@@ -1,7 +1,7 @@
 """Completion in real shells on real terminals, asking a real broker: what TAB makes of a line is what the command gets.
 
 bash, zsh and fish are typed into, the latter two in `make test-all`; where one is missing its tests say so. PowerShell
-is not: what its script asks for is tried in tests/unit/cli/test_complete.py.
+is not: what its script asks for is tried in tests/unit/cli/completion/test_entry.py.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from magnetar import aio
-from magnetar.client.stages import StagedSink
+from magnetar.client.staged_sink import StagedSink
 from tests.cli.conftest import Run
 from tests.servers.standalone import Standalone
 

@@ -19,11 +19,11 @@ from typing import Any, get_args
 import cyclopts
 import pytest
 
-from magnetar.cli.exits import Exit
-from magnetar.cli.looks import Look
-from magnetar.cli.main import NOUNS, build, examples
+from magnetar.cli.exit_codes import Exit
+from magnetar.cli.main import NOUNS, build, examples, module_of
 from magnetar.cli.options import COMMON, Change, Traffic
-from magnetar.cli.output import Form
+from magnetar.cli.output.output import Form
+from magnetar.cli.output.watch_screen import WatchFrame
 from tests.cli import yamlreader
 from tests.cli.conftest import Ran, Run
 from tests.cli.stage import staged
@@ -53,7 +53,7 @@ def leaves(app: cyclopts.App, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
 def function_of(command: str) -> Callable[..., Any]:
     """As it was written, without what registration adds."""
     noun, _, verb = command.partition(" ")
-    module = import_module(f"magnetar.cli.{noun}")
+    module = import_module(module_of(noun))
     found: Callable[..., Any] = module.VERBS[verb] if noun in NOUNS else getattr(module, noun)
     return found
 
@@ -155,7 +155,7 @@ def test_what_is_read_can_be_parsed_in_every_form_and_goes_where_a_watch_finds_i
     assert found["csv"].out.splitlines()
 
     _, bound, _ = build("*").parse_args(words, exit_on_error=False, print_error=False)
-    look = Look("json", terminal=False)
+    look = WatchFrame("json", terminal=False)
     given = {**bound.kwargs, "common": replace(bound.kwargs.get("common", COMMON), sink=look)}
     given.pop("watch", None)
     capfd.readouterr()

@@ -22,7 +22,7 @@ from typing import Self
 
 import pytest
 
-from magnetar.cli.shells import SCRIPTS, Shell
+from magnetar.cli.completion.shells import SCRIPTS, Shell
 from tests.cli.conftest import PATIENCE_S
 
 START = {

@@ -20,8 +20,8 @@ from magnetar.base.errors import (
     TopicNotFound,
 )
 from magnetar.cli.main import main
-from magnetar.client.admin import Admin, AsyncAdmin, Policies, PostSchema, Retention, TenantInfo
-from magnetar.client.administration import policy
+from magnetar.client.admin import policy
+from magnetar.client.admin.clients import Admin, AsyncAdmin, Policies, PostSchema, Retention, TenantInfo
 from magnetar.client.client import Client
 from tests.client.conftest import Server
 
@@ -55,7 +55,9 @@ def test_brokers_say_who_they_are(admin: Admin) -> None:
         admin.brokers.healthy()
         assert "pulsar_" in admin.brokers.metrics()
         assert admin.brokers.settings()["clusterName"] == "standalone"
-        assert admin.clusters.names() == ["standalone"]
+        assert admin.clusters.names() == admin.clusters.list() == ["standalone"]
+        assert admin.tenants.list() == admin.tenants.names()
+        assert admin.brokers.list() == [name]
         assert "serviceUrl" in admin.clusters.get("standalone")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from magnetar.base.errors import AlreadyExists, Misuse, NotFound, Refused
-from magnetar.client.admin import Admin
+from magnetar.client.admin.clients import Admin
 from tests.servers.standalone import Standalone
 
 X = "topic://public/default/x"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from magnetar.aio import Client
-from magnetar.client.batch import Batching
-from magnetar.client.subscribing import InitialPosition
+from magnetar.client.consumer.config import InitialPosition
+from magnetar.client.producer.batch import Batching
 from tests.client.test_consume import WAIT_S, nothing, run, take
 
 EARLIEST = InitialPosition.EARLIEST

@@ -12,7 +12,7 @@ import pytest
 
 import magnetar
 from magnetar import Batching, Checkpoint, DataLost, InitialPosition, Message, aio, errors
-from magnetar.layout.checkpoint import DONE, Reached
+from magnetar.layout.checkpoint import DONE, SegmentPosition
 from tests.client.reshaped import QUIET_S, Reshaped, quiet, run_on
 from tests.servers.standalone import Standalone
 
@@ -258,7 +258,7 @@ def test_a_segment_that_went_unread_is_an_error_or_an_explicit_gap(server):
         async with await cluster.reader() as reader:
             kept = await reader.checkpoint()
         lost = Checkpoint(
-            {**kept.places, 99: Reached(1, 2)},  # type: ignore[dict-item]
+            {**kept.places, 99: SegmentPosition(1, 2)},  # type: ignore[dict-item]
             kept.epoch,
             kept.topic,
             kept.incarnation,
@@ -268,7 +268,7 @@ def test_a_segment_that_went_unread_is_an_error_or_an_explicit_gap(server):
         gaps = []
         async with await cluster.reader(lost, on_gap=gaps.append) as reader:
             assert sorted(await take(reader, 5)) == list(range(5))
-            assert [(gap.segment, gap.place) for gap in gaps] == [(99, Reached(1, 2))]
+            assert [(gap.segment, gap.place) for gap in gaps] == [(99, SegmentPosition(1, 2))]
             assert 99 not in reader.positions
 
     run(server, "gap", body)
@@ -335,7 +335,12 @@ def test_the_blocking_consumer_counts_what_its_threads_have_taken_and_not_what_w
 @pytest.mark.slow
 def test_messages_that_the_broker_deleted_meanwhile_are_an_error_not_silence(tmp_path):
     """Nothing keeps them: no subscription, no retention. Asked again until they are gone."""
-    with Standalone(tmp_path / "broker") as server:
+    settings = {
+        "managedLedgerMinLedgerRolloverTimeMinutes": 0,
+        "defaultRetentionTimeInMinutes": 0,
+        "defaultRetentionSizeInMB": 0,
+    }
+    with Standalone(tmp_path / "broker", settings) as server:
 
         async def body(cluster: Cluster) -> None:
             await cluster.send(5)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
 from magnetar import Checkpoint, DataLost, InitialPosition, NoMessage, aio, errors
-from magnetar.layout.checkpoint import DONE, Reached
+from magnetar.layout.checkpoint import DONE, SegmentPosition
 from tests.client.test_checkpoint import KEPT, Cluster, in_order, number, quiet, run, take
 from tests.servers.standalone import Standalone
 
@@ -134,14 +135,14 @@ def test_what_was_deleted_before_a_new_group_read_it_is_an_error_or_an_explicit_
         await cluster.send(5)
         async with await cluster.reader() as reader:
             kept = await reader.checkpoint()
-        places = {**kept.places, 99: Reached(1, 2)}
+        places = {**kept.places, 99: SegmentPosition(1, 2)}
         lost = Checkpoint(places, kept.epoch, kept.topic, kept.incarnation)  # type: ignore[arg-type]
         for _ in range(2):
             with pytest.raises(DataLost, match="deleted before they were read"):
                 await cluster.reader(lost, group="g")
         gaps = []
         async with await cluster.reader(lost, group="g", on_gap=gaps.append) as one:
-            assert [(gap.segment, gap.place) for gap in gaps] == [(99, Reached(1, 2))]
+            assert [(gap.segment, gap.place) for gap in gaps] == [(99, SegmentPosition(1, 2))]
             assert sorted(await take(one, 5)) == list(range(5))
             await one.checkpoint()
         async with await cluster.reader(lost, group="g") as late:  # the group is behind it
@@ -191,3 +192,28 @@ def test_the_hold_of_a_group_lives_on_while_a_member_is_there_and_takes_no_check
                     until_ms = (await cluster.admin.holds.get(cluster.topic, "g")).untilMs
 
     run(server, "group-alive", body)
+
+
+def test_members_on_an_empty_topic_that_is_reshaped_are_told_no_loss(server):
+    """H-R4: nothing was ever stored or deleted."""
+
+    async def body(cluster: Cluster) -> None:
+        async with await cluster.reader(group="g") as one, await cluster.reader(group="g") as other:
+
+            async def idle(member: aio.CheckpointConsumer[bytes]) -> None:
+                while not over:
+                    with suppress(NoMessage):
+                        await member.receive(0.05)
+                    await member.checkpoint()
+
+            over = False
+            idling = asyncio.gather(idle(one), idle(other))
+            for _ in range(20):
+                await cluster.reshape()
+            over = True
+            await idling
+            await cluster.send(20)
+            got = await shared(one, other, count=20, commit=1)
+            assert sorted(got[0] + got[1]) == list(range(20))
+
+    run(server, "group-empty", body, segments=2)

@@ -11,7 +11,7 @@ import pytest
 
 from magnetar import InitialPosition, MessageId, aio
 from magnetar.client.options import CheckpointOptions
-from magnetar.wire.checkpoint import Checkpoint
+from magnetar.wire.scalable.checkpoint import Checkpoint
 from tests.client.pieces import Pieces
 from tests.client.reshaped import Reshaped, quiet, run_on
 from tests.servers.proxy import Proxy

@@ -12,11 +12,11 @@ import pytest
 
 from magnetar.base.errors import ConsumerBusy, Sealed
 from magnetar.client.client import Client
-from magnetar.client.consumer import Consumer
+from magnetar.client.consumer.config import InitialPosition, KeyShared, SubscriptionType
+from magnetar.client.consumer.consumer import Consumer
+from magnetar.client.consumer.receive.waiters import NoMessage
 from magnetar.client.message import Message, MessageId
-from magnetar.client.receive import NoMessage
-from magnetar.client.schemas import STRING
-from magnetar.client.subscribing import InitialPosition, KeyShared, SubscriptionType
+from magnetar.client.schema import STRING
 from tests.servers.standalone import Standalone
 
 EARLIEST = InitialPosition.EARLIEST

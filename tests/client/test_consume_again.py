@@ -7,9 +7,9 @@ import time
 
 import pulsar
 
+from magnetar.client.consumer.ack.nacks import NackBackoff
+from magnetar.client.consumer.config import DeadLetters, InitialPosition, SubscriptionType
 from magnetar.client.message import MessageId
-from magnetar.client.nacks import NackBackoff
-from magnetar.client.subscribing import DeadLetters, InitialPosition, SubscriptionType
 from tests.client.test_consume import nothing, run, send, take
 
 EARLIEST = InitialPosition.EARLIEST

@@ -9,9 +9,9 @@ import random
 
 from magnetar.base.errors import MagnetarError
 from magnetar.client.client import Client
+from magnetar.client.consumer.config import InitialPosition, SubscriptionType
+from magnetar.client.consumer.receive.waiters import NoMessage
 from magnetar.client.message import MessageId
-from magnetar.client.receive import NoMessage
-from magnetar.client.subscribing import InitialPosition, SubscriptionType
 from tests.client.test_consume import WAIT_S, nothing, run, send, take
 
 EARLIEST = InitialPosition.EARLIEST

@@ -9,10 +9,10 @@ import pulsar
 import pulsar.schema
 import pytest
 
+from magnetar.client.consumer.config import InitialPosition, SubscriptionType
+from magnetar.client.consumer.receive.waiters import NoMessage
 from magnetar.client.message import MessageId
-from magnetar.client.receive import NoMessage
-from magnetar.client.schemas import STRING
-from magnetar.client.subscribing import InitialPosition, SubscriptionType
+from magnetar.client.schema import STRING
 from tests.client.test_consume import WAIT_S, nothing, run, send, take
 
 SHARED = SubscriptionType.SHARED

@@ -43,7 +43,7 @@ def test_an_encrypted_message_is_passed_by_and_left_to_whoever_has_the_key(broke
             message = consumer.receive(15)
             assert message.data == b"plain"
             consumer.acknowledge(message, confirm=True)
-            assert consumer.core()[1].counters.discarded == 1
+            assert consumer._core()[1].counters.discarded == 1
         reading = stock.subscribe(topic, "s", crypto_key_reader=keys)
         if discard:
             with pytest.raises(pulsar.Timeout):

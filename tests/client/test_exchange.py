@@ -12,11 +12,11 @@ import pytest
 
 from magnetar.aio import Client
 from magnetar.base.errors import ConsumerBusy, Misuse
-from magnetar.client.batch import Batching
+from magnetar.client.consumer.config import InitialPosition, SubscriptionType
 from magnetar.client.message import MessageId
-from magnetar.client.producer import Compression
-from magnetar.client.schemas import STRING, Json
-from magnetar.client.subscribing import InitialPosition, SubscriptionType
+from magnetar.client.producer.batch import Batching
+from magnetar.client.producer.producer import Compression
+from magnetar.client.schema import STRING, Json
 from tests.client.test_consume import WAIT_S, nothing, run, take
 
 EARLIEST = InitialPosition.EARLIEST

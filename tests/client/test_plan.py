@@ -10,8 +10,8 @@ import pytest
 
 from magnetar import Client, aio, errors
 from magnetar.base.ids import SegmentId
-from magnetar.client.planning import Plan
-from magnetar.layout.stretch import DONE, START, Place
+from magnetar.client.batch_read.plan import Plan
+from magnetar.layout.readable_range import DONE, START, ReadPosition
 from tests.servers.standalone import Standalone
 
 PATIENCE_S = 120
@@ -81,7 +81,7 @@ def test_the_blocking_client_plans_and_holds_too(server: Standalone) -> None:
         ends = {id: one.end for id, one in plan.stretches.items()}
         held = client.hold(topic, "reader", ends, incarnation=plan.incarnation)
         assert (held.places, held.moved, held.lost) == (ends, True, ())
-        nowhere = {id: Place(end.ledger, end.entry + 1) for id, end in ends.items() if end != START}
+        nowhere = {id: ReadPosition(end.ledger, end.entry + 1) for id, end in ends.items() if end != START}
         with pytest.raises(errors.Refused, match="the nearest place is"):
             client.hold(topic, "reader", nowhere)
         client.release(topic, "reader")
@@ -101,7 +101,7 @@ def test_a_hold_survives_a_kill_and_keeps_what_retention_drops_from_sealed_segme
         """Until the topic that nobody holds lost what it was just given: a broker went round over all topics."""
         await send(client, free, 20)
         asked = await client.plan(free, start="latest")
-        before = {id: Place(one.end.ledger, 0) for id, one in asked.stretches.items() if one.end != START}
+        before = {id: ReadPosition(one.end.ledger, 0) for id, one in asked.stretches.items() if one.end != START}
         async with asyncio.timeout(PATIENCE_S):
             while not all(one.lost for one in (await client.plan(free, before)).stretches.values()):
                 await send(client, free, 5)

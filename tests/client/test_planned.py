@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 from magnetar import aio
+from magnetar.client.batch_read.hold import HoldRequest, hold
+from magnetar.client.batch_read.range_reader import RangeReader
 from magnetar.client.client import Client
-from magnetar.client.holding import Holding, hold
-from magnetar.client.ranges import RangeReader
+from magnetar.layout.readable_range import DONE, START
 from magnetar.layout.routing import Routing
-from magnetar.layout.stretch import DONE, START
-from magnetar.spark.counted import CountedFacts
-from magnetar.spark.decoder import Decoder
-from magnetar.spark.facts import Facts
-from magnetar.spark.frontier import Frontier
-from magnetar.spark.measured import MeasuredFacts
-from magnetar.spark.options import source_options
-from magnetar.spark.query import Planned, Query
+from magnetar.spark.read.decoder import Decoder
+from magnetar.spark.source.magnetar_topics import MagnetarTopicInfo
+from magnetar.spark.source.offset import SourceOffset
+from magnetar.spark.source.options import source_options
+from magnetar.spark.source.pulsar_topics import PulsarTopicInfo
+from magnetar.spark.source.query import Query, ReadTask
+from magnetar.spark.source.topic_info import TopicInfo
 from tests.servers.standalone import Standalone
 
 Rows = list[tuple[str, int]]
@@ -57,12 +57,12 @@ class World:
         alive = [one for one in found if one.state == "ACTIVE"]
         return [one.segmentId for one in sorted(alive, key=lambda one: one.hashRange.start)]
 
-    def query(self, facts: type[MeasuredFacts] | type[CountedFacts], **options: str) -> Query:
+    def query(self, facts: type[MagnetarTopicInfo] | type[PulsarTopicInfo], **options: str) -> Query:
         asked = source_options({"topic": self.topic, **options}, streaming="endingOffsets" not in options)
-        made: Facts = facts(self.client, self.topic, subscription=asked.subscription)
+        made: TopicInfo = facts(self.client, self.topic, subscription=asked.subscription)
         return Query(asked, made, self.client.runtime.monotonic)
 
-    async def rows(self, tasks: list[Planned]) -> Rows:
+    async def rows(self, tasks: list[ReadTask]) -> Rows:
         found: Rows = []
         for one in tasks:
             for piece, topic in zip(one.task.pieces, one.topics, strict=True):
@@ -98,16 +98,16 @@ def run(server: Standalone, topic: str, body: Callable[[World], Awaitable[None]]
     asyncio.run(whole())
 
 
-@pytest.mark.parametrize("facts", [MeasuredFacts, CountedFacts], ids=["measured", "counted"])
+@pytest.mark.parametrize("facts", [MagnetarTopicInfo, PulsarTopicInfo], ids=["measured", "counted"])
 @pytest.mark.parametrize("order", ["chain", "barrier"])
 def test_every_row_is_read_once_and_in_order_through_reshapes_and_again_in_a_replay(
-    server: Standalone, facts: type[MeasuredFacts] | type[CountedFacts], order: str
+    server: Standalone, facts: type[MagnetarTopicInfo] | type[PulsarTopicInfo], order: str
 ) -> None:
     async def body(world: World) -> None:
         await world.admin.scalable.create(world.topic, segments=2)
         query = world.query(facts, startingOffsets="earliest", maxMessagesPerTrigger="30", keyOrder=order)
         at = await query.start()
-        batches: list[tuple[Frontier, Frontier, Rows]] = []
+        batches: list[tuple[SourceOffset, SourceOffset, Rows]] = []
         count = 0
         for step in range(500):
             if step < 4:
@@ -132,9 +132,9 @@ def test_every_row_is_read_once_and_in_order_through_reshapes_and_again_in_a_rep
     run(server, f"topic://public/default/{facts.__name__.lower()}-{order}", body)
 
 
-@pytest.mark.parametrize("facts", [MeasuredFacts, CountedFacts], ids=["measured", "counted"])
+@pytest.mark.parametrize("facts", [MagnetarTopicInfo, PulsarTopicInfo], ids=["measured", "counted"])
 def test_a_query_from_the_end_reads_what_comes_after(
-    server: Standalone, facts: type[MeasuredFacts] | type[CountedFacts]
+    server: Standalone, facts: type[MagnetarTopicInfo] | type[PulsarTopicInfo]
 ) -> None:
     async def body(world: World) -> None:
         await world.admin.scalable.create(world.topic, segments=1)
@@ -156,14 +156,16 @@ def test_a_hold_is_made_where_a_query_begins_and_only_ever_moved_by_what_it_has_
         await world.publish(5)
 
         async def held() -> dict[int, str]:
-            found = await hold(world.client.lookup, Holding(world.topic, "q"), 30)
+            found = await hold(world.client.lookup, HoldRequest(world.topic, "q"), 30)
             return {id: str(place) for id, place in found.places.items()}
 
-        first = await world.query(MeasuredFacts, subscription="q").start()
+        first = await world.query(MagnetarTopicInfo, subscription="q").start()
         begun = {int(id): str(place) for id, place in first.places.items()}
         assert await held() == begun
         await world.publish(5)
-        query = world.query(MeasuredFacts, subscription="q")  # as after a crash in batch 0: "latest" is later by now
+        query = world.query(
+            MagnetarTopicInfo, subscription="q"
+        )  # as after a crash in batch 0: "latest" is later by now
         at = await query.start()
         assert at.places != first.places
         assert await held() == begun
@@ -184,13 +186,13 @@ def test_plain_topics_are_read_and_added_partitions_with_them(server: Standalone
         if partitions:
             server.admin("PUT", path, partitions)
         await world.publish(30)
-        query = world.query(CountedFacts, startingOffsets="earliest")
+        query = world.query(PulsarTopicInfo, startingOffsets="earliest")
         at = await query.start()
         end = await query.latest(at)
         world.judge(await world.rows(await query.tasks(at, end)))
         if partitions:
             server.admin("POST", path, partitions + 2)
-            later = world.query(CountedFacts)
+            later = world.query(PulsarTopicInfo)
             async with await world.client.create_producer(f"{world.topic}-partition-4") as producer:
                 await producer.send(b"7", key="k")
             last = await later.latest(end)

@@ -23,9 +23,9 @@ from magnetar.base.errors import (
     Sealed,
     TopicNotFound,
 )
-from magnetar.client.batch import Batching
-from magnetar.client.producer import AccessMode, Compression
-from magnetar.client.schemas import STRING, Json
+from magnetar.client.producer.batch import Batching
+from magnetar.client.producer.producer import AccessMode, Compression
+from magnetar.client.schema import STRING, Json
 from tests.servers.standalone import Standalone
 
 WAIT_MS = 60_000
@@ -236,7 +236,7 @@ def test_partitions_added_later_are_used(broker, topic):
     async def body(client: Client) -> None:
         producer = await client.create_producer(topic, batching=None)
         broker.admin("POST", f"{topic.replace('://', '/')}/partitions", 3)
-        await producer.grow()
+        await producer._grow()
         assert {(await producer.send(b"x")).partition for _ in range(6)} == {0, 1, 2}
 
     run(broker, body)

@@ -5,15 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from magnetar import DeadLetters, aio
+from magnetar import Batching, DeadLetters, SubscriptionType, aio
 from tests.client.test_queue import AT_ONCE, EARLIEST, WAIT_S, Cluster, numbers, quiet, run, take
 from tests.servers.standalone import Standalone
 
 pytestmark = [pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("small"), {"maxMessageSize": 65_536}) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -183,3 +191,83 @@ def test_broker_killed_under_reshapes_loses_nothing_of_a_queue(tmp_path: Path):
             assert acknowledged == set(range(600))
 
         run(killed, "killed", body, segments=2)
+
+
+def test_only_the_poison_of_a_batch_is_buried(server):
+    """One bad message of 200, some work for each, and a redelivery that is due long before the others were taken."""
+
+    async def body(cluster: Cluster) -> None:
+        letters = await cluster.client.queue_consumer(f"{cluster.topic}-DLQ", "letters", initial_position=EARLIEST)
+        batching = Batching(messages_max=200, delay_s=5)
+        async with (
+            letters,
+            await cluster.queue(
+                initial_position=EARLIEST, nack=AT_ONCE, dead_letters=DeadLetters(redeliveries_max=3)
+            ) as consumer,
+            await cluster.client.create_producer(cluster.topic, batching=batching) as producer,
+        ):
+            await asyncio.gather(*(producer.send(b"%d" % number) for number in range(200)))
+            refused, done = 0, set()
+            while refused < 4 or len(done) < 199:
+                message = await consumer.receive(WAIT_S)
+                await asyncio.sleep(0.002)
+                if message.data == b"7":
+                    refused += 1
+                    await consumer.negative_acknowledge(message)
+                else:
+                    done.add(message.data)
+                    await consumer.acknowledge(message)
+            assert [message.data for message in await take(letters, 1)] == [b"7"]
+            await quiet(letters)
+            await quiet(consumer)
+            assert (refused, consumer.counters.dead_letters) == (4, 1)
+
+    run(server, "one-poison", body)
+
+
+@pytest.mark.parametrize("kind", ["queue", "shared"])
+def test_poison_in_chunks_is_buried_in_chunks(small, kind):
+    """Its subscription comes to rest: nothing of it is left."""
+
+    async def body(cluster: Cluster) -> None:
+        topic = cluster.topic if kind == "queue" else f"persistent://public/default/chunked-{kind}"
+        dead = f"{topic}-DLQ" if kind == "queue" else f"{topic}-q-DLQ"
+        options: dict[str, Any] = {
+            "initial_position": EARLIEST,
+            "nack": AT_ONCE,
+            "dead_letters": DeadLetters(redeliveries_max=1),
+        }
+        shared = {"type": SubscriptionType.SHARED}
+        make: Any = cluster.client.queue_consumer if kind == "queue" else partial(cluster.client.subscribe, **shared)
+        async with (
+            await make(dead, "letters", initial_position=EARLIEST) as letters,
+            await make(topic, "q", **options) as consumer,
+            await cluster.client.create_producer(topic, chunking=True) as producer,
+        ):
+            large = bytes(range(250)) * 600
+            for value in (b"small", large):
+                await producer.send(value, key="k")
+            for _ in range(4):
+                await consumer.negative_acknowledge(await consumer.receive(WAIT_S))
+            found = [await letters.receive(WAIT_S) for _ in range(2)]
+            assert sorted(message.data for message in found) == sorted([b"small", large])
+            await quiet(consumer)
+            assert consumer.counters.dead_letters == 2
+
+    run(small, f"chunked-{kind}", body)
+
+
+def test_message_that_never_reached_an_application_has_no_redelivery(server):
+    """Its consumer had it in its queue, and left."""
+
+    async def body(cluster: Cluster) -> None:
+        async with await cluster.client.create_producer(cluster.topic) as producer:
+            await producer.send(b"x")
+        for _ in range(2):
+            async with await cluster.queue(initial_position=EARLIEST) as away:
+                while not away.queued:  # noqa: ASYNC110 - it is received, and nobody takes it
+                    await asyncio.sleep(0.01)
+        async with await cluster.queue(initial_position=EARLIEST) as consumer:
+            assert (await consumer.receive(WAIT_S)).redelivery_count == 0
+
+    run(server, "unseen", body)

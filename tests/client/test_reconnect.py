@@ -9,10 +9,10 @@ import pytest
 
 from magnetar.aio import Client
 from magnetar.base.errors import MagnetarError, Outcome, TimedOut
-from magnetar.client.batch import Batching
+from magnetar.client.consumer.config import InitialPosition
 from magnetar.client.message import MessageId
-from magnetar.client.schemas import STRING
-from magnetar.client.subscribing import InitialPosition
+from magnetar.client.producer.batch import Batching
+from magnetar.client.schema import STRING
 from tests.servers.proxy import Proxy
 from tests.servers.standalone import Standalone
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import magnetar
-from magnetar import AccessMode, InitialPosition, NoMessage, errors
-from magnetar.cli.ordering import Ordering
-from magnetar.cli.workload import Load, Workload
+from magnetar import AccessMode, InitialPosition, Message, NoMessage, errors
+from magnetar.aio import StreamConsumer
+from magnetar.cli.traffic.load import LoadConfig, Workload
+from magnetar.cli.traffic.order_check import OrderChecker
 from tests.client.reshaped import Reshaped, run_on
 from tests.servers.standalone import Standalone
 
@@ -31,8 +32,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
 
 
 class Cluster(Reshaped):
-    def load(self, **said: object) -> Load:
-        return Load(self.topic, **{"rate": 800.0, "reshape_s": 0.3, "drain_s": 60.0, **said})  # type: ignore[arg-type]
+    def load(self, **said: object) -> LoadConfig:
+        return LoadConfig(self.topic, **{"rate": 800.0, "reshape_s": 0.3, "drain_s": 60.0, **said})  # type: ignore[arg-type]
 
 
 def run(server: Standalone, name: str, body: Callable[[Cluster], Awaitable[None]], segments: int = 1) -> None:
@@ -44,7 +45,7 @@ async def until_refused(call: Callable[[], Awaitable[object]]) -> None:
         await call()
 
 
-def kept(ordering: Ordering) -> None:
+def kept(ordering: OrderChecker) -> None:
     assert ordering.findings == []
     assert ordering.sent == ordering.received - ordering.redelivered > 0
 
@@ -119,20 +120,61 @@ def test_resend_with_the_same_numbers_after_a_split_is_stored_once(server):
     run(server, "resend", body)
 
 
-def test_children_wait_until_everything_of_their_parent_is_acknowledged(server):
+@pytest.mark.parametrize("at_once", [1, 7, 100])
+def test_resend_without_keys_after_a_merge_is_stored_once(server, at_once):
+    """What has no key is spread by its number: after a merge its number says which parent may have it."""
+
     async def body(cluster: Cluster) -> None:
-        consumer = await cluster.client.stream_consumer(cluster.topic, "s", initial_position=InitialPosition.EARLIEST)
-        async with consumer, await cluster.client.create_producer(cluster.topic) as producer:
-            await producer.send(b"before", key="a")
-            first = await consumer.receive(60)
-            await cluster.admin.scalable.split(cluster.topic, 0)
+        for again in range(2):
+            async with await cluster.client.create_producer(cluster.topic, name="p") as producer:
+                for first in range(0, 100, at_once):
+                    numbers = range(first, min(first + at_once, 100))
+                    await asyncio.gather(*(producer.send(b"%d" % number, sequence_id=number) for number in numbers))
+            if not again:
+                await cluster.admin.scalable.merge(cluster.topic, [0, 1])
+        stored = await cluster.client.plan(cluster.topic)
+        assert sum(stretch.messages for stretch in stored.stretches.values()) == 100
+
+    run(server, f"resend-keyless-{at_once}", body, segments=2)
+
+
+async def last_before_silence(consumer: StreamConsumer[bytes], last: Message[bytes]) -> Message[bytes]:
+    """The last of all messages that come now; each one after `last` is received."""
+    while True:
+        try:
+            last = await consumer.receive(0.5)
+        except NoMessage:
+            return last
+
+
+def test_child_of_two_consumers_segments_waits_for_their_acknowledgements(server):
+    async def body(cluster: Cluster) -> None:
+        await cluster.admin.scalable.split(cluster.topic, 0)
+        consumers = [await cluster.client.stream_consumer(cluster.topic, "s", name=name) for name in ("one", "two")]
+        async with await cluster.client.create_producer(cluster.topic) as producer:
+            first: dict[str, Message[bytes]] = {}
+            waiting = {asyncio.ensure_future(each.receive(60)): each for each in consumers}
+            for number in range(100):  # keys of both segments
+                await producer.send(b"before", key=f"k{number}")
+            for each in waiting:
+                first[waiting[each].name] = await each
+            parents = await cluster.active()
+            await cluster.admin.scalable.merge(cluster.topic, parents)
             stored = await producer.send(b"after", key="a")
-            assert stored.segment in (1, 2)
-            with pytest.raises(NoMessage):
-                await consumer.receive(0.5)
-            await consumer.acknowledge_cumulative(first)
-            second = await consumer.receive(60)
+            assert stored.segment not in parents
+            last = {each.name: await last_before_silence(each, first[each.name]) for each in consumers}
+            assert {each.data for each in last.values()} == {b"before"}
+            for consumer in consumers:
+                await consumer.acknowledge_cumulative(last[consumer.name])
+            done, pending = await asyncio.wait(
+                [asyncio.ensure_future(each.receive(60)) for each in consumers], return_when=asyncio.FIRST_COMPLETED
+            )
+            [second] = [each.result() for each in done]
             assert (second.data, second.id.segment) == (b"after", stored.segment)
+            for each in pending:
+                each.cancel()
+        for consumer in consumers:
+            await consumer.close()
 
     run(server, "gated", body)
 
@@ -276,9 +318,11 @@ def test_blocking_client_produces_and_reads_through_a_split(server):
                 seen.setdefault(message.key, []).append(int(message.value))
                 consumer.acknowledge_cumulative(message)
             assert seen == {f"k{key}": list(range(key, 60, 4)) for key in range(4)}
-            assert consumer.segments == [1, 2]
             with pytest.raises(NoMessage):
                 consumer.receive(0.2)
+            while consumer.segments != [1, 2]:  # until the controller knows that segment 0 is drained
+                with pytest.raises(NoMessage):
+                    consumer.receive(0.2)
 
 
 def test_threads_share_a_blocking_stream_consumer_and_none_waits_for_what_another_brought(server):

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from magnetar import InitialPosition, Namespace, aio
-from magnetar.cli.workload import Load, Workload
+from magnetar.cli.traffic.load import LoadConfig, Workload
 from tests.servers.pulsar import POM_5, SCALABLE, Pulsar
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # its jars may have to be fetched
@@ -79,7 +79,7 @@ def test_under_live_splits_and_merges_of_pulsar_5_nothing_is_lost_or_invented(el
                 else:
                     await admin.scalable.merge(topic, segments[:2])
 
-            load = Load(topic, producers=4, consumers=1, rate=400.0, reshape_s=1.5, drain_s=90.0)
+            load = LoadConfig(topic, producers=4, consumers=1, rate=400.0, reshape_s=1.5, drain_s=90.0)
             work = Workload(client, load, reshape=reshape)
             ordering = await work.run(12)
             assert work.reshapes > 1

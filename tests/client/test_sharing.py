@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from magnetar import InitialPosition, NoMessage, aio
+from magnetar.client.consumer.scalable.stream.consumer import StreamConsumer
 from magnetar.client.message import Message
-from magnetar.client.stream import StreamConsumer
 from tests.servers.standalone import Standalone
 
 KEYS = [f"key-{number}" for number in range(40)]

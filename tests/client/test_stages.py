@@ -15,7 +15,7 @@ import pytest
 from magnetar import InitialPosition, NoMessage, aio
 from magnetar.base.errors import StageNotFound, TopicNotFound
 from magnetar.base.names import SINK_PREFIX
-from magnetar.client.stages import StagedSink
+from magnetar.client.staged_sink import StagedSink
 from magnetar.testing import broker
 from magnetar.testing.brokers import AsyncBroker
 from tests.servers.standalone import Standalone

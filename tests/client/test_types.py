@@ -38,6 +38,15 @@ async def awaited() -> None:
         assert_type((await reader.receive()).value, str)
         table = await client.create_table_view("t", schema=magnetar.String())
         assert_type(table["k"], str)
+        async with client.create_producer("t", schema=magnetar.Json(Order)) as entered:
+            assert_type(entered, aio.Producer[Order])
+        async with client.subscribe("t", "s") as plainly, client.create_reader("t") as read:
+            assert_type(plainly, aio.Consumer[bytes])
+            assert_type(read, aio.Reader[bytes])
+        async with client.stream_consumer("t", "s", schema=magnetar.String()) as stream:
+            assert_type(await stream.receive(), magnetar.Message[str])
+        async with client.create_producer("t") as entered_plain:
+            await entered_plain.send("text")  # wrong
         await orders.send("an order")  # wrong
         await plain.send(b"", keys="k")  # wrong
 

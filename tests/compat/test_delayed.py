@@ -14,7 +14,7 @@ from tests.compat.driving import nothing, numbered, send, take, texts
 from tests.servers.standalone import Standalone
 
 LATE_S = 5  # longer than anything here takes that must happen before
-EARLY_S = 0.6  # a tick of delivery may be this much before the time asked for (stock-clients A6)
+EARLY_S = 0.6  # a tick of delivery may be this much before the time asked for (SC-A6)
 
 
 def now_ms() -> int:

@@ -15,7 +15,7 @@ import pulsar
 import pytest
 from pulsar import ConsumerType
 
-from magnetar.topic.active import Candidate, choose
+from magnetar.topic.dispatch.failover import Candidate, choose
 from tests.compat.conftest import Connect, Start
 from tests.compat.driving import until
 from tests.golden import load

@@ -14,7 +14,7 @@ from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.ledger.run import Run, run_of
 from magnetar.ledger.store import LedgerStore, Reader, Writer
 from magnetar.metadata.embedded import EmbeddedStore
-from magnetar.runtime.real import RealRuntime
+from magnetar.runtime.system_runtime import RealRuntime
 from simulation.disk import ForgetfulFiles
 from simulation.inline import InlineRuntime
 from simulation.ledgers import MemoryLedgers

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.metadata.store import Event, MetadataStore
-from magnetar.runtime.real import RealRuntime
+from magnetar.runtime.system_runtime import RealRuntime
 from simulation.nasty import Nastiness
 from simulation.store import MemoryStore
 from tests.contract import virtual

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from magnetar.base.errors import Closed, Fenced, Misuse, NoSuchEntry, NoSuchLedger
-from magnetar.ledger.cuts import Want
+from magnetar.ledger.cut_points import CutRequest
 from magnetar.ledger.run import Run, run_of
 from magnetar.ledger.store import LedgerStore
 from tests.contract.ledgers import (
@@ -164,13 +164,13 @@ def test_cuts_are_exact_and_end_where_a_limit_is_reached(on: On) -> None:
         writer = await store.create({})
         await append(writer, *(entries(writer.ledger, first, 6) for first in range(0, 30, 6)))
         reader = await store.open(writer.ledger, recover=True)
-        assert await reader.cuts(30, 40, Want(None, None, 8)) == ([], [], [])
+        assert await reader.cuts(30, 40, CutRequest(None, None, 8)) == ([], [], [])
         for first in range(30):
             for last in range(first, 30, 3):
                 for messages in (None, 1, 20, 1000):
                     before = (await reader.count(0, first - 1))[0] if first else 0
                     limit = None if messages is None else before + messages
-                    cuts = await reader.cuts(first, last, Want(limit, None, 8))
+                    cuts = await reader.cuts(first, last, CutRequest(limit, None, 8))
                     for after, *counted in zip(*cuts, strict=True):
                         assert tuple(counted) == await reader.count(0, after - 1)
                     assert cuts.entries == sorted(set(cuts.entries))
@@ -192,7 +192,7 @@ def test_what_is_said_at_once_is_what_is_measured_or_nothing(on: On) -> None:
             if told is not None:
                 said += 1
                 assert told[0] == (await reader.count(0, first - 1) if first else (0, 0))
-                assert told[1] == await reader.cuts(first, last, Want(None, None, most))
+                assert told[1] == await reader.cuts(first, last, CutRequest(None, None, most))
         assert said
         await store.delete(writer.ledger)
         assert reader.at_once(0, 5, 8) is None

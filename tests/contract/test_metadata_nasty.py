@@ -14,10 +14,10 @@ import pytest
 
 from magnetar.base.errors import BadVersion, Conflict, MagnetarError, NotFound, Unavailable, Unknown
 from magnetar.metadata.cache import Cache
-from magnetar.metadata.checked import put_checked
 from magnetar.metadata.election import Election
 from magnetar.metadata.election import State as Standing
 from magnetar.metadata.lock import Lock, Locks, State
+from magnetar.metadata.put_checked import put_checked
 from magnetar.metadata.store import ABSENT
 from simulation.disk import ForgetfulFiles
 from simulation.inline import InlineRuntime

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from magnetar.base.errors import MagnetarError
 from magnetar.metadata.store import ABSENT, Event, MetadataStore
-from magnetar.runtime.real import RealRuntime
+from magnetar.runtime.system_runtime import RealRuntime
 from tests.contract.stores import Embedded, Engine, Expiring, Memory, listen
 
 paths = st.sampled_from(["/a", "/a/b", "/a/b/c", "/a/d", "/e", "/e/f"])

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from magnetar.testing import Broker
+from tests.servers.standalone import Standalone
 from tests.testing.suites import run_suite
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ["README.md", "docs/TESTING_YOUR_APP.md"]
-STORY = "docs/CONSUMING.md"
+STORIES = {"docs/CONSUMING.md": 8, "docs/PRODUCING.md": 6}  # pages, and how many blocks they have
 URL = "pulsar://localhost:6650"
 
 
@@ -52,7 +53,7 @@ CONFTESTS = [(where, block) for where, block in blocks() if is_conftest(block)]
 
 
 def test_there_is_something_to_try_of_each() -> None:
-    assert (len(SCRIPTS), len(SPARK), len(SUITES), len(CONFTESTS)) == (4, 1, 2, 1)
+    assert (len(SCRIPTS), len(SPARK), len(SUITES), len(CONFTESTS)) == (4, 1, 5, 1)
 
 
 @pytest.mark.parametrize("block", [block for _, block in SCRIPTS], ids=[where for where, _ in SCRIPTS])
@@ -60,13 +61,14 @@ def test_a_script_runs(block: str, magnetar_broker_function: Broker) -> None:
     check(block, magnetar_broker_function)
 
 
-def test_a_story_runs_from_its_first_block_to_its_last(magnetar_broker_function: Broker) -> None:
-    parts = [block for _, block in blocks(STORY)]
-    assert len(parts) == 8
+@pytest.mark.parametrize("story", STORIES)
+def test_a_story_runs_from_its_first_block_to_its_last(story: str, magnetar_broker_function: Broker) -> None:
+    parts = [block for _, block in blocks(story)]
+    assert len(parts) == STORIES[story]
     check("\n".join(parts), magnetar_broker_function)
 
 
-def check(block: str, broker: Broker) -> None:
+def check(block: str, broker: Broker | Standalone) -> None:
     text = block.replace(URL, broker.url)
     command = [sys.executable, "-W", "error::ResourceWarning", "-c", text]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -81,3 +83,8 @@ def test_a_suite_passes_with_and_without_settings(tmp_path: Path, block: str, co
     outcome = run_suite(tmp_path, {"conftest.py": conftest, "test_block.py": block})
     assert outcome.code == 0, outcome.output
     assert outcome.left == []
+
+
+def test_index_of_the_pages_names_every_page() -> None:
+    linked = set(re.findall(r"\]\(([A-Z_]+\.md)\)", (ROOT / "docs/README.md").read_text(encoding="utf-8")))
+    assert linked == {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}

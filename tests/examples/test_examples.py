@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from magnetar.testing import Broker
+from tests.servers.standalone import Standalone
 from tests.testing.suites import run_suite
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,7 +18,7 @@ TRIED = {"stock_client.py", "async_client.py", "test_orders.py", "checkpoints.py
 TRIED_IN_SPARK = {"spark_orders.py", "spark_backfill.py", "spark_enrich.py"}  # test_spark.py, slow
 
 
-def run(example: str, broker: Broker) -> list[str]:
+def run(example: str, broker: Broker | Standalone) -> list[str]:
     command = [sys.executable, "-W", "error::ResourceWarning", str(EXAMPLES / example), broker.url]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 from magnetar.base.errors import Corrupt, Refused
 from magnetar.base.ids import BEFORE_ALL, Position
-from magnetar.ledger.acks import Acks
-from magnetar.ledger.book import Book, decode_record
-from magnetar.ledger.chain import Chain, Link
-from magnetar.ledger.cuts import Cuts, Want
+from magnetar.ledger.chain import Chain, LedgerSpan
+from magnetar.ledger.cursor.acks import Acks
+from magnetar.ledger.cut_points import CutPoints, CutRequest
 from magnetar.ledger.orphans import named_ledgers
-from magnetar.ledger.packing import sections
+from magnetar.ledger.record import LedgerRecord, decode_record
 from magnetar.ledger.run import Run, run_of
+from magnetar.ledger.snapshot_codec import sections
 from magnetar.ledger.snapshots import newest, split, unseal
 from magnetar.metadata.store import MetadataStore
 
@@ -44,7 +44,7 @@ class Entries:
     async def count(self, first: int, last: int) -> tuple[int, int]:
         return last - first + 1, sum(map(len, self._entries[first : last + 1]))
 
-    async def cuts(self, first: int, last: int, want: Want) -> Cuts:
+    async def cuts(self, first: int, last: int, want: CutRequest) -> CutPoints:
         raise AssertionError("snapshots are not measured")
 
     def at_once(self, first: int, last: int, cuts_max: int) -> None:
@@ -62,7 +62,7 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
 
 
 def a_chain() -> Chain:
-    return Chain([Link(2, 40), Link(5, 0), Link(6, 300), Link(9, 7)])
+    return Chain([LedgerSpan(2, 40), LedgerSpan(5, 0), LedgerSpan(6, 300), LedgerSpan(9, 7)])
 
 
 def snapshot_files(data: bytes) -> None:
@@ -106,7 +106,7 @@ def records(data: bytes) -> None:
     named_ledgers("/a", data)
     store: Any = None
     metadata: MetadataStore = store
-    book = Book("/a", metadata, "me")
+    book = LedgerRecord("/a", metadata, "me")
     try:
         book._read(data)
     except (Corrupt, Refused):
@@ -117,7 +117,8 @@ def records(data: bytes) -> None:
 def acknowledgement_seeds() -> list[bytes]:
     acks = Acks(a_chain(), BEFORE_ALL)
     seeds = [acks.encode()]
-    acks.ack_range(Position(2, 0), Position(2, 9))
+    for entry in range(10):
+        acks.ack(Position(2, entry))
     for entry in range(1, 300, 3):
         acks.ack(Position(6, entry))
     seeds.append(acks.encode())

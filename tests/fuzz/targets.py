@@ -12,8 +12,9 @@ from contextlib import suppress
 
 from magnetar.base import bundles, names, ranges
 from magnetar.base.errors import BadFrame, Corrupt, InvalidName, InvalidRange, Misuse
-from magnetar.wire import checkpoint, codec, entry, frames, ids, message, metadata, sends
+from magnetar.wire import codec, entry, frames, ids, message, metadata, send_reader
 from magnetar.wire.proto import pb
+from magnetar.wire.scalable import checkpoint
 from tests.fuzz import journal, reference, snapshots
 from tests.golden import load, sent_frames
 
@@ -49,7 +50,7 @@ def cutting(data: bytes) -> None:
             index += 1
             continue
         try:
-            run = sends.gather_sends(data, found, index)
+            run = send_reader.gather_sends(data, found, index)
         except BadFrame:
             assert reference.send(data[start:middle]) == reference.REFUSED
             index += 1
@@ -58,7 +59,7 @@ def cutting(data: bytes) -> None:
         index = max(run.stop, index + 1) if run.bad < 0 else run.bad + 1
 
 
-def check_run(data: bytes, found: list[frames.Frame], index: int, run: sends.Sends) -> None:
+def check_run(data: bytes, found: list[frames.Frame], index: int, run: send_reader.SendRun) -> None:
     taken = found[index : run.stop]
     assert len(run) == len(taken) == len(run.counts) == len(run.highest_ids) == len(run.offsets) - 1
     for place, (start, middle, end) in enumerate(taken):

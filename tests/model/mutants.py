@@ -8,8 +8,10 @@ from typing import Any
 
 from magnetar.base.ids import SegmentId
 from magnetar.layout.layout import initial
-from magnetar.scalable import admission, calls, record, reshape, takeover
-from magnetar.scalable.record import Record
+from magnetar.scalable.machines import admission, reshape, takeover
+from magnetar.scalable.machines import effects as machines_effects
+from magnetar.scalable.record import record
+from magnetar.scalable.record.record import Record
 from tests.model.world import Rules
 
 
@@ -28,7 +30,7 @@ def no_forward_recovery() -> Rules:
 
 def two_intents_at_once() -> Rules:
     def step(state: Any, event: Any) -> Any:
-        if state.phase is reshape.Phase.PREFLIGHT and isinstance(event, calls.RecordRead) and event.record:
+        if state.phase is reshape.Phase.PREFLIGHT and isinstance(event, machines_effects.RecordRead) and event.record:
             event = _seen(event, intent=None)
         return reshape.step(state, event)
 
@@ -44,7 +46,7 @@ def no_generation_check_at_commit() -> Rules:
 
     def step(state: Any, event: Any) -> Any:
         late = state.phase in (reshape.Phase.CHECK, reshape.Phase.COMMIT)
-        if late and isinstance(event, calls.RecordRead) and event.record:
+        if late and isinstance(event, machines_effects.RecordRead) and event.record:
             event = _seen(event, subs_gen=state.record.subs_gen)
         return reshape.step(state, event)
 
@@ -73,7 +75,7 @@ def id_counter_restarted() -> Rules:
 
 def no_term() -> Rules:
     def step(state: Any, event: Any) -> Any:
-        if isinstance(event, calls.RecordRead) and event.record:
+        if isinstance(event, machines_effects.RecordRead) and event.record:
             state = replace(state, term=event.record.term)
         return reshape.step(state, event)
 
@@ -89,7 +91,9 @@ def abort_without_fencing() -> Rules:
         after, effects = reshape.step(state, event)
         if after.phase is reshape.Phase.FENCE and state.phase is reshape.Phase.PROVISION:
             for segment in after.intent.parents:
-                after, effects = reshape.step(after, calls.ParentFenced(after.op, SegmentId(segment), sealed=False))
+                after, effects = reshape.step(
+                    after, machines_effects.ParentFenced(after.op, SegmentId(segment), sealed=False)
+                )
         return after, effects
 
     return Rules(reshape_step=step)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from magnetar.base.errors import MagnetarError
-from magnetar.txn import staged
-from magnetar.txn.staged import Already, Begun, Chosen, Sink
+from magnetar.staged import machine
+from magnetar.staged.machine import AlreadyCommitted, CommittedStage, Sink, StageBegun
 from tests.model.explore import Move
 
 FAR = 1 << 60  # no lease ends by itself
@@ -55,7 +55,7 @@ class Driver(NamedTuple):
 class Broker(NamedTuple):
     """What a publishing broker holds of one stage: it read the record once and goes on by itself."""
 
-    chosen: Chosen | None = None
+    chosen: CommittedStage | None = None
     at: int = 0
 
 
@@ -78,13 +78,13 @@ class World(NamedTuple):
 
 @dataclass
 class Rules:
-    begin: Callable[..., Any] = staged.begin
-    seal: Callable[..., Any] = staged.seal
-    commit: Callable[..., Any] = staged.commit
-    drop: Callable[..., Any] = staged.drop
-    expire: Callable[..., Any] = staged.expire
-    published: Callable[..., Any] = staged.published
-    due: Callable[..., Any] = staged.due
+    begin: Callable[..., Any] = machine.begin
+    seal: Callable[..., Any] = machine.seal
+    commit: Callable[..., Any] = machine.commit
+    drop: Callable[..., Any] = machine.drop
+    expire: Callable[..., Any] = machine.expire
+    published: Callable[..., Any] = machine.published
+    due: Callable[..., Any] = machine.due
     deduplicates: bool = True
 
 
@@ -113,8 +113,8 @@ class Staging:
             yield "a dropped topic is deleted", self._delete(world, world.sink.dropped[0]), False
         if world.leases and world.sink.stages:
             for one in world.sink.stages:
-                ended = staged.msgspec.structs.replace(one, lease_ms=0)
-                sink = staged.msgspec.structs.replace(world.sink, stages=staged._with(world.sink.stages, ended))
+                ended = machine.msgspec.structs.replace(one, lease_ms=0)
+                sink = machine.msgspec.structs.replace(world.sink, stages=machine._with(world.sink.stages, ended))
                 after = world._replace(sink=self.rules.expire(sink, now_ms=1), leases=world.leases - 1)
                 yield f"the lease of stage {one.number} ends", after, True
 
@@ -152,7 +152,7 @@ class Staging:
         try:
             sink, outcome = self.rules.commit(world.sink, driver.batch, stages, partitions=0, now_ms=1)
         except MagnetarError as error:
-            if isinstance(error, staged.Busy):
+            if isinstance(error, machine.Busy):
                 return
             yield f"{label}: {type(error).__name__}", self._aborted(world, number, driver, stages), False
             return
@@ -191,10 +191,10 @@ class Staging:
         who = f"task {task.part} of driver {task.driver}, batch {task.batch}"
         if task.stage < 0:
             sink, begun = self.rules.begin(world.sink, task.batch, run="", now_ms=1, lease_ms=FAR)
-            if isinstance(begun, Already):
+            if isinstance(begun, AlreadyCommitted):
                 yield f"{who} is told: already", self._report(world, place, task, -1), False
             else:
-                assert isinstance(begun, Begun)
+                assert isinstance(begun, StageBegun)
                 topics = dict(world.topics)
                 topics.setdefault(begun.number, Topic())
                 after = world._replace(sink=sink, topics=_sorted(topics))
@@ -292,7 +292,7 @@ class Staging:
     def _delete(self, world: World, number: int) -> World:
         topics = dict(world.topics)
         topics.pop(number, None)
-        return world._replace(sink=staged.deleted(world.sink, (number,), now_ms=1), topics=_sorted(topics))
+        return world._replace(sink=machine.deleted(world.sink, (number,), now_ms=1), topics=_sorted(topics))
 
     # What must hold
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from magnetar.txn import staged
-from magnetar.txn.staged import Begun, Committed
+from magnetar.staged import machine
+from magnetar.staged.machine import Committed, StageBegun
 from tests.model.explore import Found, explore
 from tests.model.staging import Rules, Staging
 
@@ -67,11 +67,11 @@ def test_each_row_comes_once_in_any_interleaving_of(name: str, record_property: 
 def no_batch_check() -> Rules:
     def commit(sink: Any, batch: int, numbers: Any, **more: Any) -> Any:
         low = msgspec.structs.replace(sink, last=min(sink.last, batch - 1))
-        after, outcome = staged.commit(low, batch, numbers, **more)
+        after, outcome = machine.commit(low, batch, numbers, **more)
         return msgspec.structs.replace(after, last=max(after.last, sink.last)), outcome
 
     def begin(sink: Any, batch: int, **more: Any) -> Any:
-        after, begun = staged.begin(msgspec.structs.replace(sink, last=-1), batch, **more)
+        after, begun = machine.begin(msgspec.structs.replace(sink, last=-1), batch, **more)
         return msgspec.structs.replace(after, last=sink.last), begun
 
     return Rules(begin=begin, commit=commit)
@@ -82,7 +82,7 @@ def abort_undoes() -> Rules:
         chosen = tuple(one for one in sink.chosen if one.number not in numbers)
         gone = tuple(one.number for one in sink.chosen if one.number in numbers)
         sink = msgspec.structs.replace(sink, chosen=chosen, dropped=(*sink.dropped, *gone))
-        return staged.drop(sink, numbers, **more)
+        return machine.drop(sink, numbers, **more)
 
     return Rules(drop=drop)
 
@@ -93,15 +93,15 @@ def stage_numbers_repeat() -> Rules:
     def begin(sink: Any, batch: int, **more: Any) -> Any:
         for one in sink.stages:
             if one.batch == batch and not one.sealed:
-                return sink, Begun(one.number)
-        return staged.begin(sink, batch, **more)
+                return sink, StageBegun(one.number)
+        return machine.begin(sink, batch, **more)
 
     return Rules(begin=begin)
 
 
 def sequence_ids_begin_anew() -> Rules:
     def commit(sink: Any, batch: int, numbers: Any, **more: Any) -> Any:
-        after, outcome = staged.commit(sink, batch, numbers, **more)
+        after, outcome = machine.commit(sink, batch, numbers, **more)
         if isinstance(outcome, Committed):
             chosen = tuple(one if one.batch != batch else msgspec.structs.replace(one, first=0) for one in after.chosen)
             after = msgspec.structs.replace(after, chosen=chosen)
@@ -112,7 +112,7 @@ def sequence_ids_begin_anew() -> Rules:
 
 def leases_end_what_was_chosen() -> Rules:
     def expire(sink: Any, **more: Any) -> Any:
-        over = staged.expire(sink, **more)
+        over = machine.expire(sink, **more)
         chosen = tuple(one.number for one in over.chosen)
         return msgspec.structs.replace(over, chosen=(), dropped=(*over.dropped, *chosen))
 
@@ -125,7 +125,7 @@ def batches_are_published_together() -> Rules:
 
 def losers_are_kept() -> Rules:
     def commit(sink: Any, batch: int, numbers: Any, **more: Any) -> Any:
-        after, outcome = staged.commit(sink, batch, numbers, **more)
+        after, outcome = machine.commit(sink, batch, numbers, **more)
         return msgspec.structs.replace(after, dropped=sink.dropped), outcome
 
     return Rules(commit=commit)

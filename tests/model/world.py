@@ -17,15 +17,22 @@ from typing import Any, NamedTuple
 from magnetar.base.errors import Fenced, Refused
 from magnetar.base.ids import Position, SegmentId, Term
 from magnetar.layout.segment import Ending
-from magnetar.scalable import admission, calls, deletion, record, reshape, subscriptions, takeover
-from magnetar.scalable.record import Lifecycle, Record
-from magnetar.scalable.subscription import Standing, Subscription
+from magnetar.scalable.machines import admission, deletion, reshape, subscription_change, takeover
+from magnetar.scalable.machines import effects as machines_effects
+from magnetar.scalable.record import record
+from magnetar.scalable.record.record import Lifecycle, Record
+from magnetar.scalable.record.subscription import Subscription, SubscriptionState
 from tests.model.explore import Move
 
-SEAL = calls.Seal(Ending(Position(1, 1)))
+SEAL = machines_effects.Seal(Ending(Position(1, 1)))
 BROKERS = ("A", "B")
 LEAD = takeover.OP
-READS = (calls.ReadRecord, calls.ReadSubscription, calls.ListSubscriptions, takeover.CompeteForLock)
+READS = (
+    machines_effects.ReadRecord,
+    machines_effects.ReadSubscription,
+    machines_effects.ListSubscriptions,
+    takeover.CompeteForLock,
+)
 
 
 class Ref:
@@ -91,7 +98,7 @@ class Rules:
     reshape_begin: Callable[..., Any] = reshape.begin
     reshape_step: Callable[..., Any] = reshape.step
     deletion_step: Callable[..., Any] = deletion.step
-    subscriptions_step: Callable[..., Any] = subscriptions.step
+    subscriptions_step: Callable[..., Any] = subscription_change.step
     check_provision: Callable[..., bool] = admission.check_provision
     check_term: Callable[..., None] = admission.check_term
     created: Callable[..., Record] = record.created
@@ -125,7 +132,7 @@ class Cluster:
         losses: int = 0,
     ) -> World:
         first = record.created(None, segments, now_ms=1)
-        made = tuple((Subscription(name, subscriptions.Type.STREAM, 0, 1, ready=True), 0) for name in subscribed)
+        made = tuple((Subscription(name, subscription_change.Type.STREAM, 0, 1, ready=True), 0) for name in subscribed)
         cursors = frozenset((name, 0) for name in subscribed)
         topics = tuple(Topic(one.id, 1, cursors=cursors) for one in first.layout.segments)
         return World(
@@ -200,7 +207,7 @@ class Cluster:
             yield f"{name}: needed", self._to_broker(index, world, LEAD, takeover.Needed()), False
         leading = phase is takeover.Phase.LEADING
         deposed = current is None or current.term != broker.lead.term or _gone(current)
-        if leading and self.rules.proof and deposed and (LEAD, calls.ReadRecord(LEAD)) not in broker.pending:
+        if leading and self.rules.proof and deposed and (LEAD, machines_effects.ReadRecord(LEAD)) not in broker.pending:
             yield f"{name}: proof due", self._to_broker(index, world, LEAD, takeover.ProofDue()), False
         if leading:
             for one in world.asked:
@@ -226,7 +233,7 @@ class Cluster:
         yield f"{who}{_name(call)} -> {type(event).__name__}", answered(after, op, event), False
         if not rest.losses:
             return
-        lost = calls.CallLost(op, call)
+        lost = machines_effects.CallLost(op, call)
         if not isinstance(call, READS):
             fewer = after._replace(losses=rest.losses - 1)
             yield f"{who}{_name(call)} executed, ANSWER LOST", answered(fewer, op, lost), True
@@ -276,14 +283,16 @@ class Cluster:
             call
             for call in (*world.ghosts, *more)
             if not isinstance(call, READS)
-            and not (self.rules.tombstone and isinstance(call, calls.WriteRecord) and call.version < world.version)
+            and not (
+                self.rules.tombstone and isinstance(call, machines_effects.WriteRecord) and call.version < world.version
+            )
         )
 
     def _task_effects(self, world: World, index: int, op: str, effects: tuple[Any, ...]) -> World:
         for effect in effects:
-            if isinstance(effect, calls.StepDown):
+            if isinstance(effect, machines_effects.StepDown):
                 world = self._to_broker(index, world, LEAD, takeover.TermRefused(effect.term))
-            elif not isinstance(effect, calls.Answer):
+            elif not isinstance(effect, machines_effects.Finished):
                 broker: Broker = world.brokers[index].value
                 world = self._with(world, index, broker._replace(pending=broker.pending | {(op, effect)}))
         return world
@@ -332,14 +341,17 @@ class Cluster:
                 continue
             after, effects = self.rules.subscriptions_step(state, event)
             for effect in effects:
-                if not isinstance(effect, calls.Answer):
+                if not isinstance(effect, machines_effects.Finished):
                     pending = pending | {(op, effect)}
-                elif effect.refusal is None and after.verb is subscriptions.Verb.CREATE:
+                elif effect.refusal is None and after.verb is subscription_change.ChangeKind.CREATE:
                     assert after.subscription is not None
                     acked = acked | {(after.name, after.subscription.life)}
-            if after.verb is subscriptions.Verb.DELETE and after.phase is not subscriptions.Phase.LOOK:
+            if (
+                after.verb is subscription_change.ChangeKind.DELETE
+                and after.phase is not subscription_change.Phase.LOOK
+            ):
                 acked = frozenset(one for one in acked if one[0] != after.name)  # nobody counts on it any more
-            if after.phase not in subscriptions.FINAL:
+            if after.phase not in subscription_change.FINAL:
                 kept.append((name, after))
         return world._replace(workers=self.ref((tuple(kept), pending)), acked=acked)
 
@@ -363,36 +375,40 @@ class Cluster:
         op: str = call.op
         subs: tuple[tuple[Subscription, int], ...] = world.subscriptions.value
         match call:
-            case calls.ReadRecord():
-                return world, calls.RecordRead(op, world.record.value, world.version)
-            case calls.WriteRecord(version=version, record=new):
+            case machines_effects.ReadRecord():
+                return world, machines_effects.RecordRead(op, world.record.value, world.version)
+            case machines_effects.WriteRecord(version=version, record=new):
                 if version != world.version:
-                    return world, calls.RecordOvertaken(op)
-                return self._put(world, new), calls.RecordWritten(op, version + 1)
-            case calls.ListSubscriptions(incarnation=incarnation):
-                live = [one for one, _ in subs if one.incarnation == incarnation and one.standing is Standing.LIVE]
-                return world, calls.SubscriptionsListed(op, tuple(replace(one, ready=False) for one in live))
-            case calls.ReadSubscription(name=name):
+                    return world, machines_effects.RecordOvertaken(op)
+                return self._put(world, new), machines_effects.RecordWritten(op, version + 1)
+            case machines_effects.ListSubscriptions(incarnation=incarnation):
+                live = [
+                    one for one, _ in subs if one.incarnation == incarnation and one.standing is SubscriptionState.LIVE
+                ]
+                return world, machines_effects.SubscriptionsListed(op, tuple(replace(one, ready=False) for one in live))
+            case machines_effects.ReadSubscription(name=name):
                 for one, version in subs:
                     if one.name == name:
-                        return world, calls.SubscriptionRead(op, one, version)
-                return world, calls.SubscriptionRead(op, None, calls.ABSENT)
-            case calls.WriteSubscription(version=version, subscription=new):
-                found = next((at for one, at in subs if one.name == new.name), calls.ABSENT)
+                        return world, machines_effects.SubscriptionRead(op, one, version)
+                return world, machines_effects.SubscriptionRead(op, None, machines_effects.ABSENT)
+            case machines_effects.WriteSubscription(version=version, subscription=new):
+                found = next((at for one, at in subs if one.name == new.name), machines_effects.ABSENT)
                 if found != version:
-                    return world, calls.SubscriptionOvertaken(op)
+                    return world, machines_effects.SubscriptionOvertaken(op)
                 others = [pair for pair in subs if pair[0].name != new.name]
                 after = tuple(sorted([*others, (new, version + 1)], key=lambda pair: pair[0].name))
-                return world._replace(subscriptions=self.ref(after)), calls.SubscriptionWritten(op, version + 1)
-            case calls.RemoveSubscription(version=version, name=name):
-                found = next((at for one, at in subs if one.name == name), calls.ABSENT)
-                if found not in (version, calls.ABSENT):
-                    return world, calls.SubscriptionOvertaken(op)
+                return world._replace(subscriptions=self.ref(after)), machines_effects.SubscriptionWritten(
+                    op, version + 1
+                )
+            case machines_effects.RemoveSubscription(version=version, name=name):
+                found = next((at for one, at in subs if one.name == name), machines_effects.ABSENT)
+                if found not in (version, machines_effects.ABSENT):
+                    return world, machines_effects.SubscriptionOvertaken(op)
                 after = tuple(pair for pair in subs if pair[0].name != name)
-                return world._replace(subscriptions=self.ref(after)), calls.SubscriptionRemoved(op)
-            case calls.RemoveSubscriptions(incarnation=incarnation):
+                return world._replace(subscriptions=self.ref(after)), machines_effects.SubscriptionRemoved(op)
+            case machines_effects.RemoveSubscriptions(incarnation=incarnation):
                 after = tuple(pair for pair in subs if pair[0].incarnation != incarnation)
-                return world._replace(subscriptions=self.ref(after)), calls.SubscriptionsRemoved(op)
+                return world._replace(subscriptions=self.ref(after)), machines_effects.SubscriptionsRemoved(op)
             case _:
                 return self._owner(world, call)
 
@@ -403,55 +419,59 @@ class Cluster:
         if new.term < before.term or new.epoch < before.epoch:
             wrong = wrong or "a record went back in term or epoch"
         if not self.rules.tombstone and new.lifecycle is Lifecycle.GONE:
-            return world._replace(record=self.ref(None), version=calls.ABSENT)
+            return world._replace(record=self.ref(None), version=machines_effects.ABSENT)
         world = world._replace(record=self.ref(new), version=world.version + 1, wrong=wrong)
         return world._replace(ghosts=self._under_way(world, ())) if world.ghosts else world
 
     def _owner(self, world: World, call: Any) -> tuple[World, Any]:
         op = call.op
         topics: dict[SegmentId, Topic] = {one.id: one for one in world.topics.value}
-        id: SegmentId = call.child.id if isinstance(call, calls.ProvisionChild) else _segment(call)
+        id: SegmentId = call.child.id if isinstance(call, machines_effects.ProvisionChild) else _segment(call)
         topic = topics.get(id)
         try:
             self.rules.check_term(Term(topic.term if topic else 0), getattr(call, "term", Term(1 << 30)))
         except Fenced:
-            return world, calls.CallFenced(op, call)
+            return world, machines_effects.CallFenced(op, call)
         event: Any
         match call:
-            case calls.ProvisionChild():
+            case machines_effects.ProvisionChild():
                 # Once a parent is sealed there is no way back, and somebody must make room: the refusal ends.
                 down = any(one.sealed for one in topics.values())
                 if self.refuse is not None and id == self.refuse[0] and call.term >= self.refuse[1] and not down:
-                    return world, calls.CallRefused(op, call, "no room")
+                    return world, machines_effects.CallRefused(op, call, "no room")
                 if not self.rules.check_provision(
                     world.record.value, op, id, incarnation=call.incarnation, subs_gen=call.subs_gen
                 ):
-                    return world, calls.CallOvertaken(op, call)
+                    return world, machines_effects.CallOvertaken(op, call)
                 cursors = frozenset((one.name, one.life) for one in call.subscriptions)
                 sealed = topic.sealed if topic else False
                 topic = Topic(id, call.incarnation, sealed, call.term, cursors)
-                event = calls.ChildProvisioned(op, id, call.subs_gen)
-            case calls.SealParent() | calls.FenceParent():
+                event = machines_effects.ChildProvisioned(op, id, call.subs_gen)
+            case machines_effects.SealParent() | machines_effects.FenceParent():
                 if topic is None:
-                    return world, calls.CallOvertaken(op, call)
-                seals = isinstance(call, calls.SealParent)
+                    return world, machines_effects.CallOvertaken(op, call)
+                seals = isinstance(call, machines_effects.SealParent)
                 topic = topic._replace(sealed=topic.sealed or seals, term=call.term)
-                event = calls.ParentSealed(op, id, SEAL) if seals else calls.ParentFenced(op, id, topic.sealed)
-            case calls.DeleteSegment():
+                event = (
+                    machines_effects.ParentSealed(op, id, SEAL)
+                    if seals
+                    else machines_effects.ParentFenced(op, id, topic.sealed)
+                )
+            case machines_effects.DeleteSegment():
                 topic = None
-                event = calls.SegmentDeleted(op, id)
-            case calls.PlaceCursor():
-                event = calls.CursorPlaced(op, id)
+                event = machines_effects.SegmentDeleted(op, id)
+            case machines_effects.PlaceCursor():
+                event = machines_effects.CursorPlaced(op, id)
                 found = next((one for one, _ in world.subscriptions.value if one.name == call.subscription), None)
                 try:
                     admission.check_cursor(found, call.life)
                 except Refused:
-                    return world, calls.CallRefused(op, call, "no such subscription")
+                    return world, machines_effects.CallRefused(op, call, "no such subscription")
                 if topic is None:
-                    return world, calls.CallRefused(op, call, "no such segment")
+                    return world, machines_effects.CallRefused(op, call, "no such segment")
                 topic = topic._replace(cursors=topic.cursors | {(call.subscription, call.life)})
-            case calls.RemoveCursor():
-                event = calls.CursorRemoved(op, id)
+            case machines_effects.RemoveCursor():
+                event = machines_effects.CursorRemoved(op, id)
                 if topic is None:
                     return world, event
                 topic = topic._replace(cursors=topic.cursors - {(call.subscription, call.life)})

@@ -1,21 +1,24 @@
 """One topic, every way to consume it, under splits, merges and `kill -9`: real processes, counted from the messages.
 Every other key has large messages, in chunks, between which those of the others lie.
 
-Stream consumers see every key in order and nothing new out of turn; a queue gets every message; a reader with
-checkpoints sees each message of a key once, and every checkpoint it took replays what followed, and nothing else.
+Stream consumers see every key in order and nothing new out of turn, also those that acknowledge every N messages, by
+time or only at close (H-F20). A queue gets every message. A reader with checkpoints sees each message of a key once,
+and every checkpoint it took replays what followed, and nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from magnetar import InitialPosition, Message, aio, errors
-from magnetar.client.options import ProducerOptions
+from magnetar import InitialPosition, Message, NoMessage, aio, errors
+from magnetar.client.options import ProducerOptions, StreamOptions
 from tests.servers.standalone import Standalone
 
 EARLIEST = InitialPosition.EARLIEST
@@ -31,6 +34,8 @@ KEYS, MESSAGES = 16, 2400
 KILLS = 3
 BURST = 24  # sent before a flush
 CHECKPOINTS_EVERY = 300
+ACKS_EVERY = 70  # not a divisor of anything here: messages are unacknowledged at most splits
+ACKS_AFTER_S = 0.7
 WAIT_S = 60
 ENOUGH_S = 240
 
@@ -61,6 +66,7 @@ class Everybody:
         self.broker = broker
         self.sent = 0
         self.streamed = Sequence(repeats=True)
+        self.late = {name: Sequence(repeats=True) for name in ("every-n", "by-time", "at-close")}
         self.queued: set[int] = set()
         self.read = Sequence(repeats=False)
         self.checkpoints: list[tuple[bytes, dict[str, int]]] = []
@@ -69,7 +75,8 @@ class Everybody:
 
     @property
     def done(self) -> bool:
-        return self.streamed.new == len(self.queued) == self.read.new == MESSAGES
+        late = all(one.new == MESSAGES for one in self.late.values())
+        return late and self.streamed.new == len(self.queued) == self.read.new == MESSAGES
 
     async def send(self) -> None:
         options = ProducerOptions(send_timeout_s=0, chunking=True)
@@ -91,6 +98,21 @@ class Everybody:
             async for message in consumer:
                 self.streamed.came(message)
                 await consumer.acknowledge_cumulative(message)
+
+    async def stream_late(self, subscription: str, is_due: Callable[[int, float], bool]) -> None:
+        """Acknowledges everything at close, and where `is_due` says so of the messages and seconds since then."""
+        options = StreamOptions(name=subscription, initial_position=EARLIEST, queue_messages=200)
+        async with self.client.stream_consumer(TOPIC, subscription, **options) as consumer:
+            last, count, since_s = None, 0, time.monotonic()
+            while self.late[subscription].new < MESSAGES:
+                last = await consumer.receive(WAIT_S)
+                count += 1
+                self.late[subscription].came(last)
+                if is_due(count, time.monotonic() - since_s):
+                    await consumer.acknowledge_cumulative(last)
+                    count, since_s = 0, time.monotonic()
+            assert last is not None
+            await consumer.acknowledge_cumulative(last, confirm=True)
 
     async def queue(self) -> None:
         async with await self.client.queue_consumer(TOPIC, "queue", initial_position=EARLIEST) as consumer:
@@ -143,6 +165,17 @@ async def until(happened: Callable[[], bool]) -> None:
         await asyncio.sleep(0.02)
 
 
+async def until_drained(consumer: aio.StreamConsumer[bytes], came: Sequence) -> None:
+    """Acknowledgements of segments that were read early are applied one generation after the other. Those that were
+    dropped, because their consumer closed before, make their messages come again."""
+    while (await consumer.lag()).messages:
+        with contextlib.suppress(NoMessage):
+            message = await consumer.receive(0.05)
+            came.came(message)
+            await consumer.acknowledge_cumulative(message)
+    assert came.new == MESSAGES
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_every_kind_of_consumer_keeps_its_promise_on_one_topic_through_reshapes_and_kills(
@@ -158,6 +191,9 @@ def test_every_kind_of_consumer_keeps_its_promise_on_one_topic_through_reshapes_
             everybody = Everybody(client, admin, broker)
             roles = [everybody.send(), everybody.stream("a"), everybody.stream("b"), everybody.queue()]
             roles += [everybody.keep(), everybody.reshape(), everybody.kill()]
+            roles.append(everybody.stream_late("every-n", lambda count, _: count >= ACKS_EVERY))
+            roles.append(everybody.stream_late("by-time", lambda _, seconds: seconds >= ACKS_AFTER_S))
+            roles.append(everybody.stream_late("at-close", lambda count, seconds: False))
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(role) for role in roles]
                 await until(lambda: everybody.done or any(one.done() and one.exception() for one in tasks))
@@ -165,6 +201,9 @@ def test_every_kind_of_consumer_keeps_its_promise_on_one_topic_through_reshapes_
                     task.cancel()  # they would go on for ever
             assert everybody.done
             assert everybody.reshapes > KILLS
+            for subscription in everybody.late:
+                async with client.stream_consumer(TOPIC, subscription) as consumer:
+                    await until_drained(consumer, everybody.late[subscription])
             for checkpoint, last in everybody.checkpoints:
                 await everybody.replayed(checkpoint, last)
 

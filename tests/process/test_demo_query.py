@@ -12,7 +12,7 @@ import pytest
 
 from magnetar.base.errors import NotReady
 from magnetar.base.limits import DEMO_QUERY_STARTS_MAX
-from magnetar.cli.demo.query import Query
+from magnetar.cli.demo.spark_process import SparkProcess
 
 WAIT_S = 60.0
 
@@ -30,8 +30,8 @@ other.kill()
 FAILING = "import sys; sys.exit('no such host')"
 
 
-def a_query(folder: Path, program: str) -> Query:
-    return Query(folder, {"url": "x"}, dict(os.environ), program=("-c", program))
+def a_query(folder: Path, program: str) -> SparkProcess:
+    return SparkProcess(folder, {"url": "x"}, dict(os.environ), program=("-c", program))
 
 
 async def until(happened: Callable[[], bool]) -> None:

@@ -16,15 +16,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import takewhile
+from itertools import count, takewhile
 from pathlib import Path
 
 import google_crc32c
 import httpx2
 import pytest
 
+import magnetar
+from magnetar import errors
 from magnetar.ledger.local.segment import SEGMENT_MAGIC
 from simulation.players import each, some
 from simulation.wire import Wire
@@ -36,6 +38,9 @@ TOPIC, OTHER = "persistent://public/default/one", "persistent://public/default/o
 ENDED_S = 60.0
 READ_S = 3.0  # what did not come by then does not come
 DISK_BYTES = 32 * 1024 * 1024
+LARGER_DISK_BYTES = 400 * 1024 * 1024  # one file of the journal is 64 MiB
+LARGE_BYTES = 500_000
+NO_FLOOR = {"diskFreeFloorMbytes": 0}  # written until the disk takes nothing more
 
 
 class FailingDisk(Standalone):
@@ -66,10 +71,10 @@ def _can_mount() -> bool:
 
 
 @contextmanager
-def a_small_disk(folder: Path) -> Iterator[tuple[Callable[[int], None], Callable[[], None]]]:
+def a_small_disk(folder: Path, size: int = DISK_BYTES) -> Iterator[tuple[Callable[[int], None], Callable[[], None]]]:
     """A file system of its own: (what to do to a running broker, how to make room)."""
     folder.mkdir()
-    assert _mounted(folder, DISK_BYTES)
+    assert _mounted(folder, size)
     try:
         yield lambda pid: None, partial(_enlarge, folder)
     finally:
@@ -90,10 +95,63 @@ def a_small_file_limit(folder: Path) -> Iterator[tuple[Callable[[int], None], Ca
 def test_a_full_disk_stops_the_broker_and_room_brings_everything_back(small: Callable, tmp_path: Path) -> None:
     folder = tmp_path / "disk"
     with small(folder) as (confine, make_room):
-        broker = Standalone(folder)
+        broker = Standalone(folder, NO_FLOOR)
         with broker:
             confine(broker.pid)
             asyncio.run(filled_up(broker, make_room, said="start the broker again: what it acknowledged is safe"))
+
+
+@pytest.mark.skipif(not _can_mount(), reason="needs the right to mount a file system")
+def test_almost_full_disk_is_drained_and_written_again(tmp_path: Path) -> None:
+    """Messages are refused before the disk is full. Consumers make room, also after a start on a disk without any."""
+    disk = tmp_path / "disk"
+    broker = Standalone(tmp_path / "broker")
+    broker.data = disk / "data"
+    with a_small_disk(disk, LARGER_DISK_BYTES), broker, magnetar.Client(broker.url) as client:
+        with (disk / "other").open("wb") as other:
+            os.posix_fallocate(other.fileno(), 0, LARGER_DISK_BYTES * 5 // 8)
+        consumer = client.subscribe(TOPIC, "s", initial_position=magnetar.InitialPosition.EARLIEST)
+        stored = _sent_until_refused(client)
+        assert stored > LARGER_DISK_BYTES // 8 // LARGE_BYTES
+        with pytest.raises(magnetar.MagnetarError, match="almost full"):
+            client.create_producer(TOPIC)
+        broker.stop()
+        _fill(disk / "filling")
+        broker.start()
+        for number in range(stored):
+            message = consumer.receive(ENDED_S)
+            assert int(message.data) == number
+            consumer.acknowledge(message)
+        consumer.close()
+        (disk / "filling").unlink()
+        asyncio.run(until(partial(_may_produce, client), 0.2))
+        assert broker.log(500).count("disk_almost_full") == 2
+
+
+def _sent_until_refused(client: magnetar.Client) -> int:
+    """How many of them have a receipt."""
+    with client.create_producer(TOPIC, send_timeout_s=2, batching=None) as producer:
+        for number in count():
+            try:
+                producer.send(b"%d" % number + b" " * LARGE_BYTES)
+            except magnetar.MagnetarError:
+                return number
+    raise AssertionError
+
+
+def _fill(path: Path) -> None:
+    """Nothing is left of the disk."""
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+
+
+def _may_produce(client: magnetar.Client) -> bool:
+    try:
+        client.create_producer(TOPIC).close()
+    except errors.QuotaExceeded:
+        return False
+    return True
 
 
 @pytest.mark.slow
@@ -103,10 +161,10 @@ def test_a_disk_full_of_metadata_stops_the_broker_and_room_brings_everything_bac
 ) -> None:
     folder = tmp_path / "disk"
     with small(folder) as (confine, make_room):
-        broker = Standalone(folder)
+        broker = Standalone(folder, NO_FLOOR)
         with broker:
             confine(broker.pid)
-            made = [f"persistent://public/default/t{number}" for number in range(400)]
+            made = [f"persistent://public/default/t{number}" for number in range(1_500)]
             kept = list(takewhile(partial(_made, broker), made))
             assert 0 < len(kept) < len(made), "the disk was never full"
             assert broker.process is not None
@@ -123,7 +181,7 @@ def test_a_disk_full_of_metadata_stops_the_broker_and_room_brings_everything_bac
 def _made(broker: Standalone, topic: str) -> bool:
     path = topic.replace("://", "/")
     try:
-        broker.admin("PUT", path, {"filling": "x" * 200_000})
+        broker.admin("PUT", path, {"filling": "x" * 60_000})
     except (AssertionError, httpx2.HTTPError):
         return False
     return True

@@ -14,7 +14,7 @@ import sys
 from magnetar.admin.server import WebServer
 from magnetar.base.errors import StorageFailed
 from magnetar.broker.standalone import run
-from magnetar.cli.exits import Exit, tell
+from magnetar.cli.exit_codes import Exit, tell
 from magnetar.runtime.disk import RealFile, RealFiles
 
 

@@ -13,7 +13,7 @@ import selectors
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -25,12 +25,20 @@ STOP_S = 60.0
 
 
 class Standalone:
-    """One broker. `settings` go into a conf file of Pulsar's form; ports of 0 are chosen once and then kept."""
+    """One broker. `settings` go into a conf file of Pulsar's form; ports of 0 are chosen once and then kept.
+    `more`: further words of the command.
+    """
 
     program: ClassVar[list[str]] = ["magnetar.cli.main", "standalone"]
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, object] | None = None, *, port: int = 0, http_port: int = 0
+        self,
+        folder: Path,
+        settings: Mapping[str, object] | None = None,
+        *,
+        port: int = 0,
+        http_port: int = 0,
+        more: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.data = folder / "data"
@@ -38,6 +46,7 @@ class Standalone:
         self.settings = dict(settings or {})
         self.port = port
         self.http_port = http_port
+        self.more = more
         self.process: subprocess.Popen[bytes] | None = None
         self._http: httpx2.Client | None = None
 
@@ -61,7 +70,7 @@ class Standalone:
         conf = self.folder / "standalone.conf"
         conf.write_text("".join(f"{key}={_text(value)}\n" for key, value in self.settings.items()))
         command = [sys.executable, "-m", *self.program, "--data", str(self.data)]
-        command += ["--port", str(self.port), "--http-port", str(self.http_port), "--conf", str(conf)]
+        command += ["--port", str(self.port), "--http-port", str(self.http_port), "--conf", str(conf), *self.more]
         with self.output.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
         ready = self._wait_ready(self.process)
@@ -151,17 +160,25 @@ class Standalone:
 
     # REST
 
-    def ask(self, method: str, path: str, body: object = None, **params: object) -> httpx2.Response:
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **params: object,
+    ) -> httpx2.Response:
         """One request below the root; `body` is sent as JSON where there is one."""
         assert self._http is not None, "not started"
         query = {key: str(value) for key, value in params.items()}
         if body is None:
-            return self._http.request(method, self.http + path, params=query)
-        return self._http.request(method, self.http + path, params=query, json=body)
+            return self._http.request(method, self.http + path, params=query, headers=headers)
+        return self._http.request(method, self.http + path, params=query, headers=headers, json=body)
 
     def admin(self, method: str, path: str, body: object = None, **params: object) -> Any:
         """A request below /admin/v2 that must succeed; the answer's JSON, or None where there is none."""
-        answer = self.ask(method, f"/admin/v2/{path}", body, **params)
+        answer = self.ask(method, f"/admin/v2/{path}", body, headers=None, **params)
         assert answer.status_code < 300, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
 

@@ -187,11 +187,11 @@ BAD: dict[str, tuple[int, Callable[[], Tale]]] = {
     "a latched segment given again": (11, lambda: Tale().record(SPLIT).stream(0).stream(0, c=0)),
     "a child's message while another key of its parent is not acknowledged": (
         11,
-        lambda: split().send(1, 1).get(0).get(1, 1),
+        lambda: split().send(1, 1).sub(11).get(0).get(1, 1, session=11),
     ),
     "a child's message after a seek, and its parent's did not come again": (
         11,
-        lambda: split().send(1, 1).get(0).ack(0).get(1, 1).ack(1, segment=1).moved().get(1, 1),
+        lambda: split().send(1, 1).get(0).ack(0).get(1, 1).ack(1, segment=1).moved().sub(11).get(1, 1, session=11),
     ),
     # 13: no orphan, no ghost, no id twice
     "a segment that the record does not list": (13, lambda: Tale().inventory({"0": [SUB], "1": [SUB]})),
@@ -214,6 +214,7 @@ GOOD: dict[str, Callable[[], Tale]] = {
     "a split under load": lambda: (
         split().owned(0, end=[1, 9]).get(0).ack(0).stream(0, durable={"0": True}).send(1, 1).stream(0, c=1).get(1, 1)
     ),
+    "a child's message to the consumer that received its parent's": lambda: split().send(1, 1).get(0).get(1, 1),
     "unacknowledged ones come again to the next": lambda: (
         Tale().record(ROOT).sub().sub(11).send(0).send(1).get(0).get(1).ack(0).get(1, session=11)
     ),

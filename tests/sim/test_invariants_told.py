@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simulation import history as record
+from simulation.check import buried
 from simulation.check.verdict import verdict
 from simulation.history import INVOKE, OK, UNKNOWN, History, Value
 
@@ -76,3 +77,26 @@ def test_one_that_comes_in_time_or_late_is_let_through() -> None:
 def test_a_single_consumer_gets_it_at_once_and_a_clock_that_was_set_excuses() -> None:
     assert delayed(2.0, 1.0, kind="Exclusive") == []
     assert delayed(2.0, 1.0, jumped=True) == []
+
+
+def dead_letters(*events: tuple[str, str]) -> list[int]:
+    """A queue of which this is written down, and then all is quiet. What its checker says."""
+    history = History()
+    history.note("world", record.TOPIC, OK, TOPIC, deduplication=False, kept=True, scalable=True)
+    history.note("c", record.SUBSCRIBE, OK, TOPIC, subscription="q", session=1, type="Queue", earliest=True)
+    for operation, phase in events:
+        history.note("c", operation, phase, TOPIC, subscription="q", session=1, value=VALUE)
+    history.note("world", record.SETTLE, OK, TOPIC, subscription="q")
+    return [finding.invariant for finding in buried.check(history)]
+
+
+def test_buried_message_that_nobody_refused_is_found() -> None:
+    assert dead_letters((record.BURY, INVOKE), (record.BURY, OK)) == [17]
+
+
+def test_refused_message_that_is_never_buried_is_found() -> None:
+    assert dead_letters((record.NACK, OK), (record.BURY, INVOKE)) == [17]
+
+
+def test_refused_message_that_is_buried_is_let_through() -> None:
+    assert dead_letters((record.NACK, OK), (record.BURY, INVOKE), (record.BURY, OK)) == []

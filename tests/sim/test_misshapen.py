@@ -1,5 +1,5 @@
-"""The worlds with scalable topics bite: versions of our own actors that are wrong in one way are caught, each by its
-own fault.
+"""The worlds with scalable topics bite: versions of our own brokers and clients that are wrong in one way are caught,
+each by its own fault.
 
 As `test_mutants.py`: the short tests begin near a seed that is known to catch, the slow ones at seed 0. Of those that
 need many worlds there are slow tests only.
@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import pytest
 
+from simulation.client_mutants import CLIENT_MUTANTS
 from simulation.cutshort import CUT_SHORT
 from simulation.misled import MISLED
 from simulation.misshapen import MISSHAPEN
 from simulation.mutants import Mutant
 
-ALL = (*MISSHAPEN, *MISLED, *CUT_SHORT)
+ALL = (*MISSHAPEN, *MISLED, *CUT_SHORT, *CLIENT_MUTANTS)
 NAMES = {
     "drain judged from unflushed acks",
     "children given before their ancestors are latched",
+    "children wait for late acknowledgements",
     "only direct parents gate",
     "deduplication map not seeded",
     "take-over does not finish an intent",
@@ -39,15 +41,29 @@ NAMES = {
     "a gap is passed over without a word",
     "a message that a seal cut short is waited for",
     "the rest of a message goes where its key belongs by now",
+    "a split deletes what has no subscription",
+    "a jump of the clock makes everything old",
+    "messages without keys told apart by nothing",
+    "a group opens a segment that it has finished",
+    "a batch is buried by its count",
+    "dead letters are not sent in chunks",
+    "messages of a segment that was left are handed out",
+    "the oldest half of a message gives way",
+    "a message that no consumer puts together is sent",
 }
 
 
 QUICK = {
     "drain judged from unflushed acks",
     "cursor not created on a child",
+    "children wait for late acknowledgements",
     "take-over does not finish an intent",
     "finished segments left out of a checkpoint",
     "a hold forgotten when a topic lets go",
+    "a split deletes what has no subscription",
+    "a batch is buried by its count",
+    "the oldest half of a message gives way",
+    "a message that no consumer puts together is sent",
 }
 
 

@@ -1,4 +1,4 @@
-"""The worlds bite: each of ten versions of our own code that are wrong in one way is caught, and by its own fault.
+"""The worlds bite: each of eleven versions of our own code that are wrong in one way is caught, and by its own fault.
 
 The short tests begin near a seed that is known to catch; the slow ones begin at seed 0 and hold what each mutant
 states: caught within so many worlds of its kind. What a mutant is, and which faults are added for it:
@@ -21,6 +21,7 @@ NAMES = {
     "permit leak",
     "redelivery forgotten",
     "old owner still acknowledging",
+    "a jump of the clock makes plain topics old",
     "unknown compare-and-set taken as failure",
 }
 

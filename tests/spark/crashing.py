@@ -9,10 +9,11 @@ stands still until Spark has begun the same task a second time.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from magnetar.spark.sink import StreamWriter, _columns
-from magnetar.spark.sinkoptions import sink_options
-from magnetar.spark.source import MagnetarSource
+from magnetar.client.client import Client
+from magnetar.client.process_client import run
+from magnetar.runtime.system_runtime import RealRuntime
+from magnetar.spark.data_source import MagnetarSource
+from magnetar.spark.sink.writers import StreamWriter, asked_for
 
 FOLDER, GROUP = "CRASH_FOLDER", "CRASH_GROUP"
 SECOND_S = 300.0
@@ -71,7 +74,7 @@ class CrashingSource(MagnetarSource):
         return "crashing"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        return CrashingWriter(sink_options(self.options, streaming=True, overwrite=overwrite), _columns(schema))
+        return CrashingWriter(*asked_for(self.options, schema, overwrite, streaming=True))
 
 
 class CrashingWriter(StreamWriter):
@@ -97,5 +100,19 @@ class CrashingWriter(StreamWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         at("commit entered")
+        run(Client, self._asked.url, watch_commits)
         super().commit(messages, batchId)
         at("commit done")
+
+
+async def watch_commits(client: Client) -> None:
+    """The first topic of a batch is committed before the others: the moment is behind it."""
+    committed = itertools.count()
+
+    def heard(name: str, facts: Mapping[str, object]) -> None:
+        if name == "sink.committed" and next(committed) == 0:
+            at("first topic committed")
+
+    runtime = client.runtime
+    assert isinstance(runtime, RealRuntime)
+    runtime.marks[:] = [heard]

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 WAIT_S = 300.0  # for anything that must come, on a machine that has other things to do
 POLL_S = 0.05
 MOMENTS = ("mid-write", "written", "commit entered", "commit done", "begun")  # of `crashing.py`
+TOPIC_COMMITTED = "first topic committed"  # one of several has the batch, the next one not yet
 ANY_TIME = "any time"  # from outside, whatever the query is at
 KEYS = 12
 ROWS = 10
@@ -88,7 +90,8 @@ class Killed:
 
 
 class Query:
-    """`master` and `settings` are Spark's; `options` go to the sink."""
+    """`master` and `settings` are Spark's; `options` go to the sink. `topics`: so many that the rows name by a column,
+    each key one of them; 0: one, by the option."""
 
     def __init__(
         self,
@@ -99,6 +102,7 @@ class Query:
         master: str = "local[2,4]",
         settings: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
+        topics: int = 0,
         seed: int = 0,
     ) -> None:
         self.killed = Killed()
@@ -106,10 +110,12 @@ class Query:
         self._topic = topic
         self._folder = folder
         self._target = f"{topic.name}-out"
+        self._targets = [f"{self._target}-{number}" for number in range(topics)] or [self._target]
         self._asked = {
             "url": server.url,
             "source": topic.name,
             "target": self._target,
+            "topics": topics,
             "checkpoint": str(folder / "state"),
             "folder": str(folder),
             "master": master,
@@ -180,7 +186,9 @@ class Query:
         assert code == 0, f"exit code {code}:\n{self._said()}"
         sink = json.loads((self._folder / "state" / "metadata").read_text())["id"]
         sinks = self._topic.admin.sinks
-        self._until(lambda: not sinks.get(self._target, sink).publishing, "not everything was published", alive=False)
+        for target in self._targets:
+            left = partial(sinks.get, target, sink)
+            self._until(lambda left=left: not left().publishing, "not everything was published", alive=False)
         self.killed.batches = self._committed() + 1
         self.killed.failures = len(list(self._folder.glob("failed-*")))
         self.killed.rows = self._topic.sent
@@ -189,9 +197,10 @@ class Query:
     def judge(self) -> None:
         """All that is there, counted by the broker, and read."""
         with Client(self._server.url) as client:
-            held = sum(one.messages for one in client.plan(self._target).stretches.values())
-            assert held == self._topic.sent, f"the target holds {held} rows, the source {self._topic.sent}"
-            judged(self._topic, Target(self._server, client, self._target))
+            held = [sum(one.messages for one in client.plan(target).stretches.values()) for target in self._targets]
+            assert all(held), f"the targets hold {held} rows: one of them has none"
+            assert sum(held) == self._topic.sent, f"the targets hold {held} rows, the source {self._topic.sent}"
+            judged(self._topic, *(Target(self._server, client, target) for target in self._targets), counts=held)
 
     def _start(self) -> None:
         number = sum(self.killed.drivers.values())

@@ -9,12 +9,12 @@ from typing import Any
 import fastavro
 
 from magnetar import Client
-from magnetar.spark.link import query, run
-from magnetar.spark.options import source_options
-from magnetar.spark.reading import tables
-from magnetar.spark.registry import newest
-from magnetar.spark.table import Table
-from magnetar.spark.values.kinds import form
+from magnetar.spark.connect import query, run
+from magnetar.spark.read.read_task import tables
+from magnetar.spark.source.options import source_options
+from magnetar.spark.values.registry import newest
+from magnetar.spark.values.select import form
+from magnetar.spark.values.table import ValueTable
 from magnetar.wire.proto import pb
 from tests.spark.published import Topic
 
@@ -71,4 +71,6 @@ def read(topic: Topic, **options: str) -> list[dict[str, Any]]:
         tasks = run(asked.url, lambda _: made.whole())
     finally:
         run(asked.url, lambda _: made.close())
-    return [row for one in tasks for batch in tables(one, Table(schema, names, names)) for row in batch.to_pylist()]
+    return [
+        row for one in tasks for batch in tables(one, ValueTable(schema, names, names)) for row in batch.to_pylist()
+    ]

@@ -72,8 +72,13 @@ def started(spark: SparkSession, asked: dict[str, Any], partitions: int) -> Stre
     reader = spark.readStream.format("magnetar").option("url", asked["url"]).option("topic", asked["source"])
     reader = reader.option("startingOffsets", "earliest").option("maxMessagesPerTrigger", "2000")
     frame = patiently(reader.option("subscription", "kills").load).select("key", "value")
-    writer = frame.repartition(partitions, "key").writeStream.format("crashing")
-    writer = writer.option("url", asked["url"]).option("topic", asked["target"]).options(**asked["options"])
+    options = {"url": asked["url"], **asked["options"]}
+    if asked["topics"]:
+        named = f"concat('{asked['target']}-', crc32(key) % {asked['topics']}) AS topic"
+        frame = frame.selectExpr("key", "value", named)
+    else:
+        options["topic"] = asked["target"]
+    writer = frame.repartition(partitions, "key").writeStream.format("crashing").options(**options)
     return patiently(writer.option("checkpointLocation", asked["checkpoint"]).start)
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from magnetar import Admin
 from magnetar.base.errors import Misuse
-from magnetar.spark.link import query, run
-from magnetar.spark.options import source_options
-from magnetar.spark.query import Planned
-from magnetar.spark.reading import record_batches
+from magnetar.spark.connect import query, run
+from magnetar.spark.read.read_task import record_batches
+from magnetar.spark.source.options import source_options
+from magnetar.spark.source.query import ReadTask
 from tests.servers.pulsar import POM_5, SCALABLE, Pulsar
 from tests.spark.published import Collected, Running, Topic, a_moment, finished, patiently
 from tests.spark.schemas import avro, encoded, produce, read, record
@@ -46,7 +46,7 @@ def admin(elsewhere: Pulsar) -> Iterator[Admin]:
         yield made
 
 
-def rows(tasks: list[Planned]) -> list[tuple[str, str]]:
+def rows(tasks: list[ReadTask]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for one in tasks:
         for batch in record_batches(one, ("key", "value")):

@@ -40,13 +40,13 @@ def numbers(rows: Any) -> list[int]:
         ({"topic": "non-persistent://public/default/x"}, "option topic"),
         (
             {"topic": "topic://public/default/nobody-made-this"},
-            "(magnetar topic create topic://public/default/nobody-made-this), or mend",
+            "(magnetar topic create topic://public/default/nobody-made-this), or correct",
         ),
         (
             {"topic": "persistent://public/default/nor-this"},
             "option topic: there is no persistent://public/default/nor-this at pulsar://",
         ),
-        ({"url": "pulsar://127.0.0.1:1"}, "127.0.0.1:1"),
+        ({"maxOffsetsPerTrigger": "5"}, "use maxMessagesPerTrigger"),
     ],
 )
 def test_a_mistake_is_named_with_what_to_do(
@@ -61,6 +61,41 @@ def test_a_mistake_is_named_with_what_to_do(
     with pytest.raises(PySparkException) as told:
         patiently(start)
     assert said.lower() in str(told.value).lower(), str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        ({"topic": "topic://public/default/nope"}, ["option topic: there is no topic://", "why: ", "do: create it ("]),
+        ({"topic": "topic://public/nope/x"}, ["no namespace public/nope", "why: ", "magnetar namespace create public"]),
+        ({"url": "pulsar://127.0.0.1:1"}, ["no broker answers at pulsar://127.0.0.1:1", "why: ", "do: start a broker"]),
+    ],
+)
+def test_load_tells_what_is_missing_in_three_lines(
+    spark: SparkSession, topic: Topic, options: dict[str, str], lines: list[str]
+):
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException) as told:
+        topic.stream(spark, **options)
+    said = str(told.value).splitlines()
+    place = next(number for number, line in enumerate(said) if lines[0] in line)
+    assert [expected in line for expected, line in zip(lines, said[place:], strict=False)] == [True] * 3
+    assert len(said) < 10, "a page of traceback"
+
+
+def test_table_of_the_catalog_is_read_by_sql(spark: SparkSession, topic: Topic, tmp_path: Path):
+    topic.publish(20)
+    kept = Collected()
+    options = f"url '{topic.server.url}', topic '{topic.name}', columns 'key,value', startingOffsets 'earliest'"
+    patiently(lambda: spark.sql(f"CREATE TABLE ev USING magnetar OPTIONS ({options}) LOCATION '{tmp_path}/ev'"))
+    try:
+        topic.judge(patiently(lambda: texts(spark.sql("SELECT * FROM ev").collect())))
+        writer = spark.readStream.table("ev").writeStream.foreachBatch(kept)
+        finished(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True))
+        topic.judge(kept.rows)
+    finally:
+        spark.sql("DROP TABLE ev")
 
 
 def test_a_schema_with_a_wrong_type_says_which(spark: SparkSession, topic: Topic):
@@ -111,9 +146,9 @@ def test_plain_and_partitioned_topics_are_read_too(spark: SparkSession, topic: T
 
 
 def test_by_time_no_segment_runs_ahead_of_another_in_publish_time(topic: Topic):
-    from magnetar.spark.link import query, run
-    from magnetar.spark.options import source_options
-    from magnetar.spark.reading import record_batches
+    from magnetar.spark.connect import query, run
+    from magnetar.spark.read.read_task import record_batches
+    from magnetar.spark.source.options import source_options
 
     lower = [key for key in map(str, range(200)) if segment_hash(key, DEFAULT) < 1 << 15]
     upper = [key for key in map(str, range(200)) if segment_hash(key, DEFAULT) >= 1 << 15]
@@ -153,10 +188,37 @@ def test_a_subscription_keeps_what_the_query_has_not_read_and_moves_with_it(
     assert held() == last["seg"]
 
 
+def test_second_query_of_a_subscription_is_refused_until_the_first_ends(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+):
+    from pyspark.errors import PySparkException
+
+    topic.publish(10)
+    kept = Collected()
+
+    def start(folder: str) -> Running:
+        writer = topic.stream(spark, subscription="mine").writeStream.foreachBatch(kept)
+        return Running(writer.option("checkpointLocation", str(tmp_path / folder)))
+
+    first = start("a")
+    first.process()
+    with pytest.raises(PySparkException, match=r"mine of topic.* is in use by another query"):
+        start("b").drain()
+    first.drain()
+    topic.publish(10)
+    start("a").drain()
+    topic.judge(kept.rows)
+
+
 def test_data_that_is_gone_fails_the_query_and_is_skipped_where_that_is_allowed(spark: SparkSession, tmp_path: Path):
     from pyspark.errors import PySparkException
 
-    settings = {"managedLedgerMaxEntriesPerLedger": 50, "managedLedgerMinLedgerRolloverTimeMinutes": 0}
+    settings = {
+        "managedLedgerMaxEntriesPerLedger": 50,
+        "managedLedgerMinLedgerRolloverTimeMinutes": 0,
+        "defaultRetentionTimeInMinutes": 0,
+        "defaultRetentionSizeInMB": 0,
+    }
     name = "topic://public/default/short-lived"
     with (
         Standalone(tmp_path / "broker", settings) as server,
@@ -178,10 +240,28 @@ def test_data_that_is_gone_fails_the_query_and_is_skipped_where_that_is_allowed(
         topic.publish(2)  # in a ledger that is not full: they stay
         with pytest.raises(PySparkException, match="failOnDataLoss"):
             run()
+        told: list[str] = []
+        warn_of_deleted(topic, told)
+        assert "magnetar namespace set public/default --retention-minutes" in told[0]
         run(failOnDataLoss="false")
         assert {int(value.split(" ")[0]) for _, value in kept.rows} >= {0, 1, 62, 63}
         assert len(kept.rows) < 64
         assert last_offset(tmp_path / "c", gaps=True)
+
+
+def warn_of_deleted(topic: Topic, told: list[str]) -> None:
+    """What a query that begins at the earliest message says."""
+    from magnetar.spark.connect import facts, run
+    from magnetar.spark.source.options import source_options
+    from magnetar.spark.source.query import Query
+
+    async def start(client: Any) -> None:
+        known = await facts(client, topic.name)
+        asked = source_options({"topic": topic.name, "startingOffsets": "earliest"}, streaming=True)
+        await Query(asked, known, client.runtime.monotonic, told.append).start()
+        await known.close()
+
+    run(topic.server.url, start)
 
 
 def last_offset(checkpoint: Path, *, gaps: bool = False) -> Any:
@@ -193,8 +273,8 @@ def last_offset(checkpoint: Path, *, gaps: bool = False) -> Any:
 
 def until_trimmed(topic: Topic, offset: dict[str, Any]) -> None:
     """Until the broker says that messages behind an offset are gone."""
-    from magnetar.spark.frontier import from_document
-    from magnetar.spark.link import facts, run
+    from magnetar.spark.connect import facts, run
+    from magnetar.spark.source.offset import from_document
 
     frontier = from_document(offset)
 
@@ -227,10 +307,10 @@ def test_an_offset_of_another_topic_is_refused(spark: SparkSession, topic: Topic
         run()
 
 
-def test_workers_with_the_wrong_interpreter_are_found_by_the_doctor():
+def test_workers_with_the_wrong_interpreter_are_found_by_the_doctor(server: Standalone):
     """Spark itself says no more than that a worker did not come back."""
     done = subprocess.run(
-        [sys.executable, "-m", "magnetar.cli.main", "spark", "doctor", "--check", "-o", "json"],
+        [sys.executable, "-m", "magnetar.cli.main", "spark", "doctor", "--url", server.url, "--check", "-o", "json"],
         env={**os.environ, "PYSPARK_PYTHON": "/bin/sh"},
         capture_output=True,
         text=True,

@@ -29,8 +29,8 @@ def columns() -> Iterator[Any]:
 
 
 def test_batches_of_columns_keep_every_key_in_order_through_splits_and_merges(topic: Topic) -> None:
-    from magnetar.spark.sink import Task
-    from magnetar.spark.sinkoptions import sink_options
+    from magnetar.spark.sink.options import sink_options
+    from magnetar.spark.sink.writers import WriteTask
 
     options = {"url": topic.server.url, "topic": topic.name, "delivery": "at-least-once"}
     asked = sink_options(options, streaming=False, overwrite=False)
@@ -38,7 +38,7 @@ def test_batches_of_columns_keep_every_key_in_order_through_splits_and_merges(to
     reshaping = threading.Thread(target=lambda: _until(over, topic))
     reshaping.start()
     try:
-        assert Task(asked, ["key", "value"], "job", 0, 0).write(columns()).rows == BATCHES * ROWS
+        assert WriteTask(asked, ["key", "value"], "job", 0, 0).write(columns()).rows == BATCHES * ROWS
     finally:
         over.set()
         reshaping.join()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import pytest
 
 from magnetar import Client, InitialPosition
 from magnetar.base.errors import LimitExceeded, MagnetarError
-from magnetar.spark.sinkoptions import sink_options
+from magnetar.spark.sink.options import sink_options
 from tests.servers.standalone import Standalone
 from tests.spark.published import Topic, drained
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'magnetar[spark]'")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is missing: pip install 'magnetar[spark]'")
 
-from magnetar.spark.sink import Task  # noqa: E402
+from magnetar.spark.sink.writers import WriteTask  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -66,8 +66,10 @@ def target(server: Standalone) -> Iterator[Target]:
         yield Target(server, client, f"topic://public/default/sink-{next(_numbers)}")
 
 
-def judged(topic: Topic, target: Target) -> None:
-    topic.judge([(message.key or "", message.data.decode()) for message in target.read(topic.sent)])
+def judged(topic: Topic, *targets: Target, counts: Sequence[int] = ()) -> None:
+    """All rows, once, in the targets together. `counts`: of each; one target has all."""
+    found = [one.read(count) for one, count in zip(targets, counts or [topic.sent], strict=True)]
+    topic.judge([(message.key or "", message.data.decode()) for each in found for message in each])
 
 
 def test_a_batch_write_can_be_read_as_soon_as_it_is_done(spark: SparkSession, target: Target) -> None:
@@ -154,7 +156,7 @@ def test_a_row_larger_than_a_message_may_be_is_named_with_its_size_and_what_to_d
     asked = sink_options({**options, "txnAppId": "large", "txnVersion": "1"}, streaming=False)
     small = pa.record_batch([pa.array(["k"] * 50), pa.array([b"v"] * 50)], names=["key", "value"])
     large = pa.record_batch([pa.array(["k", "k"]), pa.array([b"v", bytes(6_000_000)])], names=["key", "value"])
-    task = Task(asked, ["key", "value"], f"large-{delivery}", 1, 3)
+    task = WriteTask(asked, ["key", "value"], f"large-{delivery}", 1, 3)
     with pytest.raises(
         LimitExceeded, match=r"row 101 of partition 3, .* has 6000001 bytes .* take 5242880 in all: put"
     ):
@@ -202,7 +204,7 @@ def test_spark_tells_its_tasks_which_batch_query_and_run_they_belong_to(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
     """Internal names of Spark: if this fails on a new version, the sink must learn them another way."""
-    from magnetar.spark.sink import BATCH_ID, QUERY_ID, RUN_ID
+    from magnetar.spark.sink.writers import BATCH_ID, QUERY_ID, RUN_ID
 
     said: dict[int, set[tuple[Any, ...]]] = {}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.standalone import Standalone
-from tests.spark.killing import Pressure, Query, driver_turns, worker_turns
+from tests.spark.killing import TOPIC_COMMITTED, Pressure, Query, driver_turns, worker_turns
 from tests.spark.published import Topic
 from tests.spark.recorded import recorded
 
@@ -37,3 +37,16 @@ def test_every_row_comes_once_over_kills_of_drivers_and_workers_with_changing_pa
     query.killed.reshapes = pressure.reshapes
     query.judge()
     recorded("one process, local[2]", query.killed)
+
+
+def test_every_row_comes_once_when_the_driver_dies_between_the_commits_of_two_topics(
+    server: Standalone, topic: Topic, tmp_path: Path
+) -> None:
+    with Query(server, topic, tmp_path, topics=2, seed=SEED) as query:
+        with Pressure(topic):
+            query.progress(1)
+            for _ in range(2):
+                query.kill_driver(TOPIC_COMMITTED)
+            query.progress(1)
+        query.finish()
+    query.judge()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -103,11 +105,24 @@ def test_available_now_ends_with_what_there_was_and_the_next_run_goes_on_there(
 
 
 def test_a_limit_is_kept_and_the_lag_is_in_the_progress(spark: SparkSession, topic: Topic, tmp_path: Path):
+    from magnetar.spark.listener import LagListener
+    from magnetar.spark.progress.report import Lag
+
     topic.publish(100, batch=1)
     kept = Collected()
     writer = topic.stream(spark, maxMessagesPerTrigger=30).writeStream.foreachBatch(kept)
-    query = finished(writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True))
+    told: list[Lag] = []
+    listener = LagListener(told.append)
+    spark.streams.addListener(listener)
+    try:
+        query = finished(writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True))
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(120_000)
+    finally:
+        spark.streams.removeListener(listener)
     topic.judge(kept.rows)
+    read = {batch: sum(len(kept.batches[one]) for one in kept.batches if one <= batch) for batch in kept.batches}
+    assert [one.messages for one in told if one.batch in read] == [100 - read[batch] for batch in sorted(read)]
+    assert {one.query for one in told} == {str(query.id)}
     assert max(map(len, kept.batches.values())) <= 30
     sources = [json.loads(one.json)["sources"][0] for one in query.recentProgress]
     assert all(one["latestOffset"]["seg"] == sources[-1]["endOffset"]["seg"] for one in sources)
@@ -134,3 +149,64 @@ def test_a_stream_starts_at_the_end_unless_told_otherwise(spark: SparkSession, t
     topic.publish(10)
     query.drain()
     assert sorted(int(value.split(" ")[0]) for _, value in kept.rows) == list(range(10, 20))
+
+
+def test_topics_of_a_namespace_are_one_stream_and_later_ones_join(spark: SparkSession, topic: Topic, tmp_path: Path):
+    def rows(batches: list[tuple[str, str, str]], name: str) -> list[tuple[str, str]]:
+        return [(key, value) for found, key, value in batches if found == name]
+
+    admin, space = topic.admin, f"public/{topic.name.rpartition('/')[2]}"
+    admin.namespaces.create(space)
+    names = [f"topic://{space}/{name}" for name in ("a", "b", "later")]
+    one, two, later = (Topic(topic.server, admin, name) for name in names)
+    for each in (one, two):
+        admin.scalable.create(each.name, segments=2)
+        each.publish(40)
+    kept: dict[int, list[tuple[str, str, str]]] = {}
+
+    def collect(frame: Any, batch: int) -> None:
+        kept[batch] = [(row["topic"], row["key"].decode(), row["value"].decode()) for row in frame.collect()]
+
+    def run() -> None:
+        reader = spark.readStream.format("magnetar").option("url", topic.server.url).option("namespace", space)
+        reader = reader.option("startingOffsets", "earliest").option("columns", "topic,key,value")
+        frame = patiently(reader.option("maxMessagesPerTrigger", "50").load)
+        writer = frame.writeStream.foreachBatch(collect).option("checkpointLocation", str(tmp_path / "c"))
+        finished(writer.trigger(availableNow=True))
+
+    run()
+    admin.scalable.create(later.name, segments=1)
+    later.publish(20)
+    one.reshape()
+    one.publish(20)
+    run()
+    for each in (one, two, later):
+        with each:
+            each.judge(rows([row for batch in sorted(kept) for row in kept[batch]], each.name))
+    words = ["spark", "lag", str(tmp_path / "c"), "--url", topic.server.url, "-o", "json"]
+    said = subprocess.run(
+        [sys.executable, "-m", "magnetar.cli.main", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert {line["topic"] for line in json.loads(said.stdout)} == set(names)
+    assert sum(line["messages"] for line in json.loads(said.stdout)) == 0
+
+
+def test_more_tasks_than_segments_read_every_row_in_order(spark: SparkSession, topic: Topic):
+    for segment in topic.active():
+        topic.admin.scalable.rebucket(topic.name, segment, 4)
+    topic.publish(200)
+
+    def tasks(**options: object) -> int:
+        frame = topic.batch(spark, **options)
+        topic.judge(patiently(lambda: texts(frame.collect())))
+        return frame.rdd.getNumPartitions()
+
+    assert tasks(minPartitions=6) == 6
+    assert tasks() == 2
+    frame = topic.batch(spark, minPartitions=6, keyOrder="relaxed")
+    found = patiently(lambda: texts(frame.collect()))
+    assert sorted(int(value.split(" ")[0]) for _, value in found) == list(range(200))
+    assert frame.rdd.getNumPartitions() >= 6

@@ -198,9 +198,51 @@ def test_a_scope_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_what_the_fixtures_are_for_is_told_by_pytest_itself(tmp_path: Path) -> None:
     shown = run_suite(tmp_path / "fixtures", {"test_x.py": SCOPED.format(name="x")}, "--fixtures").output
-    for name in ("magnetar_broker", "magnetar_broker_session", "magnetar_broker_module", "magnetar_broker_function"):
+    for name in (
+        "magnetar_aio_client",
+        "magnetar_admin",
+        "magnetar_broker",
+        "magnetar_broker_session",
+        "magnetar_broker_module",
+        "magnetar_broker_function",
+    ):
         assert name in shown
     assert (
-        "@pytest.mark.magnetar(scope=None, settings=None)"
+        "@pytest.mark.magnetar(scope=None, settings=None, clock=False)"
         in run_suite(tmp_path / "markers", {"test_x.py": SCOPED.format(name="x")}, "--markers").output
     )
+
+
+CLIENTS = """
+import asyncio
+
+import pytest
+
+
+def test_awaits(magnetar_broker, magnetar_aio_client, magnetar_admin):
+    topic = magnetar_broker.topic("orders")
+
+    async def body():
+        async with magnetar_aio_client as client, client.create_producer(topic) as producer:
+            await producer.send(b"x")
+
+    asyncio.run(body())
+    assert magnetar_admin.topics.list(magnetar_broker.namespace) == [topic]
+
+
+@pytest.mark.magnetar(clock=True)
+def test_moves_the_clock(magnetar_broker, magnetar_broker_session):
+    magnetar_broker.clock.advance(60)
+    assert magnetar_broker.url != magnetar_broker_session.url
+
+
+@pytest.mark.magnetar(clock=True, scope="session")
+def test_contradiction(magnetar_broker):
+    pass
+"""
+
+
+def test_asyncio_client_admin_and_clock_are_fixtures(tmp_path: Path) -> None:
+    outcome = run_suite(tmp_path, {"test_x.py": CLIENTS})
+    assert (len(outcome.passed), outcome.code) == (2, pytest.ExitCode.TESTS_FAILED)
+    assert "scope='session' cannot have them" in outcome.output

@@ -14,7 +14,7 @@ STORED = LEAF | {"runtime", "observe", "metadata"}
 TOPIC = PURE | STORED | {"ledger", "schema", "policy"}
 CLUSTER = TOPIC | {"topic"}
 ABOVE = CLUSTER | {"cluster"}
-BROKER = ABOVE | {"scalable", "txn", "geo", "security", "client"}
+BROKER = ABOVE | {"scalable", "staged", "geo", "security", "client"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "": set(),  # the package itself: importing magnetar costs nothing
@@ -31,13 +31,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cluster": CLUSTER,
     "security": STORED | {"policy"},
     "scalable": ABOVE,
-    "txn": ABOVE,
+    "staged": ABOVE,
     "geo": ABOVE | {"client"},
     "broker": BROKER,
     "admin": BROKER | {"broker"},
     "client": PURE | {"runtime", "observe"},
     "spark": LEAF | {"client", "layout"},  # who descends from whom decides what a batch reads
-    "testing": LEAF | {"broker", "admin", "client"},
+    "testing": LEAF | {"broker", "admin", "client", "runtime", "wire"},  # faults and clocks sit at those seams
     "cli": LEAF | {"client", "layout"},  # trees, plans and the one function that says where a key goes
 }
 DEFERRED: dict[str, set[str]] = {
@@ -45,8 +45,9 @@ DEFERRED: dict[str, set[str]] = {
 }  # inside a command, so that --version stays quick
 # The package's own files hold public names; importing them loads nothing (tests/unit/client/test_client_names.py).
 FACES = {
-    "src/magnetar/__init__.py": {"base", "wire", "client", "aio"},
+    "src/magnetar/__init__.py": {"base", "wire", "client", "aio", "errors"},
     "src/magnetar/aio.py": {"client"},
+    "src/magnetar/errors.py": {"base", "client"},
     "src/pyspark_magnetar/__init__.py": {"spark"},  # Spark finds the data source by this module's name
 }
 NOBODY = {"cli", "console"}
@@ -73,6 +74,24 @@ def wrong_arrows(source: Source) -> Iterator[str]:
         )
         if other not in allowed:
             yield source.found(statement, f"{room or PACKAGE} may not import {other}")
+
+
+# Inside a folder: which subfolder does not import which.
+APART = {"src/magnetar/client/producer/": "magnetar.client.consumer"}
+
+
+def across(source: Source) -> Iterator[str]:
+    for folder, other in APART.items():
+        if source.path.startswith(folder):
+            for statement, _, target in source.imports:
+                if target == other or target.startswith(f"{other}."):
+                    yield source.found(statement, f"{folder} may not import {other}")
+
+
+def test_producers_do_not_import_consumers() -> None:
+    assert findings(across, product()) == []
+    wrong = Source("src/magnetar/client/producer/x.py", "from magnetar.client.consumer.ack import nacks")
+    assert findings(across, [wrong])
 
 
 def test_every_import_follows_the_arrows() -> None:

@@ -6,8 +6,11 @@ There are no sockets: a listener is a listener in name only. What nobody can eve
 from __future__ import annotations
 
 import asyncio
+import gc
 import selectors
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 
@@ -30,7 +33,13 @@ class Idle(selectors.SelectSelector):
 class ClockLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._idle = Idle()
+        self.longest_s = 0.0  # of all turns, in processor time of this thread: a busy machine does not lengthen it
         super().__init__(self._idle)
+
+    def _run_once(self) -> None:
+        began = time.thread_time()
+        super()._run_once()  # type: ignore[misc]
+        self.longest_s = max(self.longest_s, time.thread_time() - began)
 
     def time(self) -> float:
         return self._idle.now
@@ -56,6 +65,24 @@ class Listener:
 
     async def wait_closed(self) -> None:
         pass
+
+
+@asynccontextmanager
+async def no_turn_longer(limit_s: float) -> AsyncIterator[None]:
+    """Fails where a turn of the loop takes more processor time. Without the garbage of other tests: nothing is
+    collected meanwhile.
+    """
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, ClockLoop)
+    gc.disable()
+    try:
+        await asyncio.sleep(0)  # what was done before, in this turn, is not meant
+        loop.longest_s = 0.0
+        yield
+        await asyncio.sleep(0)
+        assert loop.longest_s < limit_s, f"a turn of the loop took {loop.longest_s:.3f} s"
+    finally:
+        gc.enable()
 
 
 async def settle(turns: int = 50) -> None:

@@ -1,6 +1,7 @@
 """`/openapi.json`: what this server offers, generated from the table of routes and the types of their documents.
 
-Routes that only say that something is not built are left out. The text is made once, when somebody first asks.
+Routes that only say that something is not built are left out, and so are calls between brokers. The text is made
+once, when somebody first asks.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 
 from magnetar import __version__
 from magnetar.admin.request import JSON, Request, Response
-from magnetar.admin.route import OPEN, Route, get
+from magnetar.admin.route import OPEN, PEER, Route, get
 from magnetar.client.documents.brokers import Reason
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ async def description(node: Node, request: Request) -> Response:
 
 @cache
 def _encoded() -> bytes:
-    from magnetar.admin.routes import table  # the table holds this very route
+    from magnetar.admin.router import table  # the table holds this very route
 
     return msgspec.json.encode(document(table().routes))
 
 
 def document(routes: list[Route]) -> dict[str, Any]:
-    built = [route for route in routes if not route.summary.startswith("Not built")]
+    built = [route for route in routes if route.action != PEER and not route.summary.startswith("Not built")]
     kinds = [kind for route in built for kind in (route.takes, route.gives) if kind is not None]
     schemas, components = msgspec.json.schema_components([*kinds, Reason], ref_template="#/components/schemas/{name}")
     found = iter(schemas)

@@ -1,8 +1,8 @@
 """A request and its answer as values, and how parameters and bodies are read from them.
 
 No web framework here: `path` is as it came, percent-encoded, so that an encoded slash stays inside its part; header
-names are lower case. A parameter that is no number where one is needed is 404 and a body that is no JSON is 400 text,
-both as Pulsar answers them.
+names are lower case. A parameter that is no number where one is needed is 404, as in Pulsar; a body that is not the
+JSON that was asked for is 400 with a reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import msgspec
 
 from magnetar.base.errors import Misuse, NotFound
 from magnetar.base.names import Domain, NamespaceName, TopicName, namespace_name, topic_name
+from magnetar.base.secret import NO_SECRET, Secret
 
+AUTHORIZATION = "authorization"  # the header
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 
@@ -26,7 +28,7 @@ _DOMAINS = {"scalable": Domain.TOPIC, "segments": Domain.SEGMENT}  # by the part
 
 
 class BadBody(Misuse):
-    """Not the JSON that was asked for. Told as plain text: clients of Pulsar know it so."""
+    """Not the JSON that was asked for."""
 
     http = 400
 
@@ -47,6 +49,7 @@ class Request:
     parts: Mapping[str, str] = field(default_factory=dict)  # of the path, by their names in the route, decoded
     principal: str | None = None
     pairs: Sequence[tuple[str, str]] = ()  # the whole query, names repeated as they came
+    authorization: Secret = NO_SECRET  # the header, which `headers` does not hold
 
     def read(self, kind: type[T] | Any) -> T | None:
         """The body as this type; None where there is none or it is null."""

@@ -2,13 +2,14 @@
 them.
 
 The listening socket is made by the running loop and signals stay with whoever owns the process. Bodies are read up to a
-bound and within a time (`http.py` does so for what comes before them), requests in flight are bounded, and stopping
-waits for what is being answered, but not for ever.
+bound and within a time (`admin/http_protocol.py` does so for what comes before them), requests in flight are bounded
+but for probes, and stopping waits for what is being answered, but not for ever.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
@@ -22,11 +23,12 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from magnetar.admin.http import Patience, PatientProtocol
-from magnetar.admin.rates import observe
-from magnetar.admin.request import Request, Response, refused
-from magnetar.admin.routes import body_bytes_max, handle, table
-from magnetar.base.errors import Conflict
+from magnetar.admin.answer_memory import answers
+from magnetar.admin.http_protocol import PROBES_ONLY, HttpTimeouts, TimedH11Protocol
+from magnetar.admin.monitoring.rates import observe
+from magnetar.admin.request import AUTHORIZATION, Request, Response, refused
+from magnetar.admin.router import PROBES, body_bytes_max, handle, table
+from magnetar.base.errors import Busy, Conflict
 from magnetar.base.limits import (
     HTTP_BODY_S,
     HTTP_DISCARD_BYTES_MAX,
@@ -35,6 +37,8 @@ from magnetar.base.limits import (
     HTTP_REQUESTS_MAX,
     HTTP_STOP_S,
 )
+from magnetar.base.secret import Secret
+from magnetar.broker.connection.limits import reason
 from magnetar.observe.log import get
 
 if TYPE_CHECKING:
@@ -46,9 +50,9 @@ log = get("web")
 class WebServer:
     """`start` binds and serves; `stop` answers what is open and lets go of the port."""
 
-    def __init__(self, node: Node, patience: Patience | None = None) -> None:
+    def __init__(self, node: Node, patience: HttpTimeouts | None = None) -> None:
         self._node = node
-        self._patience = patience or Patience()
+        self._patience = patience or HttpTimeouts()
         self._state = ServerState()
         self._server: asyncio.Server | None = None
         self._config = uvicorn.Config(
@@ -62,7 +66,6 @@ class WebServer:
             proxy_headers=False,
             server_header=False,
             date_header=False,
-            limit_concurrency=HTTP_REQUESTS_MAX,
             timeout_keep_alive=HTTP_IDLE_S,
         )
 
@@ -75,8 +78,8 @@ class WebServer:
             self._server = await asyncio.get_running_loop().create_server(self._protocol, host, port)
         except OSError as error:
             raise Conflict(
-                f"the REST server cannot listen on {host}:{port}: {error.strerror}; "
-                "choose another port (--http-port, or webServicePort and bindAddress in the file)"
+                f"cannot listen on {host}:{port} for REST: {reason(error)}; "
+                "choose another port (--http-port, webServicePort) or address (--bind-address, bindAddress)"
             ) from error
         bound: int = self._server.sockets[0].getsockname()[1]
         log.info("serving", port=bound)
@@ -109,7 +112,7 @@ class WebServer:
             connection.transport.abort()
 
     def _protocol(self) -> asyncio.Protocol:
-        return PatientProtocol(self._config, self._state, self._patience, self._node.sockets_max.web)
+        return TimedH11Protocol(self._config, self._state, self._patience, self._node.sockets_max.web)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         web = WebRequest(scope, receive)
@@ -117,43 +120,65 @@ class WebServer:
             response = await self._answer(web)
         except ClientDisconnect:
             return
+        try:
+            body = answers(self._node).charge(response.body)
+        except Busy as error:
+            response = refused(503, error.what)
+            body = response.body
         headers = {
             "server": "magnetar",
             "date": formatdate(self._node.runtime.wall() / 1000, usegmt=True),
             "vary": "Accept-Encoding",
             **response.headers,
         }
-        if isinstance(response.body, bytes):
-            answer = WebResponse(response.body, response.status, headers)
+        if isinstance(body, bytes):
+            answer = WebResponse(body, response.status, headers)
         else:
-            answer = StreamingResponse(response.body, response.status, headers)
+            if isinstance(response.body, bytes):
+                headers["content-length"] = str(len(response.body))
+            answer = StreamingResponse(body, response.status, headers)
+        answer.raw_headers = _as_written(answer.raw_headers, headers)
         await answer(scope, receive, send)
 
     async def _answer(self, web: WebRequest) -> Response:
         raw: bytes = web.scope.get("raw_path") or web.scope["path"].encode()
         path = raw.split(b"?")[0].decode("latin-1")
+        full = len(self._state.tasks) > HTTP_REQUESTS_MAX or PROBES_ONLY in web.scope.get("state", {})
+        if full and path not in PROBES:
+            return refused(503, "as many requests are being answered as may be: ask again", connection="close")
         headers = {name.lower(): value for name, value in web.headers.items()}
-        bytes_max = body_bytes_max(self._node, web.method, path, headers)
-        try:
-            async with asyncio.timeout(HTTP_BODY_S):
-                body = await _body(web, bytes_max)
-        except TimeoutError:
-            return refused(408, f"the body did not arrive within {HTTP_BODY_S:.0f} s", connection="close")
-        if body is None:
-            return refused(413, f"the body is larger than {bytes_max} bytes", connection="close")
-        pairs = _pairs(web.scope["query_string"])
-        request = Request(
-            method=web.method,
-            path=path,
-            query=dict(reversed(pairs)),  # by name, the first value of each
-            headers=headers,
-            body=body,
-            pairs=pairs,
-        )
-        return await handle(self._node, request)
+        authorization = Secret(headers.pop(AUTHORIZATION, ""))
+        bytes_max = body_bytes_max(self._node, web.method, path, authorization)
+        with answers(self._node).bodies.charging() as charge:
+            try:
+                async with asyncio.timeout(HTTP_BODY_S):
+                    body = await _body(web, bytes_max, charge)
+            except TimeoutError:
+                return refused(408, f"the body did not arrive within {HTTP_BODY_S:.0f} s", connection="close")
+            except Busy as error:
+                return refused(503, error.what, connection="close")
+            if body is None:
+                return refused(413, f"the body is larger than {bytes_max} bytes", connection="close")
+            pairs = _pairs(web.scope["query_string"])
+            request = Request(
+                method=web.method,
+                path=path,
+                query=dict(reversed(pairs)),  # by name, the first value of each
+                headers=headers,
+                body=body,
+                pairs=pairs,
+                authorization=authorization,
+            )
+            return await handle(self._node, request)
 
 
-async def _body(web: WebRequest, bytes_max: int) -> bytes | None:
+def _as_written(raw: list[tuple[bytes, bytes]], headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Starlette writes names in lower case; Pulsar's Java admin client looks for `X-Pulsar-PROPERTY` as it is."""
+    names = {name.lower().encode("latin-1"): name.encode("latin-1") for name in headers}
+    return [(names.get(name, name), value) for name, value in raw]
+
+
+async def _body(web: WebRequest, bytes_max: int, charge: Callable[[int], None]) -> bytes | None:
     """None: too large; no more than the bound is ever held. The rest is read and thrown away, up to a bound too: a
     connection closed on a peer that still writes takes the answer from it."""
     if web.headers.get("expect", "").lower() == "100-continue" and _announced(web) > bytes_max:
@@ -163,6 +188,7 @@ async def _body(web: WebRequest, bytes_max: int) -> bytes | None:
     async for piece in web.stream():
         size += len(piece)
         if size <= bytes_max:
+            charge(len(piece))
             pieces.append(piece)
         elif size > max(bytes_max, HTTP_DISCARD_BYTES_MAX):
             break

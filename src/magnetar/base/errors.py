@@ -66,6 +66,14 @@ class LimitExceeded(Misuse):
     pass
 
 
+class InvalidValue(Misuse):
+    """A value that does not fit its producer's schema: `field`, `expected` and `got` are among the facts."""
+
+
+class Unprotected(Misuse):
+    """A configuration asks for a protection that this version does not give: `settings` among the facts names them."""
+
+
 class InvalidTransition(Misuse):
     """A machine met an event that its state does not know: a bug of ours or of the peer."""
 
@@ -223,6 +231,12 @@ class NotReady(Unavailable):
     pass
 
 
+class Unreachable(NotReady):
+    """Every address of the service URL refused the connection, and the client has never had one: no broker listens
+    there.
+    """
+
+
 class Busy(Unavailable):
     pass
 
@@ -283,8 +297,19 @@ class BadChecksum(Corrupt):
     http = 400
 
 
+class Undecodable(Corrupt):
+    """The value of a received message does not fit the consumer's schema: `topic`, `position` and `schema_version` are
+    among the facts. Other messages are not affected.
+    """
+
+
 class BadFrame(Corrupt):
     """A frame that cannot be read: the connection is closed with this reason."""
 
     wire = 22
     http = 400
+
+
+for _found in list(globals().values()):
+    if isinstance(_found, type) and _found.__module__ == __name__:
+        _found.__module__ = "magnetar.errors"  # where users find it

@@ -1,3 +1,4 @@
+# long: every bound of the system in one table, read as one
 """Every bound of the system, with its unit in its name and its reason beside it.
 
 A queue, retry, cache or wait without a line here is a bug. Settings may lower or raise some of them; these are the
@@ -6,8 +7,13 @@ defaults.
 
 # Frames and connections
 MESSAGE_BYTES_MAX = 5 * 1024 * 1024  # what CONNECTED announces, Pulsar's default
-FRAME_PADDING_BYTES = 10 * 1024  # chunk frames exceed the message size by their own metadata (stock-clients A1)
-HANDSHAKE_FRAME_BYTES_MAX = 64 * 1024  # before CONNECT is answered: nobody unknown makes the broker hold more
+FRAME_PADDING_BYTES = 10 * 1024  # chunk frames exceed the message size by their own metadata (SC-A1)
+HANDSHAKE_FRAME_BYTES_MAX = 16 * 1024  # before CONNECT is answered: the largest tokens have 8 KiB
+HANDSHAKE_S = 10.0  # from accept to CONNECT: stock clients send it at once
+STRANGERS_MAX = 2_000  # connections before their CONNECT: 32 MiB of frames; beyond it the oldest goes
+BATCH_MESSAGES_MAX = 1_000_000  # in one entry: stock clients send 1,000, and an uncompressed frame has no room for more
+BATCH_MESSAGE_BYTES_MIN = 6  # of one message in a batch: the size of its metadata, and the size of its payload in that
+RECEIPT_LEADS_CACHED_MAX = 10_000  # pairs of producer and ledger whose part of a receipt is remembered: about 3 MiB
 KEEPALIVE_S = 30.0  # PING when nothing was heard for this long; closed at the next tick without an answer
 
 # Journal
@@ -25,25 +31,27 @@ METADATA_QUEUE_OPS_MAX = (
 METADATA_PAGE_NODES_MAX = (
     1_000  # nodes a scan reads at once: a writer waits behind one page, never behind a whole listing
 )
-METADATA_PAGE_NAMES_MAX = 10_000  # names a listing reads at once; names are far smaller than nodes
+METADATA_PAGE_NAMES_MAX = 1_000  # names a listing reads at once: 12 MiB where they have the largest size
 METADATA_PAGE_BYTES_MAX = 4 * 1024 * 1024  # values in one page, past the first: bounds memory whatever the values are
 METADATA_CHECKED_TRIES_MAX = 5  # rounds of put, re-read, compare before an unknown outcome is handed to the caller
 METADATA_UPDATE_TRIES_MAX = 100  # compare-and-set rounds of one update: more than that many rivals is a livelock
 METADATA_CACHE_ENTRIES_MAX = 10_000  # decoded records one cache keeps
+METADATA_CACHE_BYTES_MAX = 8 * 1024 * 1024  # of their paths and values as stored: clients choose the names in paths
 METADATA_RETRY_S_MIN, METADATA_RETRY_S_MAX = (
     0.1,
     60.0,
-)  # back-off of a lock whose store did not answer (stock-clients D)
+)  # back-off of a lock whose store did not answer (SC-D2)
 ELECTION_RETRY_S = 5.0  # as Pulsar: a failed election is tried again after this long
 LEADER_WAIT_S = 30.0  # reading the leader while an election is open waits at most this long
 
 # Deciders of a topic
-FAILOVER_RINGS_CACHED_MAX = 64  # by set of names: a pattern subscription asks for the same ring on every topic
+FAILOVER_NAMES_CACHED_MAX = 1_024  # names whose points are kept: a pattern consumer brings one name to every topic
 STICKY_RANGES_MAX = 65_536  # Key_Shared ranges of one subscription: one for each slot, more can only be nonsense
 DELAYED_TICK_MS = 100  # delayed messages are due in steps of this: late by at most one step, never early
 DELAYED_POSITIONS_MAX = 1_000_000  # delayed messages of one subscription in memory; then it stops reading ahead
 PRODUCER_WAITERS_MAX = 1_000  # WaitForExclusive producers queued on one topic: each holds a request open
 DEDUP_PRODUCERS_MAX = 10_000  # producers whose sequence ids a topic remembers, as Pulsar; the least recently used goes
+DEDUP_SPAN_MAX = 10_000  # sequence ids of one batch without keys that are looked at one by one after a merge
 CHUNK_OWNERS_MAX = 1_000  # half-delivered chunked messages of a subscription: the oldest loses its fixed consumer
 LEFTOVER_AGAIN_S = 1.0  # what is left of a sealed segment could not be read: looked at again after so long
 SHARED_SHARE_ENTRIES_MAX = 20  # entries in a row to one Shared consumer before its neighbour's turn, as Pulsar
@@ -55,14 +63,21 @@ LEDGER_AGE_S_MIN, LEDGER_AGE_S_MAX = 600.0, 14_400.0  # never younger: a fast to
 LEDGER_ROLL_RETRY_S = 10.0  # a roll that found the metadata store away is put off by this long; the full ledger goes on
 LEDGER_DEATHS_MAX = 3  # writers that died in a row without confirming anything, before the topic gives up
 LEDGER_READERS_MAX = 8  # open readers of one topic: backlog consumers read near each other
+CLOCK_DRIFT_S_MAX = 60.0  # the wall clock may differ by so much from the last reading and the time passed: else a jump
+CLOCK_JUMP_BELIEVED_S = 3_600.0  # a jump that lasts so long is the right time: until then nothing ages by it
+CLOCK_START_TRUSTED_S = 600.0  # nothing is deleted for its age in the first minutes: a wrong clock is often set right
+SIZES_KEPT_S = 60.0  # sizes of all segments of a topic are read again after this: as often as trimming looks
+SIZES_TOPICS_MAX = 1_000  # topics whose sizes are remembered: the one used longest ago goes
 TAIL_CACHE_BYTES_MAX = (
     64 * 1024 * 1024
 )  # newest runs of all topics of a broker together: consumers at the tail read no files
+TAIL_UNREAD_RUNS_MAX = 16  # of a topic that nobody has read yet: their memory stays in the processor's caches
 CURSOR_HOLES_WARN = 10_000  # gaps in one subscription before somebody is told; they are kept whatever their number
 CURSOR_FLUSH_S = 1.0  # acknowledgements lost in a crash are at most this old: redelivered, never skipped
 CURSOR_FLUSH_S_MAX = 30.0  # a large cursor is flushed less often, at least this often
 CURSOR_FLUSH_BYTES = 64 * 1024  # snapshot bytes a cursor may write per CURSOR_FLUSH_S
 CURSOR_FLUSHES_MAX = 64  # snapshots written at the same time by one flusher
+CURSORS_AT_ONCE_MAX = 256  # cursors of one topic opened or closed together: they share reads, transactions and syncs
 SNAPSHOT_DOUBTS_MAX = 8  # writes of one record that nobody answered, remembered to know them again: the oldest goes
 SNAPSHOT_ENTRY_BYTES_MAX = 1024 * 1024  # a larger snapshot is cut into several entries of one run
 SNAPSHOT_LEDGER_ENTRIES_MAX = 10_000  # then a snapshot ledger is rolled: bounds what recovery and deletion handle
@@ -73,17 +88,24 @@ SNAPSHOT_LEDGER_BYTES_MAX = (
 # Local ledgers
 JOURNAL_AHEAD_BYTES = 1024 * 1024  # blocks made before they are written: a sync then has no metadata to write
 JOURNAL_AHEAD_BYTES_MAX = 16 * 1024 * 1024  # the same under load, so that allocation keeps up with large batches
+JOURNAL_AHEAD_ROOM = 8  # free space, in times such blocks, where they are made
 JOURNAL_ZEROS_BATCH_BYTES_MAX = 128 * 1024  # batches below it find zeros already on the disk; larger ones only blocks
+INDEX_PLAIN_ITEMS_MAX = 2048  # newest records of an open ledger whose index is not packed: 36 bytes each
 JOURNAL_SPARES_MAX = 2  # emptied segments kept for reuse: the next two rolls allocate nothing; more returns to the disk
+JOURNAL_SPARE_ROOM = 4  # free space, in times the spares, where they are kept: near a full disk they are its room
 JOURNAL_FILES_OPEN_MAX = 64  # descriptors of segments: a backlog of terabytes must not run out of them
 JOURNAL_LIVE_PERCENT_MIN = 25  # a segment with less in use is copied away: the disk holds at most four times what lives
 JOURNAL_COPY_BYTES_MAX = 1024 * 1024  # copied at once: publishers wait behind at most this much
 JOURNAL_READ_BYTES_MAX = 4 * 1024 * 1024  # one pread: bounds the memory of a read over many neighbouring records
 JOURNAL_READ_GAP_BYTES = 32 * 1024  # other ledgers' bytes read along rather than split a read in two
 RUN_BYTES_MAX = 1024 * 1024 * 1024  # one run: offsets in a segment are 32 bit
+PROPERTY_NUMBER_MAX = 2**53  # terms, epochs and lives count up by one: a larger number was never counted
 LEDGER_IDS_RESERVED = 100  # ids taken from the counter at once: a create costs one write, a crash skips at most these
 
 # Observing
+LOG_LINES_PER_S_MAX = 10  # of one kind: a peer can cause a line with every frame, and the log is beside the messages
+LOG_VALUE_CHARS_MAX = 400  # of one value in a line: a reason fits, a name or version that a peer made up does not
+LOG_TRACE_CHARS_MAX = 20_000  # of a traceback: a hundred frames
 LOG_ONCE_KEYS_MAX = 1_000  # different things one log says once: what comes from clients must not fill memory
 METRIC_SAMPLES_PER_TURN = 1_000  # gathered before a scrape lets others run
 
@@ -91,12 +113,41 @@ METRIC_SAMPLES_PER_TURN = 1_000  # gathered before a scrape lets others run
 CONNECTION_PENDING_BYTES_MAX = 16 * 1024 * 1024  # published and not yet stored: then its socket is not read
 CONNECTION_REQUESTS_MAX = 1_000  # requests being worked on: a pattern consumer asks for hundreds of topics at once
 CONNECTION_WRITE_BYTES_HIGH = 1024 * 1024  # unread by the peer: then nothing more is pushed to it
+CONNECTION_READ_BYTES = 256 * 1024  # of one read of a socket: what uvloop asks for at most
 FRAME_JOIN_BYTES_MAX = 16 * 1024  # a larger frame cut by a read is put together alone, so that the rest is not copied
 CONNECTION_TURN_COMMANDS_MAX = 64  # beside sends, taken in one turn of the loop: part of a millisecond, then others
+LARGE_COMMAND_BYTES_MIN = 16 * 1024  # a larger ACK or REDELIVER is taken in pieces; stock clients name 1,000 ids
+COMMAND_PIECE_IDS_MAX = 2_000  # message ids of a large command that one turn of the loop takes: some milliseconds
+COMMAND_BYTES_MAX = 64 * 1024  # of all commands but sends, ACK, REDELIVER and these: names, properties, a pattern
+LISTING_COMMAND_BYTES_MAX = 1024 * 1024  # of those with a schema, stages or places: a schema is the largest
+PARTIAL_FRAMES_BYTES_MAX = 256 * 1024 * 1024  # of large frames of all connections that are not whole yet
+CONNECTION_REFUSALS_PER_S_MAX = 1_000  # requests; then the connection is not read for a while
+REFUSALS_PAUSE_S = 1.0  # that while: a client in a loop of errors costs little, and goes on by itself
+ID_BYTES_MAX = 256 * 1024  # of one message id in a large command: the bits of the largest batch, and more
+ACK_SET_WORDS_MAX = 16_384  # 64 messages each: more than a batch of the largest size holds
+CONNECTION_PRODUCERS_MAX = 10_000  # each is a name, an object and a place in its topic: some 2 KB
+CONNECTION_CONSUMERS_MAX = 10_000  # the same; a pattern consumer has one for each of its topics
+ATTACH_TURN_MAX = 16  # producers and consumers of all connections that attach in one turn: up to half a ms each
+LEAVING_TURN_CLIENTS_MAX = 32  # producers and consumers of an ended connection that leave in one turn of the loop
+LEAVING_TURN_ENTRIES_MAX = 5_000  # unacknowledged entries that those consumers leave behind: some milliseconds
 CONNECTION_WATCHES_MAX = 10_000  # layouts of scalable topics that one connection watches; as many namespaces
+CONNECTION_TOPIC_LISTS_MAX = 1_000  # topic lists that one connection watches: one for each pattern consumer
+PATTERN_BYTES_MAX = 256 * 1024  # of a compiled pattern: 2 ms; what is larger is left to the client that sent it
+PATTERNS_CACHED_MAX = 64  # compiled patterns that are kept: 16 MiB at most
+TOPIC_LISTS_NAMES_MAX = 1_000_000  # names in all watched lists together, some 64 MiB: equal patterns share one list
+TOPIC_LISTS_TURN_MAX = 16  # changed lists that are told in one turn: each sorts and sums its names once
+TOPIC_LIST_TURN_NAMES_MAX = 1_000  # names matched in one turn when a list is read
 MEMBERS_GATHER_S = 0.05  # changes of a namespace's topics go out together, as Pulsar's brokers do
 MEMBERS_TOLD_BYTES_MAX = 1024 * 1024  # of names in one command: every client takes frames that large
 SEGMENTS_CREATE_MAX = 1_024  # of a new topic: each one is a topic to make before the caller is answered
+SEALED_LAYOUT_S = 1.0  # producers of a sealed segment wait for the next layout: a reshape commits in milliseconds
+GIVEN_PROPERTIES_MAX = 64  # of a producer, consumer or subscription: applications and connectors give fewer than ten
+GIVEN_PROPERTIES_BYTES_MAX = 4 * 1024  # of a producer or consumer: kept while it is there, shown in every statistic
+STORED_PROPERTIES_BYTES_MAX = 64 * 1024  # of a topic or subscription: a part of its record, read at every load
+CONNECTION_KEPT_BYTES_MAX = 16 * 1024 * 1024  # of names and properties of one connection: 10,000 producers of 1.6 KiB
+KEPT_BYTES_MAX = 256 * 1024 * 1024  # the same of all connections together
+CLIENT_VERSION_CHARS_MAX = 256  # kept by each connection, shown with each producer; stock clients have 20 to 90
+CONNECTION_PRODUCER_NAMES_MAX = 1_000  # generated for exclusive producers: topics, and names of one topic
 CONNECTION_CLOSED_IDS_MAX = 1_000  # producers closed lately whose late sends are ignored
 SUBSCRIBE_TRIES_MAX = 10  # topics unloaded under one SUBSCRIBE: more than that many in a row is no accident
 ALIVE_WAIT_S = 5.0  # how long a rival may take to answer a PING before it counts as dead, as Pulsar
@@ -125,7 +176,9 @@ TOPIC_NAME_CHARS_MAX = (
     4096  # an encoded name is part of metadata paths and of cache keys: nothing larger is anybody's topic
 )
 GIVEN_NAME_CHARS_MAX = 4096  # of subscriptions, producers and consumers: kept in records, snapshots and every statistic
-NAMES_CACHED_MAX = 10_000  # parsed topic and namespace names: the working set of a busy broker, a few megabytes
+NAMES_CACHED_MAX = 10_000  # parsed topic and namespace names: the working set of a busy broker
+NAME_CACHED_CHARS_MAX = 256  # longer ones are parsed each time: 10,000 of these take 8 MiB
+NAME_CACHED_WIDE_CHARS_MAX = 64  # the same of names that are not ASCII: four bytes a character
 
 # Schemas, tenants, namespaces
 SCHEMA_VERSIONS_MAX = 5_000  # of one topic: their index is one metadata record of about 100 bytes a version
@@ -144,14 +197,23 @@ HTTP_UNREAD_S = 60.0  # a peer that reads nothing of its answer for this long is
 HTTP_DISCARD_BYTES_MAX = 16 * 1024 * 1024  # of a body that is refused: read and dropped, so that its sender hears why
 HTTP_PATH_CHARS_MAX = 16 * 1024  # a topic's name of the largest size, every character of it escaped
 HTTP_HEADER_BYTES_MAX = 64 * 1024  # start line and headers: the longest path, twice
-HTTP_REQUESTS_MAX = 1_000  # requests and connections at once; more are answered 503
-HTTP_CONNECTIONS_MAX = 2_000  # idle ones too: beyond those that are answered 503, connections are not taken
+HTTP_REQUESTS_MAX = 1_000  # being answered at once; more get a 503, probes excepted
+HTTP_CONNECTIONS_MAX = 2_000  # idle ones too: beyond, one that is idle is closed for a new one
+HTTP_ADDRESS_CONNECTIONS_MAX = 256  # of one address: an idle one of its own is closed for a new one
+HTTP_PROBES_MAX = 64  # more connections where all of those are busy, for probes alone: a busy broker is not a dead one
 DESCRIPTORS_KEPT_MIN = 64  # open files that are no connections: journal, ledgers, metadata, with room to spare
 HTTP_GZIP_BYTES_MIN = 1_400  # what fits one packet gains nothing
 HTTP_PIECE_BYTES = 32 * 1024  # of a streamed list: neither a name at a time nor all at once
-HTTP_MESSAGE_BYTES_MAX = 64 * 1024 * 1024  # a message shown to people, decompressed
+HTTP_MESSAGE_BYTES_MAX = 8 * 1024 * 1024  # a message decompressed for REST: more than frames have; a few KB become that
+HTTP_MESSAGES_BYTES_MAX = 64 * 1024 * 1024  # of messages in answers that are being sent; the next one gets a 503
+HTTP_BODIES_BYTES_MAX = 128 * 1024 * 1024  # of requests that arrive or are being answered; the next one gets a 503
+HTTP_ANSWERS_BYTES_MAX = 128 * 1024 * 1024  # of other large answers that are being sent: statistics, layouts
+HTTP_ANSWER_COUNTED_BYTES_MIN = 64 * 1024  # a smaller answer is not counted: 1,000 requests of it are 64 MiB
+HTTP_STREAMS_MAX = 32  # lists and metrics that are being streamed: each holds a page of names
 HTTP_STOP_S = 5.0  # how long stopping waits for requests in flight
 RATE_INTERVAL_S = 10.0  # rates are told over at least this long: shorter ones only show the noise of a batch
+TOPIC_SUMMARIES_MAX = 200  # topics that one request of counts may open: each reads its record and its last index
+CONNECTIONS_SHOWN_MAX = 10_000  # clients in one answer of REST: some 200 bytes each
 TOPICS_PAGE_MAX = 1_000  # topics in one page of a listing where `after` is given without a `limit`
 ORPHAN_SUSPECT_S = 60.0  # a ledger without a record is looked at again after this: longer than any roll takes
 ORPHAN_SWEEP_S = 3_600.0  # how often orphans are looked for when none is suspected
@@ -161,6 +223,9 @@ CLIENT_CONNECT_S = 10.0  # TCP and CONNECTED, as stock clients: a host that does
 CLIENT_CLOSE_S = 5.0  # for the last bytes to leave when a client closes: then the connection is cut
 CLIENT_OPERATION_S = 30.0  # any request of a client, and the first attach of a producer or consumer
 CLIENT_BACKOFF_S_MIN, CLIENT_BACKOFF_S_MAX = 0.1, 60.0  # attaching again, doubling, as stock clients
+CLIENT_REFUSED_S = 5.0  # a first connection that every address refuses: long enough for a broker that starts
+CLIENT_OUTAGE_LOG_S = 60.0  # between two warnings of one outage: an attempt every few seconds is not worth a line each
+CLIENT_OUTAGES_MAX = 1_000  # addresses that do not answer, remembered by one client: more brokers than a cluster has
 CLIENT_FRAME_BYTES_MAX = 128 * 1024 * 1024  # one inbound frame: topic lists of large namespaces; more is nonsense
 CLIENT_REDIRECTS_MAX = 20  # of one lookup, as stock clients: more is brokers pointing at each other
 CLIENT_READ_BYTES_SMALL = 120 * 1024  # room for one read: from 128 KiB on the allocator maps new pages, 12 us a read
@@ -171,6 +236,7 @@ CLIENT_REQUESTS_MAX = 5_000  # waiting on one connection, as Pulsar's client for
 
 # Consumers
 RECEIVER_QUEUE_MESSAGES = 1_000  # asked for ahead of the application, as stock clients
+FLOW_PERMITS_MAX = 2**31 - 1  # in one FLOW: Java's brokers read a larger number as negative
 RECEIVER_QUEUE_MESSAGES_MAX = 100_000  # of one topic: more is memory without speed
 RECEIVER_WINDOW_MESSAGES_FIRST = (
     128  # asked for before the size of messages is known: large ones must not come in heaps
@@ -181,8 +247,13 @@ INBOX_BYTES_MAX = (
 ACK_GROUP_S = 0.1  # acknowledgements are sent together, at most this late, as stock clients
 ACK_GROUP_IDS_MAX = 1_000  # or when this many wait
 ACK_BATCHES_MAX = 100_000  # batches acknowledged in part whose rest is remembered; the oldest is redelivered whole
-CHUNKED_PENDING_MAX = 100  # chunked messages half received by one consumer; the oldest gives way
-CHUNKED_BYTES_MAX = 256 * 1024 * 1024  # of all of them together, and of one message
+CHUNKED_PENDING_MAX = 100  # chunked messages half received by one consumer; more are deferred and asked for again
+CHUNKED_BYTES_MAX = (
+    256 * 1024 * 1024
+)  # of all of them together; one alone may be larger, and producers send none that is
+CHUNKED_KEYED_PENDING_MAX = 10_000  # the same where consumers share by key: more would break order, so they end
+CHUNKED_KEYED_BYTES_MAX = 1024 * 1024 * 1024  # of all of them together there: four of the largest that producers send
+CHUNKED_DEFERRED_MAX = 100_000  # chunks of deferred messages whose positions are kept; then all is asked for again
 CHUNKED_EXPIRE_S = 60.0  # a message whose next chunk does not come for this long is given up, as stock clients
 CHUNKED_IDS_MAX = 10_000  # chunked messages out with the application whose chunks are remembered for an ack by id
 NACK_DELAY_S = 60.0  # before a negatively acknowledged message is asked for again, as stock clients
@@ -192,12 +263,20 @@ REDELIVER_IDS_MAX = 1_000  # in one request for redelivery, as stock clients
 DISCOVERY_S = 60.0  # how often patterns and partition counts are looked at again, as stock clients
 PAYLOAD_BYTES_MAX = 256 * 1024 * 1024  # one entry decompressed: what a peer claims is not allocated beyond it
 DEAD_LETTERS_MAX = 100  # on their way to a dead-letter or retry topic at once, per consumer
+DOOMED_MAX = 10_000  # messages of one consumer that could not be buried yet and are not shown again
+LAST_CHANCES_MAX = 10_000  # entries handed out for the last time: remembered for a timeout, or a refusal by id
+NACK_QUEUED_S_MAX = 30.0  # a refused batch waits for the rest of it to be handed out while the application goes on
+NACK_QUEUED_STEP_S = 0.05  # and is looked at this often
 SUBSCRIBES_AT_ONCE_MAX = 50  # topics of one consumer being attached at the same time
 KILL_ROUNDS_MAX = 200  # of cancelling a killed broker's tasks, 10 ms each: what still runs then is a bug
 TESTING_WAIT_S = 60.0  # for a broker in a test's process to start, stop or answer: a bound for what takes milliseconds
 TESTING_PORT_S = (
     5.0  # a restarted broker waits this long for its old port: a client that tries to come back may sit on it
 )
+TESTING_PAUSE_S = 600.0  # a paused broker goes on by itself after this long: a test that forgot it ends
+TESTING_POLL_S = 0.02  # between two looks at a backlog that is waited for
+TESTING_PROBE_S = 0.01  # between two looks at the processor time of a loop: a turn is measured as exactly as that
+TESTING_TURN_S_MAX = 0.1  # of processor time in one turn of a broker's loop, in our own tests; the aim is 0.02
 TESTING_PORT_STEP_S = 0.05  # between two attempts
 TESTING_MEMORY_BYTES_MIN = 512 * 1024 * 1024  # free on a memory file system before data is put there
 
@@ -206,6 +285,7 @@ ADMIN_TIMEOUT_S = 60.0  # one answer, as Pulsar's admin: forced deletions of lar
 ADMIN_CONNECT_S = 10.0  # a host that does not take a connection by then will not
 ADMIN_RETRIES_MAX = 3  # of calls that change nothing, against a broker that restarts or is not ready
 ADMIN_RETRY_S = 0.1  # before the first of them, then doubling: under a second in all, a person waits
+ADMIN_ANSWER_BYTES_MAX = 64 * 1024 * 1024  # of one answer, inflated: statistics and lists of a large broker
 ADMIN_CONNECTIONS_MAX = 20  # of one admin client to its broker; more calls wait
 CLIENT_PENDING_BYTES_MAX = 64 * 1024 * 1024  # published and not yet answered, of one client: then senders wait
 CLIENT_PENDING_MESSAGES_MAX = 50_000  # the same in messages: what stock clients allow over all partitions
@@ -238,7 +318,9 @@ DEPARTURE_LOOKS_MAX = 12  # looks at topics that still leave before memory is gi
 # Scalable topics
 SEGMENT_BUCKETS_MAX = 1_024  # entry buckets of one segment, as newer Pulsar
 RECORD_BYTES_MAX = 512 * 1024  # of a scalable topic: half of what ZooKeeper takes, checked before anything is sealed
-SEGMENTS_ACTIVE_MAX = 64  # of one topic by default, as Pulsar; the record holds about 1,500 in all
+RECORD_PLAIN_BYTES_MAX = 64 * 1024  # a longer one is stored compressed
+RECORD_OPEN_BYTES_MAX = 16 * 1024 * 1024  # of a compressed record: what a broker holds of one topic's history
+SEGMENTS_ACTIVE_MAX = 64  # of one topic by default, as Pulsar; the record holds about 20,000 in all
 RECORDS_DECODED_MAX = 64  # records of scalable topics kept as read, a few MB each at most with a full history
 HISTORY_RESHAPES_MAX = 200  # kept in the record: about 30 KiB; the oldest goes
 CONSUMER_GRACE_S = 60.0  # a stream consumer's segments wait this long for it to come back, as Pulsar
@@ -246,6 +328,9 @@ LEADER_PROOF_S = 3.0  # how often an idle leader reads its term again: bounds ho
 LEADER_BELIEF_S = 20.0  # without a proof a leadership ends by itself: two thirds of a session's time (H-B9)
 LEADER_IDLE_S = 60.0  # a leader that nobody needs lets the lock go: its proofs would cost a read every few seconds
 TERM_WAIT_S = 15.0  # a request waits this long for a leader: longer than a lost session's lock lives
+FENCED_PAUSE_S_MIN = 1.0  # before a leader whose terms are refused one after the other tries again, doubling
+FENCED_PAUSE_S_MAX = 60.0  # nobody leads meanwhile: an operator has to look at the topic anyway
+FENCED_CALM_S = 30.0  # a term that is refused so long after the pause before it is refused for another reason
 SHARE_ASK_S = 10.0  # one question after a stream consumer's share waits this long at the leader of its topic
 VISITOR_SILENT_S = 10.0  # a broker that has not asked for so long has lost its consumer: the grace period begins
 EXCLUSIVE_RETURN_S = 15.0  # an exclusive producer has this long to come from a sealed segment to its children (H-E11)
@@ -256,9 +341,13 @@ CALL_RETRY_S_MAX = 2.0
 CALLS_AT_ONCE_MAX = 32  # to segment owners, of one operation: a topic may have thousands of segments
 ATTENDANCE_WAIT_S = 5.0  # for one owner when somebody looks at a topic's subscriptions: an operator waits for it
 PEER_BODY_BYTES_MAX = 32 * 1024 * 1024  # of a call to another broker: what twenty merged parents know of producers
+CLUSTER_SECRET_CHARS_MIN = 16  # of the secret that brokers share: 64 bits and more, so that nobody guesses it over REST
 PEER_CALL_S = 45.0  # one call to another broker: longer than the longest question waits for its answer
 DRAINED_ASK_S = 30.0  # one question after a drained or released segment waits this long at its owner
-SWEEP_S = 30.0  # between looks at all scalable topics for a reshape or deletion that nobody leads (1.2, point 11)
+READ_AHEAD_WAIT_S = 0.1  # what is acknowledged sooner than that is not read ahead of: the children come by themselves
+READ_AHEAD_LEAVE_S = 2.0  # a consumer that read ahead and has left closes its segments in this time, or is detached
+EARLY_ACKS_MAX = 100_000  # acknowledged one by one in a segment that is read early; what is beyond comes again
+SWEEP_S = 30.0  # between looks at all scalable topics for a reshape or deletion that nobody leads (H-B5)
 TOMBSTONE_S = 7 * 86_400.0  # a deleted scalable topic's counters stay so long: nothing of its first life lives longer
 POKE_S = 2.0  # an intent without a leader is taken up by whoever serves a watch after this long
 SUBSCRIPTIONS_MAX = 1_000  # of one scalable topic: every reshape lists them and makes that many cursors a child
@@ -269,13 +358,14 @@ OWNERSHIP_ECHO_S = 40.0  # after a session was lost: longer than another owner g
 OWNERSHIP_TRIES_MAX = 5  # rounds of one acquisition: a bundle that changes hands more often is asked for again
 REGISTRATION_WAIT_S = 60.0  # at the start, for an earlier life's session to end: longer than sessions are
 OPEN_TRIES_MAX = 5  # of a load that another owner's last writes got in the way of: each of them can do so once or twice
-UNLOADS_AT_ONCE_MAX = 100  # topics of a bundle that is given up: their last writes share syncs
+UNLOADS_AT_ONCE_MAX = 100  # topics unloaded together, of a bundle or at a stop: their last writes share syncs
 
 # Stream consumers of scalable topics
 FOLLOW_BACKOFF_S_MAX = 30.0  # attaching to a segment that another consumer still holds, doubling, as Pulsar's V5 client
 BUCKETS_FILLED_MAX = 8  # full entries that one lane gathers at most before it writes them, a bucket each
 BUCKET_WINDOW_S = 1.0  # messages that came within this may change places for the sake of their entry buckets
 REVOKED_DRAIN_S = 30.0  # to acknowledge what one has of a segment taken away; then its next reader gets it again
+HELD_BACK_WARN_S_MIN = 1.0  # until the first warning that unacknowledged messages keep the next segments waiting
 HELD_BACK_WARN_S = 10.0  # between warnings that unacknowledged messages keep the next segments waiting
 LAYOUT_SEEK_S = 1.0  # a producer met a seal and was not told the layout behind it: then it asks, doubling
 STREAM_LEAVE_S = 15.0  # a leaving consumer waits for a controller that is away: else its segments wait a grace period
@@ -306,6 +396,13 @@ SPARK_PARTITIONS_FRESH_S = 5.0  # a query asks for the number of partitions agai
 SPARK_ASKED_AT_ONCE_MAX = 32  # segments whose end is asked for together, of a server that does not plan
 SPARK_MARKS_MAX = 64  # places in one segment where a batch may end, on a server that does not plan
 SPARK_HOLD_ALIVE_S = 60.0  # a query whose place does not change says so often that it is there: holds expire
+SPARK_PARTITIONS_MAX = 1_024  # tasks that minPartitions may ask for: their places are in every offset
+SPARK_TARGETS_MAX = 256  # topics that the rows of one batch name: each has a stage in every task, and a commit
+SPARK_TARGETS_AT_ONCE_MAX = 32  # of those, calls about stages at a time: each waits for the broker's disk
+SPARK_TOPICS_MAX = 1_000  # of one query: each has an offset, a hold and a question for every batch
+SPARK_REACH_S = 5.0  # load() waits so long for a broker: a person sits before it
+SPARK_CLAIM_S = 5.0  # a query waits so long for the run before it to end: its process outlives it for a moment
+SPARK_CLAIM_ASK_S = 0.1  # between two looks meanwhile
 SPARK_LOOK_S = 30.0  # for a Java or a Python to say its version: a loaded machine takes seconds
 SPARK_IDLE_S = 0.2  # a query that has nothing to read waits so long for news: Spark would ask every 11 ms
 SPARK_CLOCKS_DIFFER_S = 300.0  # filters by time look so much further: producers' clocks, and batches that waited
@@ -336,6 +433,25 @@ SPARK_SHEAVES_BYTES_MAX = 32 * 1024 * 1024  # of an Arrow batch that is written 
 SPARK_SCHEMA_NODES_MAX = 20_000  # types within a registered schema, repeated ones too: a few lines can mean billions
 SPARK_SHEAF_ROWS_MIN = 16  # rows for each destination, on average: fewer are gathered one by one, into larger entries
 SPARK_EMPTY_ITEMS_MAX = 1 << 20  # of lists whose items take no bytes, in rows read together: a few bytes claim billions
+
+# Lag
+LAG_INTERVALS_MAX = 256  # acknowledged intervals that are counted exactly: each may read one record of the index
+LAG_SCRAPE_S = 2.0  # a scrape measures lags for so long; those that are left are shown as they were measured before
+LAG_MEASURED_PER_TURN = 100  # before a scrape lets others run
+UNLOADED_SAMPLES_MAX = 50_000  # topics out of memory whose backlog metrics show: about 600 bytes each
+UNLOADED_TOTALS_MAX = 10_000  # topics out of memory without a backlog whose counters go on when they are loaded again
+LAYOUT_SAMPLES_MAX = 20_000  # scalable topics whose segments metrics show
+RESHAPES_COUNTED_MAX = 20_000  # topics whose splits and merges this broker counts
+DISK_FLOOR_SHARE = 10  # of a file system at most a tenth stays free: small ones are usable too
+DISK_RESERVE_SHARE = 3  # of the floor is kept back in a file: a start on a full disk may copy a journal file of 64 MiB
+DISK_LOOK_S = 1.0  # between two measurements of the free space while little is written
+DISK_LOOK_SHARE = 8  # an eighth of the floor written since the last measurement is reason for the next one
+DISK_LOOK_NEAR_S = 0.1  # the same where less than four floors are free
+DISK_WARN_PERCENT = 80  # used: time to do something about it, where less than the next is free
+DISK_WARN_FLOORS = 20  # floors: 5 GiB by default
+LOOP_LAG_S = 1.0  # between two looks at how late the event loop is
+LOOP_LAG_KEPT = 60  # of them, for the longest of the last minute
+LAG_TRIES_MAX = 8  # of one measurement while ledgers are trimmed under it
 
 # PLAN and HOLD
 PLAN_MARKS_MAX = 8_192  # in one answer, shared by its segments: some 200 KiB, and a planner looks at each

@@ -16,7 +16,13 @@ from urllib.parse import quote_plus, unquote_plus
 
 from magnetar.base.errors import InvalidName, InvalidRange, LimitExceeded
 from magnetar.base.hashes import utf8
-from magnetar.base.limits import GIVEN_NAME_CHARS_MAX, NAMES_CACHED_MAX, TOPIC_NAME_CHARS_MAX
+from magnetar.base.limits import (
+    GIVEN_NAME_CHARS_MAX,
+    NAME_CACHED_CHARS_MAX,
+    NAME_CACHED_WIDE_CHARS_MAX,
+    NAMES_CACHED_MAX,
+    TOPIC_NAME_CHARS_MAX,
+)
 from magnetar.base.ranges import HashRange, slot_from_hex
 
 PUBLIC_TENANT = "public"
@@ -25,6 +31,7 @@ PARTITION_SUFFIX = "-partition-"
 SINK_PREFIX = "__sink-"  # producers that write and publish stages: what they stored is known whatever the settings say
 STAGE_PREFIX = "__stage-"  # topics that hold what a sink has not published yet: made, read and deleted by brokers alone
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 _INT32_MAX = (1 << 31) - 1
@@ -118,13 +125,6 @@ class TopicName:
         return f"{self.namespace}/{self.domain}/{self.encoded_local_name}{tail}"
 
     @property
-    def rest_path(self) -> str:
-        """What stands for the topic in admin and lookup routes. Of a segment it names the topic: the routes add the
-        rest.
-        """
-        return f"{self.domain}/{self.namespace}/{self.encoded_local_name}"
-
-    @property
     def partitioned_name(self) -> str:
         """The name without the partition's suffix; the name itself if it is no partition."""
         if self.partition_index < 0:
@@ -163,9 +163,12 @@ class TopicName:
         return topic_name(f"{self.text}{PARTITION_SUFFIX}{index}")
 
 
-@lru_cache(maxsize=NAMES_CACHED_MAX)
 def topic_name(text: str) -> TopicName:
     """Parse a full name, or complete `topic` and `tenant/namespace/topic` to persistent ones."""
+    return _kept_topic_name(text) if _is_short(text) else _topic_name(text)
+
+
+def _topic_name(text: str) -> TopicName:
     if len(text) > TOPIC_NAME_CHARS_MAX:
         raise InvalidName("a topic name is too long", chars=len(text), chars_max=TOPIC_NAME_CHARS_MAX)
     given, scheme, rest = text.partition("://")
@@ -187,9 +190,10 @@ def topic_name(text: str) -> TopicName:
         raise InvalidName("the topic part of a name must not be blank", topic=text)
     where = namespace_name(f"{tenant}/{namespace}")
     tail = f"{where}/{local_name}" if segment is None else f"{where}/{local_name}/{segment}"
+    canonical = f"{domain}://{tail}"
     return TopicName(
-        canonical=f"{domain}://{tail}",
-        text=f"{given}://{tail}",
+        canonical=canonical,
+        text=canonical if given == domain else f"{given}://{tail}",
         domain=domain,
         namespace=where,
         local_name=local_name,
@@ -198,8 +202,11 @@ def topic_name(text: str) -> TopicName:
     )
 
 
-@lru_cache(maxsize=NAMES_CACHED_MAX)
 def namespace_name(text: str) -> NamespaceName:
+    return _kept_namespace_name(text) if _is_short(text) else _namespace_name(text)
+
+
+def _namespace_name(text: str) -> NamespaceName:
     if len(text) > TOPIC_NAME_CHARS_MAX:
         raise InvalidName("a namespace name is too long", chars=len(text), chars_max=TOPIC_NAME_CHARS_MAX)
     tenant, slash, local_name = text.partition("/")
@@ -210,10 +217,19 @@ def namespace_name(text: str) -> NamespaceName:
     return NamespaceName(text, check_entity(tenant), check_entity(local_name))
 
 
+_kept_topic_name = lru_cache(maxsize=NAMES_CACHED_MAX)(_topic_name)
+_kept_namespace_name = lru_cache(maxsize=NAMES_CACHED_MAX)(_namespace_name)
+
+
+def _is_short(text: str) -> bool:
+    """Is it worth its place? Clients choose names, and a name is kept four times."""
+    return len(text) <= (NAME_CACHED_CHARS_MAX if text.isascii() else NAME_CACHED_WIDE_CHARS_MAX)
+
+
 def forget_names() -> None:
     """Names that were parsed are parsed again: for whoever wants the memory of topics that are gone."""
-    topic_name.cache_clear()
-    namespace_name.cache_clear()
+    _kept_topic_name.cache_clear()
+    _kept_namespace_name.cache_clear()
 
 
 def check_entity(name: str) -> str:
@@ -221,6 +237,16 @@ def check_entity(name: str) -> str:
     if not _ENTITY.fullmatch(name):
         raise InvalidName("not a name: only letters, digits and -=:._ are allowed", name=name)
     return name
+
+
+def check_new(*names: str) -> None:
+    """Tenants, namespaces and topics that are to be made: no part of their names is `.` or `..`, which paths mean
+    otherwise, and no character moves a terminal's cursor. Those that exist already stay as they are."""
+    for name in names:
+        if any(part in (".", "..") for part in name.split("/")):
+            raise InvalidName("`.` and `..` are no names: choose another one", name=name)
+        if _CONTROLS.search(name):
+            raise InvalidName("a name holds no control characters: choose another one", name=ascii(name))
 
 
 def check_given(name: str, what: str) -> str:
@@ -282,6 +308,9 @@ def decode(text: str) -> str:
 
 def _short_name(text: str) -> TopicName:
     parts = text.split("/")
+    scheme = parts[0].removesuffix(":")
+    if len(parts) > 1 and scheme != parts[0] and scheme.lower() in _DOMAINS:
+        raise InvalidName(f"a slash is missing behind {parts[0]}: write {scheme}://tenant/namespace/topic", topic=text)
     if len(parts) == 1:
         return topic_name(f"{Domain.PERSISTENT}://{PUBLIC_TENANT}/{DEFAULT_NAMESPACE}/{text}")
     if len(parts) == 3:

@@ -10,47 +10,45 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from magnetar.base.errors import (
-    Conflict,
-    MagnetarError,
-    NotAuthorized,
-    StorageFull,
-    Throttled,
-    Unavailable,
-    Unknown,
-)
+from magnetar.base.errors import Conflict, MagnetarError, NotAuthorized, StorageFull, Throttled, Unavailable, Unknown
 from magnetar.base.limits import FRAME_PADDING_BYTES, MAINTENANCE_S, ORPHAN_SUSPECT_S, ORPHAN_SWEEP_S
 from magnetar.base.names import NamespaceName, TopicName
-from magnetar.broker.connection import Connection
-from magnetar.broker.counters import Counters
-from magnetar.broker.pattern import Pattern, compiled
-from magnetar.broker.peers import Handlers, Local
-from magnetar.broker.rules import publish_time
-from magnetar.broker.schemas import Schemas
-from magnetar.broker.segments import Segments
-from magnetar.broker.served import Served
-from magnetar.broker.sockets import Refusals, Sockets, refusal
-from magnetar.broker.staging import sinks_of
-from magnetar.broker.topics import Topics
-from magnetar.broker.turn import Turn
-from magnetar.broker.visits import Visits
+from magnetar.broker.connection.attach_rate import Pace
+from magnetar.broker.connection.connection import Connection
+from magnetar.broker.connection.disconnect import Leaving
+from magnetar.broker.connection.handshake_limits import Strangers
+from magnetar.broker.connection.limits import ConnectionLimits, RefusalLog, reason, refusal
+from magnetar.broker.connection.partial_frames import PartialFrames
+from magnetar.broker.connection.property_limits import Account
+from magnetar.broker.connection.write_batch import WriteBatch
+from magnetar.broker.handlers.topic_pattern import Pattern, compiled
+from magnetar.broker.metrics.counters import BrokerMetrics
+from magnetar.broker.peers.handlers import PeerHandlers, PeerRouter
+from magnetar.broker.segments.segments import Segments
+from magnetar.broker.segments.sizes import SegmentSizes
+from magnetar.broker.staged.stages import sinks_of
+from magnetar.broker.topics.ownership import BundleOwnership
+from magnetar.broker.topics.retention_clock import RetentionClock
+from magnetar.broker.topics.retention_sweep import RetentionSweeper
+from magnetar.broker.topics.schemas import Schemas
+from magnetar.broker.topics.settings import managed_config
+from magnetar.broker.topics.topics import Topics
 from magnetar.cluster.bootstrap import bootstrap
 from magnetar.cluster.bundles import NamespaceBundles
 from magnetar.cluster.clusters import Clusters
 from magnetar.cluster.lookup import Connect, Failed, Redirect
 from magnetar.cluster.namespaces import Namespaces
 from magnetar.cluster.ownership import Broker, Ownership, Urls, advertised
-from magnetar.cluster.peers import Carrier, Peers
+from magnetar.cluster.peers import Peers, PeerTransport
 from magnetar.cluster.tenants import Tenants
+from magnetar.cluster.topic_policies import TopicPolicies
 from magnetar.cluster.topics import Catalogue
-from magnetar.ledger.flusher import CursorFlusher
-from magnetar.ledger.managed import ManagedConfig
+from magnetar.ledger.cursor.flusher import CursorFlusher
 from magnetar.ledger.orphans import sweep
 from magnetar.ledger.store import LedgerStore
-from magnetar.ledger.tail import TailCache
 from magnetar.metadata import paths
 from magnetar.metadata.store import MetadataStore
 from magnetar.observe.log import get
@@ -58,8 +56,8 @@ from magnetar.observe.metrics import Metrics
 from magnetar.policy.dynamic import Dynamic
 from magnetar.policy.settings import Settings
 from magnetar.runtime.runtime import Owner, Runtime
-from magnetar.scalable.service import Scalable
-from magnetar.scalable.watch import Watches, following
+from magnetar.scalable.service import ScalableTopics
+from magnetar.scalable.watch.watches import Watches, following
 from magnetar.schema.registry import Registry
 from magnetar.security.access import Access, Open
 
@@ -82,7 +80,7 @@ class Addresses:
 
 
 class Node:
-    """`cluster`: other brokers share the two stores, so bundles are owned by locks. Without it, this one is alone.
+    """`cluster`: other brokers share the two stores and a secret; bundles are owned by locks. Without: it is alone.
     `carrier` brings calls to the owner of a topic; without one they reach only what this node owns itself.
     """
 
@@ -95,7 +93,7 @@ class Node:
         settings: Settings,
         access: Access | None = None,
         cluster: bool = False,
-        carrier: Carrier | None = None,
+        carrier: PeerTransport | None = None,
     ) -> None:
         self.runtime = runtime
         self.metadata = metadata
@@ -103,11 +101,13 @@ class Node:
         self.settings = settings
         self.access: Access = access or Open()
         self.owner = Owner("node", self.task_failed)
+        self.clock = RetentionClock(runtime)
         self.registry = Metrics(settings.text("clusterName"))
-        self.metrics = Counters(self.registry)
+        self.metrics = BrokerMetrics(self.registry)
         self.clusters = Clusters(metadata)
         self.tenants = Tenants(metadata, self.clusters, settings)
         self.namespaces = Namespaces(metadata, self.tenants, settings)
+        self.topic_policies = TopicPolicies(metadata)
         self.bundles = NamespaceBundles(metadata)
         self.catalogue = Catalogue(metadata, self.namespaces, settings, loaded=self._is_loaded)
         self.dynamic = Dynamic(metadata, settings, runtime)
@@ -115,41 +115,39 @@ class Node:
         self.schemas = Schemas(self.schema_registry)
         self.flusher = CursorFlusher(runtime)
         self.topics = Topics(self)
-        self.served = Served(self, cluster=cluster)
-        self.handlers = Handlers(self)
-        self.peers = Peers(Local(self) if carrier is None else carrier)
+        self.served = BundleOwnership(self, cluster=cluster)
+        self.handlers = PeerHandlers(self)
+        self.peers = Peers(PeerRouter(self) if carrier is None else carrier)
         self.segments = Segments(self)
-        self.scalable = Scalable(
+        self.scalable = ScalableTopics(
             metadata, runtime, self.peers, self.served, settings, in_use=self.segments.in_use, failed=self.task_failed
         )
         self.watches = Watches(following(self.scalable.watch))
-        self.visits = Visits(self)
+        self.sizes = SegmentSizes(self)
+        self.visits = RetentionSweeper(self)
         self.sinks, self.staging = sinks_of(self)
         self.message_bytes_max = settings.number("maxMessageSize")
         self.frame_bytes_max = self.message_bytes_max + FRAME_PADDING_BYTES
-        self.managed_config = ManagedConfig(
-            publish_time_of=publish_time,
-            tail=TailCache(),
-            entries_max=settings.number("managedLedgerMaxEntriesPerLedger"),
-            bytes_max=settings.number("managedLedgerMaxSizePerLedgerMbytes") * 1024 * 1024,
-            age_min_s=settings.number("managedLedgerMinLedgerRolloverTimeMinutes") * 60,
-            age_max_s=settings.number("managedLedgerMaxLedgerRolloverTimeMinutes") * 60,
-            claim=cluster,
-            may_roll=lambda: self.ownership.steady,
+        self.managed_config = replace(
+            managed_config(settings), claim=cluster, may_roll=lambda: self.ownership.steady, clock=self.clock
         )
         self.addresses = Addresses("localhost", 0, 0)
         self.ready = False
         self.failure: MagnetarError | None = None
+        self.blocked: MagnetarError | None = None  # why no producer may attach: the disk is almost full
         self.stopping = asyncio.Event()
         self.pending_bytes = 0
         buffer_mb = settings.number("maxMessagePublishBufferSizeInMB")
         self.pending_bytes_max = buffer_mb * 1024 * 1024 if buffer_mb >= 0 else 2**63
         self.lookups = 0  # being answered
         self.paused: dict[Connection, None] = {}
-        self.turn = Turn()
+        self.turn = WriteBatch()
+        self.attaching = Pace()
         self.connections: dict[Connection, None] = {}
-        self.refusals = Refusals()
-        self.sockets_max = Sockets()  # whoever owns the process says how many there may be
+        self.kept = Account()
+        self.strangers, self.partial_frames = Strangers(), PartialFrames()
+        self.refusals = RefusalLog()
+        self.sockets_max = ConnectionLimits()  # whoever owns the process says how many there may be
         self._server: asyncio.Server | None = None
         self._stops: list[Callable[[], None]] = []
         self._suspects: frozenset[int] = frozenset()
@@ -167,6 +165,7 @@ class Node:
         self._stops += [
             self.settings.on_change(self._settings_changed),
             self.namespaces.on_change(self._policies_changed),
+            self.topic_policies.on_change(self._policies_changed),
         ]
         self.runtime.spawn(self.owner, self._keep_alive())
         self.runtime.spawn(self.owner, self._maintain())
@@ -176,11 +175,10 @@ class Node:
             self._server = await loop.create_server(self._accept, host, port, start_serving=False)
         except OSError as error:
             raise Conflict(
-                f"the broker cannot listen on {host}:{port}: {error.strerror}; "
-                "choose another port (--port, or brokerServicePort and bindAddress in the file)"
+                f"cannot listen on {host}:{port}: {reason(error)}; "
+                "choose another port (--port, brokerServicePort) or address (--bind-address, bindAddress)"
             ) from error
-        bound = self._server.sockets[0].getsockname()[1]
-        self.addresses = Addresses(host_shown, bound, self.addresses.http_port)
+        self.addresses = Addresses(host_shown, self._server.sockets[0].getsockname()[1], self.addresses.http_port)
         self.ownership.me = self._broker()
         self.served.watch()
         self.scalable.start()
@@ -198,7 +196,7 @@ class Node:
         await self.ownership.start(self._broker())
         await self._server.start_serving()
         if None in self._server.sockets:  # how uvloop says that somebody else listened between our bind and now
-            raise Conflict(f"the broker cannot listen on port {self.addresses.port}: another process took it meanwhile")
+            raise Conflict(f"cannot listen on port {self.addresses.port}: another process took it")
         self.ready = True
         log.info("serving", url=self.addresses.url)
 
@@ -209,9 +207,8 @@ class Node:
 
     def _broker(self) -> Broker:
         here = self.addresses
-        urls = Urls(broker=here.url, http=here.http_url)
         listeners = advertised(self.settings.text("advertisedListeners"))
-        return Broker(f"{here.host}:{here.http_port}", urls, listeners)
+        return Broker(f"{here.host}:{here.http_port}", Urls(broker=here.url, http=here.http_url), listeners)
 
     def _is_loaded(self, name: TopicName) -> bool:
         return name.canonical in self.topics.loaded
@@ -235,8 +232,9 @@ class Node:
         for stop in self._stops:
             stop()
         await self.dynamic.close()
-        for room in (self.catalogue, self.bundles, self.namespaces, self.tenants, self.clusters, self.schema_registry):
+        for room in (self.catalogue, self.bundles, self.namespaces, self.topic_policies, self.tenants, self.clusters):
             room.close()
+        self.schema_registry.close()
         try:
             await self.ledgers.close()
         except (Unavailable, Unknown) as error:  # away: whoever opens them next recovers them
@@ -283,6 +281,7 @@ class Node:
     def connection_opened(self, connection: Connection) -> None:
         self.connections[connection] = None
         self.metrics.connections_opened.value += 1
+        self.strangers.came(connection)
         if why := refusal(self.connections, connection.address, self.sockets_max, self.settings):
             self.refusals.refused(connection.peer, why)
             connection.abort_unsaid()
@@ -291,16 +290,11 @@ class Node:
         self.connections.pop(connection, None)
         self.paused.pop(connection, None)
         self.metrics.connections_closed.value += 1
-        for producer in list(connection.producers.values()):
-            producer.topic.producers.leave(producer)
-        for consumer in list(connection.consumers.values()):
-            if consumer.subscription is not None:
-                consumer.subscription.topic.remove_consumer(consumer)
         for watcher in connection.watchers.values():
             watcher.close()
-        connection.producers.clear()
-        connection.consumers.clear()
-        connection.watchers.clear()
+        leaving = Leaving(connection)
+        connection.forget()
+        leaving.go()
         if not self.owner.closed:
             self.runtime.spawn(self.owner, connection.owner.close())
 
@@ -319,6 +313,7 @@ class Node:
         while True:
             await asyncio.sleep(MAINTENANCE_S)
             self.refusals.round()
+            self.clock.now_ms()
             try:
                 await self.topics.maintain()
                 await self.visits.round()
@@ -355,7 +350,7 @@ class Node:
 
     def consumer_name(self, asked: str) -> str:
         """Stock pattern and list consumers send no name: without one they would share all points of the ring
-        (stock-clients C4).
+        (SC-C4).
         """
         if asked:
             return asked

@@ -16,19 +16,23 @@ import msgspec
 
 from magnetar import __version__
 from magnetar.base.errors import Conflict, MagnetarError, Misuse
+from magnetar.base.hosts import is_loopback
 from magnetar.base.limits import MAINTENANCE_S
 from magnetar.base.names import forget_names
-from magnetar.broker.departures import Departures
+from magnetar.broker.connection.limits import shared_out
+from magnetar.broker.disk_space import DiskSpace, release_reserve
+from magnetar.broker.memory_policy import MemoryReturnPolicy
+from magnetar.broker.metrics.host import HostMetrics
 from magnetar.broker.node import Node
-from magnetar.broker.sockets import shared_out
 from magnetar.ledger.local.engine import LocalLedgers
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.observe import log as logs
 from magnetar.policy.settings import Settings
+from magnetar.policy.table import KEYS
 from magnetar.runtime.descriptors import as_many_as_allowed
 from magnetar.runtime.files import Files, Lock
 from magnetar.runtime.memory import give_back, settle
-from magnetar.runtime.real import Marked, RealRuntime
+from magnetar.runtime.system_runtime import Marked, RealRuntime
 
 log = logs.get("standalone")
 
@@ -72,8 +76,13 @@ async def run(
     try:
         node, lock = await open_node(data, settings, runtime)
         node.sockets_max = sockets
+        HostMetrics(node).start()
+        disk = DiskSpace(node, data)
+        await disk.begin()
+        if isinstance(node.ledgers, LocalLedgers):
+            node.ledgers.journal.on_written = disk.journal_written
         try:
-            failure = await _serve(node, settings, web, say)
+            failure = await _serve(node, settings, web, say, data)
         finally:
             lock.release()
     finally:
@@ -87,8 +96,25 @@ async def open_node(data: str, settings: Settings, runtime: RealRuntime) -> tupl
     holder = f"magnetar {__version__}"
 
     def prepare() -> Lock:
-        files.mkdir(data)
-        return files.lock(os.path.join(data, "lock"), holder)
+        try:
+            files.mkdir(data)
+        except Misuse:
+            raise
+        except MagnetarError as error:
+            why = getattr(error.__cause__, "strerror", None) or error.what
+            words = f"the data folder {data} cannot be created: {why}; name another one, or mend its permissions"
+            raise Misuse(words) from error
+        release_reserve(files, data)
+        lock = files.lock(os.path.join(data, "lock"), holder)
+        try:
+            for suffix in ("", "-wal", "-shm"):  # sqlite would make them readable to everybody
+                path = os.path.join(data, f"metadata.db{suffix}")
+                if not suffix or files.exists(path):
+                    files.open(path, create=True).close()
+        except BaseException:
+            lock.release()
+            raise
+        return lock
 
     try:
         lock = await runtime.offload(prepare, "journal")
@@ -111,22 +137,20 @@ async def open_node(data: str, settings: Settings, runtime: RealRuntime) -> tupl
 
 
 async def _serve(
-    node: Node, settings: Settings, web: type[Web] | Callable[[Node], Web], say: Callable[[str], None]
+    node: Node, settings: Settings, web: type[Web] | Callable[[Node], Web], say: Callable[[str], None], data: str
 ) -> MagnetarError | None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.stopping.set)
     host = settings.text("bindAddress")
+    if not is_loopback(host):
+        log.warning("open to other machines", bind=host, why="no authentication: bindAddress=127.0.0.1 keeps them out")
     skin = web(node)
     try:
         await node.start(host, settings.number("brokerServicePort"), host_shown=settings.text("advertisedAddress"))
         await node.serve(await skin.start(host, settings.number("webServicePort")))
         settle()
-        say(
-            msgspec.json.encode(
-                {"ready": True, "url": node.addresses.url, "http": node.addresses.http_url, "pid": os.getpid()}
-            ).decode()
-        )
+        say(msgspec.json.encode(_ready(node, settings, data)).decode())
         node.runtime.spawn(node.owner, _return_memory(node))
         await node.stopping.wait()
         log.info("stopping", why="asked to" if node.failure is None else "storage failed")
@@ -136,11 +160,27 @@ async def _serve(
     return node.failure
 
 
+def _ready(node: Node, settings: Settings, data: str) -> dict[str, object]:
+    """For scripts that started the broker; the command line tells it to people."""
+    return {
+        "ready": True,
+        "url": node.addresses.url,
+        "http": node.addresses.http_url,
+        "pid": os.getpid(),
+        "version": __version__,
+        "data": os.path.abspath(data),
+        "bind": settings.text("bindAddress"),
+        "authentication": KEYS["authenticationEnabled"].honoured and settings.flag("authenticationEnabled"),
+    }
+
+
 async def _return_memory(node: Node) -> None:
-    """After thousands of topics have left, by deletion or for idleness, the system gets their memory back."""
-    departures = Departures()
+    """After thousands of topics have left, by deletion or for idleness, the system gets their memory back. What the log
+    left out is said."""
+    departures = MemoryReturnPolicy()
     while True:
         await asyncio.sleep(MAINTENANCE_S)
+        logs.settle(node.runtime.wall() / 1000)
         if departures.look(node.topics.departed, len(node.topics)):
             # Remembered names lie between the topics they were read with: one of them keeps a megabyte from going.
             forget_names()

@@ -1,7 +1,7 @@
-"""Where `magnetar` begins. `--version` is answered before anything is loaded; every command loads only what it needs.
+"""Entry point of `magnetar`. `--version` loads no other module; every command loads only the modules it needs.
 
-Usage mistakes end with exit code 2 and say what is wrong, why, and what to run instead. It trusts each command to raise
-errors of the tree and nothing else.
+Usage errors end with exit code 2 and name the problem, its reason, and the command to run instead. This module trusts
+each command to raise only errors of the tree.
 """
 
 from __future__ import annotations
@@ -18,28 +18,35 @@ if TYPE_CHECKING:
 
 # Nouns with verbs of their own, each a module beside this one with its VERBS.
 NOUNS = {
-    "topic": "Topics: list, create, show, delete, statistics; of scalable ones split, merge, scale, explain, verify.",
-    "segment": "Segments of scalable topics: list, tree, history, and which takes a key.",
-    "key": "Keys of scalable topics: where they are and were.",
+    "topic": "Topics: list, create, show, set, delete, stats. Scalable topics: split, merge, scale, explain, verify.",
+    "segment": "Segments of scalable topics: list, tree, history, and the segment of a key.",
+    "key": "Keys of scalable topics: their current and earlier segments.",
     "subscription": "Subscriptions: list, create, delete, show, explain, assignments, seek, skip, clear.",
-    "hold": "Holds of scalable topics, what is kept for readers that commit rarely: list, show, delete.",
-    "namespace": "Namespaces: list, create, delete, show, their topics.",
+    "hold": "Holds of scalable topics keep messages for readers that commit rarely: list, show, delete.",
+    "namespace": "Namespaces: list, create, delete, show, set policies, their topics.",
+    "schema": "Schemas of topics: list versions, show.",
+    "broker": "The broker: show, settings, connections.",
     "tenant": "Tenants: list, create, show, delete.",
     "message": "Messages: produce, consume, read, peek.",
-    "perf": "How fast it is: produce, consume, round trips.",
-    "spark": "Queries of PySpark: doctor, init, run, submit, and of a checkpoint offsets show and lag.",
+    "perf": "Performance measurements: produce, consume, round trips.",
+    "spark": "PySpark queries: doctor, init, run, submit; offsets and lag of a checkpoint.",
     "sink": "Sinks, exactly-once writers of topics: list, show, delete.",
-    "context": "Contexts, named places where brokers are: list, show, use, add, edit, remove, test.",
-    "config": "Which settings are in force, and why: explain.",
+    "context": "Contexts, named addresses of brokers: list, show, use, add, edit, remove, test.",
+    "config": "Settings in force and their sources: explain.",
 }
 # Commands without verbs: module and function.
 SINGLE = {
     "standalone": "Run a broker in this process.",
-    "demo": "Traffic, splits and merges, a kill -9 in the middle, and a verdict counted from the messages.",
-    "api": "Any REST call.",
-    "completion": "A script that completes commands and names in bash, zsh, fish or PowerShell.",
+    "demo": "Demonstrate the guarantees: traffic, splits, merges, a kill -9, and a check that counts every message.",
+    "api": "Send any REST request.",
+    "completion": "Print a completion script for bash, zsh, fish or PowerShell.",
 }
-# What a verb does where it is not said.
+# Their modules are in `commands`, and so are those of nouns, except these.
+MODULES = {"topic": "commands.topic.topic", "completion": "completion.command", "demo": "demo"}
+# Aliases known from other tools; a verb of the same name takes precedence.
+NOUN_ALIASES = {"sub": "subscription", "ns": "namespace", "msg": "message"}
+VERB_ALIASES = {"ls": "list", "describe": "show", "rm": "delete"}
+# The default action of a verb.
 USUAL: dict[tuple[str, ...], str] = {("spark", "offsets"): "show"}
 # Options that may stand before the noun; those in the first group take a value.
 VALUED = ("--url", "--admin-url", "--token", "--output", "-o", "--timeout", "--context", "--client-conf")
@@ -54,28 +61,36 @@ def main(arguments: list[str] | None = None) -> int:
     if tokens[:1] == ["__complete"]:  # what shells ask at every press of TAB
         import os
 
-        from magnetar.cli.complete import complete
+        from magnetar.cli.completion.entry import complete
 
         return complete(tokens[1:], os.environ)
     return _command(in_order(tokens))
 
 
 def _command(tokens: list[str]) -> int:
-    import cyclopts
-
     from magnetar.base.errors import MagnetarError
-    from magnetar.cli.exits import Exit, Explained, tell_error
+    from magnetar.cli.exit_codes import ErrorWithHint, Exit, tell, tell_error
 
+    try:
+        import cyclopts
+        import rich as _  # noqa: F401
+    except ModuleNotFoundError as error:
+        tell(
+            f"the command line cannot start: the package {error.name} is missing",
+            why="a plain install brings the client only",
+            run="pip install 'magnetar[cli]'",
+        )
+        return Exit.FAILURE
     app = build(tokens[0] if tokens else "")
     try:
         outcome = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except cyclopts.CycloptsError as error:
-        from magnetar.cli.usage import tell_usage
+        from magnetar.cli.help.usage import tell_usage
 
         tell_usage(error, tokens, build)
         return Exit.USAGE
-    except Explained as told:
+    except ErrorWithHint as told:
         return tell_error(told.error, name=told.name, near=told.near, run=told.run, command=_said(tokens))
     except MagnetarError as error:
         return tell_error(error, command=_said(tokens))
@@ -87,10 +102,11 @@ def _command(tokens: list[str]) -> int:
 
 
 def in_order(tokens: list[str]) -> list[str]:
-    """A noun may be said in the plural, what a verb usually does be left out. Options before the noun go behind it and
-    its verb, where they are understood.
+    """Resolves plurals and aliases, and adds the default action of a verb. Moves options that stand before the noun
+    behind the verb.
     """
-    tokens = [f"{token}=1s" if token == "--watch" else token for token in tokens]  # its value may be left out
+    # The value of --watch may be left out.
+    tokens = [f"{word}=1s" if word == "--watch" else word for word in tokens]
     place = 0
     while place < len(tokens):
         name, equals, _ = tokens[place].partition("=")
@@ -103,23 +119,27 @@ def in_order(tokens: list[str]) -> list[str]:
     before, rest = tokens[:place], tokens[place:]
     if not rest:
         return tokens
-    noun = rest[0].removesuffix("s")
+    noun = rest[0] if rest[0] in NOUN_ALIASES else rest[0].removesuffix("s")
+    noun = NOUN_ALIASES.get(noun, noun)
     if noun not in NOUNS:
         return [rest[0], *before, *rest[1:]]
+    rest = [rest[0], *(VERB_ALIASES.get(verb, verb) for verb in rest[1:2]), *rest[2:]]
+    if (noun, *rest[1:2]) == ("message", "produce"):
+        rest = ["--stdin" if word == "-" else word for word in rest]  # as in other tools
     usual = USUAL.get((noun, *rest[1:2]))
     said = [usual] if usual is not None and usual not in rest[2:] else []
     return [noun, *rest[1:2], *before, *said, *rest[2:]]
 
 
 def build(noun: str = "") -> cyclopts.App:
-    """The command tree. The verbs of one noun are loaded, or of all where it is "*"."""
+    """The command tree. Loads the verbs of one noun, or of all nouns for "*"."""
     import cyclopts
 
-    from magnetar.cli.sources import filled
+    from magnetar.cli.settings.sources import filled
 
     app = cyclopts.App(
         name="magnetar",
-        help="A message broker that speaks Apache Pulsar's wire protocol, and everything to look after one.",
+        help="A message broker that speaks Apache Pulsar's wire protocol, and the tools to operate it.",
         version=__version__,
         help_format="plaintext",
         config=filled,
@@ -135,23 +155,28 @@ def build(noun: str = "") -> cyclopts.App:
             function = single(name)
             app.command(function, name=name, help_epilogue=_epilogue(function.__doc__))
         else:
-            app.command(f"magnetar.cli.{name}:{name}", help=text)
+            app.command(f"{module_of(name)}:{name}", help=text)
     return app
 
 
-def verbs_of(noun: str) -> dict[str, Callable[..., Any]]:
-    """As they are called: those that read can be watched."""
-    from magnetar.cli.watching import can_watch, watchable
+def module_of(name: str) -> str:
+    """The module of a noun, or of a command without verbs."""
+    return f"magnetar.cli.{MODULES.get(name, f'commands.{name}')}"
 
-    verbs: dict[str, Callable[..., Any]] = import_module(f"magnetar.cli.{noun}").VERBS
+
+def verbs_of(noun: str) -> dict[str, Callable[..., Any]]:
+    """The verbs by name. Verbs that only read can be watched."""
+    from magnetar.cli.output.watch import can_watch, watchable
+
+    verbs: dict[str, Callable[..., Any]] = import_module(module_of(noun)).VERBS
     return {verb: watchable(function) if can_watch(function) else function for verb, function in verbs.items()}
 
 
 def single(name: str) -> Callable[..., Any]:
-    """A command without verbs. `api` reads where its method is GET."""
-    from magnetar.cli.watching import watchable
+    """A command without verbs. `api` can be watched if its method is GET."""
+    from magnetar.cli.output.watch import watchable
 
-    function: Callable[..., Any] = getattr(import_module(f"magnetar.cli.{name}"), name)
+    function: Callable[..., Any] = getattr(import_module(module_of(name)), name)
     return watchable(function) if name == "api" else function
 
 
@@ -172,7 +197,7 @@ def _said(tokens: list[str]) -> str:
 
 
 def _reader_left() -> int:
-    """`magnetar ... | head`: whoever read has seen enough, which is no error."""
+    """`magnetar ... | head`: the reader has closed the pipe. This is not an error."""
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,19 +1,19 @@
-"""Options that many commands share: where the broker is, how to answer, how to change something.
+"""Options that many commands share: addresses of the broker, output, and how to make a change.
 
-A flag wins over the environment, that over a context, that over client.conf, that over the default (`layers`,
-`sources`). They may stand before the noun or after the verb.
+Precedence: flag, environment, context, client.conf, default (`settings/resolve.py`, `settings/sources.py`). Options may
+stand before the noun or after the verb.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter, validators
 
 from magnetar.base.errors import Misuse, Refused
-from magnetar.cli.output import Form, Output
+from magnetar.cli.output.output import Form, Output
 
 if TYPE_CHECKING:
     from magnetar.cli.session import Session
@@ -29,22 +29,29 @@ def flag(text: str, *names: str) -> Parameter:
 @Parameter(name="*", group=EVERYWHERE)
 @dataclass(frozen=True)
 class Common:
-    """Where the broker is and how to answer."""
+    """Addresses of the broker, authentication and output."""
 
-    url: Annotated[str, Parameter(env_var="MAGNETAR_URL", help="Where clients connect.")] = "pulsar://localhost:6650"
-    admin_url: Annotated[str, Parameter(env_var="MAGNETAR_ADMIN_URL", help="Where its REST interface is.")] = (
+    url: Annotated[str, Parameter(env_var="MAGNETAR_URL", help="URL that clients connect to.")] = (
+        "pulsar://localhost:6650"
+    )
+    admin_url: Annotated[str, Parameter(env_var="MAGNETAR_ADMIN_URL", help="URL of the REST interface.")] = (
         "http://localhost:8080"
     )
     token: Annotated[
-        str | None, Parameter(env_var="MAGNETAR_TOKEN", help="A token to authenticate with.", show_default=False)
-    ] = None
+        str | None,
+        Parameter(
+            env_var="MAGNETAR_TOKEN",
+            help="Token for authentication. The process list shows flags: prefer MAGNETAR_TOKEN or a context.",
+            show_default=False,
+        ),
+    ] = field(default=None, repr=False)
     output: Annotated[
         Form,
         Parameter(
             name=["--output", "-o"],
             env_var="MAGNETAR_OUTPUT",
-            help="table: for people; plain words in a pipe. json, yaml: as REST returns it. jsonl: a line for each "
-            "row. csv: exact values. name: a name a line.",
+            help="Output format. table: for people, plain text in a pipe. json, yaml: the REST document. jsonl: one "
+            "line per row. csv: exact values. name: one name per line.",
         ),
     ] = "table"
     timeout: Annotated[
@@ -52,15 +59,15 @@ class Common:
         Parameter(
             env_var="MAGNETAR_TIMEOUT",
             validator=validators.Number(gt=0),
-            help="Seconds to wait for one answer of the broker, and for work that goes on to be done.",
+            help="Timeout in seconds, for each request and for long-running operations.",
         ),
     ] = 30.0
     context: Annotated[
         str | None,
         Parameter(
             env_var="MAGNETAR_CONTEXT",
-            help="The context whose addresses and token count where neither flag nor environment says otherwise; "
-            "without, the current one (magnetar context use).",
+            help="Context to use for addresses and token. Flags and environment variables take precedence. Default: "
+            "the current context (magnetar context use).",
             show_default=False,
         ),
     ] = None
@@ -68,18 +75,20 @@ class Common:
         str | None,
         Parameter(
             env_var=["MAGNETAR_CLIENT_CONF", "PULSAR_CLIENT_CONF"],
-            help="A client.conf of Pulsar, for what no context says.",
+            help="Pulsar client.conf with values for settings that the context does not set.",
             show_default=False,
         ),
     ] = None
-    no_color: Annotated[bool, flag("No colours. The environment's NO_COLOR does the same.")] = False
-    no_input: Annotated[bool, flag("Never ask anything.")] = False
-    quiet: Annotated[bool, flag("No steps on standard error; errors are still told.", "--quiet", "-q")] = False
-    sink: Annotated[Output | None, Parameter(parse=False)] = None  # where a command that is watched writes to
+    no_color: Annotated[bool, flag("Disable colours. NO_COLOR in the environment does the same.")] = False
+    no_input: Annotated[bool, flag("Never prompt for input.")] = False
+    quiet: Annotated[bool, flag("Do not print steps to standard error. Errors are still printed.", "--quiet", "-q")] = (
+        False
+    )
+    sink: Annotated[Output | None, Parameter(parse=False)] = None  # output of a watched command
 
     @property
     def out(self) -> Output:
-        """Standard output, in the form that was asked for."""
+        """Standard output, in the requested format."""
         return Output(self.output, colors=self.colors) if self.sink is None else self.sink
 
     @property
@@ -87,7 +96,7 @@ class Common:
         return not self.no_color and not os.environ.get("NO_COLOR")
 
     def session(self, change: Change | None = None, *, unless: type[Refused] | None = None) -> Session:
-        """`unless`: a refusal that says that there is nothing left to do."""
+        """`unless`: an error of the broker which means that the work is already done."""
         from magnetar.cli.session import Session
 
         return Session(self, change, unless=unless)
@@ -96,27 +105,27 @@ class Common:
 @Parameter(name="*", group=CHANGING)
 @dataclass(frozen=True)
 class Traffic:
-    """Of a command that sends or takes messages: it changes something for as long as it runs."""
+    """Options of a command that sends or receives messages while it runs."""
 
-    dry_run: Annotated[bool, flag("Show what would be done, do nothing.")] = False
+    dry_run: Annotated[bool, flag("Show the planned work and do nothing.")] = False
 
 
 @Parameter(name="*", group=CHANGING)
 @dataclass(frozen=True)
 class Change:
-    """Of a command that changes something."""
+    """Options of a command that makes a change."""
 
-    dry_run: Annotated[bool, flag("Show what would be sent, change nothing.")] = False
+    dry_run: Annotated[bool, flag("Show the planned changes and change nothing.")] = False
     wait: Annotated[
         bool,
         Parameter(
             negative="--no-wait",
-            help="End when the work is done. Without, end when the broker has taken it; where it has done all by then, "
-            "that is the same.",
+            help="Wait until the operation has finished. With --no-wait, return as soon as the broker has accepted it.",
         ),
     ] = True
     sure: Annotated[
-        bool, flag("Do not ask. A command that asks needs it where there is no terminal.", "--yes", "-y")
+        bool,
+        flag("Skip the confirmation. Without a terminal, commands that ask for one require this flag.", "--yes", "-y"),
     ] = False
 
     @property
@@ -127,17 +136,17 @@ class Change:
 @Parameter(name="*", group=CHANGING)
 @dataclass(frozen=True)
 class Destruction(Change):
-    """Of a command whose work cannot be taken back: it asks."""
+    """Options of a command that cannot be undone: it asks for confirmation."""
 
     @property
     def yes(self) -> bool:
         return self.sure
 
 
-IfNotExists = Annotated[bool, flag("Where it is there already, that is no error.")]
-IfExists = Annotated[bool, flag("Where it is not there, that is no error.")]
+IfNotExists = Annotated[bool, flag("Do nothing if it already exists.")]
+IfExists = Annotated[bool, flag("Do nothing if it does not exist.")]
 Properties = Annotated[
-    list[str] | None, Parameter(name=["--property", "-p"], negative="", help="name=value, once for each property.")
+    list[str] | None, Parameter(name=["--property", "-p"], negative="", help="Property as name=value (repeatable).")
 ]
 
 
@@ -146,7 +155,7 @@ def properties(pairs: list[str] | None) -> dict[str, str]:
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise Misuse("a property is name=value", property=pair)
+            raise Misuse("a property must be name=value", property=pair)
         found[name] = value
     return found
 

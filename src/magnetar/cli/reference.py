@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from magnetar.cli.exits import CODES, MEANINGS
-from magnetar.cli.main import NOUNS, SINGLE, build, examples
+from magnetar.cli.exit_codes import CODES, MEANINGS
+from magnetar.cli.main import NOUNS, SINGLE, build, examples, module_of
 from magnetar.cli.options import CHANGING, EVERYWHERE
-from magnetar.cli.watching import READING
+from magnetar.cli.output.watch import READING
 
 if TYPE_CHECKING:
     import cyclopts
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _HEAD = """# The command line
 
 `magnetar NOUN VERB [ARGUMENTS] [OPTIONS]`; nouns may be said in the plural, and options of every command may stand
-before the noun.
+before the noun. `sub`, `ns` and `msg` are `subscription`, `namespace` and `message`; `ls`, `describe` and `rm` are the
+verbs `list`, `show` and `delete`.
 
 - Standard output has data and nothing else; standard error has everything for people: steps, hints, errors.
 - `-o table` is a table on a terminal and plain aligned words in a pipe: no frames, no colours, exact numbers and UTC
@@ -37,7 +38,8 @@ before the noun.
   code 0. `message read` has `--follow` instead.
 - A table is as wide as the window: names are broken at their joints and never cut, columns that can be missed are left
   out and named, and what fits no window is shown row by row. `NO_COLOR` and `--no-color` leave colours out.
-- A command that changes something has `--dry-run`, which asks all its questions and sends none of its changes. One
+- A command that changes something has `--dry-run`, which asks all its questions and sends none of its changes: a table
+  describes what would change, JSON and the like have the requests. One
   whose work cannot be taken back asks for the name on a terminal, and needs `--yes` where there is none; the others
   take `--yes` too and never ask.
 - `--no-wait` ends a split or a merge when it is written down and will be carried out, and tells its operation, which
@@ -90,10 +92,10 @@ def page() -> str:
     parts = [_HEAD, _everywhere(app), _exit_codes(), _error_codes()]
     for noun, text in NOUNS.items():
         parts.append(f"\n## magnetar {noun}\n\n{text}\n")
-        verbs = import_module(f"magnetar.cli.{noun}").VERBS
+        verbs = import_module(module_of(noun)).VERBS
         parts += [_command(f"{noun} {verb}", function, app[noun][verb], "###") for verb, function in verbs.items()]
     for name in SINGLE:
-        function = getattr(import_module(f"magnetar.cli.{name}"), name)
+        function = getattr(import_module(module_of(name)), name)
         parts.append(_command(name, function, app[name], "##"))
     return "".join(parts)
 
@@ -147,8 +149,9 @@ def _table(arguments: list[Argument], texts: dict[str, str]) -> str:
 
 def _kind(one: Argument) -> str:
     hint = one.hint
-    if get_origin(hint) is Literal:
-        return " or ".join(f"`{choice}`" for choice in get_args(hint))
+    for part in (hint, *get_args(hint), *[inner for outer in get_args(hint) for inner in get_args(outer)]):
+        if get_origin(part) is Literal:
+            return " or ".join(f"`{choice}`" for choice in get_args(part))
     kinds = {str: "TEXT", int: "NUMBER", float: "NUMBER", bool: ""}
     hints = [hint, *get_args(hint), *[part for one in get_args(hint) for part in get_args(one)]]
     found = [kinds.get(kind) for kind in hints if kind in kinds]
@@ -181,7 +184,7 @@ def _everywhere(app: cyclopts.App) -> str:
     lines = ["\n## Options of every command\n\n| | environment | |\n|---|---|---|\n"]
     for group in (EVERYWHERE, CHANGING):
         for one in arguments:
-            if _grouped(one, group) and one.name != "*":
+            if _grouped(one, group) and one.name != "*" and one.parameter.parse is not False:
                 names, kind = " ".join(f"`{name}`" for name in one.names), _kind(one)
                 names = f"{names} {kind}".strip()
                 variables = ", ".join(f"`{name}`" for name in one.parameter.env_var or ())

@@ -17,17 +17,17 @@ import httpx2
 import msgspec
 
 from magnetar.base.errors import ConnectionLost, MagnetarError, Misuse, NotFound, Refused
-from magnetar.cli import wire
-from magnetar.cli.advice import advise
-from magnetar.cli.cells import age
-from magnetar.cli.consent import confirm
-from magnetar.cli.exits import Explained
-from magnetar.cli.forms import Part, Sheet
-from magnetar.cli.nearby import Subject, instead, near
+from magnetar.cli import connect
+from magnetar.cli.confirm import confirm
+from magnetar.cli.exit_codes import ErrorWithHint
+from magnetar.cli.help.hints import advise
+from magnetar.cli.help.suggestions import Subject, instead, near
+from magnetar.cli.output.formats import Part, TableData
+from magnetar.cli.output.values import age
 
 if TYPE_CHECKING:
     from magnetar.cli.options import Change, Common
-    from magnetar.client.administration.answers import Answer
+    from magnetar.client.admin.responses import RestResponse
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Session:
     """`with common.session(...) as session:`, then `session.admin`, `session.show`, `session.do`."""
 
     def __init__(self, common: Common, change: Change | None = None, *, unless: type[Refused] | None = None) -> None:
-        from magnetar.client.administration.sync.admin import Admin
+        from magnetar.client.admin.sync.admin import Admin
 
         self.common = common
         self.output = common.out
@@ -48,13 +48,14 @@ class Session:
         self._unless = unless
         self._answered = False
         self._in_line = False  # a line of standard error goes on
-        self._last: Answer | None = None
+        self._description: tuple[Part, ...] = ()
+        self._last: RestResponse | None = None
         self.admin = Admin(
             common.admin_url,
             token=common.token,
             timeout_s=common.timeout,
             on_answer=self._heard,
-            transport=Planning() if self.is_dry else None,
+            transport=DryRunTransport() if self.is_dry else None,
         )
 
     @property
@@ -109,6 +110,11 @@ class Session:
         """Of the last answer."""
         return 0.0 if self._last is None else round(self._last.took_s * 1000, 1)
 
+    def describe(self, *parts: Part) -> None:
+        """What a change does, for people who only plan it. Programs get its requests."""
+        if self.is_dry:
+            self._description = parts
+
     def do(self, what: str, call: Callable[[], T]) -> T | None:
         """One step that is done when the broker answers. None in a dry run."""
         result = self.attempt(what, call)
@@ -121,7 +127,7 @@ class Session:
         """A change, of which nothing is told unless it fails or is only planned."""
         try:
             return call()
-        except Planned as planned:
+        except PlannedRequest as planned:
             self.steps.append({"step": what, "planned": planned.request})
             return None
         except MagnetarError:
@@ -168,44 +174,40 @@ class Session:
                 self.steps.append({"step": error.what, "done": False, "ms": self.took_ms})
                 self._tell_steps()
                 return True
-            elif isinstance(error, ConnectionLost) and wire.speaks_binary(self.common.admin_url):
+            elif isinstance(error, ConnectionLost) and connect.speaks_binary(self.common.admin_url):
                 wrong = Misuse("--admin-url names the port of the binary protocol", url=self.common.admin_url)
-                raise Explained(wrong, run=ELSEWHERE) from error
+                raise ErrorWithHint(wrong, run=ELSEWHERE) from error
             elif isinstance(error, Refused):
                 names = near(self.admin, self.subject, error) if isinstance(error, NotFound) else []
                 advice = advise(self.subject, error)
                 run = instead(self.subject, names) if names else advice.run
-                raise Explained(error, name=advice.name, near=names, run=run) from error
+                raise ErrorWithHint(error, name=advice.name, near=names, run=run) from error
             return False
         finally:
             self.admin.close()
 
     def _tell_steps(self) -> None:
-        planned = [step["planned"] for step in self.steps if "planned" in step]
+        planned = [{"step": step["step"], **step["planned"]} for step in self.steps if "planned" in step]
         if planned:
-            rows = [(one["method"], one["path"], _text(one["body"])) for one in planned]
-            self.show(
-                planned,
-                Sheet(("METHOD", "PATH", "BODY"), rows, title="Would send:", optional=frozenset(("BODY",))),
-                names=self.subject.names,
-            )
+            words = TableData(("CHANGE",), [(one["step"],) for one in planned], title="Would do:")
+            self.show(planned, *(self._description or (words,)), names=self.subject.names)
         elif self.steps and not self._answered and self.common.output != "table":
             self.output.show(self.steps, names=self.subject.names)
 
-    def _heard(self, answer: Answer) -> None:
+    def _heard(self, answer: RestResponse) -> None:
         if answer.status < 300:
             self._last = answer
             self.output.now_ms = self.now_ms
 
 
 @dataclass
-class Planned(Exception):
+class PlannedRequest(Exception):
     """A change that a dry run does not send."""
 
     request: dict[str, Any]
 
 
-class Planning(httpx2.BaseTransport):
+class DryRunTransport(httpx2.BaseTransport):
     """Lets questions through and holds changes back."""
 
     def __init__(self) -> None:
@@ -216,11 +218,9 @@ class Planning(httpx2.BaseTransport):
             return self._below.handle_request(request)
         body = request.read()
         path = request.url.raw_path.decode()
-        raise Planned({"method": request.method, "path": path, "body": msgspec.json.decode(body) if body else None})
+        raise PlannedRequest(
+            {"method": request.method, "path": path, "body": msgspec.json.decode(body) if body else None}
+        )
 
     def close(self) -> None:
         self._below.close()
-
-
-def _text(body: Any) -> str | None:
-    return None if body is None else msgspec.json.encode(body).decode()

@@ -12,14 +12,22 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from magnetar.base.errors import MagnetarError
 from magnetar.base.limits import CLIENT_OPERATION_S, CLIENT_PENDING_BYTES_MAX, CLIENT_PENDING_MESSAGES_MAX
 from magnetar.base.names import topic_name
-from magnetar.client.budget import Budget
-from magnetar.client.checkpoint import CheckpointConsumer, OnGap
-from magnetar.client.checkpoint_start import StartAt
-from magnetar.client.consumer import Consumer, Listener, OnActive
-from magnetar.client.following import Namespace
-from magnetar.client.given import check_call, check_topic, check_topics
+from magnetar.base.public import public
+from magnetar.client.arguments import check_call, check_topic, check_topics
+from magnetar.client.awaitable import Creation, creation
+from magnetar.client.connection.address import without_password
+from magnetar.client.consumer.config import InitialPosition, Topics
+from magnetar.client.consumer.consumer import Consumer, Listener, OnActive
+from magnetar.client.consumer.reader import Reader
+from magnetar.client.consumer.scalable.checkpoint.consumer import CheckpointConsumer, OnGap
+from magnetar.client.consumer.scalable.checkpoint.start import StartAt
+from magnetar.client.consumer.scalable.namespace.consumers import queue_of, stream_of
+from magnetar.client.consumer.scalable.namespace.follower import Namespace
+from magnetar.client.consumer.scalable.queue.consumer import QueueConsumer
+from magnetar.client.consumer.scalable.stream.consumer import StreamConsumer
+from magnetar.client.consumer.table_view import TableView
 from magnetar.client.message import MessageId
-from magnetar.client.namespace import queue_of, stream_of
+from magnetar.client.option_help import documented
 from magnetar.client.options import (
     CheckpointOptions,
     ConsumerOptions,
@@ -34,15 +42,11 @@ from magnetar.client.options import (
     streaming_of,
     subscribing_of,
 )
-from magnetar.client.producer import Producer
-from magnetar.client.queue import QueueConsumer
-from magnetar.client.reader import Reader
-from magnetar.client.reads import Reads
-from magnetar.client.router import Router
-from magnetar.client.schemas import BYTES, Schema
-from magnetar.client.stream import StreamConsumer
-from magnetar.client.subscribing import InitialPosition, Topics
-from magnetar.client.tableview import TableView
+from magnetar.client.producer.memory_limit import MemoryLimit
+from magnetar.client.producer.producer import Producer
+from magnetar.client.producer.router import Router
+from magnetar.client.read_client import ReadClient
+from magnetar.client.schema import BYTES, Schema
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Runtime
 
@@ -53,7 +57,8 @@ Taker = Consumer[Any] | StreamConsumer[Any] | QueueConsumer[Any] | CheckpointCon
 Made = TypeVar("Made", bound=Taker | TableView[Any])
 
 
-class Client(Reads):
+@public("magnetar.aio")
+class Client(ReadClient):
     """`async with Client("pulsar://localhost:6650") as client: ...`. Safe to share within one loop."""
 
     def __init__(
@@ -67,17 +72,19 @@ class Client(Reads):
         pending_messages_max: int = CLIENT_PENDING_MESSAGES_MAX,
     ) -> None:
         super().__init__(url, runtime=runtime, operation_timeout_s=operation_timeout_s, listener=listener)
-        self.budget = Budget(pending_bytes_max, pending_messages_max)
+        self.budget = MemoryLimit(pending_bytes_max, pending_messages_max)
         self._open: dict[Any, None] = {}  # what was made from this client, in order
 
     @overload
-    async def create_producer(self, topic: str, **options: Unpack[ProducerOptions]) -> Producer[bytes]: ...
+    def create_producer(self, topic: str, **options: Unpack[ProducerOptions]) -> Creation[Producer[bytes]]: ...
 
     @overload
-    async def create_producer(
+    def create_producer(
         self, topic: str, *, schema: Schema[T], **options: Unpack[ProducerOptions]
-    ) -> Producer[T]: ...
+    ) -> Creation[Producer[T]]: ...
 
+    @documented(ProducerOptions)
+    @creation
     async def create_producer(
         self, topic: str, *, schema: Schema[Any] = BYTES, **options: Unpack[ProducerOptions]
     ) -> Producer[Any]:
@@ -97,14 +104,14 @@ class Client(Reads):
         )
         self._open[producer] = None
         try:
-            await producer.start()
+            await producer._start()
         except BaseException:
             await producer.close(flush=False)
             raise
         return producer
 
     @overload
-    async def subscribe(
+    def subscribe(
         self,
         topics: Topics,
         subscription: str,
@@ -112,10 +119,10 @@ class Client(Reads):
         listener: Listener | None = ...,
         on_active: OnActive | None = ...,
         **options: Unpack[ConsumerOptions],
-    ) -> Consumer[bytes]: ...
+    ) -> Creation[Consumer[bytes]]: ...
 
     @overload
-    async def subscribe(
+    def subscribe(
         self,
         topics: Topics,
         subscription: str,
@@ -124,8 +131,10 @@ class Client(Reads):
         listener: Listener | None = ...,
         on_active: OnActive | None = ...,
         **options: Unpack[ConsumerOptions],
-    ) -> Consumer[T]: ...
+    ) -> Creation[Consumer[T]]: ...
 
+    @documented(ConsumerOptions)
+    @creation
     async def subscribe(
         self,
         topics: Topics,
@@ -154,15 +163,17 @@ class Client(Reads):
         return await self._started(consumer)
 
     @overload
-    async def stream_consumer(
+    def stream_consumer(
         self, topic: str | Namespace, subscription: str, **options: Unpack[StreamOptions]
-    ) -> StreamConsumer[bytes]: ...
+    ) -> Creation[StreamConsumer[bytes]]: ...
 
     @overload
-    async def stream_consumer(
+    def stream_consumer(
         self, topic: str | Namespace, subscription: str, *, schema: Schema[T], **options: Unpack[StreamOptions]
-    ) -> StreamConsumer[T]: ...
+    ) -> Creation[StreamConsumer[T]]: ...
 
+    @documented(StreamOptions)
+    @creation
     async def stream_consumer(
         self,
         topic: str | Namespace,
@@ -179,15 +190,17 @@ class Client(Reads):
         return await self._started(stream_of(self.lookup, topic, asked, schema=schema, closed=self._forget))
 
     @overload
-    async def queue_consumer(
+    def queue_consumer(
         self, topic: str | Namespace, subscription: str, **options: Unpack[QueueOptions]
-    ) -> QueueConsumer[bytes]: ...
+    ) -> Creation[QueueConsumer[bytes]]: ...
 
     @overload
-    async def queue_consumer(
+    def queue_consumer(
         self, topic: str | Namespace, subscription: str, *, schema: Schema[T], **options: Unpack[QueueOptions]
-    ) -> QueueConsumer[T]: ...
+    ) -> Creation[QueueConsumer[T]]: ...
 
+    @documented(QueueOptions)
+    @creation
     async def queue_consumer(
         self, topic: str | Namespace, subscription: str, *, schema: Schema[Any] = BYTES, **options: Unpack[QueueOptions]
     ) -> QueueConsumer[Any]:
@@ -202,7 +215,7 @@ class Client(Reads):
         )
 
     @overload
-    async def checkpoint_consumer(
+    def checkpoint_consumer(
         self,
         topic: str,
         start: StartAt = ...,
@@ -210,10 +223,10 @@ class Client(Reads):
         group: str | None = ...,
         on_gap: OnGap | None = ...,
         **options: Unpack[CheckpointOptions],
-    ) -> CheckpointConsumer[bytes]: ...
+    ) -> Creation[CheckpointConsumer[bytes]]: ...
 
     @overload
-    async def checkpoint_consumer(
+    def checkpoint_consumer(
         self,
         topic: str,
         start: StartAt = ...,
@@ -222,8 +235,10 @@ class Client(Reads):
         group: str | None = ...,
         on_gap: OnGap | None = ...,
         **options: Unpack[CheckpointOptions],
-    ) -> CheckpointConsumer[T]: ...
+    ) -> Creation[CheckpointConsumer[T]]: ...
 
+    @documented(CheckpointOptions)
+    @creation
     async def checkpoint_consumer(
         self,
         topic: str,
@@ -250,15 +265,17 @@ class Client(Reads):
         )
 
     @overload
-    async def create_reader(
+    def create_reader(
         self, topic: str, start: MessageId = ..., **options: Unpack[ReaderOptions]
-    ) -> Reader[bytes]: ...
+    ) -> Creation[Reader[bytes]]: ...
 
     @overload
-    async def create_reader(
+    def create_reader(
         self, topic: str, start: MessageId = ..., *, schema: Schema[T], **options: Unpack[ReaderOptions]
-    ) -> Reader[T]: ...
+    ) -> Creation[Reader[T]]: ...
 
+    @documented(ReaderOptions)
+    @creation
     async def create_reader(
         self,
         topic: str,
@@ -274,11 +291,14 @@ class Client(Reads):
         return await self._started(Reader(self.lookup, topic, asked, schema=schema, closed=self._forget))
 
     @overload
-    async def create_table_view(self, topic: str, *, subscription: str = ...) -> TableView[bytes]: ...
+    def create_table_view(self, topic: str, *, subscription: str = ...) -> Creation[TableView[bytes]]: ...
 
     @overload
-    async def create_table_view(self, topic: str, *, schema: Schema[T], subscription: str = ...) -> TableView[T]: ...
+    def create_table_view(
+        self, topic: str, *, schema: Schema[T], subscription: str = ...
+    ) -> Creation[TableView[T]]: ...
 
+    @creation
     async def create_table_view(
         self, topic: str, *, schema: Schema[Any] = BYTES, subscription: str = ""
     ) -> TableView[Any]:
@@ -291,12 +311,17 @@ class Client(Reads):
         asked = reading_of(MessageId.EARLIEST, options, self._unique())
         return await self._started(TableView(self.lookup, topic, asked, schema=schema, closed=self._forget))
 
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{len(self._open)} open"
+        return f"<magnetar.aio.Client {without_password(self.url)}, {state}>"
+
     async def close(self) -> None:
         """Close everything made from this client: producers store what they were given. Raises the first error, after
         all of it is closed.
         """
         if self.closed:
             return
+        self._check_loop()
         self.closed = True
         errors: list[BaseException] = []
         for made in list(self._open):
@@ -320,7 +345,7 @@ class Client(Reads):
         self.closed = True  # something failed already: leave, do not wait for what may never be stored
         for made in list(self._open):
             if isinstance(made, StreamConsumer):
-                made.hurry()
+                made._hurry()
             try:
                 await (made.close(flush=False) if isinstance(made, Producer) else made.close())
             except MagnetarError as also:
@@ -332,7 +357,7 @@ class Client(Reads):
     async def _started(self, made: Made) -> Made:
         self._open[made] = None
         try:
-            await made.start()
+            await made._start()
         except BaseException:
             self._forget(made)
             raise
@@ -342,7 +367,9 @@ class Client(Reads):
         self._open.pop(made, None)
 
     async def _outbox(self, topic: str, initial_subscription: str) -> Producer[bytes]:
-        return await self.create_producer(topic, initial_subscription=initial_subscription)
+        """For dead letters and messages that are put off: those that came in chunks go in chunks."""
+        chunking = topic_name(topic).is_persistent
+        return await self.create_producer(topic, initial_subscription=initial_subscription, chunking=chunking)
 
     def _unique(self) -> str:
         return f"{self.runtime.rng('client.names').getrandbits(40):010x}"

@@ -20,7 +20,11 @@ class Counters:
         "nacks",
         "redeliveries_asked",
         "timeouts",
+        "undecodable",
     )
+
+    def __repr__(self) -> str:
+        return f"Counters({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
 
     def __init__(self) -> None:
         self.messages = 0  # received, before anybody took them
@@ -33,6 +37,7 @@ class Counters:
         self.discarded = 0  # entries that could not be opened
         self.chunks_given_up = 0
         self.dead_letters = 0
+        self.undecodable = 0  # of those, because their value did not fit the schema
         self.attaches = 0
         self.held_back = 0  # warnings that unacknowledged messages keep the next segments waiting
         self.gaps = 0  # messages that were gone before a checkpoint consumer came to them

@@ -14,8 +14,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from magnetar.base.errors import Corrupt
+from magnetar.base.errors import Corrupt, MagnetarError, Undecodable
 from magnetar.base.names import topic_name
+from magnetar.base.public import public
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
 
@@ -81,6 +82,7 @@ class Delivery:
         self.around: tuple[int, int] | None = None
 
 
+@public("magnetar")
 class Message(Generic[T]):
     """One message. Two messages are equal only if they are the same delivery of the same message.
 
@@ -109,16 +111,31 @@ class Message(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The data decoded through the consumer's schema, once; what the schema raises is raised here. A null value
-        (`is_null`) is None, whatever the schema.
+        """The data decoded through the consumer's schema, once. `Undecodable` if it does not fit the schema. A null
+        value (`is_null`) is None, whatever the schema.
         """
         try:
             return self._value
         except AttributeError:  # not asked for yet
             pass
         absent: Any = None
-        self._value: T = self._delivery.schema.decode(self.data) if self.data or not self.is_null else absent
+        try:
+            self._value: T = self._delivery.schema.decode(self.data) if self.data or not self.is_null else absent
+        except MagnetarError:
+            raise
+        except Exception as error:  # of the schema, which may be the user's own
+            raise self._undecodable(error) from error
         return self._value
+
+    def _undecodable(self, error: Exception) -> Undecodable:
+        delivery, version = self._delivery, self.schema_version
+        kind = getattr(delivery.schema, "kind", type(delivery.schema))
+        return Undecodable(
+            f"the message does not fit the schema {getattr(kind, '__name__', kind)}: {error}",
+            topic=self.topic,
+            position=f"{delivery.ledger}:{delivery.entry}" + (f":{self.batch_index}" if self.batch_index >= 0 else ""),
+            schema_version=None if version is None else version.hex(),
+        )
 
     @property
     def id(self) -> MessageId:
@@ -139,7 +156,7 @@ class Message(Generic[T]):
             delivery.topic,
             segment,
         )
-        return found if segment < 0 else delivery.source.consumer.stream_id(self, found)
+        return found if segment < 0 else delivery.source.consumer._stream_id(self, found)
 
     @property
     def topic(self) -> str:

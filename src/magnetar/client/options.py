@@ -1,6 +1,6 @@
 """What may be chosen about producers, consumers, readers and table views, by name: the keyword arguments of a client's
-methods, the same for the asyncio and the blocking client. What each means is said where it is used (`producing`,
-`batch`, `router`, `subscribing`).
+methods, the same for the asyncio and the blocking client. What each means is said where it is used (`producer/config`,
+`batch`, `router`, `consumer/config`).
 """
 
 from __future__ import annotations
@@ -14,16 +14,24 @@ from typing import Any, TypedDict
 from magnetar.base.errors import Misuse
 from magnetar.base.limits import CLIENT_SEND_S
 from magnetar.base.names import Domain, topic_name
-from magnetar.client.batch import Batching
-from magnetar.client.following import Namespace
-from magnetar.client.given import SHOWN_CHARS_MAX, check_topic, is_number
+from magnetar.client.arguments import SHOWN_CHARS_MAX, check_topic, is_number
+from magnetar.client.consumer.ack.nacks import NackBackoff
+from magnetar.client.consumer.config import (
+    ConsumerConfig,
+    DeadLetters,
+    InitialPosition,
+    KeyShared,
+    OnSegments,
+    OnUndecodable,
+    SubscriptionType,
+)
+from magnetar.client.consumer.scalable.namespace.follower import Namespace
 from magnetar.client.message import MessageId
-from magnetar.client.nacks import NackBackoff
-from magnetar.client.producer import AccessMode, Compression
-from magnetar.client.producing import Opening
-from magnetar.client.router import Chooser, Hashing, Routing
-from magnetar.client.schemas import Schema
-from magnetar.client.subscribing import DeadLetters, InitialPosition, KeyShared, Subscribing, SubscriptionType
+from magnetar.client.producer.batch import Batching
+from magnetar.client.producer.config import ProducerConfig
+from magnetar.client.producer.producer import AccessMode, Compression
+from magnetar.client.producer.router import Chooser, Hashing, Routing
+from magnetar.client.schema import Schema
 
 
 class ProducerOptions(TypedDict, total=False):
@@ -62,6 +70,7 @@ class ConsumerOptions(TypedDict, total=False):
     nack: NackBackoff
     dead_letters: DeadLetters | None
     retry: bool
+    on_undecodable: OnUndecodable
     chunked_pending_max: int
     chunked_expire_s: float
     discard_incomplete_chunks: bool
@@ -95,6 +104,7 @@ class StreamOptions(TypedDict, total=False):
     queue_bytes: int  # of all segments together
     ack_group_s: float
     ack_batch_index: bool  # unless it is switched off: who takes over goes on within a batch
+    on_segments: OnSegments | None
     chunked_pending_max: int
     chunked_expire_s: float
     discard_incomplete_chunks: bool
@@ -118,6 +128,7 @@ class QueueOptions(TypedDict, total=False):
     nack: NackBackoff
     dead_letters: DeadLetters | None
     retry: bool
+    on_undecodable: OnUndecodable
     chunked_pending_max: int
     chunked_expire_s: float
     discard_incomplete_chunks: bool
@@ -162,6 +173,7 @@ _KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
     "Mapping[str, str]": (_is_texts, "names and values, all of them text"),
     "Batching | None": (lambda given: given is None or isinstance(given, Batching), "a Batching, or None"),
     "KeyShared | None": (lambda given: given is None or isinstance(given, KeyShared), "a KeyShared, or None"),
+    "OnSegments | None": (lambda given: given is None or callable(given), "a function of SegmentsChanged, or None"),
     "NackBackoff": (lambda given: isinstance(given, NackBackoff), "a NackBackoff"),
 }
 
@@ -186,7 +198,7 @@ def check_options(options: Mapping[str, object], table: type, what: str) -> None
             raise Misuse(f"{name} is {words}", given=repr(value)[:SHOWN_CHARS_MAX])
 
 
-def opening_of(topic: str, schema: Schema[Any], options: ProducerOptions, operation_timeout_s: float) -> Opening:
+def opening_of(topic: str, schema: Schema[Any], options: ProducerOptions, operation_timeout_s: float) -> ProducerConfig:
     check_options(options, ProducerOptions, "a producer")
     if options.get("chunking") and not topic_name(topic).is_persistent:
         raise Misuse("chunks need a persistent topic", topic=topic)
@@ -195,7 +207,7 @@ def opening_of(topic: str, schema: Schema[Any], options: ProducerOptions, operat
         check_whole(topic, "a producer that follows its topic")
     if (follow or topic_name(topic).is_scalable) and ("routing" in options or "hashing" in options):
         raise Misuse("keys choose the segment of a scalable topic: routing and hashing are for partitions", topic=topic)
-    return Opening(
+    return ProducerConfig(
         name=options.get("name", ""),
         access_mode=options.get("access_mode", AccessMode.SHARED).value,
         batching=options.get("batching", Batching()),
@@ -221,21 +233,21 @@ def check_whole(topic: str | Namespace, what: str) -> None:
         raise Misuse(f"{what} has a whole topic, a scalable or a persistent one (else: subscribe)", topic=topic)
 
 
-def subscribing_of(subscription: str, options: ConsumerOptions) -> Subscribing:
+def subscribing_of(subscription: str, options: ConsumerOptions) -> ConsumerConfig:
     check_options(options, ConsumerOptions, "a consumer")
-    return Subscribing(subscription, **options)
+    return ConsumerConfig(subscription, **options)
 
 
-def streaming_of(topic: str | Namespace, subscription: str, options: StreamOptions) -> Subscribing:
+def streaming_of(topic: str | Namespace, subscription: str, options: StreamOptions) -> ConsumerConfig:
     check_options(options, StreamOptions, "a stream consumer")
     check_whole(topic, "a stream consumer")
     if options.get("queue_messages") == 0:
         raise Misuse("a stream consumer has a queue: queue_messages of 1 or more")
     asked: dict[str, Any] = {"ack_batch_index": True, **options}
-    return Subscribing(subscription, **asked)
+    return ConsumerConfig(subscription, **asked)
 
 
-def queueing_of(topic: str | Namespace, subscription: str, options: QueueOptions) -> Subscribing:
+def queueing_of(topic: str | Namespace, subscription: str, options: QueueOptions) -> ConsumerConfig:
     check_options(options, QueueOptions, "a queue consumer")
     check_whole(topic, "a queue consumer")
     if options.get("queue_messages") == 0:
@@ -250,7 +262,7 @@ def queueing_of(topic: str | Namespace, subscription: str, options: QueueOptions
     if letters is not None and letters.topic:
         check_buried_elsewhere(letters.topic, topic)
     asked: dict[str, Any] = {"ack_batch_index": True, **options}
-    return Subscribing(subscription, type=SubscriptionType.SHARED, **asked)
+    return ConsumerConfig(subscription, type=SubscriptionType.SHARED, **asked)
 
 
 def check_buried_elsewhere(letters: str, topic: str | Namespace) -> None:
@@ -260,17 +272,17 @@ def check_buried_elsewhere(letters: str, topic: str | Namespace) -> None:
         raise Misuse("dead letters go to another topic than the one they are of: name one", topic=letters)
 
 
-def reading_of(start: MessageId, options: ReaderOptions, unique: str) -> Subscribing:
+def reading_of(start: MessageId, options: ReaderOptions, unique: str) -> ConsumerConfig:
     """A reader's subscription lives no longer than itself, under a name of its own."""
     check_options(options, ReaderOptions, "a reader")
     if not isinstance(start, MessageId):
         raise Misuse("a reader starts at a MessageId: MessageId.EARLIEST, MessageId.LATEST or one of a message")
     asked: dict[str, Any] = dict(options)
     asked.setdefault("subscription", f"reader-{unique}")
-    return Subscribing(durable=False, start=start, **asked)
+    return ConsumerConfig(durable=False, start=start, **asked)
 
 
-def checkpointing_of(topic: str, options: CheckpointOptions, unique: str, group: str | None = None) -> Subscribing:
+def checkpointing_of(topic: str, options: CheckpointOptions, unique: str, group: str | None = None) -> ConsumerConfig:
     """Readers of segments under one name. What cannot be read is behind them all the same: a segment has an end."""
     check_options(options, CheckpointOptions, "a checkpoint consumer")
     if not isinstance(topic, str):
@@ -282,4 +294,4 @@ def checkpointing_of(topic: str, options: CheckpointOptions, unique: str, group:
     if options.get("queue_messages") == 0:
         raise Misuse("a checkpoint consumer has a queue: queue_messages of 1 or more")
     asked: dict[str, Any] = {"discard_encrypted": True, **options}
-    return Subscribing(f"reader-{unique}" if group is None else group, durable=False, **asked)
+    return ConsumerConfig(f"reader-{unique}" if group is None else group, durable=False, **asked)

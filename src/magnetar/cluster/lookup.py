@@ -41,7 +41,7 @@ def lookup(name: TopicName, listener: str, *, owner: Broker | Candidate) -> Conn
     broker = owner.broker if isinstance(owner, Candidate) else owner
     urls = broker.at(listener)
     if urls is None or not (urls.broker or urls.broker_tls):
-        # Stock clients look for these words; with others they would ask until their timeout (stock-clients A3).
+        # Stock clients look for these words; with others they would ask until their timeout (SC-A3).
         return Failed(NotReady(f"the broker do not have {listener} listener", broker=broker.id, topic=str(name)))
     web = broker.urls  # a listener's own web address is rarely given
     http, https = urls.http or web.http, urls.https or web.https

@@ -14,7 +14,7 @@ import msgspec
 
 from magnetar.base.errors import AlreadyExists, BadVersion, Conflict, Misuse, NotAuthorized, NotFound, QuotaExceeded
 from magnetar.base.limits import TOPIC_BUCKETS_MAX
-from magnetar.base.names import Domain, NamespaceName, TopicName, namespace_name
+from magnetar.base.names import Domain, NamespaceName, TopicName, check_new, namespace_name
 from magnetar.cluster import bundles
 from magnetar.cluster.tenants import Tenants
 from magnetar.metadata import paths
@@ -61,6 +61,7 @@ class Namespaces:
         return [f"{tenant}/{name}" for name in await self._store.children(paths.tenant(tenant))]
 
     async def create(self, namespace: NamespaceName, policies: Policies | None = None) -> Policies:
+        check_new(str(namespace))
         tenant = await self._tenants.get(namespace.tenant)
         given = policies or Policies()
         clusters = given.replication_clusters or [self._settings.text("clusterName")]
@@ -120,6 +121,7 @@ class Namespaces:
         for path in (
             paths.namespace_partitioned(namespace),
             paths.namespace_schemas(namespace),
+            paths.namespace_topic_policies(namespace),
             paths.local_policies(namespace),
         ):
             await self._store.delete_tree(path)

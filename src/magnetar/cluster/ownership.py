@@ -1,7 +1,7 @@
 """Who serves a bundle. The contract that lookups ask, and the answer of a broker that is alone: everything is here.
 
-A cluster puts locks behind the same contract (`locked.py`). An answer may be stale the moment it is given: what a
-topic writes is guarded by fencing, never by this.
+A cluster puts locks behind the same contract (`cluster/lock_ownership.py`). An answer may be stale the moment it is
+given: what a topic writes is guarded by fencing, never by this.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Ownership(Protocol):
         ...
 
 
-class Alone:
+class SoleOwnership:
     """One broker: it owns every bundle of every namespace that exists, and asks nobody."""
 
     steady = True

@@ -1,9 +1,10 @@
+# long: one list of the calls between brokers, a struct each; it is read as a page
 """What brokers ask of each other about a topic: whoever owns its bundle makes it, ends it, deletes it, flushes cursors.
 
 Every call names the operation it belongs to and the term of whoever asks. A call may be repeated, may arrive late and
 may have happened although its answer was lost; so each of them is idempotent, and one of a lower term than the topic
-has seen is `Fenced`. Here are the calls and their answers as values; who carries them is a `Carrier`: this node's own
-(`broker/peers.py`), or a simulated one that delays, loses and repeats.
+has seen is `Fenced`. Here are the calls and their answers as values; who carries them is a `PeerTransport`: this node's
+own (`broker/peers/handlers.py`), or a simulated one that delays, loses and repeats.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import msgspec
 
 from magnetar.base.ids import Position, Term
 from magnetar.base.names import TopicName
-from magnetar.layout.stretch import Stretch
+from magnetar.layout.lag import Lag
+from magnetar.layout.readable_range import ReadableRange
 from magnetar.topic.measure import Asked
-from magnetar.topic.seal import SealedTopic
+from magnetar.topic.seal import SealResult
 
 
 class Create(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -62,7 +64,7 @@ class Flushed(msgspec.Struct, frozen=True, tag=True):
     mark: Position
 
 
-# Segments of scalable topics. The owner judges each call by the record of the topic as it is now; `Overtaken` says that
+# Segments of scalable topics. The owner judges each call by the record of the topic as it is now; `Stale` says that
 # the record has moved on and the caller must look at it.
 
 
@@ -74,11 +76,11 @@ class SubscriptionLife(msgspec.Struct, frozen=True):
     properties: tuple[tuple[str, str], ...] = ()  # of a cursor that is made for it
 
 
-class Overtaken(msgspec.Struct, frozen=True, tag=True):
+class Stale(msgspec.Struct, frozen=True, tag=True):
     pass
 
 
-class Ensure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+class EnsureSegment(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """The segment, if the record lists it as active and it is not there."""
 
     op: str
@@ -89,7 +91,7 @@ class Ensured(msgspec.Struct, frozen=True, tag=True):
     pass
 
 
-class Provision(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+class ProvisionSegment(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """A child of the plan that stands, empty, with exactly these cursors at its start. Conflict: it is not empty."""
 
     op: str
@@ -103,7 +105,7 @@ class Provisioned(msgspec.Struct, frozen=True, tag=True):
     subs_gen: int
 
 
-class Seed(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+class SeedDedup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """What the parents knew of producers, given to a child that takes none yet."""
 
     op: str
@@ -151,7 +153,7 @@ class ResetCursor(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     by_time: bool = False
 
 
-class CursorThere(msgspec.Struct, frozen=True, tag=True):
+class CursorPlacedReply(msgspec.Struct, frozen=True, tag=True):
     drained: bool = False  # of a cursor that was moved: it stands at the end of a sealed segment
 
 
@@ -161,7 +163,7 @@ class RemoveCursor(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     subscription: SubscriptionLife
 
 
-class CursorGone(msgspec.Struct, frozen=True, tag=True):
+class CursorRemovedReply(msgspec.Struct, frozen=True, tag=True):
     pass
 
 
@@ -180,6 +182,25 @@ class AwaitReleased(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     subscription: SubscriptionLife
     wait_s: float
     evict: str = ""  # they are sent away first
+
+
+class AwaitReceived(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """Answered the moment this consumer, alone, has received everything of a sealed segment, or with no at last. From
+    a yes on, whoever attaches is judged by the subscription's record as it was stored by then (H-F20)."""
+
+    op: str
+    subscription: SubscriptionLife
+    wait_s: float
+    consumer: str
+
+
+class ApplyAcks(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """All ancestors of a segment that was read early are done: its acknowledgements count (H-F20). `seeks`: of the
+    subscription when they were done."""
+
+    op: str
+    subscription: SubscriptionLife
+    seeks: int
 
 
 class AskProducers(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -201,12 +222,13 @@ class Awaited(msgspec.Struct, frozen=True, tag=True):
     happened: bool
 
 
-class LookPlain(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+class InspectPlainTopic(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """What a plain topic or a segment has. `guard`: it is being migrated, so from here on no subscription comes to it
-    or goes but through the record of its scalable topic."""
+    or goes but through the record of its scalable topic. `lags`: how far its subscriptions are behind is measured."""
 
     op: str
     guard: bool = False
+    lags: bool = False
 
 
 class PlainSubscription(msgspec.Struct, frozen=True):
@@ -228,10 +250,13 @@ class PlainClient(msgspec.Struct, frozen=True):
 
 
 class PlainFacts(msgspec.Struct, frozen=True, tag=True):
+    """`lags`: of every subscription, those of readers too; none: it was not asked, or an older broker answers."""
+
     subscriptions: tuple[PlainSubscription, ...] = ()
     clients: tuple[PlainClient, ...] = ()
     messages: int = 0
     size_bytes: int = 0
+    lags: dict[str, Lag] | None = None
 
 
 class Measure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -245,7 +270,7 @@ class Measure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 class MeasuredAll(msgspec.Struct, frozen=True, tag=True):
     """None: there is no such topic."""
 
-    stretches: tuple[Stretch | None, ...]
+    stretches: tuple[ReadableRange | None, ...]
 
 
 # Stream consumers that are connected to another broker than their topic's leader. The name is the scalable topic's:
@@ -275,7 +300,7 @@ class Granted(msgspec.Struct, frozen=True):
     splits: tuple[int, ...] = ()
 
 
-class Shared(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+class AssignmentReply(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """All that a consumer may read now, and how many times it was told something before and with this."""
 
     segments: tuple[Granted, ...]
@@ -284,9 +309,10 @@ class Shared(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     generation: int
     session: int
     number: int = 0
+    shown_epoch: int = 0
 
 
-class AwaitShare(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+class AwaitAssignment(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """Answered once there is more than `seen`, or with nothing at last. Errors: of `Register`; NotReady: not there."""
 
     op: str
@@ -295,7 +321,7 @@ class AwaitShare(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     wait_s: float
 
 
-class NoNews(msgspec.Struct, frozen=True, tag=True):
+class NoChange(msgspec.Struct, frozen=True, tag=True):
     pass
 
 
@@ -308,47 +334,58 @@ class Leave(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     session: int
     connection: str
     lost: bool = False
+    segment: int | None = None  # the consumer closed this one, in no known session: it leaves if it is to read it
 
 
 class Left(msgspec.Struct, frozen=True, tag=True):
     pass
 
 
-LeaderRequest = Register | AwaitShare | Leave
-LeaderAnswer = Shared | NoNews | Left
+LeaderRequest = Register | AwaitAssignment | Leave
+LeaderAnswer = AssignmentReply | NoChange | Left
 SegmentRequest = (
-    Ensure
-    | Provision
-    | Seed
+    EnsureSegment
+    | ProvisionSegment
+    | SeedDedup
     | Fence
     | PlaceCursor
     | RemoveCursor
     | ResetCursor
     | AwaitDrained
     | AwaitReleased
+    | AwaitReceived
+    | ApplyAcks
     | AskProducers
-    | LookPlain
+    | InspectPlainTopic
 )
 SegmentAnswer = (
-    Ensured | Provisioned | Seeded | TermFenced | CursorThere | CursorGone | Awaited | Attached | PlainFacts | Overtaken
+    Ensured
+    | Provisioned
+    | Seeded
+    | TermFenced
+    | CursorPlacedReply
+    | CursorRemovedReply
+    | Awaited
+    | Attached
+    | PlainFacts
+    | Stale
 )
 Request = Create | Seal | Delete | Flush | Measure | SegmentRequest | LeaderRequest
-Answer = Created | SealedTopic | Deleted | Flushed | MeasuredAll | SegmentAnswer | LeaderAnswer
+Answer = Created | SealResult | Deleted | Flushed | MeasuredAll | SegmentAnswer | LeaderAnswer
 
 A = TypeVar("A")
 
 
-class Carrier(Protocol):
+class PeerTransport(Protocol):
     async def carry(self, name: TopicName, request: Request) -> Answer:
-        """To the handlers of the broker that owns the topic (that leads it, if the topic is scalable), and its answer
-        back."""
+        """To the broker that owns the topic (that leads it, if the topic is scalable), and its answer back."""
         ...
 
 
 class Peers:
     """Whoever is asked is found anew at every call: ownership may have moved since the last one."""
 
-    def __init__(self, carrier: Carrier) -> None:
+    def __init__(self, carrier: PeerTransport) -> None:
         self._carrier = carrier
 
     def owner(self, name: TopicName) -> TopicOwner:
@@ -358,12 +395,12 @@ class Peers:
         """`name`: one of the topics, whose owner is asked about all of them."""
         return _kind(MeasuredAll, await self._carrier.carry(name, request))
 
-    async def register(self, name: TopicName, request: Register) -> Shared:
-        return _kind(Shared, await self._carrier.carry(name, request))
+    async def register(self, name: TopicName, request: Register) -> AssignmentReply:
+        return _kind(AssignmentReply, await self._carrier.carry(name, request))
 
-    async def share(self, name: TopicName, request: AwaitShare) -> Shared | None:
+    async def share(self, name: TopicName, request: AwaitAssignment) -> AssignmentReply | None:
         answer = await self._carrier.carry(name, request)
-        return None if isinstance(answer, NoNews) else _kind(Shared, answer)
+        return None if isinstance(answer, NoChange) else _kind(AssignmentReply, answer)
 
     async def leave(self, name: TopicName, request: Leave) -> None:
         _kind(Left, await self._carrier.carry(name, request))
@@ -372,15 +409,15 @@ class Peers:
 class TopicOwner:
     """Whoever serves one topic. Fenced: the term is over. Unavailable: nothing happened. Unknown: ask again."""
 
-    def __init__(self, carrier: Carrier, name: TopicName) -> None:
+    def __init__(self, carrier: PeerTransport, name: TopicName) -> None:
         self._carrier = carrier
         self._name = name
 
     async def create(self, op: str, term: Term, cursors: tuple[str, ...] = ()) -> Created:
         return _kind(Created, await self._carrier.carry(self._name, Create(op=op, term=term, cursors=cursors)))
 
-    async def seal(self, op: str, term: Term) -> SealedTopic:
-        return _kind(SealedTopic, await self._carrier.carry(self._name, Seal(op=op, term=term)))
+    async def seal(self, op: str, term: Term) -> SealResult:
+        return _kind(SealResult, await self._carrier.carry(self._name, Seal(op=op, term=term)))
 
     async def delete(self, op: str, term: Term, *, force: bool = False) -> Deleted:
         return _kind(Deleted, await self._carrier.carry(self._name, Delete(op=op, term=term, force=force)))

@@ -19,7 +19,7 @@ class Listener(msgspec.Struct, frozen=True, kw_only=True):
     brokerHttpsUrl: str | None = None
 
 
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
+class OwnerRecord(msgspec.Struct, frozen=True, kw_only=True):
     """/namespace/<tenant>/<namespace>/<range>"""
 
     brokerId: str | None = None
@@ -31,7 +31,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     advertisedListeners: dict[str, Listener] = {}
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     """/loadbalance/brokers/<broker id>"""
 
     brokerId: str | None = None
@@ -45,7 +45,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 def owner_value(broker: Broker) -> bytes:
     urls = broker.urls
     return msgspec.json.encode(
-        Owner(
+        OwnerRecord(
             brokerId=broker.id,
             nativeUrl=urls.broker or None,
             nativeUrlTls=urls.broker_tls or None,
@@ -58,7 +58,7 @@ def owner_value(broker: Broker) -> bytes:
 
 def owner_of(value: bytes) -> Broker:
     """Raises what msgspec raises for bytes that are no such record."""
-    found = msgspec.json.decode(value, type=Owner)
+    found = msgspec.json.decode(value, type=OwnerRecord)
     urls = Urls(found.nativeUrl or "", found.nativeUrlTls or "", found.httpUrl or "", found.httpUrlTls or "")
     # A broker before Pulsar 3 does not say its id: host and port of its web address are what it is made of.
     broker_id = found.brokerId or (urls.http or urls.https).partition("://")[2]
@@ -68,7 +68,7 @@ def owner_of(value: bytes) -> Broker:
 def member_value(broker: Broker) -> bytes:
     urls = broker.urls
     return msgspec.json.encode(
-        Member(
+        BrokerRegistration(
             brokerId=broker.id,
             webServiceUrl=urls.http or None,
             webServiceUrlTls=urls.https or None,
@@ -81,7 +81,7 @@ def member_value(broker: Broker) -> bytes:
 
 def member_of(broker_id: str, value: bytes) -> Broker:
     """The broker that is registered under this id."""
-    found = msgspec.json.decode(value, type=Member)
+    found = msgspec.json.decode(value, type=BrokerRegistration)
     urls = Urls(
         found.pulsarServiceUrl or "",
         found.pulsarServiceUrlTls or "",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from magnetar.base.errors import AlreadyExists, BadVersion, Conflict, InvalidName, Misuse, NotFound, QuotaExceeded
-from magnetar.base.names import check_entity
+from magnetar.base.names import check_entity, check_new
 from magnetar.cluster.clusters import Clusters
 from magnetar.metadata import paths
 from magnetar.metadata.cache import Cache
@@ -44,6 +42,7 @@ class Tenants:
     async def create(self, name: str, info: TenantInfo | None) -> None:
         try:
             check_entity(name)
+            check_new(name)
         except InvalidName:
             raise Misuse("Tenant name is not valid", tenant=name) from None
         checked = await self._checked(info)
@@ -98,13 +97,3 @@ class Tenants:
 
 def _decode(data: bytes) -> TenantInfo:
     return msgspec.json.decode(data, type=TenantInfo)
-
-
-def tenant_of(document: Any) -> TenantInfo | None:
-    """From a request's body; None for none. Misuse: not such a document."""
-    if document is None:
-        return None
-    try:
-        return msgspec.convert(document, TenantInfo)
-    except msgspec.ValidationError as error:
-        raise Misuse(f"the tenant's document: {error}", http_status=400) from error

@@ -28,10 +28,11 @@ from magnetar.base.errors import (
     TopicNotFound,
 )
 from magnetar.base.limits import CREATIONS_AT_ONCE_MAX
-from magnetar.base.names import STAGE_PREFIX, Domain, NamespaceName, TopicName, decode, topic_name
-from magnetar.cluster.creation import Create, Refuse, decide
+from magnetar.base.names import STAGE_PREFIX, Domain, NamespaceName, TopicName, check_new, decode, topic_name
+from magnetar.cluster.creation import CreateTopic, RefuseTopic, decide
 from magnetar.cluster.namespaces import Namespaces
 from magnetar.cluster.partitions import PartitionedTopic, Partitions
+from magnetar.ledger.properties import check_given
 from magnetar.metadata import paths
 from magnetar.metadata.store import ABSENT, Change, Event, MetadataStore, Session, Stat
 from magnetar.policy.policies import Policies
@@ -69,14 +70,19 @@ class Catalogue:
         policies = await self._namespaces.policies(name.namespace)
         return policies is not None and await self._store.exists(paths.topic(name, policies.buckets))
 
-    async def create(self, name: TopicName, properties: Mapping[str, str] | None = None) -> None:
-        """Somebody asked for a plain topic by its name. The words are Pulsar's."""
+    async def create(
+        self, name: TopicName, properties: Mapping[str, str] | None = None, *, own: Mapping[str, str] | None = None
+    ) -> None:
+        """Somebody asked for a plain topic by its name. The words are Pulsar's. `own`: the broker's properties.
+        Refused: one of those that were given is the broker's."""
+        check_given(properties or {})
         await self._policies(name.namespace)
+        check_new(name.local_name)
         if name.is_partition:
             await self._check_partition(name)
         if await self._partitioned.get(name) is not None or await self.exists(name):
             raise AlreadyExists("This topic already exists", topic=str(name))
-        await self._make([name], properties)
+        await self._make([name], {**(properties or {}), **(own or {})})
 
     async def admit(self, name: TopicName, *, create: bool) -> None:
         """A client uses the topic: make sure that it exists. TopicNotFound: it does not, and may not be made."""
@@ -87,7 +93,7 @@ class Catalogue:
                 raise TopicNotFound(f"Namespace {name.namespace} does not exist: create it, or check the topic's name")
             raise TopicNotFound(f"Topic {name} does not exist")
         verdict = await self._decide(name)
-        if isinstance(verdict, Refuse):
+        if isinstance(verdict, RefuseTopic):
             raise verdict.error
         if name.domain is Domain.PERSISTENT:
             await self._make([name], None, fresh=False)
@@ -95,7 +101,7 @@ class Catalogue:
     # Partitioned topics
 
     async def partitions(self, name: TopicName, *, create: bool) -> int:
-        """How many partitions a client must expect, 0 for none (stock-clients A4). `create`: make a partitioned topic
+        """How many partitions a client must expect, 0 for none (SC-A4). `create`: make a partitioned topic
         where auto-creation says so. TopicNotFound: there is none, and a producer could not make it either."""
         if name.is_partition:
             return 0
@@ -107,7 +113,7 @@ class Catalogue:
         if not create:
             raise TopicNotFound(f"Topic {name} not found")
         verdict = await self._decide(name)
-        if isinstance(verdict, Refuse):
+        if isinstance(verdict, RefuseTopic):
             raise verdict.error
         if verdict.partitions == 0:
             return 0
@@ -124,9 +130,11 @@ class Catalogue:
     async def create_partitioned(
         self, name: TopicName, partitions: int, properties: Mapping[str, str] | None = None
     ) -> None:
+        check_given(properties or {})
         await self._policies(name.namespace)
         if name.is_partition:
             raise Misuse("Partitioned Topic Name should not contain '-partition-'")
+        check_new(name.local_name)
         self._check_count(partitions)
         if await self._partitioned.get(name) is not None or await self.exists(name):
             raise AlreadyExists("This topic already exists", topic=str(name))
@@ -167,6 +175,7 @@ class Catalogue:
 
     async def update_properties(self, name: TopicName, properties: Mapping[str, str]) -> None:
         """Of a partitioned topic: added to those it has."""
+        check_given(properties)
         await self._partitioned.update_properties(name, properties)
 
     async def partitioned_topics(self, namespace: NamespaceName, domain: Domain = Domain.PERSISTENT) -> list[str]:
@@ -256,7 +265,7 @@ class Catalogue:
             raise TopicNotFound(words, namespace=str(namespace))
         return found
 
-    async def _decide(self, name: TopicName) -> Create | Refuse:
+    async def _decide(self, name: TopicName) -> CreateTopic | RefuseTopic:
         policies = await self._namespaces.policies(name.namespace)
         base = await self._partitioned.get(name.partitioned) if name.is_partition else None
         return decide(name, self._settings, policies, base_partitions=0 if base is None else base.partitions)

@@ -17,13 +17,13 @@ from magnetar.base.errors import InvalidTransition, Misuse
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Epoch, SegmentId
 from magnetar.base.names import topic_name
 from magnetar.layout.layout import Layout
-from magnetar.layout.lineage import descendants, open_segments
+from magnetar.layout.lineage import ancestors_of_any, open_segments
 
 UNKNOWN_EPOCH = Epoch(-1)
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class SegmentPosition:
     """The last message that was read: `index` in its batch of `size`, or -1 for a whole entry. `around`: a message in
     chunks begins there and ends behind it, so reading goes on there and leaves out what was read (H-G13)."""
 
@@ -42,7 +42,7 @@ class Reached:
         """A whole entry comes after each of its messages."""
         return self.ledger, self.entry, self.index if self.index >= 0 else AFTER_ALL.entry
 
-    def is_behind(self, floor: Reached) -> bool:
+    def is_behind(self, floor: SegmentPosition) -> bool:
         """Is anything after it deleted, if everything up to `floor` is? Of a batch that was read in part, its rest; of
         a message that is around it, its beginning."""
         here, there = (self.ledger, self.entry), (floor.ledger, floor.entry)
@@ -50,15 +50,15 @@ class Reached:
             return True
         return here < there or (here == there and self.index >= 0)
 
-    def without(self, floor: Reached) -> Reached:
+    def without(self, floor: SegmentPosition) -> SegmentPosition:
         """When everything up to `floor` is deleted: what began there cannot be read any more."""
         gone = self.around is not None and self.around <= (floor.ledger, floor.entry)
         return replace(self, around=None) if gone else self
 
-    def __lt__(self, other: Reached) -> bool:
+    def __lt__(self, other: SegmentPosition) -> bool:
         return self.order < other.order
 
-    def __le__(self, other: Reached) -> bool:
+    def __le__(self, other: SegmentPosition) -> bool:
         return self.order <= other.order
 
     def __str__(self) -> str:
@@ -70,8 +70,8 @@ class Reached:
         return text if self.around is None else f"{text} and what begins at {self.around[0]}:{self.around[1]}"
 
 
-START = Reached(*BEFORE_ALL)  # nothing was read
-DONE = Reached(
+START = SegmentPosition(*BEFORE_ALL)  # nothing was read
+DONE = SegmentPosition(
     *AFTER_ALL
 )  # sealed and read to its end; of an active segment, in checkpoints of others: its end at open
 
@@ -87,7 +87,7 @@ class Checkpoint:
     """`epoch` of its layout, UNKNOWN_EPOCH where another client took it; `incarnation` 0: the broker does not tell, as
     of plain topics. That such a one was made anew is seen by the ledger of what was read, and not if nothing was."""
 
-    places: Mapping[SegmentId, Reached] = field(default_factory=dict, hash=False)
+    places: Mapping[SegmentId, SegmentPosition] = field(default_factory=dict, hash=False)
     epoch: Epoch = UNKNOWN_EPOCH
     topic: str = ""
     incarnation: int = 0
@@ -117,18 +117,12 @@ class Loss:
     segments after it."""
 
     segment: SegmentId
-    place: Reached
-
-
-def restricted(checkpoint: Checkpoint, segments: Collection[SegmentId]) -> Checkpoint:
-    """What it says of these segments alone: one reader's part of a group's."""
-    kept = {id: place for id, place in checkpoint.places.items() if id in segments}
-    return Checkpoint(kept, checkpoint.epoch, checkpoint.topic, checkpoint.incarnation)
+    place: SegmentPosition
 
 
 def united(parts: Iterable[Checkpoint]) -> Checkpoint:
     """One checkpoint of several parts; of a segment that two know, the further place. Nothing goes back."""
-    found: dict[SegmentId, Reached] = {}
+    found: dict[SegmentId, SegmentPosition] = {}
     epoch, topic, incarnation = UNKNOWN_EPOCH, "", 0
     for part in parts:
         if part.kind is not Kind.PLACES:
@@ -153,7 +147,7 @@ class Frontier:
         self.layout = layout
         self.topic = topic
         self.incarnation = incarnation or start.incarnation
-        self.places: dict[SegmentId, Reached] = {}
+        self.places: dict[SegmentId, SegmentPosition] = {}
         self.losses: tuple[Loss, ...] = ()
         self._ended: set[SegmentId] = set()
         self._earliest = {one.id for one in layout.segments} if start.kind is Kind.EARLIEST else set()
@@ -174,7 +168,7 @@ class Frontier:
         """Every place is to be found out: reading starts at a time."""
         self.unresolved = set(self.places)
 
-    def resolved(self, segment: SegmentId, place: Reached) -> None:
+    def resolved(self, segment: SegmentId, place: SegmentPosition) -> None:
         self.unresolved.discard(segment)
         if segment in self.places:
             self.places[segment] = place
@@ -199,7 +193,7 @@ class Frontier:
         self._finish()
         return losses
 
-    def taken(self, segment: SegmentId, place: Reached) -> None:
+    def taken(self, segment: SegmentId, place: SegmentPosition) -> None:
         """The application has this message, and all before it in the segment."""
         if segment in self.places:  # else it was pruned meanwhile, which was told
             self.places[segment] = max(self.places[segment], place)
@@ -214,7 +208,7 @@ class Frontier:
         self._finish()
         return self.places[segment].is_done
 
-    def trimmed(self, segment: SegmentId, start: Reached, floor: Reached) -> Loss | None:
+    def trimmed(self, segment: SegmentId, start: SegmentPosition, floor: SegmentPosition) -> Loss | None:
         """Everything up to `floor` is deleted, and reading goes on behind `start`. Who came to read what is left, and
         has not begun, lost nothing."""
         if segment not in self.places or not start.is_behind(floor):
@@ -244,10 +238,10 @@ class Frontier:
 def _ahead(places: Collection[SegmentId], layout: Layout) -> set[SegmentId]:
     """Segments that a checkpoint does not name and whose descendants it does: it is done with them. Only checkpoints of
     other clients leave such out."""
-    missing = [one.id for one in layout.segments if one.id not in places]
-    return {id for id in missing if any(later in places for later in descendants(layout, id))}
+    above = ancestors_of_any(layout, [id for id in places if id in layout])
+    return {id for id in above if id not in places}
 
 
-def _lost(places: Mapping[SegmentId, Reached], layout: Layout) -> tuple[Loss, ...]:
+def _lost(places: Mapping[SegmentId, SegmentPosition], layout: Layout) -> tuple[Loss, ...]:
     """Ancestors are pruned before descendants: whatever is missing, one that was being read is among it."""
     return tuple(Loss(id, places[id]) for id in sorted(places) if id not in layout and not places[id].is_done)

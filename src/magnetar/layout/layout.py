@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -17,7 +18,7 @@ from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import SEGMENT_BUCKETS_MAX
 from magnetar.base.names import TopicName, segment_name, topic_name
 from magnetar.base.ranges import FULL, SLOT_MAX, HashRange
-from magnetar.layout import cuts
+from magnetar.layout import range_split
 from magnetar.layout.routing import Routing, legacy_partition, segment_hash
 from magnetar.layout.segment import Ending, Segment, State, bucket_splits
 
@@ -40,16 +41,26 @@ class Layout:
     epoch: Epoch
     next_segment_id: SegmentId
     segments: tuple[Segment, ...]  # by id; none at all once the topic is deleted
+    generation: int | None = None  # changes of the layout since the creation; None: not counted, as of a plain topic
     active: tuple[Segment, ...] = field(init=False, repr=False, compare=False)  # by range
     _by_id: Mapping[SegmentId, Segment] = field(init=False, repr=False, compare=False)
     _starts: list[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        self._index()
+        _check(self, self.segments)
+
+    def _index(self) -> None:
         active = sorted((one for one in self.segments if one.state is State.ACTIVE), key=lambda one: one.range.start)
         object.__setattr__(self, "active", tuple(active))
         object.__setattr__(self, "_by_id", {one.id: one for one in self.segments})
         object.__setattr__(self, "_starts", [one.range.start for one in active])
-        _check(self)
+
+    @property
+    def shown_epoch(self) -> Epoch:
+        """What REST and Pulsar's clients see: 0 at the creation, one more for each change of the layout. `epoch` is
+        raised by more (a take-over, the pinning of the routing), and orders what our own clients hear."""
+        return self.epoch if self.generation is None else Epoch(self.generation)
 
     def __contains__(self, id: SegmentId) -> bool:
         return id in self._by_id
@@ -80,10 +91,10 @@ class Layout:
 
     def split_ranges(self, id: SegmentId, *, at: int | None = None, into: int = 2) -> tuple[HashRange, ...]:
         whole = self._active(id).range
-        return cuts.cut_into(whole, into) if at is None else cuts.cut_at(whole, at)
+        return range_split.cut_into(whole, into) if at is None else range_split.cut_at(whole, at)
 
     def merge_range(self, ids: Sequence[SegmentId]) -> HashRange:
-        return cuts.joined(self._active(id).range for id in ids)
+        return range_split.joined(self._active(id).range for id in ids)
 
     def rebucket_range(self, id: SegmentId, buckets: int) -> HashRange:
         one = self._active(id)
@@ -94,11 +105,19 @@ class Layout:
 
     # Changes
 
+    def _numbered(self, *, epoch: Epoch | None = None, next_segment_id: SegmentId | None = None) -> Layout:
+        """The same segments, which need no second check."""
+        made = copy(self)
+        object.__setattr__(made, "epoch", self.epoch if epoch is None else epoch)
+        following = self.next_segment_id if next_segment_id is None else next_segment_id
+        object.__setattr__(made, "next_segment_id", following)
+        return made
+
     def burned(self, ranges: Sequence[HashRange]) -> tuple[Layout, tuple[Child, ...]]:
         """Ids for new segments. They are taken here for good, whatever becomes of the segments (H-C2)."""
         first = self.next_segment_id
         children = tuple(Child(SegmentId(first + index), part) for index, part in enumerate(ranges))
-        return replace(self, next_segment_id=SegmentId(first + len(children))), children
+        return self._numbered(next_segment_id=SegmentId(first + len(children))), children
 
     def reshaped(
         self,
@@ -113,7 +132,7 @@ class Layout:
         """The parents sealed, the children active, one epoch later. A plain topic has had keys of any hash. `buckets`:
         of each child; 0: those of the parents shared out.
         """
-        epoch = Epoch(self.epoch + 1)
+        shown = Epoch(self.shown_epoch + 1)
         before = [self._active(id) for id in parents]
         ids = tuple(child.id for child in children)
         changed = {
@@ -122,7 +141,7 @@ class Layout:
                 range=FULL if one.legacy_topic else one.range,
                 state=State.SEALED,
                 children=ids,
-                sealed_epoch=epoch,
+                sealed_epoch=shown,
                 sealed_ms=now_ms,
                 sealed_by=op,
                 ending=(endings or {}).get(one.id),
@@ -135,11 +154,11 @@ class Layout:
                 child.id,
                 child.range,
                 parents=tuple(parents),
-                created_epoch=epoch,
+                created_epoch=shown,
                 created_ms=now_ms,
                 bucket_splits=splits,
             )
-        return self._with(changed, epoch)
+        return self._with(changed, Epoch(self.epoch + 1), generation=shown)
 
     def split(self, id: SegmentId, *, now_ms: int, at: int | None = None, into: int = 2) -> Layout:
         """All of a split at once: what it will look like."""
@@ -157,7 +176,7 @@ class Layout:
 
     def raised(self) -> Layout:
         """The same at a higher epoch: a take-over shows (H-B6, H-B7)."""
-        return replace(self, epoch=Epoch(self.epoch + 1))
+        return self._numbered(epoch=Epoch(self.epoch + 1))
 
     def pruning(self, ids: Iterable[SegmentId]) -> Layout:
         """Announce that sealed segments go; they stay listed until their topics are gone (H-H1)."""
@@ -177,7 +196,7 @@ class Layout:
         for parent in gone.parents:
             before = self.segment(parent)
             changed[parent] = replace(before, children=_without(before.children, id))
-        return self._with(changed, Epoch(self.epoch + 1), without=id)
+        return self._with(changed, Epoch(self.epoch + 1), without=id, generation=self.shown_epoch + 1)
 
     def _active(self, id: SegmentId) -> Segment:
         one = self.segment(id)
@@ -185,11 +204,23 @@ class Layout:
             raise InvalidRange(f"segment {id} is not active", state=one.state)
         return one
 
-    def _with(self, changed: Mapping[SegmentId, Segment], epoch: Epoch, without: SegmentId | None = None) -> Layout:
+    def _with(
+        self,
+        changed: Mapping[SegmentId, Segment],
+        epoch: Epoch,
+        *,
+        without: SegmentId | None = None,
+        generation: int | None = None,
+    ) -> Layout:
         after = {**self._by_id, **changed}
         if without is not None:
             del after[without]
-        return replace(self, epoch=epoch, segments=tuple(after[id] for id in sorted(after)))
+        made = self._numbered(epoch=epoch)
+        object.__setattr__(made, "segments", tuple(after[id] for id in sorted(after)))
+        object.__setattr__(made, "generation", self.generation if generation is None else generation)
+        made._index()
+        _check(made, tuple(changed.values()))  # both ends of every edge that changes are among them
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +246,12 @@ def diff(before: Layout, after: Layout) -> Diff:
 
 def initial(count: int, *, now_ms: int, first_id: int = 0, epoch: int = 0, buckets: int = 1) -> Layout:
     """The layout of a new topic. A name that had a life before goes on with its counters (H-C1)."""
-    at = Epoch(epoch)
     splits = bucket_splits(buckets)
     segments = tuple(
-        Segment(SegmentId(first_id + index), part, created_epoch=at, created_ms=now_ms, bucket_splits=splits)
-        for index, part in enumerate(cuts.initial(count))
+        Segment(SegmentId(first_id + index), part, created_epoch=Epoch(0), created_ms=now_ms, bucket_splits=splits)
+        for index, part in enumerate(range_split.initial(count))
     )
-    return Layout(at, SegmentId(first_id + count), segments)
+    return Layout(Epoch(epoch), SegmentId(first_id + count), segments, generation=0)
 
 
 def _buckets(parents: Sequence[Segment], children: int) -> tuple[int, ...]:
@@ -234,14 +264,16 @@ def _without(ids: tuple[SegmentId, ...], id: SegmentId) -> tuple[SegmentId, ...]
     return tuple(one for one in ids if one != id)
 
 
-def _check(layout: Layout) -> None:
+def _check(layout: Layout, changed: tuple[Segment, ...]) -> None:
+    """`changed`: those that the layout before did not have so; it was checked when it was made."""
     known = layout._by_id
     if len(known) != len(layout.segments):
         raise Corrupt("a layout names a segment twice")
-    for lower, upper in pairwise(layout.segments):
-        if lower.id > upper.id:
-            raise Corrupt("the segments of a layout are kept in the order of their ids", id=upper.id)
-    for one in layout.segments:
+    if changed is layout.segments:
+        for lower, upper in pairwise(layout.segments):
+            if lower.id > upper.id:
+                raise Corrupt("the segments of a layout are kept in the order of their ids", id=upper.id)
+    for one in changed:
         _check_segment(one, layout, known)
     if not layout.segments:
         return

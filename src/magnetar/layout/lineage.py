@@ -23,9 +23,31 @@ def descendants(layout: Layout, id: SegmentId) -> set[SegmentId]:
     return _walk(layout, layout.segment(id).children, up=False)
 
 
+def ancestors_of_any(layout: Layout, ids: Iterable[SegmentId]) -> set[SegmentId]:
+    """In one walk: the lineage of a long history one by one costs the square of it."""
+    return _walk(layout, [parent for id in ids for parent in layout.segment(id).parents], up=True)
+
+
+def descendants_of_any(layout: Layout, ids: Iterable[SegmentId]) -> set[SegmentId]:
+    return _walk(layout, [child for id in ids for child in layout.segment(id).children], up=False)
+
+
 def lineage(layout: Layout, id: SegmentId) -> list[SegmentId]:
     """The segment, what it came from and what came of it, by id."""
     return sorted(ancestors(layout, id) | {id} | descendants(layout, id))
+
+
+def descends(layout: Layout, id: SegmentId, ancestor: SegmentId) -> bool:
+    """Whether one segment came of another."""
+    left, seen = list(layout.segment(id).parents), set[SegmentId]()
+    while left:
+        one = left.pop()
+        if one == ancestor:
+            return True
+        if one > ancestor and one not in seen and one in layout:  # ids grow: older ones cannot descend from it
+            seen.add(one)
+            left.extend(layout.segment(one).parents)
+    return False
 
 
 def open_segments(layout: Layout, done: Collection[SegmentId]) -> list[Segment]:

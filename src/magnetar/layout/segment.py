@@ -54,6 +54,12 @@ class Segment:
     legacy_topic: str = ""  # the data is in this plain topic
     bucket_splits: tuple[int, ...] = ()  # first hashes of entry buckets 1..N-1
     unknown: str = field(default="", repr=False)
+    form: bytes = field(default=b"", init=False, repr=False, compare=False)  # kept by whoever stores it; see `keep`
+
+    def keep(self, form: bytes) -> bytes:
+        """Remember its stored bytes: a long history is not written out again for each change of its newest end."""
+        object.__setattr__(self, "form", form)
+        return form
 
     @property
     def is_active(self) -> bool:

@@ -24,9 +24,11 @@ from magnetar.base.limits import (
     LEDGER_ENTRIES_MAX,
     LEDGER_ROLL_RETRY_S,
 )
-from magnetar.ledger.book import Book, Change
-from magnetar.ledger.chain import Link
+from magnetar.ledger.chain import LedgerSpan
+from magnetar.ledger.clock import Clock, WallClock
+from magnetar.ledger.open_ledger import Appended, Limits, OpenLedger
 from magnetar.ledger.orphans import data_custom
+from magnetar.ledger.record import Change, LedgerRecord
 from magnetar.ledger.run import Run
 from magnetar.ledger.store import LedgerStore, Writer
 from magnetar.ledger.tail import Tail, TailCache
@@ -34,8 +36,6 @@ from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner, Runtime
 
 log = get("ledger")
-
-Appended = Callable[[Run, MagnetarError | None], None]
 
 
 def _no_time(entry: bytes) -> int:
@@ -56,47 +56,13 @@ class ManagedConfig:
     age_max_s: float = LEDGER_AGE_S_MAX
     claim: bool = False  # others share the stores: opening writes every record, so that an earlier owner cannot
     may_roll: Callable[[], bool] = _always  # False: the metadata store is away, a ledger that is due is kept for now
+    clock: Clock | None = None  # the time that ledgers end at and age by; None: the wall clock
 
 
-class Pen:
-    """One writer, and the runs that it has not confirmed."""
-
-    __slots__ = ("_appender", "born", "bytes", "dead", "entries", "full", "in_flight", "kept_until", "writer")
-
-    def __init__(self, appender: Appender, writer: Writer, now: float) -> None:
-        self._appender = appender
-        self.writer = writer
-        self.born = now
-        self.entries = 0
-        self.bytes = 0
-        self.in_flight: deque[tuple[Run, Appended]] = deque()
-        self.full = False
-        self.dead = False
-        self.kept_until = now  # a roll that was put off is not tried before
-
-    def send(self, run: Run, done: Appended) -> None:
-        self.entries += len(run.counts)
-        self.bytes += run.offsets[-1] - run.offsets[0]
-        self.in_flight.append((run, done))
-        self.writer.append(run, self._answered)
-        self.full = self._appender.due(self)
-
-    def _answered(self, first: int, error: MagnetarError | None) -> None:
-        if self.dead:
-            return  # its runs have gone to another writer
-        if error is None:
-            run, done = self.in_flight.popleft()
-            assert run.first == first
-            self._appender.confirmed(self, run, done)
-        else:
-            self.dead = True
-            self._appender.died(self, error)
-
-
-class Appender:
+class LedgerAppender:
     def __init__(
         self,
-        book: Book,
+        book: LedgerRecord,
         *,
         ledgers: LedgerStore,
         runtime: Runtime,
@@ -108,12 +74,13 @@ class Appender:
         self._book = book
         self._ledgers = ledgers
         self._runtime = runtime
+        self._clock = config.clock or WallClock(runtime.wall)
         self._config = config
         self._custom = data_custom(book.path)
         self._tail = tail
         self._owner = owner
-        self._pen: Pen | None = None
-        self._over: Pen | None = None  # of a terminated topic: its ledger is still to be closed
+        self._pen: OpenLedger | None = None
+        self._over: OpenLedger | None = None  # of a terminated topic: its ledger is still to be closed
         self._queue: deque[tuple[Run, Appended]] = deque()  # waiting for a writer
         self._late: deque[tuple[Run, Appended]] = deque()  # came while terminating: sealed, or queued if that fails
         self._gates = 0
@@ -206,7 +173,7 @@ class Appender:
 
     # What a pen tells
 
-    def due(self, pen: Pen) -> bool:
+    def due(self, pen: OpenLedger) -> bool:
         now = self._runtime.monotonic()
         age, config = now - pen.born, self._config
         if now < pen.kept_until:
@@ -215,9 +182,9 @@ class Appender:
             return config.may_roll()
         return (pen.bytes >= config.bytes_max or age >= config.age_max_s) and config.may_roll()
 
-    def confirmed(self, pen: Pen, run: Run, done: Appended) -> None:
+    def confirmed(self, pen: OpenLedger, run: Run, done: Appended) -> None:
         self._deaths = 0
-        self._book.chain.grow(len(run.counts), run.offsets[-1] - run.offsets[0], run.messages)
+        self._book.chain.grow(len(run.counts), run.size, run.messages)
         self._config.tail.put(self._tail, run)
         done(run, None)
         if pen.full:
@@ -225,7 +192,7 @@ class Appender:
         if self._waiting:
             self._wake()
 
-    def died(self, pen: Pen, error: MagnetarError) -> None:
+    def died(self, pen: OpenLedger, error: MagnetarError) -> None:
         self._queue.extendleft(reversed(pen.in_flight))
         pen.in_flight.clear()
         self._deaths += 1
@@ -291,7 +258,7 @@ class Appender:
         """Close the ledger that is written, in the record first, and go on with this writer."""
         old = self._pen
         await self._book.commit(self._ended(old, writer))
-        self._pen = None if writer is None else Pen(self, writer, self._runtime.monotonic())
+        self._pen = None if writer is None else self._new_pen(writer)
         if self._pen is not None:
             self._send_queued(self._pen)
         if old is not None:
@@ -318,14 +285,20 @@ class Appender:
             old.dead = True
             self._over = old
 
-    def _ended(self, old: Pen | None, writer: Writer | None) -> Change:
-        def change(links: list[Link]) -> list[Link]:
+    def _new_pen(self, writer: Writer) -> OpenLedger:
+        config = self._config
+        limits = Limits(config.entries_max, config.bytes_max, config.age_max_s)
+        return OpenLedger(self, writer, limits, self._runtime.monotonic)
+
+    def _ended(self, old: OpenLedger | None, writer: Writer | None) -> Change:
+        def change(links: list[LedgerSpan]) -> list[LedgerSpan]:
             if old is not None:
                 last = links.pop()
                 assert last.ledger == old.writer.ledger
                 if last.entries:
-                    links.append(last.closed(self._runtime.wall()))
-            return links if writer is None else [*links, Link(writer.ledger)]
+                    before_ms = links[-1].closed_ms if links else 0  # a clock that was set back makes nothing older
+                    links.append(last.closed(max(before_ms, self._clock.now_ms())))
+            return links if writer is None else [*links, LedgerSpan(writer.ledger)]
 
         return change
 
@@ -334,7 +307,7 @@ class Appender:
         if over is not None:
             await self._put_down(over)
 
-    async def _put_down(self, pen: Pen) -> None:
+    async def _put_down(self, pen: OpenLedger) -> None:
         """The record says where this ledger ends; what is left to do can also be done by others."""
         pen.dead = True
         if self._book.chain.link(pen.writer.ledger) is None:
@@ -351,7 +324,7 @@ class Appender:
         except MagnetarError as error:
             log.warning("ledger left behind", path=self._book.path, ledger=ledger, error=str(error))
 
-    def _send_queued(self, pen: Pen) -> None:
+    def _send_queued(self, pen: OpenLedger) -> None:
         while self._queue and not pen.full and not pen.dead:
             pen.send(*self._queue.popleft())
 
@@ -388,5 +361,5 @@ class Appender:
             raise self.refusal
 
 
-def _sealed(book: Book) -> Sealed:
+def _sealed(book: LedgerRecord) -> Sealed:
     return Sealed("the topic is terminated", path=book.path, end=book.terminated)

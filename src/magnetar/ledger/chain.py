@@ -17,7 +17,7 @@ from typing import Any
 from magnetar.base.ids import BEFORE_ALL, Position
 
 
-class Link:
+class LedgerSpan:
     """One ledger of a chain. `closed_ms` 0 means that it is still written (or was, by an owner that did not come
     back).
     """
@@ -41,8 +41,10 @@ class Link:
         self.closed_ms = closed_ms
         self.extra = extra or {}  # fields of the record that this version does not know
 
-    def closed(self, now_ms: int) -> Link:
-        return Link(self.ledger, self.entries, self.bytes, self.messages, closed_ms=max(1, now_ms), extra=self.extra)
+    def closed(self, now_ms: int) -> LedgerSpan:
+        return LedgerSpan(
+            self.ledger, self.entries, self.bytes, self.messages, closed_ms=max(1, now_ms), extra=self.extra
+        )
 
     def __repr__(self) -> str:
         return f"Link({self.ledger}, entries={self.entries}, closed_ms={self.closed_ms})"
@@ -51,17 +53,14 @@ class Link:
 class Chain:
     """Ledgers in order. `links` is read by everybody and replaced only by `install`; only `grow` changes a link."""
 
-    __slots__ = ("_before", "_ids", "bytes", "entries", "floor", "last", "links", "messages")
+    __slots__ = ("_before", "_bytes_before", "_ids", "_messages_before", "floor", "last", "links")
 
     last: Position
-    entries: int
-    bytes: int
-    messages: int
 
-    def __init__(self, links: Sequence[Link] = (), floor: Position | None = None) -> None:
+    def __init__(self, links: Sequence[LedgerSpan] = (), floor: Position | None = None) -> None:
         self.install(links, floor)
 
-    def install(self, links: Sequence[Link], floor: Position | None = None) -> None:
+    def install(self, links: Sequence[LedgerSpan], floor: Position | None = None) -> None:
         self.links = list(links)
         self.floor = floor
         self._ids = [link.ledger for link in self.links]
@@ -71,9 +70,8 @@ class Chain:
         for link in self.links:
             self._before.append(total)
             total += link.entries
-        self.entries = total
-        self.bytes = sum(link.bytes for link in self.links)
-        self.messages = sum(link.messages for link in self.links)
+        self._bytes_before = sum(link.bytes for link in self.links[:-1])
+        self._messages_before = sum(link.messages for link in self.links[:-1])
         self.last = self._find_last()
 
     def grow(self, entries: int, bytes: int, messages: int) -> None:
@@ -82,12 +80,22 @@ class Chain:
         link.entries += entries
         link.bytes += bytes
         link.messages += messages
-        self.entries += entries
-        self.bytes += bytes
-        self.messages += messages
         self.last = Position(link.ledger, link.entries - 1)
 
-    def link(self, ledger: int) -> Link | None:
+    @property
+    def entries(self) -> int:
+        """Of all ledgers together, as are `bytes` and `messages`: only the last one grows."""
+        return self._before[-1] + self.links[-1].entries if self.links else 0
+
+    @property
+    def bytes(self) -> int:
+        return self._bytes_before + self.links[-1].bytes if self.links else 0
+
+    @property
+    def messages(self) -> int:
+        return self._messages_before + self.links[-1].messages if self.links else 0
+
+    def link(self, ledger: int) -> LedgerSpan | None:
         if self.links and self.links[-1].ledger == ledger:
             return self.links[-1]
         index = bisect_left(self._ids, ledger)

@@ -1,25 +1,27 @@
 """A managed ledger: ledgers chained into one endless list of entries, owned by one broker at a time.
 
 It opens by fencing whoever wrote before, reads across ledgers, finds by time, counts, terminates, trims and deletes.
-The arithmetic is in `chain.py`, the writing in `appender.py`, the record in `book.py`. It refuses to guess: bytes
-that are missing where the record promises them are an error, never a gap. It trusts the record's compare-and-set for
-ownership and the ledger store for durability.
+The arithmetic is in `chain.py`, the writing in `appender.py`, the record in `ledger/record.py`. It refuses to guess:
+bytes that are missing where the record promises them are an error, never a gap. It trusts the record's compare-and-set
+for ownership and the ledger store for durability.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 from magnetar.base.errors import Closed, Corrupt, Fenced, MagnetarError, NoSuchLedger, TopicNotFound
 from magnetar.base.ids import Position
-from magnetar.ledger.appender import Appended, Appender, ManagedConfig
-from magnetar.ledger.book import Book
-from magnetar.ledger.chain import Chain, Link
+from magnetar.ledger.appender import LedgerAppender, ManagedConfig
+from magnetar.ledger.chain import Chain, LedgerSpan
+from magnetar.ledger.clock import Clock, WallClock
+from magnetar.ledger.open_ledger import Appended
 from magnetar.ledger.orphans import erase
 from magnetar.ledger.readers import Readers
-from magnetar.ledger.retention import Retention, droppable
+from magnetar.ledger.record import LedgerRecord
+from magnetar.ledger.retention import Rule, droppable
 from magnetar.ledger.run import Run
 from magnetar.ledger.store import LedgerStore, Reader
 from magnetar.ledger.tail import Tail
@@ -37,7 +39,13 @@ class ManagedLedger:
     """Made by `open`. Positions that do not exist are welcome as arguments: they are read as places between entries."""
 
     def __init__(
-        self, book: Book, *, ledgers: LedgerStore, metadata: MetadataStore, runtime: Runtime, config: ManagedConfig
+        self,
+        book: LedgerRecord,
+        *,
+        ledgers: LedgerStore,
+        metadata: MetadataStore,
+        runtime: Runtime,
+        config: ManagedConfig,
     ) -> None:
         self.path = book.path
         self.ledgers = ledgers
@@ -45,13 +53,16 @@ class ManagedLedger:
         self.runtime = runtime
         self.config = config
         self.chain: Chain = book.chain
+        self.clock: Clock = config.clock or WallClock(runtime.wall)
         self._book = book
         self._tail = Tail()
         self._readers = Readers(ledgers)
         self._owner = Owner(f"managed ledger {book.path}", _ended)
-        self._appender = Appender(
+        self._appender = LedgerAppender(
             book, ledgers=ledgers, runtime=runtime, config=config, owner=self._owner, tail=self._tail
         )
+        # `done(run, error)` is called on the loop, in the order of the calls, never inside this one.
+        self.append: Callable[[Run, Appended], None] = self._appender.append
 
     @classmethod
     async def open(
@@ -67,13 +78,13 @@ class ManagedLedger:
         """Fence whoever wrote here before and fix where the list ends. Fenced: another opener was faster, or is at it.
         TopicNotFound: there is no record and `create` is False. A deletion that was interrupted is finished first."""
         token = f"{runtime.rng('managed ledger').getrandbits(64):016x}"
-        book = await Book.load(path, metadata, token, create=create)
+        book = await LedgerRecord.load(path, metadata, token, create=create)
         if book.deleting:
             doomed = [link.ledger for link in book.chain.links]
             await erase(path, doomed, book.version, ledgers=ledgers, metadata=metadata)
             if not create:
                 raise TopicNotFound("there is no such topic", path=path)
-            book = await Book.load(path, metadata, token, create=True)
+            book = await LedgerRecord.load(path, metadata, token, create=True)
         managed = cls(book, ledgers=ledgers, metadata=metadata, runtime=runtime, config=config)
         await managed._recover()
         return managed
@@ -139,10 +150,6 @@ class ManagedLedger:
 
     # Writing
 
-    def append(self, run: Run, done: Appended) -> None:
-        """`done(run, error)` on the loop, in the order of the calls, never inside this one."""
-        self._appender.append(run, done)
-
     async def prepare(self) -> None:
         """Be ready for the first run: it waits for the disk and for nothing else."""
         await self.finish(self._appender.prepare())
@@ -177,6 +184,10 @@ class ManagedLedger:
         return self.runtime.spawn(self._owner, work)
 
     # Reading
+
+    def keep_tail(self, wanted: bool = True) -> None:
+        """False: nobody has read here yet, so only a few runs stay in memory."""
+        self._tail.wanted = wanted
 
     def cached(self, start: Position, bytes_max: int, entries_max: int) -> Run | None:
         """Entries from exactly `start`, out of memory and at once; None when they are not there."""
@@ -230,7 +241,7 @@ class ManagedLedger:
             size += some[1]
         return messages, size
 
-    async def reader(self, link: Link, entry: int) -> Reader:
+    async def reader(self, link: LedgerSpan, entry: int) -> Reader:
         """Of one ledger, reaching this entry: for whoever measures."""
         return await self._readers.at(link, entry)
 
@@ -245,14 +256,14 @@ class ManagedLedger:
         links = [link for link in self.chain.links if link.entries]
         return bool(links) and Position(links[0].ledger, links[0].entries - 1) <= upto
 
-    async def trim(self, upto: Position, retention: Retention, now_ms: int) -> int:
-        """Drop ledgers that lie wholly at or before `upto` (the lowest mark of all cursors) and that retention lets go.
+    async def trim(self, upto: Position, rule: Rule) -> int:
+        """Drop ledgers that lie wholly at or before `upto` (the lowest mark of all cursors) and that the rule allows.
         The record first, then the ledgers: what a crash leaves between is swept. Returns how many were dropped."""
-        return await self.finish(self._trim(upto, retention, now_ms))
+        return await self.finish(self._trim(upto, rule))
 
-    async def _trim(self, upto: Position, retention: Retention, now_ms: int) -> int:
+    async def _trim(self, upto: Position, rule: Rule) -> int:
         await self._appender.rotate()
-        count = droppable(self.chain.links, upto, retention, now_ms)
+        count = droppable(self.chain.links, upto, rule, sealed=self.terminated is not None)
         if not count:
             return 0
         gone = self.chain.links[:count]
@@ -297,7 +308,7 @@ class ManagedLedger:
 
     async def _recover(self) -> None:
         """Recovery fences earlier writers and the record's compare-and-set fences earlier owners: both are needed."""
-        ends: dict[int, Link] = {}
+        ends: dict[int, LedgerSpan] = {}
         for link in self.chain.links:
             if link.closed_ms:
                 continue
@@ -312,8 +323,8 @@ class ManagedLedger:
                 ) from error
             entries = reader.last_entry + 1
             messages, size = await reader.count(0, entries - 1) if entries else (0, 0)
-            end = Link(link.ledger, entries, size, messages, extra=link.extra)
-            ends[link.ledger] = end.closed(self.runtime.wall())
+            end = LedgerSpan(link.ledger, entries, size, messages, extra=link.extra)
+            ends[link.ledger] = end.closed(max(self._closed_ms(), self.clock.now_ms()))
         if not ends:
             if self.config.claim:
                 await self._book.commit()  # an owner before us that has no ledger open would still make one
@@ -323,6 +334,10 @@ class ManagedLedger:
         for ledger in sorted(ends):
             if not ends[ledger].entries:
                 await self._drop(ledger)
+
+    def _closed_ms(self) -> int:
+        """When the newest closed ledger ended: a clock that was set back makes no later one older."""
+        return max((link.closed_ms for link in self.chain.links), default=0)
 
     async def _drop(self, ledger: int) -> None:
         try:
@@ -341,5 +356,5 @@ def _ended(owner: str, error: BaseException) -> None:
         log.crashed("task failed", error, owner=owner)
 
 
-def _frozen(links: list[Link]) -> list[Link]:
-    return [Link(link.ledger, link.entries) for link in links]
+def _frozen(links: list[LedgerSpan]) -> list[LedgerSpan]:
+    return [LedgerSpan(link.ledger, link.entries) for link in links]

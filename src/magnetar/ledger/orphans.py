@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from magnetar.base.errors import BadVersion, Corrupt, NoSuchLedger, NotEmpty, NotFound, NotReady, Refused
 from magnetar.base.limits import METADATA_CHECKED_TRIES_MAX
-from magnetar.ledger.book import VERSION, decode_record
+from magnetar.ledger.record import VERSION, decode_record
 from magnetar.ledger.store import LedgerStore
 from magnetar.metadata.store import MetadataStore
 from magnetar.observe.log import get

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from magnetar.base.errors import NoSuchEntry
 from magnetar.base.limits import LEDGER_READERS_MAX
-from magnetar.ledger.chain import Link
+from magnetar.ledger.chain import LedgerSpan
 from magnetar.ledger.store import LedgerStore, Reader
 
 
@@ -20,7 +20,7 @@ class Readers:
         self._ledgers = ledgers
         self._open: dict[int, Reader] = {}  # in order of use
 
-    async def at(self, link: Link, entry: int) -> Reader:
+    async def at(self, link: LedgerSpan, entry: int) -> Reader:
         """A reader of this ledger that reaches the entry."""
         reader = self._open.get(link.ledger)
         if reader is not None and reader.last_entry >= entry and len(self._open) == 1:

@@ -16,7 +16,7 @@ class Run:
     changed after that.
     """
 
-    __slots__ = ("body", "counts", "first", "ledger", "messages", "offsets")
+    __slots__ = ("body", "counts", "first", "ledger", "messages", "offsets", "size")
 
     def __init__(
         self, body: bytes, offsets: list[int], counts: list[int], messages: int, ledger: int = -1, first: int = -1
@@ -25,6 +25,7 @@ class Run:
         self.offsets = offsets
         self.counts = counts
         self.messages = messages  # sum(counts)
+        self.size = offsets[-1] - offsets[0] if offsets else 0  # bytes of its entries
         self.ledger = ledger
         self.first = first
 

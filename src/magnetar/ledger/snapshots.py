@@ -36,12 +36,12 @@ from magnetar.base.limits import (
     SNAPSHOT_LEDGER_BYTES_MAX,
     SNAPSHOT_LEDGER_ENTRIES_MAX,
 )
-from magnetar.ledger.book import decode_record
 from magnetar.ledger.orphans import snapshot_custom
+from magnetar.ledger.record import decode_record
 from magnetar.ledger.run import run_of
 from magnetar.ledger.store import LedgerStore, Reader, Writer
-from magnetar.metadata.checked import put_checked
-from magnetar.metadata.store import ABSENT, MetadataStore
+from magnetar.metadata.put_checked import put_checked
+from magnetar.metadata.store import ABSENT, MetadataStore, Node
 from magnetar.observe.log import get
 
 log = get("snapshots")
@@ -92,12 +92,14 @@ class SnapshotLog:
         token: str,
         create: Mapping[str, Any] | None = None,
         claim: bool = False,
+        record: Node | None = None,
     ) -> SnapshotLog:
         """The log whose record is at `path`; a missing one is made with the fields of `create`, or is NotFound.
+        `record`: the node at `path` if the caller has just read it.
         `claim`: also write the record, so that an owner before us that has no ledger open cannot. Fenced: that owner
         was faster, open it again."""
         opened = cls(path, kind, ledgers, metadata, token)
-        node = await metadata.get(path)
+        node = record or await metadata.get(path)
         if node is None:
             if create is None:
                 raise NotFound("there are no snapshots here", path=path)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from magnetar.base.errors import MagnetarError
-from magnetar.ledger.cuts import Cuts, Want
+from magnetar.ledger.cut_points import CutPoints, CutRequest
 from magnetar.ledger.run import Run
 
 Done = Callable[[int, MagnetarError | None], None]  # (entry id of the run's first entry, or -1 with the error)
@@ -77,13 +77,13 @@ class Reader(Protocol):
         """(messages, bytes) of entries first..last inclusive, from the index where the engine has one."""
         ...
 
-    async def cuts(self, first: int, last: int, want: Want) -> Cuts:
+    async def cuts(self, first: int, last: int, want: CutRequest) -> CutPoints:
         """Places where a reader of first..last may stop, growing, from the index where the engine has one: behind
         `last`, or behind the first that reaches a limit of `want`, and about as many before it as are wanted. An engine
         may know fewer places than there are entries. None at all: `first` is past the last entry."""
         ...
 
-    def at_once(self, first: int, last: int, cuts_max: int) -> tuple[tuple[int, int], Cuts] | None:
+    def at_once(self, first: int, last: int, cuts_max: int) -> tuple[tuple[int, int], CutPoints] | None:
         """The messages and bytes before `first`, and cuts without a limit, where memory alone says both; else None."""
         ...
 

@@ -1,8 +1,9 @@
 """The newest runs of every topic, kept as they came, so that consumers at the tail never read files.
 
 One `TailCache` is shared by all topics of a broker and bounds them together: the oldest run of all goes first. A
-`Tail` is one topic's part. Nothing is copied: a run is held by reference and handed out whole, or as a slice over
-the same body. Pure; the owner puts only what is confirmed.
+`Tail` is one topic's part. A topic that nobody has read keeps a few runs only: the memory of an older run serves the
+next one while the processor still has it in its caches. Nothing is copied: a run is held by reference and handed out
+whole, or as a slice over the same body. Pure; the owner puts only what is confirmed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from bisect import bisect_right
 from collections import deque
 
 from magnetar.base.ids import Position
-from magnetar.base.limits import TAIL_CACHE_BYTES_MAX
+from magnetar.base.limits import TAIL_CACHE_BYTES_MAX, TAIL_UNREAD_RUNS_MAX
 from magnetar.ledger.run import Run
 
 _ENTRY_BYTES = 80  # offsets and counts of an entry, beside its body
@@ -27,7 +28,12 @@ class TailCache:
         self._stale = 0  # items of tails that were cleared
 
     def put(self, tail: Tail, run: Run) -> None:
-        self.bytes += tail.push(run)
+        self.bytes += len(run.body) + _ENTRY_BYTES * len(run.counts) + _RUN_BYTES
+        if not tail.wanted and len(tail._runs) - tail._head >= TAIL_UNREAD_RUNS_MAX:
+            self.bytes -= tail.replace(run)  # and takes the place of the run that goes in the order of all
+            return
+        tail._runs.append(run)
+        tail._firsts.append((run.ledger, run.first))
         self._order.append(tail)
         while self.bytes > self.bytes_max and self._order:
             self.bytes -= self._order.popleft().pop()
@@ -44,27 +50,36 @@ class TailCache:
 
 
 class Tail:
-    __slots__ = ("_firsts", "_head", "_runs", "closed")
+    __slots__ = ("_firsts", "_head", "_runs", "closed", "wanted")
 
     def __init__(self) -> None:
-        self._runs: list[Run] = []
-        self._firsts: list[Position] = []
+        self._runs: list[Run | None] = []  # None before the head: a run is let go when it is popped
+        self._firsts: list[tuple[int, int]] = []  # plain tuples: a position would be made for each run
         self._head = 0
         self.closed = False
+        self.wanted = True  # somebody has read here: all runs are kept while there is room
 
     def __len__(self) -> int:
         return len(self._runs) - self._head
 
-    def push(self, run: Run) -> int:
-        self._runs.append(run)
-        self._firsts.append(Position(run.ledger, run.first))
-        return _cost(run)
+    def replace(self, run: Run) -> int:
+        """Keep this instead of the oldest run; returns the bytes that this frees."""
+        runs, head = self._runs, self._head
+        oldest = runs[head]
+        assert oldest is not None
+        del runs[head], self._firsts[head]
+        runs.append(run)
+        self._firsts.append((run.ledger, run.first))
+        return len(oldest.body) + _ENTRY_BYTES * len(oldest.counts) + _RUN_BYTES
 
     def pop(self) -> int:
         """Forget the oldest run; returns the bytes that this frees, 0 when there is none."""
         if self._head == len(self._runs):
             return 0
-        cost = _cost(self._runs[self._head])
+        run = self._runs[self._head]
+        assert run is not None
+        cost = len(run.body) + _ENTRY_BYTES * len(run.counts) + _RUN_BYTES
+        self._runs[self._head] = None
         self._head += 1
         if self._head == len(self._runs) or (self._head > _HEAD_MAX and self._head * 2 > len(self._runs)):
             del self._runs[: self._head]
@@ -78,6 +93,7 @@ class Tail:
         if at < self._head:
             return None
         run = self._runs[at]
+        assert run is not None
         index = start[1] - run.first
         if run.ledger != start[0] or index >= len(run):
             return None
@@ -86,7 +102,3 @@ class Tail:
         if offsets[stop] - offsets[index] > bytes_max:
             stop = max(index + 1, bisect_right(offsets, offsets[index] + bytes_max, index, stop + 1) - 1)
         return run if index == 0 and stop == len(run) else run.slice(index, stop)
-
-
-def _cost(run: Run) -> int:
-    return len(run.body) + _ENTRY_BYTES * len(run.counts) + _RUN_BYTES

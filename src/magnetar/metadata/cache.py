@@ -1,8 +1,9 @@
 """Decoded records kept in memory, so that a policy or a partition count is not read and parsed for every client.
 
-Absence is remembered too. What is kept is dropped when the store tells of a change below the prefix, of a gap in its
-events, or of a change of session; a read that was under way meanwhile is answered but not kept. It writes only through
-`update`, by compare-and-set on what it has just read, never on what it kept.
+Absence is remembered too. Records are bounded in number and in bytes, paths included: clients choose names, and with
+them the paths that are asked for. What is kept is dropped when the store tells of a change below the prefix, of a gap
+in its events, or of a change of session; a read that was under way meanwhile is answered but not kept. It writes only
+through `update`, by compare-and-set on what it has just read, never on what it kept.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from magnetar.base.errors import BadVersion, Conflict, Corrupt, MagnetarError, NotFound
-from magnetar.base.limits import METADATA_CACHE_ENTRIES_MAX, METADATA_UPDATE_TRIES_MAX
-from magnetar.metadata.checked import put_checked
+from magnetar.base.limits import METADATA_CACHE_BYTES_MAX, METADATA_CACHE_ENTRIES_MAX, METADATA_UPDATE_TRIES_MAX
+from magnetar.metadata.put_checked import put_checked
 from magnetar.metadata.store import ABSENT, Change, Event, MetadataStore, Session
 
 T = TypeVar("T")
@@ -30,6 +31,7 @@ class Cache(Generic[T]):
         decode: Callable[[bytes], T],
         encode: Callable[[T], bytes],
         entries_max: int = METADATA_CACHE_ENTRIES_MAX,
+        bytes_max: int = METADATA_CACHE_BYTES_MAX,
     ) -> None:
         self.hits = 0
         self.misses = 0
@@ -37,7 +39,9 @@ class Cache(Generic[T]):
         self._decode = decode
         self._encode = encode
         self._entries_max = entries_max
-        self._kept: dict[str, T | None] = {}
+        self._bytes_max = bytes_max
+        self.bytes = 0  # of paths and values as they are stored
+        self._kept: dict[str, tuple[T | None, int]] = {}  # with their bytes, the oldest first
         self._reading: dict[str, asyncio.Future[T | None]] = {}
         self._stops = [store.subscribe(prefix, self._heard), store.on_session(self._heard_session)]
 
@@ -46,13 +50,15 @@ class Cache(Generic[T]):
 
     def peek(self, path: str) -> T | None:
         """What is kept, without asking the store; None also when nothing is known."""
-        return self._kept.get(path)
+        found = self._kept.get(path)
+        return None if found is None else found[0]
 
     async def get(self, path: str) -> T | None:
         while True:
-            if path in self._kept:
+            found = self._kept.get(path)
+            if found is not None:
                 self.hits += 1
-                return self._kept[path]
+                return found[0]
             under_way = self._reading.get(path)
             if under_way is None:
                 self.misses += 1
@@ -114,7 +120,7 @@ class Cache(Generic[T]):
             raise
         if self._reading.get(path) is answer:  # else: told of a change meanwhile, what we read may be the old value
             del self._reading[path]
-            self._keep(path, value)
+            self._keep(path, value, 0 if node is None else len(node.value))
         if not answer.done():
             answer.set_result(value)
         return value
@@ -127,18 +133,28 @@ class Cache(Generic[T]):
         except Exception as error:  # whatever a decoder of foreign bytes raises, the record is what is wrong
             raise Corrupt(f"the record cannot be read: {error}", path=path) from error
 
-    def _keep(self, path: str, value: T | None) -> None:
-        while len(self._kept) >= self._entries_max:
-            del self._kept[next(iter(self._kept))]
-        self._kept[path] = value
+    def _keep(self, path: str, value: T | None, value_bytes: int) -> None:
+        size = len(path) + value_bytes
+        if size > self._bytes_max:
+            return
+        while len(self._kept) >= self._entries_max or self.bytes + size > self._bytes_max:
+            self._forget_one(next(iter(self._kept)))
+        self._kept[path] = value, size
+        self.bytes += size
+
+    def _forget_one(self, path: str) -> None:
+        found = self._kept.pop(path, None)
+        if found is not None:
+            self.bytes -= found[1]
 
     def _drop(self, path: str) -> None:
-        self._kept.pop(path, None)
+        self._forget_one(path)
         self._reading.pop(path, None)
 
     def forget(self) -> None:
         """Keep nothing: what is asked for again is read again."""
         self._kept.clear()
+        self.bytes = 0
         self._reading.clear()
 
     def _heard(self, event: Event) -> None:

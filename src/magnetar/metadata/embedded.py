@@ -32,8 +32,8 @@ from magnetar.base.limits import (
     METADATA_PAGE_NODES_MAX,
     METADATA_QUEUE_OPS_MAX,
 )
-from magnetar.metadata.keys import as_parent, check_path, check_prefix, check_size
 from magnetar.metadata.listeners import Listeners
+from magnetar.metadata.path_checks import as_parent, check_path, check_prefix, check_size
 from magnetar.metadata.store import ABSENT, Event, Node, Session, Stat, Unsubscribe
 from magnetar.metadata.table import Operation, Ran, Table
 from magnetar.runtime.runtime import Runtime

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from magnetar.metadata.keys import ancestors, check_prefix
+from magnetar.metadata.path_checks import ancestors, check_prefix
 from magnetar.metadata.store import Change, Event, Session, Unsubscribe
 
 T = TypeVar("T")

@@ -17,6 +17,7 @@ MANAGED_LEDGERS = "/managed-ledgers"
 CLUSTERS = "/admin/clusters"
 POLICIES = "/admin/policies"
 LOCAL_POLICIES = "/admin/local-policies"
+TOPIC_POLICIES = "/admin/topic-policies"
 PARTITIONED_TOPICS = "/admin/partitioned-topics"
 CONFIGURATION = "/admin/configuration"
 SCHEMAS = "/schemas"
@@ -118,6 +119,17 @@ def policies(namespace: NamespaceName) -> str:
 
 def local_policies(namespace: NamespaceName) -> str:
     return f"{LOCAL_POLICIES}/{namespace}"
+
+
+def topic_policies(name: TopicName) -> str:
+    """The policies of one topic: a plain or partitioned one by its base name, a scalable one for all its segments."""
+    if name.is_partition or name.is_segment:
+        raise Misuse("a part of a topic has no policies of its own", topic=str(name))
+    return f"{namespace_topic_policies(name.namespace)}/{name.domain}/{name.encoded_local_name}"
+
+
+def namespace_topic_policies(namespace: NamespaceName) -> str:
+    return f"{TOPIC_POLICIES}/{namespace}"
 
 
 def partitioned_parent(namespace: NamespaceName, domain: Domain) -> str:

@@ -24,7 +24,7 @@ from magnetar.base.errors import (
     StorageFull,
 )
 from magnetar.base.limits import METADATA_PAGE_BYTES_MAX, METADATA_PAGE_NAMES_MAX, METADATA_PAGE_NODES_MAX
-from magnetar.metadata.keys import shown, split
+from magnetar.metadata.path_checks import shown, split
 from magnetar.metadata.store import ABSENT, Change, Event, Node, Stat
 
 MAGIC = 0x4D474E54  # "MGNT" in the file's header (PRAGMA application_id)

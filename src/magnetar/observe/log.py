@@ -2,33 +2,59 @@
 
 Stands on the standard library's logging alone, where a line reads `sealed segment=3 end=7:41`; a node calls `configure`
 once and then renders through structlog, for people or as one JSON object a line. A call below the level costs one
-comparison; facts are turned into text only when a line is written.
+comparison; facts are turned into text only when a line is written. In a program that configures no logging, warnings of
+the client go to standard error, as those of other libraries do; everything else is silent.
+
+Values come from peers as well: each is cut at a length, and what would move a terminal's cursor is escaped. A log that
+is configured writes so many lines of one kind in a second, and then how many more there were.
 """
 
 from __future__ import annotations
 
+import io
 import logging
+import textwrap
 from collections.abc import Mapping, MutableMapping
-from typing import Any
+from typing import Any, TextIO
 
 from magnetar.base.errors import Misuse
-from magnetar.base.limits import LOG_ONCE_KEYS_MAX
+from magnetar.base.limits import LOG_LINES_PER_S_MAX, LOG_ONCE_KEYS_MAX, LOG_TRACE_CHARS_MAX, LOG_VALUE_CHARS_MAX
+from magnetar.observe.limiter import LineLimiter
 
 ROOT = "magnetar"
 FOREIGN = ("uvicorn", "asyncio")  # what a node stands on: its lines are written as ours, never raw between them
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
-logging.getLogger(ROOT).addHandler(logging.NullHandler())  # a library says nothing until it is asked to
+CLIENT = f"{ROOT}.client"
+
+
+class ClientWarnings(logging.Handler):
+    """Shows warnings of the client where the program has no handler of its own. Any other handler of ours or of the
+    root logger replaces it, a `NullHandler` too.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        last = logging.lastResort
+        alone = not logging.getLogger().handlers and logging.getLogger(ROOT).handlers == [self]
+        if alone and last is not None and record.name.startswith(CLIENT):
+            last.handle(record)
+
+
+logging.getLogger(ROOT).addHandler(ClientWarnings())
 
 
 class Said:
-    """One line: what happened, and to what."""
+    """One line: what happened, and to what. `counted`: it is one of a bounded number, whoever causes it."""
 
-    __slots__ = ("event", "facts")
+    __slots__ = ("counted", "event", "facts")
 
-    def __init__(self, event: str, facts: Mapping[str, object]) -> None:
+    def __init__(self, event: str, facts: Mapping[str, object], *, counted: bool = False) -> None:
         self.event = event
         self.facts = facts
+        self.counted = counted
 
     def __str__(self) -> str:
         return " ".join([self.event, *(f"{key}={_plain(value)}" for key, value in self.facts.items())])
@@ -69,11 +95,12 @@ class Log:
         if key in self._once or len(self._once) >= LOG_ONCE_KEYS_MAX:
             return
         self._once[key] = None
-        self.warning(event, **facts)
+        if self.enabled(logging.WARNING):
+            self._logger._log(logging.WARNING, Said(event, facts, counted=True), ())
 
 
 def get(name: str) -> Log:
-    """The log of a room: `log = get("topic")`."""
+    """The log of a component: `log = get("topic")`."""
     return Log(name)
 
 
@@ -84,12 +111,16 @@ def configure(*, json: bool, level: str) -> None:
         raise Misuse(f"the log level is one of {', '.join(LEVELS)}", level=level)
     import structlog
 
-    handler = logging.StreamHandler()
-    plain = structlog.dev.ConsoleRenderer(colors=handler.stream.isatty())  # a file is no place for escape codes
+    handler = Limited()
+    plain = structlog.dev.ConsoleRenderer(
+        colors=handler.stream.isatty(),  # a file is no place for escape codes
+        exception_formatter=_traceback,  # others show local variables, and with them tokens
+    )
     renderer: Any = structlog.processors.JSONRenderer(default=str) if json else plain
     before: list[Any] = [_facts, structlog.stdlib.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True)]
     if json:
         before.append(structlog.processors.format_exc_info)
+        before.append(_cut_traceback)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=before,
@@ -103,21 +134,77 @@ def configure(*, json: bool, level: str) -> None:
         logger.setLevel(LEVELS[level.lower()])
 
 
+class Limited(logging.StreamHandler[TextIO]):
+    """To standard error, so many lines of one kind in a second; what was left out is counted in a line of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._limiter = LineLimiter(LOG_LINES_PER_S_MAX)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.settle(record.created)
+        said = record.msg
+        kind = f"{record.name}: {said.event if isinstance(said, Said) else said}"
+        if (isinstance(said, Said) and said.counted) or self._limiter.admit(kind[:LOG_VALUE_CHARS_MAX], record.created):
+            super().emit(record)
+
+    def settle(self, now_s: float) -> None:
+        """Say what was left out until a second ago."""
+        for kind, dropped in self._limiter.overdue(now_s):
+            said = Said("lines left out", {"of": kind, "lines": dropped})
+            super().emit(logging.LogRecord(ROOT + ".log", logging.WARNING, "", 0, said, (), None))
+
+
+def settle(now_s: float) -> None:
+    """Called now and then by whoever configured the log: what was left out is said, although nothing else is."""
+    for handler in logging.getLogger(ROOT).handlers:
+        if isinstance(handler, Limited):
+            handler.settle(now_s)
+
+
+def visible(text: str, keep: str = "") -> str:
+    """What would move a cursor, or turn letters round, as its escape; `keep` stays as it is."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in keep else repr(one)[1:-1] for one in text)
+
+
+def _traceback(written: TextIO, exc_info: Any) -> None:
+    import structlog
+
+    whole = io.StringIO()
+    structlog.dev.plain_traceback(whole, exc_info)
+    # Indented: what an error quotes of a peer must not look like a line of its own.
+    written.write(textwrap.indent(_cut(visible(whole.getvalue(), keep="\n"), LOG_TRACE_CHARS_MAX), "  "))
+
+
+def _cut_traceback(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    if "exception" in event:
+        event["exception"] = _cut(visible(event["exception"], keep="\n"), LOG_TRACE_CHARS_MAX)
+    return event
+
+
 def _facts(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     record: logging.LogRecord = event["_record"]
-    event["room"] = record.name.removeprefix(ROOT + ".")
+    event["component"] = record.name.removeprefix(ROOT + ".")
     if isinstance(record.msg, Said):
         event["event"] = record.msg.event
         for key, value in record.msg.facts.items():
             event.setdefault(key, _fact(value))
+    else:
+        event["event"] = _plain(event["event"])
     return event
 
 
 def _fact(value: object) -> object:
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return _plain(value)
+    return value if value is None or isinstance(value, bool | int | float) else _plain(value)
 
 
 def _plain(value: object) -> str:
-    return value.hex() if isinstance(value, bytes) else str(value)
+    if isinstance(value, bytes):
+        return _cut(value[: LOG_VALUE_CHARS_MAX + 1].hex(), LOG_VALUE_CHARS_MAX)
+    return visible(_cut(str(value), LOG_VALUE_CHARS_MAX))
+
+
+def _cut(text: str, chars_max: int) -> str:
+    return text if len(text) <= chars_max else f"{text[:chars_max]}... ({len(text)} characters)"

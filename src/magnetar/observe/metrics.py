@@ -2,8 +2,8 @@
 
 A counter or gauge is an object with an int (`published.value += 1`); there is no lock, no label lookup and no
 Prometheus import on the way. Whatever exists once per topic or subscription is not kept here at all: a provider yields
-it at scrape time. Names, types and labels are Pulsar's where Pulsar has the thing (all per-topic figures are gauges
-there, totals too); our own begin with `magnetar_`. Samples of one family stand together, as the format demands, so one
+it at scrape time. Names and labels are Pulsar's where Pulsar has the thing; our own begin with `magnetar_`. Types and
+help come from the table in `families.py`. Samples of one family stand together, as the format demands, so one
 scrape holds its own text in memory and no more.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from magnetar.base.errors import AlreadyExists, Misuse
 from magnetar.base.limits import METRIC_SAMPLES_PER_TURN
+from magnetar.observe.families import FAMILIES
 
 Labels = tuple[tuple[str, str], ...]
 Sample = tuple[str, Labels, float]  # family, labels beside `cluster`, value; a counter's family without its _total
@@ -48,21 +49,54 @@ class Gauge:
 
 
 class Histogram:
-    """Counts by upper bound, and their sum. Plain lists: `observe` costs one bisection."""
+    """Counts by upper bound, and the sum of what was observed. Plain lists: `observe` costs one bisection."""
 
-    __slots__ = ("bounds", "count", "counts", "names", "sum")
+    __slots__ = ("bounds", "counts", "names", "sum")
 
     def __init__(self, shape: tuple[Sequence[float], str] = LATENCY_MS) -> None:
         self.bounds, names = shape
         self.names = names.split()
         self.counts = [0] * (len(self.bounds) + 1)
-        self.count = 0
         self.sum: float = 0
 
-    def observe(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.count += 1
-        self.sum += value
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    def observe(self, value: float, times: int = 1) -> None:
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.sum += value * times
+
+    def add(self, other: Histogram) -> None:
+        """All that another one of the same shape has counted."""
+        for index, count in enumerate(other.counts):
+            self.counts[index] += count
+        self.sum += other.sum
+
+    def copy(self) -> Histogram:
+        made = Histogram((self.bounds, " ".join(self.names)))
+        made.add(self)
+        return made
+
+    def since(self, before: Histogram) -> Histogram:
+        """What was counted after `before`, a copy of this one."""
+        made = self.copy()
+        for index, count in enumerate(before.counts):
+            made.counts[index] -= count
+        made.sum -= before.sum
+        return made
+
+    def quantile(self, share: float) -> float:
+        """By interpolation inside of a bucket; the last one has no end and gives its lower bound. NaN: nothing was
+        counted."""
+        if not self.count:
+            return float("nan")
+        left, low = share * self.count, 0.0
+        for bound, count in zip(self.bounds, self.counts, strict=False):
+            if left <= count:
+                return low + (bound - low) * (left / count if count else 0.0)
+            left, low = left - count, bound
+        return low
 
     def samples(self, family: str, labels: Labels = ()) -> Iterator[Sample]:
         for name, count in zip(self.names, self.counts, strict=True):
@@ -109,8 +143,17 @@ class Metrics:
             lines.setdefault(family, []).append(self._line(family, labels, value))
             if gathered % METRIC_SAMPLES_PER_TURN == 0:
                 yield ""
+        written: set[str] = set()
         for family, body in lines.items():
-            yield f"# TYPE {self._shown(family)} {self._types.get(family, 'gauge')}\n{''.join(body)}"
+            shown = self._shown(family)
+            whole = _parent(shown)
+            known = FAMILIES.get(whole)
+            if whole not in written:
+                kind = self._types.get(family, "gauge") if known is None else known.kind
+                help = "" if known is None else f"# HELP {whole} {known.help}\n"
+                yield f"{help}# TYPE {whole} {kind}\n"
+                written.add(whole)
+            yield "".join(body)
 
     def text(self) -> str:
         return "".join(self.render())
@@ -129,7 +172,8 @@ class Metrics:
         return f"{self._shown(family)}{{{inside}}} {_number(value)}\n"
 
     def _shown(self, family: str) -> str:
-        return f"{family}_total" if self._types.get(family) == "counter" else family
+        """A counter that is declared by its whole name keeps it: Pulsar has some that do not end with _total."""
+        return f"{family}_total" if self._types.get(family) == "counter" and family not in FAMILIES else family
 
     def _child(
         self, family: str, kind: str, labels: dict[str, str], make: Callable[[], Counter | Gauge]
@@ -144,10 +188,19 @@ class Metrics:
     def _declare(self, family: str, kind: str) -> None:
         if kind not in ("counter", "gauge"):
             raise Misuse("a family is a counter or a gauge", family=family, kind=kind)
-        if kind == "counter" and family.endswith("_total"):
+        if kind == "counter" and family.endswith("_total") and family not in FAMILIES:
             raise Misuse("a counter is named without _total: the text adds it", family=family)
         if self._types.setdefault(family, kind) != kind:
             raise AlreadyExists("the family is already of another type", family=family, kind=self._types[family])
+
+
+def _parent(shown: str) -> str:
+    """The family of a sample: the parts of a histogram and of a summary are declared as one."""
+    for ending in ("_bucket", "_sum", "_count"):
+        whole = shown.removesuffix(ending)
+        if whole != shown and whole in FAMILIES and FAMILIES[whole].kind in ("histogram", "summary"):
+            return whole
+    return shown
 
 
 def _escaped(text: str) -> str:
@@ -157,4 +210,6 @@ def _escaped(text: str) -> str:
 def _number(value: float) -> str:
     if isinstance(value, int) or value.is_integer():
         return str(int(value))
+    if value != value:
+        return "NaN"
     return repr(value)

@@ -3,18 +3,23 @@ says so."""
 
 from __future__ import annotations
 
-from magnetar.policy.table import SECTIONS, Key, Value
+from magnetar.policy.config_key import Key, Value
+from magnetar.policy.table import SECTIONS
 
 _HEAD = """# Configuration
 
 Keys of `broker.conf` and `standalone.conf` (Java properties: `key=value`), handed over with
-`magnetar standalone --conf FILE`. Defaults are those of Pulsar's standalone. A value of the wrong form is refused at
-start, with the key and the expected form; a key that is not here is kept, and warned of once.
+`magnetar standalone --conf FILE`. Defaults are those of Pulsar's standalone, except `bindAddress`. A value of the wrong
+form is refused at start, with the key and the expected form; a key that is not here is kept, and warned of once.
 
 *Dynamic* keys can be changed while the broker runs (`POST /admin/v2/brokers/configuration/{key}/{value}`). Where a
 namespace or a topic has a policy of its own it wins: topic over namespace over dynamic over command line over file
 over default.
 *Not yet* means that the key is understood and does nothing so far.
+*Refused* means that the key asks for a protection that this version does not have: the broker does not start with
+another value than the default. Values of Pulsar's own files are accepted. A key that is not here and whose name asks
+for a protection (authentication, TLS, tokens, passwords, rates) is refused too, unless its value is empty, `false`,
+`none` or 0.
 """
 
 
@@ -29,7 +34,9 @@ def page() -> str:
 
 
 def _row(key: Key) -> str:
-    meaning = key.doc if key.honoured else f"*Not yet.* {key.doc}"
+    meaning = key.doc if key.honoured else f"*{'Refused' if key.protects else 'Not yet'}.* {key.doc}"
+    if key.protects and not key.honoured and key.harmless:
+        meaning += f" Accepted too: {', '.join(f'`{one}`' for one in key.harmless)}."
     if key.dynamic:
         meaning += " *Dynamic.*"
     over = ", ".join(f"`{field}`" for field in dict.fromkeys((key.namespace, key.topic)) if field)

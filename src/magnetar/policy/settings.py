@@ -3,8 +3,9 @@ the topic's.
 
 `get` asks from the top down and `explain` says which layer won. The policies are handed in by the caller, who has them
 at hand; a field that is not set there falls through. A value of the wrong form is refused when it is loaded, naming
-key, value and expected form, so that `get` never fails for what a file or a person wrote. Unknown keys are kept and
-warned of once.
+key, value and expected form, so that `get` never fails for what a file or a person wrote. A value that asks for a
+protection which this version does not give is refused too (`Unprotected`): nobody may believe in a lock that is not
+there. Unknown keys are kept and warned of once.
 """
 
 from __future__ import annotations
@@ -14,15 +15,19 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from magnetar.base.errors import Misuse, NotFound, Refused
+from magnetar.base.errors import Misuse, NotBuilt, NotFound, Refused, Unprotected
+from magnetar.base.properties import parse
+from magnetar.base.secret import HIDDEN
 from magnetar.observe import log as logs
+from magnetar.policy.config_key import TEXT, Key, Value
 from magnetar.policy.policies import Policies
-from magnetar.policy.properties import parse
-from magnetar.policy.table import ALIASES, KEYS, SECRETS, Key, Value
+from magnetar.policy.protection import is_secret, unmet_by_name
+from magnetar.policy.table import ALIASES, KEYS
 
 log = logs.get("policy")
 
 Changed = Callable[[frozenset[str]], None]
+DEFAULT_LAYER = "default"  # the table's own value: nothing was said anywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,7 @@ class Settings:
     """`file` and `given` (the command line) hold text by key, as people write it."""
 
     def __init__(self, file: Mapping[str, str] | None = None, given: Mapping[str, str] | None = None) -> None:
+        check_protection({**(file or {}), **(given or {})})
         self._layers: dict[str, dict[str, Value]] = {  # the strongest first
             "dynamic": {},
             "command line": _read("the command line", given or {}),
@@ -55,7 +61,7 @@ class Settings:
 
     @classmethod
     def load(cls, path: str, given: Mapping[str, str] | None = None) -> Settings:
-        """From a properties file. NotFound, Misuse: it cannot be read, and why."""
+        """From a properties file. NotFound, Misuse: it cannot be read, and why. Unprotected: see `check_protection`."""
         try:
             with open(path, encoding="utf-8") as file:
                 text = file.read()
@@ -101,7 +107,7 @@ class Settings:
         if namespace is not None and known.namespace and (value := namespace.field(known.namespace)) is not None:
             said.append(("namespace", value))
         said += [(name, layer[key]) for name, layer in self._layers.items() if key in layer]
-        said.append(("default", known.default))
+        said.append((DEFAULT_LAYER, known.default))
         return Explained(key, said[0][1], said[0][0], said)
 
     # The dynamic layer
@@ -110,14 +116,16 @@ class Settings:
         return [key.name for key in KEYS.values() if key.dynamic]
 
     def dynamic_values(self) -> dict[str, str]:
-        """As they were written."""
-        return dict(self._dynamic_text)
+        """As they were written; secrets are not shown."""
+        return {key: _visible(key, text) for key, text in self._dynamic_text.items()}
 
     def check_dynamic(self, key: str, text: str) -> None:
-        """Refused: not dynamic (the words are Pulsar's). Misuse: of the wrong form."""
+        """Refused: not dynamic (the words are Pulsar's). Misuse: of the wrong form. NotBuilt: a protection."""
         if key not in KEYS or not KEYS[key].dynamic:
             raise Refused("Can't update non-dynamic configuration", http_status=412)
         KEYS[key].read(text)
+        if unmet := KEYS[key].unmet(text):
+            raise NotBuilt(f"{key}: this version of Magnetar does not have {unmet}, so it does not take the setting")
 
     def replace_dynamic(self, values: Mapping[str, str]) -> None:
         """What is stored for the whole cluster now. A value that this version cannot read is left out and logged."""
@@ -126,7 +134,7 @@ class Settings:
             try:
                 self.check_dynamic(key, text)
             except (Misuse, Refused) as error:
-                log.once("setting ignored", key=key, value=text, why=error.what)
+                log.once("setting ignored", key=key, value=_visible(key, text), why=error.what)
             else:
                 layer[key] = KEYS[key].read(text)
         before, self._layers["dynamic"] = self._layers["dynamic"], layer
@@ -143,10 +151,27 @@ class Settings:
         return lambda: self._heard.remove(heard)
 
     def shown(self) -> dict[str, str]:
-        """Every known key and its value as text, for people: unknown ones are beside them, secrets are not told."""
-        known = {key: _shown(self.get(key)) for key in KEYS}
-        known |= {key: "*****" for key in SECRETS if known[key]}
-        return {**known, **self.unknown}
+        """Every known key and its value as text, for people. Secrets are not shown, and of unknown keys only the
+        names: nobody knows what their values are."""
+        known = {key: _visible(key, _shown(self.get(key))) for key in KEYS}
+        return {**known, **{key: HIDDEN if text else "" for key, text in self.unknown.items()}}
+
+
+def check_protection(texts: Mapping[str, str]) -> None:
+    """Unprotected: some values ask for a protection that this version does not give; all of them are named."""
+    asked: list[str] = []
+    kinds: dict[str, None] = {}
+    for given, text in texts.items():
+        key = KEYS.get(ALIASES.get(given, given))
+        unmet = unmet_by_name(given, text) if key is None else key.unmet(text)
+        if unmet:
+            asked.append(f"{given}={_visible(given, text)}")
+            kinds[unmet] = None
+    if asked:
+        raise Unprotected(
+            f"the configuration asks for {', '.join(kinds)}, and this version of Magnetar does not have that",
+            settings=", ".join(asked),
+        )
 
 
 def _read(where: str, texts: Mapping[str, str]) -> dict[str, Value]:
@@ -162,7 +187,7 @@ def _read(where: str, texts: Mapping[str, str]) -> dict[str, Value]:
             continue
         value = key.read(text)
         if not key.honoured and value != key.default:
-            log.once("setting not honoured", key=name, value=text, where=where)
+            log.once("setting not honoured", key=name, value=_visible(name, text), where=where)
         found[name] = value
     return found
 
@@ -181,6 +206,13 @@ def _dig(document: Mapping[str, Any], path: str) -> Any:
             return None
         value = value.get(part)
     return value
+
+
+def _visible(name: str, text: str) -> str:
+    """What may be shown of a value: of a secret that is set, nothing."""
+    key = KEYS.get(name)
+    harmless = not text or (key is not None and (key.kind is not TEXT or text == key.default))
+    return text if harmless or not is_secret(name) else HIDDEN
 
 
 def _shown(value: Value) -> str:

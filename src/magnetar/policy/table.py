@@ -3,86 +3,16 @@
 be overridden.
 
 The one table: the parser, the layers and docs/CONFIGURATION.md come from it. Defaults are those of Pulsar's standalone.
-`honoured` false means that the key is understood and does nothing yet; a key that is not here at all is kept, and
-warned of once.
+`honoured` false means that the key is understood and does nothing yet. `protects` means that a value must not be
+ignored (see `policy/protection.py`). A key that is not here at all is kept, and warned of once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from magnetar.base.errors import Misuse
-
-Value = bool | int | float | str | list[str] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    name: str  # the expected form, for people
-    read: Callable[[str], Value]  # ValueError when the text is not of that form
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    name: str
-    kind: Kind
-    default: Value
-    doc: str
-    dynamic: bool = False  # may be changed while running, through /admin/v2/brokers/configuration
-    namespace: str = ""  # the field of the namespace's policies that overrides it, dotted
-    topic: str = ""  # the same of the topic's policies
-    honoured: bool = True
-
-    def read(self, text: str) -> Value:
-        """Nothing means the default, as in Pulsar's files."""
-        if text.strip() == "":
-            return self.default
-        try:
-            return self.kind.read(text.strip())
-        except ValueError:
-            raise Misuse(f"{self.name} is not {self.kind.name}", key=self.name, value=text) from None
-
-
-def _bool(text: str) -> bool:
-    lowered = text.lower()
-    if lowered not in ("true", "false"):
-        raise ValueError(text)
-    return lowered == "true"
-
-
-def _whole(low: int, high: int = 2**63 - 1) -> Callable[[str], Value]:
-    def read(text: str) -> int:
-        number = int(text)
-        if "_" in text or not low <= number <= high:
-            raise ValueError(text)
-        return number
-
-    return read
-
-
-def _one_of(*words: str) -> Kind:
-    def read(text: str) -> str:
-        for word in words:
-            if text.lower() == word.lower():
-                return word
-        raise ValueError(text)
-
-    return Kind("one of " + ", ".join(words), read)
-
-
-def _words(text: str) -> list[str]:
-    return [word for word in (part.strip() for part in text.split(",")) if word]
-
-
-BOOL = Kind("true or false", _bool)
-COUNT = Kind("a whole number from 0", _whole(0))
-POSITIVE = Kind("a whole number from 1", _whole(1))
-NUMBER = Kind("a whole number from -1", _whole(-1))
-PORT = Kind("a port from 0 to 65535", _whole(0, 65535))
-TEXT = Kind("text", str)
-LIST = Kind("words with commas between them", _words)
+from magnetar.policy.config_key import BOOL, COUNT, LIST, NUMBER, PORT, POSITIVE, TEXT, Key, Kind, Value, one_of
+from magnetar.policy.protection import AUTHENTICATION, AUTHORIZATION, NAMES, PROTECTION, QUOTA, RATE, SCHEMA, TLS
 
 
 def _key(name: str, kind: Kind, default: Value, doc: str, **more: Any) -> Key:
@@ -91,7 +21,12 @@ def _key(name: str, kind: Kind, default: Value, doc: str, **more: Any) -> Key:
 
 _LISTENING = [
     _key("clusterName", TEXT, "standalone", "Name of this cluster; part of generated producer names and of metrics."),
-    _key("bindAddress", TEXT, "0.0.0.0", "Address the broker and the REST server listen on."),
+    _key(
+        "bindAddress",
+        TEXT,
+        "127.0.0.1",
+        "Address that the broker and REST listen on; 0.0.0.0 (Pulsar's default) is every address of the machine.",
+    ),
     _key("advertisedAddress", TEXT, "localhost", "Host that lookups answer; clients must be able to reach it."),
     _key("advertisedListeners", TEXT, "", "Further listeners, `name:pulsar://host:port` with commas between them."),
     _key(
@@ -101,12 +36,18 @@ _LISTENING = [
         "brokerClientAuthenticationParameters",
         TEXT,
         "",
-        "Who this broker is to the other brokers of its cluster: `token:` and the token.",
+        "The secret that all brokers of a cluster share, as `token:SECRET`: they show it to each other.",
     ),
     _key("brokerServicePort", PORT, 6650, "Port of the binary protocol; 0 lets the system choose."),
     _key("webServicePort", PORT, 8080, "Port of REST; 0 lets the system choose."),
-    _key("brokerServicePortTls", PORT, None, "TLS port of the binary protocol.", honoured=False),
-    _key("webServicePortTls", PORT, None, "TLS port of REST.", honoured=False),
+    _key(
+        "webServiceHosts",
+        LIST,
+        [],
+        "Further names by which REST may be called, or `*`; addresses, localhost and advertised names always may.",
+    ),
+    _key("brokerServicePortTls", PORT, None, "TLS port of the binary protocol.", honoured=False, protects=TLS),
+    _key("webServicePortTls", PORT, None, "TLS port of REST.", honoured=False, protects=TLS),
     _key(
         "keepAliveIntervalSeconds",
         POSITIVE,
@@ -120,7 +61,12 @@ _LISTENING = [
         "Largest message in bytes; announced to clients. Frames may be 10 KiB larger.",
     ),
     _key("brokerMaxConnections", COUNT, 0, "Connections at once; 0 is no limit."),
-    _key("brokerMaxConnectionsPerIp", COUNT, 0, "Connections of one address at once; 0 is no limit."),
+    _key(
+        "brokerMaxConnectionsPerIp",
+        COUNT,
+        0,
+        "Connections of one address at once; 0 is three quarters of those that open files allow.",
+    ),
     _key(
         "maxConcurrentLookupRequest",
         POSITIVE,
@@ -170,7 +116,7 @@ _TOPICS = [
     ),
     _key(
         "allowAutoTopicCreationType",
-        _one_of("non-partitioned", "partitioned"),
+        one_of("non-partitioned", "partitioned"),
         "non-partitioned",
         "What such a topic is.",
         dynamic=True,
@@ -245,7 +191,7 @@ _TOPICS = [
     ),
     _key(
         "brokerDeleteInactiveTopicsMode",
-        _one_of("delete_when_no_subscriptions", "delete_when_subscriptions_caught_up"),
+        one_of("delete_when_no_subscriptions", "delete_when_subscriptions_caught_up"),
         "delete_when_no_subscriptions",
         "What counts as unused.",
         dynamic=True,
@@ -326,7 +272,14 @@ _CONSUMING = [
         namespace="max_unacked_messages_per_subscription",
         topic="maxUnackedMessagesOnSubscription",
     ),
-    _key("maxUnackedMessagesPerBroker", COUNT, 0, "The same for the broker; 0 is no limit.", honoured=False),
+    _key(
+        "maxUnackedMessagesPerBroker",
+        COUNT,
+        0,
+        "The same for the broker; 0 is no limit.",
+        honoured=False,
+        protects=RATE,
+    ),
     _key(
         "maxProducersPerTopic",
         COUNT,
@@ -346,8 +299,8 @@ _CONSUMING = [
     _key(
         "maxConsumersPerSubscription",
         COUNT,
-        0,
-        "Consumers of a subscription; 0 is no limit.",
+        1_000,
+        "Consumers of a subscription; 0 is no limit (Pulsar's default): each message and permit then costs by them.",
         namespace="max_consumers_per_subscription",
         topic="maxConsumersPerSubscription",
     ),
@@ -384,6 +337,7 @@ _CONSUMING = [
         namespace="delayed_delivery_policies.maxDeliveryDelayInMillis",
         topic="delayedDeliveryMaxDelayInMillis",
         honoured=False,
+        protects="a bound of delays",
     ),
     _key(
         "dispatcherMaxReadBatchSize",
@@ -424,6 +378,7 @@ _CONSUMING = [
         "Refuse subscription names with characters outside [-=:.\\w].",
         dynamic=True,
         honoured=False,
+        protects=NAMES,
     ),
 ]
 
@@ -486,6 +441,28 @@ _STORING = [
         namespace="retention_policies.retentionSizeInMB",
         topic="retentionPolicies.retentionSizeInMB",
     ),
+    _key(
+        "defaultScalableTopicRetentionTimeInMinutes",
+        NUMBER,
+        1440,
+        "The same for scalable topics; where only the keys above are set in the file, those hold for them too.",
+        namespace="retention_policies.retentionTimeInMinutes",
+        topic="retentionPolicies.retentionTimeInMinutes",
+    ),
+    _key(
+        "defaultScalableTopicRetentionSizeInMB",
+        NUMBER,
+        1024,
+        "The same for scalable topics; it is the size of all segments of a topic together.",
+        namespace="retention_policies.retentionSizeInMB",
+        topic="retentionPolicies.retentionSizeInMB",
+    ),
+    _key(
+        "diskFreeFloorMbytes",
+        COUNT,
+        256,
+        "Where less is free on the disk no message is stored; at most a tenth of the disk; 0: until it is full.",
+    ),
     _key("retentionCheckIntervalInSeconds", POSITIVE, 120, "How often it is looked what may go.", honoured=False),
     _key(
         "ttlDurationDefaultInSeconds",
@@ -494,9 +471,8 @@ _STORING = [
         "Messages older than this count as acknowledged; 0 is never.",
         namespace="message_ttl_in_seconds",
         topic="messageTTLInSeconds",
-        honoured=False,
     ),
-    _key("messageExpiryCheckIntervalInMinutes", POSITIVE, 5, "How often messages are expired.", honoured=False),
+    _key("messageExpiryCheckIntervalInMinutes", POSITIVE, 5, "How often messages are expired."),
     _key("managedLedgerMaxEntriesPerLedger", POSITIVE, 50000, "A ledger is closed after this many entries."),
     _key("managedLedgerMinLedgerRolloverTimeMinutes", COUNT, 10, "But not before this long."),
     _key("managedLedgerMaxLedgerRolloverTimeMinutes", POSITIVE, 240, "A ledger is closed after this long."),
@@ -523,11 +499,27 @@ _STORING = [
         honoured=False,
     ),
     _key("backlogQuotaCheckEnabled", BOOL, True, "Apply backlog quotas.", honoured=False),
-    _key("backlogQuotaDefaultLimitBytes", NUMBER, -1, "Backlog of a topic in bytes; -1 is no limit.", honoured=False),
-    _key("backlogQuotaDefaultLimitSecond", NUMBER, -1, "Age of a topic's backlog; -1 is no limit.", honoured=False),
+    _key(
+        "backlogQuotaDefaultLimitBytes",
+        NUMBER,
+        -1,
+        "Backlog of a topic in bytes; -1 is no limit.",
+        honoured=False,
+        protects=QUOTA,
+        harmless=("0",),
+    ),
+    _key(
+        "backlogQuotaDefaultLimitSecond",
+        NUMBER,
+        -1,
+        "Age of a topic's backlog; -1 is no limit.",
+        honoured=False,
+        protects=QUOTA,
+        harmless=("0",),
+    ),
     _key(
         "backlogQuotaDefaultRetentionPolicy",
-        _one_of("producer_request_hold", "producer_exception", "consumer_backlog_eviction"),
+        one_of("producer_request_hold", "producer_exception", "consumer_backlog_eviction"),
         "producer_request_hold",
         "What happens past it.",
         honoured=False,
@@ -537,7 +529,7 @@ _STORING = [
 _OTHERS = [
     _key(
         "schemaCompatibilityStrategy",
-        _one_of(
+        one_of(
             "UNDEFINED",
             "ALWAYS_INCOMPATIBLE",
             "ALWAYS_COMPATIBLE",
@@ -553,6 +545,8 @@ _OTHERS = [
         namespace="schema_compatibility_strategy",
         topic="schemaCompatibilityStrategy",
         honoured=False,
+        protects=SCHEMA,
+        harmless=("undefined", "always_compatible"),
     ),
     _key(
         "isAllowAutoUpdateSchemaEnabled",
@@ -562,6 +556,7 @@ _OTHERS = [
         dynamic=True,
         namespace="is_allow_auto_update_schema",
         honoured=False,
+        protects=SCHEMA,
     ),
     _key(
         "isSchemaValidationEnforced",
@@ -570,6 +565,7 @@ _OTHERS = [
         "Producers without a schema are refused where a topic has one.",
         namespace="schema_validation_enforced",
         honoured=False,
+        protects=SCHEMA,
     ),
     _key(
         "metadataStoreUrl",
@@ -580,7 +576,7 @@ _OTHERS = [
     ),
     _key(
         "zookeeperSessionExpiredPolicy",
-        _one_of("reconnect", "shutdown"),
+        one_of("reconnect", "shutdown"),
         "reconnect",
         "What to do when the metadata session is lost.",
         honoured=False,
@@ -595,11 +591,19 @@ _OTHERS = [
     _key("systemTopicEnabled", BOOL, True, "Keep topic policies in system topics.", honoured=False),
     _key("topicLevelPoliciesEnabled", BOOL, True, "Policies of single topics.", honoured=False),
     _key("transactionCoordinatorEnabled", BOOL, False, "Transactions.", honoured=False),
-    _key("authenticationEnabled", BOOL, False, "Ask clients who they are.", honoured=False),
-    _key("authenticationProviders", LIST, [], "Who checks what they say.", honoured=False),
-    _key("authorizationEnabled", BOOL, False, "Ask what they may do.", honoured=False),
-    _key("superUserRoles", LIST, [], "Roles that may do everything.", dynamic=True, honoured=False),
-    _key("anonymousUserRole", TEXT, "", "Role of a client that does not say.", honoured=False),
+    _key("authenticationEnabled", BOOL, False, "Ask clients who they are.", honoured=False, protects=AUTHENTICATION),
+    _key("authenticationProviders", LIST, [], "Who checks what they say.", honoured=False, protects=AUTHENTICATION),
+    _key("authorizationEnabled", BOOL, False, "Ask what they may do.", honoured=False, protects=AUTHORIZATION),
+    _key(
+        "superUserRoles",
+        LIST,
+        [],
+        "Roles that may do everything.",
+        dynamic=True,
+        honoured=False,
+        protects=AUTHORIZATION,
+    ),
+    _key("anonymousUserRole", TEXT, "", "Role of a client that does not say.", honoured=False, protects=AUTHORIZATION),
     _key("webSocketServiceEnabled", BOOL, False, "The WebSocket proxy.", honoured=False),
     _key("loadBalancerEnabled", BOOL, True, "Move bundles between brokers.", honoured=False),
 ]
@@ -703,7 +707,6 @@ _SCALABLE = [
     ),
 ]
 
-SECRETS = ("brokerClientAuthenticationParameters",)  # never shown
 ALIASES = {"scalableTopicEnabled": "scalableTopicsEnabled"}  # other names that keys were given; the right-hand one wins
 
 SECTIONS: dict[str, list[Key]] = {
@@ -713,6 +716,7 @@ SECTIONS: dict[str, list[Key]] = {
     "Storing": _STORING,
     "Scalable topics": _SCALABLE,
     "Schemas, security and the rest": _OTHERS,
+    "Protection": PROTECTION,
 }
 KEYS: dict[str, Key] = {key.name: key for keys in SECTIONS.values() for key in keys}
 

@@ -12,20 +12,37 @@ import errno
 import fcntl
 import os
 import socket
+import stat
 import time
 from collections.abc import Sequence
 
-from magnetar.base.errors import Conflict, MagnetarError, NotFound, StorageFailed, StorageFull
+from magnetar.base.errors import Conflict, MagnetarError, Misuse, NotFound, StorageFailed, StorageFull
 from magnetar.runtime.files import Buffer
 
 IOV_MAX = max(16, os.sysconf("SC_IOV_MAX"))  # buffers one pwritev takes; POSIX promises 16
 ZEROS = bytes(1024 * 1024)  # allocation writes these: only written blocks spare a later datasync its metadata
 HOLDER_BYTES_MAX = 4096  # what is read of a lock file to name its holder
+MODE = 0o640  # of a file: messages are for the owner, and for a group that backs them up
 FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def _opened(path: str, more: int) -> int:
+    """No link is followed: whoever can put one here would choose the file that is written over. A file that others may
+    read or its group may write, from before or by somebody's hand, is closed to them."""
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | more, MODE)
+    mode = stat.S_IMODE(os.fstat(fd).st_mode)
+    if mode & ~MODE:
+        try:
+            os.fchmod(fd, mode & MODE)
+        except PermissionError:
+            pass  # another user's, who lets us write: it is theirs to close
+    return fd
 
 
 def _error(what: str, path: str, error: OSError) -> MagnetarError:
     reason = error.strerror or str(error)
+    if error.errno == errno.ELOOP:
+        return Misuse(f"{path} is a symbolic link, and the broker follows none: put the file itself there", path=path)
     if error.errno in FULL:
         return StorageFull(f"cannot {what} {path}: {reason}; free space on that file system", path=path)
     return StorageFailed(f"cannot {what} {path}: {reason}; check the disk and the permissions", path=path)
@@ -131,9 +148,8 @@ class RealFiles:
     __slots__ = ()
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
-            return RealFile(path, os.open(path, flags, 0o640))
+            return RealFile(path, _opened(path, os.O_CREAT if create else 0))
         except FileNotFoundError as error:
             raise NotFound(f"no such file: {path}", path=path) from error
         except OSError as error:
@@ -161,8 +177,11 @@ class RealFiles:
     def mkdir(self, directory: str) -> None:
         try:
             os.makedirs(directory, mode=0o750, exist_ok=True)
+            mode = os.stat(directory).st_mode
         except OSError as error:
             raise _error("create the directory", directory, error) from error
+        if mode & stat.S_IWOTH:
+            raise Misuse(f"everybody may write to {directory}: keep data in a folder of its own, or chmod o-w it")
 
     def sync_dir(self, directory: str) -> None:
         try:
@@ -176,14 +195,21 @@ class RealFiles:
 
     def free(self, directory: str) -> int:
         try:
-            stat = os.statvfs(directory)
+            found = os.statvfs(directory)
         except OSError as error:
             raise _error("stat", directory, error) from error
-        return stat.f_bavail * stat.f_frsize
+        return found.f_bavail * found.f_frsize
+
+    def capacity(self, directory: str) -> int:
+        try:
+            found = os.statvfs(directory)
+        except OSError as error:
+            raise _error("stat", directory, error) from error
+        return found.f_blocks * found.f_frsize
 
     def lock(self, path: str, holder: str) -> RealLock:
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            fd = _opened(path, os.O_CREAT)
         except OSError as error:
             raise _error("open", path, error) from error
         try:

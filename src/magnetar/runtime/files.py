@@ -71,6 +71,10 @@ class Files(Protocol):
         """Bytes left on the file system of this directory."""
         ...
 
+    def capacity(self, directory: str) -> int:
+        """Bytes that the file system of this directory has in all."""
+        ...
+
     def lock(self, path: str, holder: str) -> Lock:
         """Take the lock, writing `holder` into it; held by another process: Conflict that names that holder."""
         ...

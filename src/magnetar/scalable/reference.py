@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import inspect
 
-from magnetar.scalable import recordform, reshape
+from magnetar.scalable.machines import reshape
+from magnetar.scalable.record import codec
 
 BEGIN, END = "<!-- generated: reshape -->", "<!-- end of generated -->"
 
 RECORD = {
     "v": "version of this form; a newer one is refused",
     "epoch": "raised by every change that a client may see and by every take-over",
+    "generation": "changes of the layout since the creation: the epoch that REST and Pulsar's clients see",
     "nextSegmentId": "burned when an intent is written, never handed out twice, kept by the tombstone",
     "incarnation": "which life of the name this is; calls and checkpoints carry it",
     "lifecycle": "LIVE, DELETING, or GONE: a tombstone that keeps the counters",
@@ -76,7 +78,7 @@ def section() -> str:
 
 def fields() -> dict[str, set[str]]:
     """The names that the stored form has, for the test that every one has a meaning."""
-    return {name: set(known) for name, known in recordform.field_names().items()}
+    return {name: set(known) for name, known in codec.field_names().items()}
 
 
 def _rows() -> list[str]:

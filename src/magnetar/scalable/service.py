@@ -24,7 +24,7 @@ from magnetar.base.errors import (
 )
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CALL_RETRY_S_MIN, OPERATION_WAIT_S, SUBSCRIPTIONS_MAX
-from magnetar.base.names import Domain, TopicName
+from magnetar.base.names import Domain, TopicName, check_new
 from magnetar.cluster.ownership import Broker
 from magnetar.cluster.peers import LeaderAnswer, LeaderRequest, Peers
 from magnetar.layout.routing import Routing
@@ -34,34 +34,37 @@ from magnetar.metadata.store import MetadataStore
 from magnetar.observe.log import get
 from magnetar.policy.settings import Settings
 from magnetar.runtime.runtime import Owner, Runtime
-from magnetar.scalable import calls, record, recordform, seeking, subscriptions
-from magnetar.scalable.assignment import Assignment, Listener
-from magnetar.scalable.buckets import shared_out
-from magnetar.scalable.calls import Answer, StepDown
-from magnetar.scalable.controller import Controller, Surroundings
-from magnetar.scalable.leader import decode_leader
-from magnetar.scalable.operation import Operation, Operations, begun
-from magnetar.scalable.owners import Owners
-from magnetar.scalable.record import Kind, Lifecycle, Record
-from magnetar.scalable.records import Records
-from magnetar.scalable.reshape import Request
-from magnetar.scalable.sessions import Session
-from magnetar.scalable.streams import Streams
-from magnetar.scalable.subscription import Start, Subscription, Type
-from magnetar.scalable.subscriptions import Work
-from magnetar.scalable.sweep import sweep
-from magnetar.scalable.target import Target
-from magnetar.scalable.term import Term
-from magnetar.scalable.views import Brokers, Heard, View, Views
-from magnetar.scalable.working import work
+from magnetar.scalable.consumers.assignment import Assignment, Listener
+from magnetar.scalable.consumers.registrations import StreamRegistrations
+from magnetar.scalable.leader.controller import Controller, ControllerContext
+from magnetar.scalable.leader.metrics import Figures
+from magnetar.scalable.leader.operations import Operation, Operations, begun
+from magnetar.scalable.leader.segment_client import SegmentClient
+from magnetar.scalable.leader.subscription_runner import work
+from magnetar.scalable.leader.sweep import sweep
+from magnetar.scalable.leader.term import Term
+from magnetar.scalable.machines import effects, subscription_change
+from magnetar.scalable.machines import seek as machines_seek
+from magnetar.scalable.machines.buckets import shared_out
+from magnetar.scalable.machines.effects import Finished, StepDown
+from magnetar.scalable.machines.reshape import Request
+from magnetar.scalable.machines.seek_target import Target
+from magnetar.scalable.machines.sessions import Session
+from magnetar.scalable.machines.subscription_change import SubscriptionChange
+from magnetar.scalable.record import codec, record
+from magnetar.scalable.record.leader import decode_leader
+from magnetar.scalable.record.record import Kind, Lifecycle, Record
+from magnetar.scalable.record.store import RecordStore
+from magnetar.scalable.record.subscription import Start, Subscription, Type
+from magnetar.scalable.watch.views import Brokers, Heard, TopicView, Views
 
 log = get("scalable")
 
 SubscriptionKind = Type
-__all__ = ["Assignment", "Listener", "Operation", "Scalable", "SubscriptionKind", "View"]
+__all__ = ["Assignment", "Listener", "Operation", "ScalableTopics", "SubscriptionKind", "TopicView"]
 
 
-class Scalable:
+class ScalableTopics:
     """`in_use` raises Conflict where clients use a segment here."""
 
     def __init__(
@@ -75,20 +78,21 @@ class Scalable:
         in_use: Callable[[TopicName], None],
         failed: Callable[[str, BaseException], None],
     ) -> None:
-        self.records = Records(store)
+        self.records = RecordStore(store)
         self._runtime = runtime
         self._brokers = brokers
         self._settings = settings
         self._in_use = in_use
         self._task_failed = failed
         self._owner = Owner("scalable topics", self._failed)
-        self._owners = Owners(peers)
+        self._owners = SegmentClient(peers)
         self._locks = Locks(store, runtime, "controllers")
         self._operations = Operations()
         self._views = Views(runtime, self.records, brokers, poke=self.poke)
         self.members = self._views.members
         self._controllers: dict[str, Controller] = {}
-        self._around = Surroundings(
+        self.figures = Figures(self._operations, self._controllers)
+        self._around = ControllerContext(
             runtime=runtime,
             records=self.records,
             owners=self._owners,
@@ -98,8 +102,7 @@ class Scalable:
             grace_s=lambda name: settings.number("scalableTopicConsumerSessionGracePeriodSeconds"),
             failed=self._failed,
         )
-
-        self._streams = Streams(
+        self._streams = StreamRegistrations(
             runtime,
             peers,
             controllers=self._controllers,
@@ -138,7 +141,7 @@ class Scalable:
         found = []
         async for part, node in self.records.store.scan(f"{paths.SCALABLE_TOPICS}/{namespace}"):
             name = paths.scalable_of(f"{paths.SCALABLE_TOPICS}/{namespace}/{part}")
-            if name is not None and (one := recordform.decode(node.value)).is_live and not one.is_plain:
+            if name is not None and (one := codec.decode(node.value)).is_live and not one.is_plain:
                 found.append(name)
         return found
 
@@ -152,11 +155,11 @@ class Scalable:
     ) -> Record:
         """With its segments. AlreadyExists. A name that had a life before goes on with its counters (H-C1)."""
         await self._brokers.place(name)  # TopicNotFound: no such namespace
+        check_new(name.local_name)
         now_ms, budget = self._runtime.wall(), self._settings.number("scalableTopicEntryBucketBudget")
-        buckets = shared_out(budget, segments, routing)
+        buckets, given = shared_out(budget, segments, routing), list((properties or {}).items())
         while True:
             before, version = await self.records.fresh(name)
-            given = list((properties or {}).items())
             made = record.created(before, segments, now_ms=now_ms, properties=given, routing=routing, buckets=buckets)
             try:
                 await self.records.put(name, made, version)
@@ -215,7 +218,7 @@ class Scalable:
         return await self._reshape(name, Kind.REBUCKET, [segment], wait, buckets=buckets, reason=reason)
 
     async def migrate(self, name: TopicName, *, buckets: int = 0, reason: str = "", wait: bool = True) -> Operation:
-        """A plain topic that has a record becomes a scalable one: see `broker/migration.py`."""
+        """A plain topic that has a record becomes a scalable one: see `broker/migration/migration.py`."""
         return await self._reshape(name, Kind.MIGRATE, (), wait, buckets=buckets, reason=reason)
 
     def operation(self, name: TopicName, op: str) -> Operation | None:
@@ -236,7 +239,7 @@ class Scalable:
         return operation
 
     async def _operate(
-        self, name: TopicName, operation: Operation, start: Callable[[Term], asyncio.Task[Answer | StepDown]]
+        self, name: TopicName, operation: Operation, start: Callable[[Term], asyncio.Task[Finished | StepDown]]
     ) -> None:
         try:
             async with asyncio.timeout(OPERATION_WAIT_S):
@@ -251,7 +254,7 @@ class Scalable:
             raise
 
     async def _try(
-        self, name: TopicName, operation: Operation, start: Callable[[Term], asyncio.Task[Answer | StepDown]]
+        self, name: TopicName, operation: Operation, start: Callable[[Term], asyncio.Task[Finished | StepDown]]
     ) -> bool:
         """False: the term ended under it, or another operation is before it; begin again with the same name."""
         try:
@@ -262,7 +265,7 @@ class Scalable:
             return await self._elsewhere(name, operation)  # we had begun: who leads now finishes it
         await asyncio.wait([task])
         outcome = None if task.cancelled() else task.result()
-        if not isinstance(outcome, Answer) or (outcome.refusal is not None and outcome.refusal.kind is Busy):
+        if not isinstance(outcome, Finished) or (outcome.refusal is not None and outcome.refusal.kind is Busy):
             return False
         if outcome.refusal is not None:
             raise outcome.refusal.error()
@@ -287,9 +290,10 @@ class Scalable:
 
     async def _subscribe(self, name: TopicName, subscription: str, kind: Type, start: Start) -> None:
         known = {one.name for one in await self.subscriptions(name)}
-        if subscription not in known and len(known) >= SUBSCRIPTIONS_MAX:
-            raise LimitExceeded(f"the topic has its maximum of {SUBSCRIPTIONS_MAX} subscriptions", topic=str(name))
-        await self._work(name, subscriptions.create(self._op("subscribe"), subscription, type=kind, start=start))
+        limit = min(await self._brokers.subscriptions_max(name) or SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_MAX)
+        if subscription not in known and len(known) >= limit:
+            raise LimitExceeded(f"the topic has its maximum of {limit} subscriptions", topic=str(name))
+        await self._work(name, subscription_change.create(self._op("subscribe"), subscription, type=kind, start=start))
 
     async def unsubscribe(self, name: TopicName, subscription: str) -> None:
         """Everywhere. SubscriptionNotFound where the topic has none of this name."""
@@ -297,19 +301,21 @@ class Scalable:
         one, _ = await self.records.subscription(name, subscription)
         if one is None or one.incarnation != found.incarnation:
             raise SubscriptionNotFound(f"Subscription {subscription} not found on topic {name}")
-        await self._work(name, subscriptions.delete(self._op("unsubscribe"), subscription))
+        await self._work(name, subscription_change.delete(self._op("unsubscribe"), subscription))
 
     async def seek(self, name: TopicName, subscription: str, target: Target) -> None:
         """Every segment of it; nobody reads before it is done. Conflict: another seek took its place."""
         op = self._op("seek")
         operation = self._operations.begin(name, op, "SEEK", self._runtime.wall())
-        await self._operate(name, operation, lambda term: term.seek(seeking.begin(op, subscription, target), operation))
+        await self._operate(
+            name, operation, lambda term: term.seek(machines_seek.begin(op, subscription, target), operation)
+        )
 
     async def subscriptions(self, name: TopicName) -> list[Subscription]:
         found = await self._found(name)
         return [one for one, _ in await self.records.subscriptions(name, found.incarnation)]
 
-    async def _work(self, name: TopicName, begun: tuple[Work, tuple[calls.Effect, ...]]) -> None:
+    async def _work(self, name: TopicName, begun: tuple[SubscriptionChange, tuple[effects.Effect, ...]]) -> None:
         await work(self._runtime, self._owner, self.records, self._owners, name, begun)
 
     # Stream consumers
@@ -331,9 +337,9 @@ class Scalable:
             await self.subscribe(name, subscription, kind, earliest=True)
         return await self._streams.register(name, subscription, consumer, listener, makes=makes)
 
-    async def leave(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
-        """At once, for all its segments. An older session than the present one changes nothing."""
-        await self._streams.leave(name, subscription, consumer, session)
+    @property
+    def streams(self) -> StreamRegistrations:
+        return self._streams
 
     def connection_lost(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
         """Its grace period begins."""
@@ -359,12 +365,12 @@ class Scalable:
         """Every change that clients are shown; None: the topic is gone. What it answers with stops it."""
         return self._views.watch(name, heard)
 
-    async def view(self, name: TopicName) -> View | None:
+    async def view(self, name: TopicName) -> TopicView | None:
         found = await self.read(name)
         return None if found is None else await self._views.view(name, found)
 
     def poke(self, name: TopicName) -> None:
-        """Something is left unfinished there: lead it, if nobody does (1.2, point 11). Switched off: it waits."""
+        """Something is left unfinished there: lead it, if nobody does (H-B5). Switched off: it waits."""
         if self.enabled and not self._owner.closed:
             self.controller(name).need()
 
@@ -381,13 +387,12 @@ class Scalable:
     def _retire(self, controller: Controller) -> None:
         if self._controllers.get(controller.name.canonical) is controller and not self._owner.closed:
             del self._controllers[controller.name.canonical]
-            self._runtime.spawn(self._owner, controller.close())
+            self._runtime.spawn(self._owner, controller.close("nobody uses the topic"))
 
     # Inside
 
     async def _found(self, name: TopicName) -> Record:
-        found = await self.read(name)
-        if found is None:
+        if (found := await self.read(name)) is None:
             raise TopicNotFound(f"Scalable topic not found: {name}")
         return found
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from magnetar.base.hashes import murmur3
 from magnetar.layout.routing import Routing
-from magnetar.spark.rows import Bytes, Ints
+from magnetar.spark.read.batch_scanner import Bytes, Ints
 
 Hashes = NDArray[np.uint32]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-TOPIC = "topic://public/default/orders"
+TOPIC = "topic://public/default/project-orders"
 
 _APP = '''"""Writes orders as Parquet as they come, each once, and shows how many there are of each key.
 
@@ -86,14 +86,14 @@ A query on a scalable topic. It needs {needs}; is everything there?
 
     magnetar spark doctor
 
-A broker, and the topic:
+A broker, which the extra `broker` of magnetar brings, and the topic:
 
     magnetar standalone
     magnetar topic create {topic} --segments 2
 
 {run}
-It finds nothing yet, and tells the broker to keep from now on what it has not read. (What nobody has asked for is kept
-as long as retention says, and where none is set that is not at all.) So publish now, and run it again:
+It finds nothing yet, and tells the broker to keep from now on what it has not read. (Other messages are kept as long as
+retention says: by default for a day, or up to 1 GiB for a topic.) So publish now, and run it again:
 
     magnetar message produce {topic} '{{"total": 5}}' --key ann
 
@@ -119,9 +119,9 @@ _OF_PIPELINE = "storage/_checkpoints/spark_catalog/default/orders/orders/0"
 def files(folder: Path, *, url: str, pipelines: bool = False) -> dict[str, str]:
     """Names and texts, for a folder that may not be there yet."""
     if not pipelines:
-        readme = _README.format(run=_RUN, topic=TOPIC, needs="`magnetar[spark]`", checkpoint="checkpoint")
+        readme = _README.format(run=_RUN, topic=TOPIC, needs="`magnetar[spark,cli]`", checkpoint="checkpoint")
         return {"app.py": _APP.format(url=url, topic=TOPIC), "README.md": readme}
-    needs = "`magnetar[spark,pipelines]`"
+    needs = "`magnetar[spark,pipelines,cli]`"
     return {
         "spark-pipeline.yml": _SPEC.format(storage=(folder.absolute() / "storage").as_uri()),
         "transformations/orders.py": _PIPELINE.format(url=url, topic=TOPIC),

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from magnetar.testing.brokers import AsyncBroker as AsyncBroker
+    from magnetar.testing.brokers import AsyncClock as AsyncClock
     from magnetar.testing.brokers import Broker as Broker
+    from magnetar.testing.brokers import Clock as Clock
     from magnetar.testing.brokers import broker as broker
 
-__all__ = ["AsyncBroker", "Broker", "broker"]
+__all__ = ["AsyncBroker", "AsyncClock", "Broker", "Clock", "broker"]
 
 
 def __getattr__(name: str) -> object:
@@ -30,3 +32,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(importlib.import_module("magnetar.testing.brokers"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

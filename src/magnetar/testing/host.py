@@ -13,40 +13,57 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from magnetar.base.errors import AlreadyExists, Conflict, Misuse
 from magnetar.base.limits import (
     TESTING_MEMORY_BYTES_MIN,
+    TESTING_PAUSE_S,
     TESTING_PORT_S,
     TESTING_PORT_STEP_S,
     TESTING_WAIT_S,
 )
+from magnetar.testing.probe import LoopProbe
 from magnetar.testing.thread import LoopThread
 
 if TYPE_CHECKING:
-    from magnetar.broker.hosted import Hosted
+    from magnetar.broker.embedded import EmbeddedBroker
+    from magnetar.runtime.files import Files
+    from magnetar.runtime.system_runtime import RealRuntime
 
 T = TypeVar("T")
-MEMORY = Path("/dev/shm")  # Linux's file system in memory: a sync there costs nothing
+# Linux's file system in memory: a sync there costs nothing.
+MEMORY = Path("/dev/shm")  # noqa: S108 - mkdtemp makes the folder inside
 LOCAL = {"bindAddress": "127.0.0.1", "advertisedAddress": "127.0.0.1", "brokerServicePort": "0", "webServicePort": "0"}
 
 
-class Host:
-    """`settings` are those of standalone.conf, as text."""
+class BrokerHost:
+    """`settings` are those of standalone.conf, as text. `on_long_turn`, where it is set, hears of turns of the loop
+    that take too much processor time.
+    """
 
-    def __init__(self, settings: Mapping[str, str], *, data: Path | None, fast: bool) -> None:
+    on_long_turn: ClassVar[Callable[[float], object] | None] = None
+
+    def __init__(self, settings: Mapping[str, str], *, data: Path | None, fast: bool, clock: bool = False) -> None:
         _check(settings)
+        from magnetar.testing.clock import Offset
+        from magnetar.testing.faults import Faults
+
+        self.faults = Faults()
+        self.offset = Offset() if clock else None
+        self._resumed: threading.Event | None = None  # while it is paused
         self._settings = {**LOCAL, **settings}
         self._own = data is None
         self._pid = os.getpid()
         self._numbers = itertools.count(1)
         self._thread: LoopThread | None = None
-        self._hosted: Hosted | None = None
+        self._hosted: EmbeddedBroker | None = None
+        self._probe: LoopProbe | None = None
         self.url = ""
         self.admin_url = ""
         self.data = _temporary(fast=fast) if data is None else data
@@ -65,7 +82,7 @@ class Host:
         if self._hosted is not None:
             raise Misuse("the broker is running", url=self.url)
         self._end_thread()
-        thread = self._thread = LoopThread("magnetar-broker")
+        thread = self._thread = LoopThread("magnetar-broker", self._make_loop)
         return thread.submit(self._start)
 
     def stop(self) -> Future[None]:
@@ -89,10 +106,51 @@ class Host:
 
         return self._submit(create)
 
+    def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+        """In the broker's thread, after what was asked for before."""
+        return self._submit(work)
+
+    def cut(self) -> Future[None]:
+        async def cut() -> None:
+            self.faults.cut()
+            await asyncio.sleep(0)  # transports that were aborted tell their protocols in the next turn
+
+        return self._submit(cut)
+
+    def advance(self, seconds: float) -> Future[None]:
+        from magnetar.testing.clock import check_seconds
+
+        offset = self.offset
+        if offset is None:
+            raise Misuse("this broker's clock cannot be moved: make it with broker(clock=True), or mark the test")
+        check_seconds(seconds)
+        return self._submit(lambda: offset.advance(seconds))
+
+    def pause(self) -> None:
+        """Its thread stands still until `resume`: sockets stay open, nothing is read or answered."""
+        self._refuse_child()
+        self._serving()
+        assert self._thread is not None
+        resumed, reached = threading.Event(), threading.Event()
+
+        def stand_still() -> None:
+            reached.set()
+            resumed.wait(TESTING_PAUSE_S)
+
+        self._resumed = resumed
+        self._thread.call(stand_still)
+        reached.wait(TESTING_WAIT_S)
+
+    def resume(self) -> None:
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None:
+            resumed.set()
+
     def close(self) -> None:
         """Whatever state it is in: stop it, end its thread, remove its directory unless that was given. Blocks."""
         if os.getpid() != self._pid:
             return
+        self.resume()
         try:
             if self._thread is not None:
                 self._thread.submit(self._stop_what_runs).result(TESTING_WAIT_S)
@@ -105,12 +163,14 @@ class Host:
 
     async def _start(self) -> None:
         from magnetar.admin.server import WebServer
-        from magnetar.broker.hosted import Hosted
+        from magnetar.broker.embedded import EmbeddedBroker
 
         deadline = asyncio.get_running_loop().time() + (TESTING_PORT_S if self.url else 0.0)
         while True:
             try:
-                hosted = await Hosted.start(str(self.data), self._settings, WebServer)
+                hosted = await EmbeddedBroker.start(
+                    str(self.data), self._settings, WebServer, make_runtime=self._make_runtime
+                )
                 break
             except Conflict:
                 if asyncio.get_running_loop().time() >= deadline:
@@ -121,9 +181,13 @@ class Host:
         self._settings["webServicePort"] = str(addresses.http_port)
         self.url, self.admin_url = addresses.url, addresses.http_url
         self._hosted = hosted
+        if BrokerHost.on_long_turn is not None:
+            self._probe = LoopProbe(BrokerHost.on_long_turn)
+            self._probe.start()
 
     async def _stop(self) -> None:
         hosted, self._hosted = self._serving(), None
+        self._end_probe()
         await hosted.stop()
 
     async def _stop_what_runs(self) -> None:
@@ -133,11 +197,30 @@ class Host:
 
     async def _kill(self) -> None:
         hosted, self._hosted = self._serving(), None
+        self._end_probe()
         await hosted.kill()
+
+    def _end_probe(self) -> None:
+        probe, self._probe = self._probe, None
+        if probe is not None:
+            probe.stop()
+
+    def _make_loop(self) -> asyncio.AbstractEventLoop:
+        from magnetar.testing.loops import make_loop
+
+        return make_loop(self.faults, self.offset)
+
+    def _make_runtime(self, files: Files) -> RealRuntime:
+        from magnetar.runtime.system_runtime import RealRuntime
+        from magnetar.testing.clock import ClockRuntime
+        from magnetar.testing.faults import FaultFiles
+
+        faulty = FaultFiles(files, self.faults)
+        return RealRuntime(faulty) if self.offset is None else ClockRuntime(faulty, self.offset)
 
     # Inside
 
-    def _serving(self) -> Hosted:
+    def _serving(self) -> EmbeddedBroker:
         if self._hosted is None:
             raise Misuse("the broker is not running: start it first")
         return self._hosted
@@ -145,6 +228,8 @@ class Host:
     def _submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
         self._refuse_child()
         self._serving()
+        if self._resumed is not None:
+            raise Misuse("the broker is paused: leave the block of paused() first")
         assert self._thread is not None
         return self._thread.submit(work)
 
@@ -162,7 +247,7 @@ def _check(settings: Mapping[str, str]) -> None:
     """Load the broker here, in the caller's thread: what is missing is an error at the place that asked for it."""
     try:
         from magnetar.admin.server import WebServer as _  # noqa: F401
-        from magnetar.broker.hosted import known_settings
+        from magnetar.broker.embedded import known_settings
     except ModuleNotFoundError as error:
         raise Misuse(
             f"there is no broker to start: the package {error.name} is missing, because a plain install brings the "

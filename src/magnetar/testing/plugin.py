@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from magnetar.client.admin.clients import Admin
+    from magnetar.client.client import Client as AsyncClient
     from magnetar.client.sync import Client
     from magnetar.testing.brokers import Broker
 
 SCOPES = ("session", "module", "function")
 MARK = (
-    "magnetar(scope=None, settings=None): the broker of this test's magnetar_broker: session, module or function; "
-    "settings of standalone.conf for it alone, which make it a function's"
+    "magnetar(scope=None, settings=None, clock=False): the broker of this test's magnetar_broker: session, module or "
+    "function; settings of standalone.conf for it alone, or a clock that the test moves, which make it a function's"
 )
+KNOWN = {"scope", "settings", "clock"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -76,7 +79,7 @@ def magnetar_broker_function(
     request: pytest.FixtureRequest, magnetar_broker_settings: Mapping[str, object]
 ) -> Iterator[Broker]:
     """A broker for this test alone, to stop, kill and configure, with the namespace public/default."""
-    yield from _serve(request.config, {**magnetar_broker_settings, **_marked(request)})
+    yield from _serve(request.config, {**magnetar_broker_settings, **_marked(request)}, clock=_clocked(request))
 
 
 @pytest.fixture
@@ -88,11 +91,35 @@ def magnetar_client(magnetar_broker: Broker) -> Iterator[Client]:
         yield client
 
 
-def _serve(config: pytest.Config, settings: Mapping[str, object]) -> Iterator[Broker]:
+@pytest.fixture
+def magnetar_admin(magnetar_broker: Broker) -> Iterator[Admin]:
+    """The admin client of `magnetar_broker`, over REST."""
+    from magnetar.client.admin.clients import Admin
+
+    with Admin(magnetar_broker.admin_url) as admin:
+        yield admin
+
+
+@pytest.fixture
+def magnetar_aio_client(magnetar_broker: Broker) -> Iterator[AsyncClient]:
+    """Our asyncio client for `magnetar_broker`, for tests that run in a loop. It belongs to the loop that uses it
+    first, and is closed there if that loop is still open after the test; `async with magnetar_aio_client` closes it
+    in any case.
+    """
+    from magnetar.client.client import Client as AsyncClient
+
+    client = AsyncClient(magnetar_broker.url)
+    yield client
+    loop = client._loop
+    if not client.closed and loop is not None and not loop.is_closed() and not loop.is_running():
+        loop.run_until_complete(client.close())
+
+
+def _serve(config: pytest.Config, settings: Mapping[str, object], *, clock: bool = False) -> Iterator[Broker]:
     from magnetar.base.errors import Misuse
     from magnetar.testing.brokers import broker
 
-    opening = broker(settings, fast=config.getini("magnetar_broker_fast"))
+    opening = broker(settings, fast=config.getini("magnetar_broker_fast"), clock=clock)
     try:
         running = opening.__enter__()
     except Misuse as error:
@@ -105,13 +132,16 @@ def _serve(config: pytest.Config, settings: Mapping[str, object]) -> Iterator[Br
 
 def _scope(request: pytest.FixtureRequest) -> str:
     mark = request.node.get_closest_marker("magnetar")
-    strange = [] if mark is None else [*map(repr, mark.args), *sorted(mark.kwargs.keys() - {"scope", "settings"})]
+    strange = [] if mark is None else [*map(repr, mark.args), *sorted(mark.kwargs.keys() - KNOWN)]
     if strange:
-        raise pytest.UsageError(f"a magnetar mark takes scope=... and settings=..., not {', '.join(strange)}")
+        raise pytest.UsageError(
+            f"a magnetar mark takes scope=..., settings=... and clock=..., not {', '.join(strange)}"
+        )
     asked = None if mark is None else mark.kwargs.get("scope")
-    if _marked(request):
+    if _marked(request) or _clocked(request):
         if asked not in (None, "function"):
-            raise pytest.UsageError(f"settings in a magnetar mark are for one test: scope={asked!r} cannot have them")
+            own = "settings" if _marked(request) else "a clock"
+            raise pytest.UsageError(f"{own} in a magnetar mark are for one test: scope={asked!r} cannot have them")
         return "function"
     if asked is not None:
         return _check_scope(asked, "the magnetar mark's scope")
@@ -122,6 +152,11 @@ def _marked(request: pytest.FixtureRequest) -> Mapping[str, object]:
     mark = request.node.get_closest_marker("magnetar")
     settings: Mapping[str, object] | None = None if mark is None else mark.kwargs.get("settings")
     return settings or {}
+
+
+def _clocked(request: pytest.FixtureRequest) -> bool:
+    mark = request.node.get_closest_marker("magnetar")
+    return mark is not None and bool(mark.kwargs.get("clock"))
 
 
 def _check_scope(scope: str, what: str) -> str:

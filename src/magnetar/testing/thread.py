@@ -17,7 +17,10 @@ Item = tuple[Callable[[], Coroutine[Any, Any, Any]], "Future[Any]"]
 
 
 class LoopThread:
-    def __init__(self, name: str) -> None:
+    """`make_loop` makes the loop, in the thread; without it uvloop or asyncio does."""
+
+    def __init__(self, name: str, make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
+        self._make_loop = make_loop
         self._started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Queue[Item | None]]] = Future()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -30,6 +33,10 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._queue.put_nowait, (work, future))
         return future
 
+    def call(self, work: Callable[[], object]) -> None:
+        """Between two steps of what runs there, without waiting for it."""
+        self._loop.call_soon_threadsafe(work)
+
     def close(self, timeout_s: float) -> bool:
         """End after what was submitted before, and wait for that. False: it did not end in time."""
         try:
@@ -41,7 +48,7 @@ class LoopThread:
 
     def _run(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            with asyncio.Runner(loop_factory=self._make_loop or _loop_factory()) as runner:
                 runner.run(self._serve())
         except BaseException as error:
             if self._started.done():

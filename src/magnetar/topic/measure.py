@@ -15,11 +15,11 @@ import msgspec
 from magnetar.base.errors import Misuse, NoSuchLedger
 from magnetar.base.ids import BEFORE_ALL, Position
 from magnetar.base.limits import PLAN_SEGMENT_MARKS_MAX, PLAN_STAMPS_MAX
-from magnetar.layout.stretch import DONE, NO_MARKS, START, Columns, Place, Stretch
-from magnetar.ledger.measuring import Limits, Measured, measured
+from magnetar.layout.readable_range import DONE, NO_MARKS, START, CutColumns, ReadableRange, ReadPosition
+from magnetar.ledger.measure import Limits, Measured, measured
 from magnetar.ledger.run import Run
 from magnetar.ledger.store import Reader
-from magnetar.wire.stretches import Told, counted, told
+from magnetar.wire.scalable.plan_ranges import EncodedRange, counted, told
 
 if TYPE_CHECKING:
     from magnetar.topic.topic import Topic
@@ -33,8 +33,8 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     """`start`: where the reader stands, one of the words above, or milliseconds of a publish time. `target`: nothing at
     or behind it is measured. 0: no limit."""
 
-    start: Place | str | int
-    target: Place | None = None
+    start: ReadPosition | str | int
+    target: ReadPosition | None = None
     messages_max: int = 0
     bytes_max: int = 0
     marks_max: int = PLAN_SEGMENT_MARKS_MAX
@@ -43,7 +43,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     exact: bool = False  # only whether such a place can be: what is told starts there then, and elsewhere if not
 
 
-class Meter:
+class TopicMeter:
     """One for each topic. It remembers its last answer: a query that waits asks the same again and again, or with other
     limits."""
 
@@ -56,10 +56,11 @@ class Meter:
         self._floor: Position | None = None
         self._reader: Reader | None = None  # of all there is, where that is one ledger
         self._asked: Asked | None = None  # what was told of such a topic is the answer to this
-        self._told = told(Stretch(START))
+        self._told = told(ReadableRange(START))
         self._stamps: dict[tuple[int, int], int] = {}  # in the order they came
 
-    async def measure(self, asked: Asked) -> Told:
+    async def measure(self, asked: Asked) -> EncodedRange:
+        self._topic.managed.keep_tail()
         if asked.exact:
             return told(await self._exact(asked.start))
         if asked.settled:
@@ -81,7 +82,7 @@ class Meter:
                 self._asked, self._told = asked, found
             return found
 
-    def at_once(self, asked: Asked) -> Told | None:
+    def at_once(self, asked: Asked) -> EncodedRange | None:
         """The same from memory alone, for a topic of one ledger: a thousand of them are asked in one breath, so calls
         and objects are spared. None: `measure` it."""
         if asked.settled or asked.exact:
@@ -96,7 +97,7 @@ class Meter:
             return None
         ledger, end = last
         first = 0
-        if isinstance(start, Place) and start != START:
+        if isinstance(start, ReadPosition) and start != START:
             place, first, row = start
             if place != ledger or row or not 0 <= first <= end:
                 return None
@@ -127,39 +128,39 @@ class Meter:
         alone = len(links) == 1 and floor is None and last.entry >= 0
         self._reader = managed.known_reader(last.ledger) if alone else None
 
-    async def _exact(self, asked: Place | str | int) -> Stretch:
+    async def _exact(self, asked: ReadPosition | str | int) -> ReadableRange:
         """Fenced: another owner was here since, and may know better."""
-        if not isinstance(asked, Place):
+        if not isinstance(asked, ReadPosition):
             raise Misuse("only a place can be looked for", asked=asked)
         if not self._can_be(asked):
             await self._topic.managed.check_current()
             if not self._can_be(asked):
-                nearest = Place(*self._topic.managed.clamp(Position(*asked[:2])))
-                return Stretch(nearest, end=nearest)
-        return Stretch(asked, end=asked)
+                nearest = ReadPosition(*self._topic.managed.clamp(Position(*asked[:2])))
+                return ReadableRange(nearest, end=nearest)
+        return ReadableRange(asked, end=asked)
 
-    def _can_be(self, place: Place) -> bool:
+    def _can_be(self, place: ReadPosition) -> bool:
         """How many messages a batch has is not looked at."""
         position, chain = Position(*place[:2]), self._topic.managed.chain
         if place.row and not chain.has(position):
             return chain.floor is not None and position <= chain.floor
         return chain.can_be_next(position)
 
-    async def _measure(self, asked: Asked) -> Stretch:
+    async def _measure(self, asked: Asked) -> ReadableRange:
         topic = self._topic
         chain = topic.managed.chain
         last, sealed = topic.readable, topic.managed.terminated is not None
-        end = Place(last.ledger, last.entry + 1) if last.entry >= 0 else START
+        end = ReadPosition(last.ledger, last.entry + 1) if last.entry >= 0 else START
         start, lost = await self._start(asked.start, end)
         if asked.target is not None and asked.target != DONE:
             target = Position(*asked.target[:2])
             if target <= last:
                 last, sealed = chain.before(target), False
-                end = Place(*target)
+                end = ReadPosition(*target)
         first = Position(*start[:2])
         if start >= end or first > last:
             at_end = sealed and start >= end
-            return Stretch(start, NO_MARKS, at_end, lost, max(start, end))
+            return ReadableRange(start, NO_MARKS, at_end, lost, max(start, end))
         limits = Limits(asked.messages_max or None, asked.bytes_max or None, asked.marks_max)
         found = await measured(topic.managed, first, last, limits)
         row = min(start.row, found.before[0]) if start.row and found.before else 0
@@ -167,10 +168,10 @@ class Meter:
             found.before = [messages - row for messages in found.before]
         times = await self._times(found, len(found.ledgers) if asked.times else 1)
         whole = bool(found.ledgers) and (found.ledgers[-1], found.entries[-1]) == (last.ledger, last.entry + 1)
-        marks = Columns(found.ledgers, found.entries, found.before, found.sizes, times)
-        return Stretch(start, marks, sealed and whole, lost, end, found.messages - row, found.bytes)
+        marks = CutColumns(found.ledgers, found.entries, found.before, found.sizes, times)
+        return ReadableRange(start, marks, sealed and whole, lost, end, found.messages - row, found.bytes)
 
-    async def _start(self, asked: Place | str | int, end: Place) -> tuple[Place, bool]:
+    async def _start(self, asked: ReadPosition | str | int, end: ReadPosition) -> tuple[ReadPosition, bool]:
         """Where reading begins, and whether messages before that are gone which the reader has not had."""
         managed = self._topic.managed
         chain = managed.chain
@@ -178,17 +179,17 @@ class Meter:
             return end, False
         if isinstance(asked, int):
             found = await managed.find(asked)
-            return (Place(*found) if found.entry >= 0 and found <= end[:2] else end), False
+            return (ReadPosition(*found) if found.entry >= 0 and found <= end[:2] else end), False
         if asked in (FROM_START, FROM_EARLIEST) or asked == START:
             first = chain.clamp(BEFORE_ALL)
-            place = Place(*first) if chain.has(first) else end
+            place = ReadPosition(*first) if chain.has(first) else end
             return place, asked != FROM_EARLIEST and chain.floor is not None
-        assert isinstance(asked, Place)
+        assert isinstance(asked, ReadPosition)
         place = asked
         position = Position(*place[:2])
         if chain.has(position) or place >= end:
             return place, False
-        return Place(*chain.clamp(position)), chain.floor is not None and position <= chain.floor
+        return ReadPosition(*chain.clamp(position)), chain.floor is not None and position <= chain.floor
 
     async def _times(self, found: Measured, count: int) -> list[int]:
         """When the last entry before each of the first marks was published."""
@@ -218,7 +219,7 @@ class Meter:
         return found
 
 
-def _serves(before: Asked, told: Told, asked: Asked) -> bool:
+def _serves(before: Asked, told: EncodedRange, asked: Asked) -> bool:
     """Whether what was told is the answer to this too: a limit that is not reached changes nothing."""
     if before is asked or before == asked:
         return True
@@ -232,7 +233,7 @@ def _serves(before: Asked, told: Told, asked: Asked) -> bool:
     )
 
 
-def _within(asked: Asked, told: Told) -> bool:
+def _within(asked: Asked, told: EncodedRange) -> bool:
     """Whether all that there is reaches no limit."""
     messages, size = asked.messages_max, asked.bytes_max
     return (not messages or told.messages + told.row < messages) and (not size or told.bytes < size)

@@ -1,12 +1,14 @@
 """A topic that keeps nothing: what arrives goes to whoever can take it now, and is dropped for all others.
 
-Receipts and deliveries carry the id 0:0. There is no cursor, no redelivery, no seek and nothing to acknowledge; a
-subscription lives as long as its consumers.
+Receipts and deliveries count entries of ledger 0 from the load of the topic on: the Go client drops a message whose id
+it has just acknowledged, so each entry has an id of its own. There is no cursor, no redelivery, no seek and nothing to
+acknowledge; a subscription lives as long as its consumers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from magnetar.base.errors import Closed, Conflict, ConsumerBusy, Corrupt, MagnetarError, Refused
@@ -14,20 +16,20 @@ from magnetar.base.ids import BEFORE_ALL, Position, Term
 from magnetar.base.names import TopicName
 from magnetar.ledger.run import Run
 from magnetar.runtime.runtime import Runtime
-from magnetar.topic import active
-from magnetar.topic.admission import Admission
-from magnetar.topic.consumer import Consumer
-from magnetar.topic.dedup import Dedup
-from magnetar.topic.outlet import Outlet
-from magnetar.topic.permits import SharedChooser
-from magnetar.topic.producer import Producer
-from magnetar.topic.producers import Producers
-from magnetar.topic.selectors import AutoSplit, ConsistentRing, Sticky
+from magnetar.topic.client_channel import ClientChannel
+from magnetar.topic.dedup.dedup import Dedup
+from magnetar.topic.dispatch import failover
+from magnetar.topic.dispatch.key_selectors import AutoSplit, ConsistentRing, Sticky
+from magnetar.topic.dispatch.permits import SharedChooser
+from magnetar.topic.producers.admission import Admission
+from magnetar.topic.producers.producer import Producer
+from magnetar.topic.producers.producers import Producers
 from magnetar.topic.settings import TopicSettings
-from magnetar.topic.subscribe import Subscribe
-from magnetar.topic.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED, TYPE_NAMES
-from magnetar.wire import commands, entry, templates
-from magnetar.wire.sends import Sends
+from magnetar.topic.subscriptions.consumer import Consumer
+from magnetar.topic.subscriptions.subscribe import Subscribe
+from magnetar.topic.subscriptions.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED, TYPE_NAMES
+from magnetar.wire import broker_frames, commands, entry
+from magnetar.wire.send_reader import SendRun
 
 NOWHERE = Position(0, 0)
 
@@ -57,6 +59,7 @@ class NonPersistentTopic:
         self.messages_in = 0
         self.bytes_in = 0
         self.entries_in = 0
+        self.since_ms = runtime.wall()
         self.dropped = 0
         self.idle_since = runtime.monotonic()
         self._orders = 0
@@ -70,14 +73,15 @@ class NonPersistentTopic:
     def idle(self) -> bool:
         return not len(self.producers) and not any(item.consumers for item in self.subscriptions.values())
 
-    def publish(self, producer: Producer, sends: Sends) -> None:
+    def publish(self, producer: Producer, sends: SendRun) -> None:
         producer.outlet.released(len(sends.body))
         if producer.closed:
             return
-        run = Run(sends.body, sends.offsets, sends.counts, sends.messages, 0, 0)
+        first = self.entries_in
+        run = Run(sends.body, sends.offsets, sends.counts, sends.messages, 0, first)
         frames = [
-            templates.receipt(producer.id, sequence, highest, 0, 0)
-            for sequence, highest in zip(sends.sequence_ids, sends.highest_ids, strict=True)
+            broker_frames.receipt(producer.id, sequence, highest, 0, first + place)
+            for place, (sequence, highest) in enumerate(zip(sends.sequence_ids, sends.highest_ids, strict=True))
         ]
         producer.outlet.write(b"".join(frames))
         producer.messages_in += run.messages
@@ -88,7 +92,7 @@ class NonPersistentTopic:
         for subscription in list(self.subscriptions.values()):
             self.dropped += subscription.deliver(run)
 
-    async def subscribe(self, asked: Subscribe, outlet: Outlet) -> Consumer:
+    async def subscribe(self, asked: Subscribe, outlet: ClientChannel) -> Consumer:
         if self.closed:
             raise Closed("the topic is being unloaded: look it up again")
         subscription = self.subscriptions.get(asked.subscription)
@@ -105,14 +109,26 @@ class NonPersistentTopic:
         return consumer
 
     def activate(self, consumer: Consumer) -> None:
-        """Nothing waits for it."""
+        """No message waits for it; of a Failover subscription it now hears whether it is the active one."""
+        consumer.answered = True
+        subscription: Any = consumer.subscription
+        if subscription is not None and subscription.type == FAILOVER:
+            subscription.announce(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        for subscription in list(self.subscriptions.values()):
-            if consumer in subscription.consumers:
-                subscription.detach(consumer)
-                if not subscription.consumers:
-                    del self.subscriptions[subscription.name]
+        self.remove_consumers([consumer])
+
+    def remove_consumers(self, consumers: Collection[Consumer]) -> None:
+        """Those of one subscription leave it in one step."""
+        by_subscription: dict[LooseSubscription, list[Consumer]] = {}
+        for consumer in consumers:
+            found: Any = consumer.subscription
+            if found is not None:
+                by_subscription.setdefault(found, []).append(consumer)
+        for subscription, leaving in by_subscription.items():
+            subscription.detach(leaving)
+            if not subscription.consumers and self.subscriptions.get(subscription.name) is subscription:
+                del self.subscriptions[subscription.name]
 
     async def leave(self, consumer: Consumer) -> None:
         self.remove_consumer(consumer)
@@ -125,7 +141,7 @@ class NonPersistentTopic:
         self.remove_consumer(consumer)
         for other in others:
             other.outlet.write(commands.close_consumer(other.id))
-            self.remove_consumer(other)
+        self.remove_consumers(others)
 
     async def ensure_subscription(self, name: str) -> None:
         """Nothing waits for a subscription without consumers."""
@@ -134,6 +150,9 @@ class NonPersistentTopic:
         return -1
 
     async def last_message(self) -> tuple[Position, int]:
+        return self.last_known()
+
+    def last_known(self) -> tuple[Position, int]:
         return Position(-1, -1), -1
 
     async def configure(self, settings: TopicSettings) -> None:
@@ -148,9 +167,9 @@ class NonPersistentTopic:
         self.refusal = Closed("the topic is being unloaded: look it up again")
         self.producers.close_all()
         for subscription in list(self.subscriptions.values()):
-            for consumer in list(subscription.consumers):
+            for consumer in subscription.consumers:
                 consumer.outlet.write(commands.close_consumer(consumer.id))
-                subscription.detach(consumer)
+            subscription.detach(list(subscription.consumers))
         self.subscriptions.clear()
 
 
@@ -170,6 +189,9 @@ class LooseSubscription:
         self.messages_out = 0  # to consumers that have left; those attached count for themselves
         self.bytes_out = 0
         self._chosen: Consumer | None = None  # who was last told to be the active one
+        self._candidates = failover.Candidates(str(topic.name), max(0, topic.partition))
+        self._by_order: dict[int, Consumer] = {}
+        self._knowing: set[Consumer] | None = None  # who heard in this turn; in the next one all others do
         self._chooser: SharedChooser[Consumer] = SharedChooser()
         self._selector: AutoSplit[Consumer] | ConsistentRing[Consumer] | Sticky[Consumer] = AutoSplit()
 
@@ -178,15 +200,21 @@ class LooseSubscription:
             raise ConsumerBusy(f"subscription {self.name} is {TYPE_NAMES[self.type]} while consumers are attached")
         if self.consumers and kind == EXCLUSIVE:
             raise ConsumerBusy("Exclusive consumer is already connected", subscription=self.name)
+        limit = self.topic.settings.consumers_per_subscription_max
+        if limit and len(self.consumers) >= limit:
+            raise ConsumerBusy(f"subscription {self.name} has its maximum of {limit} consumers")
         self.type = kind
         if kind == KEY_SHARED:
             self._join_keyed(consumer)
         elif kind == SHARED:
             self._chooser.add(consumer)
+        else:
+            self._candidates.add(_candidate(consumer))
+            self._by_order[consumer.order] = consumer
         self.consumers.append(consumer)
         consumer.subscription = self  # type: ignore[assignment]
         if kind == FAILOVER:
-            self._announce(consumer)
+            self.announce(None)
 
     def _join_keyed(self, consumer: Consumer) -> None:
         asked = consumer.key_shared
@@ -201,18 +229,22 @@ class LooseSubscription:
         else:
             self._selector.add(consumer, consumer.name)
 
-    def detach(self, consumer: Consumer) -> None:
-        consumer.closed = True
-        consumer.subscription = None
-        self.consumers.remove(consumer)
-        self.messages_out += consumer.messages_out
-        self.bytes_out += consumer.bytes_out
-        if self.type == KEY_SHARED:
-            self._selector.remove(consumer)
-        elif self.type == SHARED:
-            self._chooser.remove(consumer)
+    def detach(self, consumers: Collection[Consumer]) -> None:
+        gone = set(consumers)
+        self.consumers = [consumer for consumer in self.consumers if consumer not in gone]
+        for consumer in consumers:
+            consumer.closed = True
+            consumer.subscription = None
+            self.messages_out += consumer.messages_out
+            self.bytes_out += consumer.bytes_out
+            if self.type == KEY_SHARED:
+                self._selector.remove(consumer)
+            elif self._by_order.pop(consumer.order, None) is not None:
+                self._candidates.remove(_candidate(consumer))
+        if self.type == SHARED:
+            self._chooser.remove(gone)
         elif self.type == FAILOVER:
-            self._announce(None)
+            self.announce(None)
 
     def pump(self) -> None:
         """Permits arrived: there is never anything waiting for them."""
@@ -250,7 +282,10 @@ class LooseSubscription:
                 dropped += run.counts[index]
                 continue
             body = run.entry(index)
-            frame = templates.message(target.id, 0, 0, body, partition=self.topic.partition, epoch=target.epoch)
+            number = run.first + index
+            frame = broker_frames.message(
+                target.id, 0, number, body, partition=self.topic.partition, epoch=target.epoch
+            )
             frames.setdefault(target, []).append(frame)
             target.permits -= run.counts[index]
             target.messages_out += run.counts[index]
@@ -267,18 +302,36 @@ class LooseSubscription:
         return self._selector.select(self._selector.slot(key_hash))
 
     def _active(self) -> Consumer | None:
-        # A non-partitioned one counts as partition 0: the first by name, not the ring (stock-clients C4).
-        index = active.choose(
-            [active.Candidate(item.name, item.priority, item.order) for item in self.consumers],
-            str(self.topic.name),
-            max(0, self.topic.partition),
-            self.topic.settings.failover_consistent_hashing and self.topic.partition >= 0,
-        )
-        return None if index is None else self.consumers[index]
+        # A non-partitioned one counts as partition 0: the first by name, not the ring (SC-C4).
+        consistent = self.topic.settings.failover_consistent_hashing and self.topic.partition >= 0
+        found = self._candidates.active(consistent=consistent)
+        return None if found is None else self._by_order[found.joined]
 
-    def _announce(self, newcomer: Consumer | None) -> None:
-        """To all when the active one changed, else to a newcomer alone."""
+    def announce(self, newcomer: Consumer | None) -> None:
+        """To all when the active one changed, else to a newcomer alone; never before the answer to its SUBSCRIBE. The
+        old and the new one hear it at once, the others in the next turn, once for all changes of this one.
+        """
         before, self._chosen = self._chosen, self._active()
+        affected = [newcomer] if self._chosen is before else [before, self._chosen, newcomer]
+        changed = {one for one in affected if one is not None and one.order in self._by_order}
+        for consumer in sorted(changed, key=lambda one: one.order):
+            self._tell(consumer)
+        if self._chosen is not before and self._knowing is None:
+            self._knowing = set()
+            asyncio.get_running_loop().call_soon(self._tell_others)
+        if self._knowing is not None:
+            self._knowing |= changed
+
+    def _tell_others(self) -> None:
+        knowing, self._knowing = self._knowing or set(), None
         for consumer in self.consumers:
-            if consumer is newcomer or self._chosen is not before:
-                consumer.outlet.write(commands.active_consumer_change(consumer.id, consumer is self._chosen))
+            if consumer not in knowing:
+                self._tell(consumer)
+
+    def _tell(self, consumer: Consumer) -> None:
+        if consumer.answered:
+            consumer.outlet.write(commands.active_consumer_change(consumer.id, consumer is self._chosen))
+
+
+def _candidate(consumer: Consumer) -> failover.Candidate:
+    return failover.Candidate(consumer.name, consumer.priority, consumer.order)

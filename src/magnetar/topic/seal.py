@@ -2,7 +2,8 @@
 
 Sealing is asked for by operation and term. It is idempotent, a lower term than one seen before is Fenced, and once a
 producer has been sent CLOSE_PRODUCER it gets no receipt any more, so a client knows that what it has no receipt for
-must be sent elsewhere.
+must be sent elsewhere. CLOSE_PRODUCER of a segment follows the layout that says where: Java V5 sends a message again
+100 ms later, behind newer ones, if it has no segment for it. What arrives in between is dropped, as behind the close.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ import msgspec
 
 from magnetar.base.errors import Corrupt, Fenced, MagnetarError, Sealed
 from magnetar.base.ids import Position, Term
+from magnetar.base.limits import SEALED_LAYOUT_S
+from magnetar.ledger.properties import number
 from magnetar.observe.log import get
-from magnetar.wire import entry
+from magnetar.wire import commands, entry
 
 if TYPE_CHECKING:
+    from magnetar.topic.producers.producer import Producer
     from magnetar.topic.topic import Topic
 
 log = get("seal")
@@ -25,7 +29,7 @@ log = get("seal")
 TERM_PROPERTY = "magnetar.seal-term"  # of the managed ledger: the highest term that asked
 
 
-class SealedTopic(msgspec.Struct, frozen=True, tag=True):
+class SealResult(msgspec.Struct, frozen=True, tag=True):
     """What a successor needs: the end, what was seen of producers, the fence, counts, and the bounds of publish time
     (0: empty).
     """
@@ -46,18 +50,19 @@ def sealed(topic: Topic, end: Position) -> Sealed:
     return Sealed("the topic is terminated: nothing can be published to it any more", end=str(end))
 
 
-class Sealing:
+class TopicSealer:
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
         self._lock = asyncio.Lock()  # two terms at once: the lower one must not be written over the higher
+        self._detached: list[Producer] = []  # their clients have not been sent CLOSE_PRODUCER yet
 
-    async def seal(self, op: str, term: Term) -> SealedTopic:
+    async def seal(self, op: str, term: Term) -> SealResult:
         async with self._lock:
             return await self._seal(op, term)
 
-    async def _seal(self, op: str, term: Term) -> SealedTopic:
+    async def _seal(self, op: str, term: Term) -> SealResult:
         topic = self._topic
-        known = int(topic.managed.properties.get(TERM_PROPERTY, "-1"))
+        known = number(topic.managed.properties, TERM_PROPERTY, -1)
         if term < known:
             raise Fenced(f"term {term} is over: term {known} has sealed or is sealing this topic", op=op, wire_code=6)
         end = topic.managed.terminated
@@ -68,12 +73,12 @@ class Sealing:
         elif term > known:
             await topic.managed.set_properties({TERM_PROPERTY: str(term)})
         topic.refusal = sealed(topic, end)
-        topic.producers.close_all()
+        self._close_producers()
         for subscription in topic.subscriptions:
             subscription.dispatcher.pump()
             subscription.caught_up(subscription.cursor.mark)
         first_ms, last_ms = await self._bounds(end)
-        return SealedTopic(
+        return SealResult(
             end=end,
             dedup=topic.dedup.snapshot(end) if topic.dedup is not None else b"",
             fence=topic.producers.access.fence,
@@ -82,6 +87,22 @@ class Sealing:
             first_publish_ms=first_ms,
             last_publish_ms=last_ms,
         )
+
+    def _close_producers(self) -> None:
+        topic = self._topic
+        if topic.after_layout is None:
+            topic.producers.close_all()
+            return
+        self._detached += topic.producers.detach_all()
+        if self._detached:
+            topic.later(SEALED_LAYOUT_S, self.tell)
+            topic.after_layout(self.tell)
+
+    def tell(self) -> None:
+        """The clients have the layout behind the seal, or it is late: their producers are closed."""
+        detached, self._detached = self._detached, []
+        for producer in detached:
+            producer.outlet.write(commands.close_producer(producer.id))
 
     async def _terminate(self, term: Term) -> Position:
         """End and term in one write. What is sent meanwhile waits in the ledger for the outcome: nobody is told of an

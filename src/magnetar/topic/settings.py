@@ -24,7 +24,9 @@ class TopicSettings:
     unacked_per_subscription_max: int = 200_000
     producers_max: int = 0
     consumers_max: int = 0
-    consumers_per_subscription_max: int = 0
+    consumers_per_subscription_max: int = 1_000
     subscriptions_max: int = 0
+    message_ttl_s: int = 0  # unacknowledged messages expire after this; 0: never
+    expiry_check_s: int = 300
     auto_subscription: bool = True
     retention: Retention = field(default_factory=Retention)

@@ -9,35 +9,39 @@ recovers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from magnetar.base.errors import Closed, Conflict, Corrupt, MagnetarError, NotReady, Sealed
 from magnetar.base.ids import Position, Term
 from magnetar.base.limits import TRIM_S
 from magnetar.base.names import SINK_PREFIX, TopicName
-from magnetar.ledger.cursor import CursorFlusher
+from magnetar.ledger.cursor.cursor import CursorFlusher
 from magnetar.ledger.managed import ManagedLedger
+from magnetar.ledger.properties import number
+from magnetar.ledger.retention import Rule, TopicSizes
 from magnetar.ledger.run import Run
 from magnetar.metadata.store import MetadataStore
 from magnetar.observe.log import get
 from magnetar.runtime.runtime import Owner, Runtime
-from magnetar.topic.admission import OPEN, Admission
-from magnetar.topic.consumer import Consumer
-from magnetar.topic.dedup import Dedup
-from magnetar.topic.measure import Meter
-from magnetar.topic.outlet import Outlet
-from magnetar.topic.producer import Producer, base_name
-from magnetar.topic.producers import EPOCH_PROPERTY, Producers
-from magnetar.topic.publish import publish
-from magnetar.topic.recall import Recall
-from magnetar.topic.seal import SealedTopic, Sealing, sealed
+from magnetar.topic.client_channel import ClientChannel
+from magnetar.topic.dedup.dedup import Dedup
+from magnetar.topic.dedup.snapshots import DedupSnapshots
+from magnetar.topic.measure import TopicMeter
+from magnetar.topic.producers.admission import OPEN, Admission
+from magnetar.topic.producers.producer import base_name
+from magnetar.topic.producers.producers import EPOCH_PROPERTY, Producers
+from magnetar.topic.producers.publish import publish as publish_sends
+from magnetar.topic.seal import SealResult, TopicSealer, sealed
 from magnetar.topic.settings import TopicSettings
-from magnetar.topic.subscribe import Subscribe
-from magnetar.topic.subscription import Subscription
-from magnetar.topic.subscriptions import Subscriptions
+from magnetar.topic.subscriptions.consumer import Consumer
+from magnetar.topic.subscriptions.expiry import expire
+from magnetar.topic.subscriptions.subscribe import Subscribe
+from magnetar.topic.subscriptions.subscription import Subscription
+from magnetar.topic.subscriptions.subscriptions import Subscriptions
+from magnetar.topic.write_metrics import Writes
 from magnetar.wire import entry
-from magnetar.wire.sends import Sends
 
 log = get("topic")
 
@@ -67,12 +71,13 @@ class Topic:
         self.part_of = name.parent if name.is_segment else None  # the scalable topic whose messages it holds
         self.owner = Owner(f"topic {name}")
         self.subscriptions = Subscriptions(self, flusher)
-        self.producers = Producers(self, int(managed.properties.get(EPOCH_PROPERTY, "-1")))
+        self.producers = Producers(self, number(managed.properties, EPOCH_PROPERTY, -1))
         self.slot_of: Callable[[bytes, int, int], int | None] | None = None  # of a segment: where an entry's key lies
+        self.spread_of: Callable[[str, int], int | None] | None = None  # the same of a producer's number without a key
         self.misrouted: Callable[[bytes, list[int], list[int]], MagnetarError | None] | None = None  # not its keys
         self.stirred: list[Callable[[Subscription], None]] = []  # told of a consumer gone, of acks once sealed
         self.dedup: Dedup | None = None
-        self.recall: Recall | None = None
+        self.recall: DedupSnapshots | None = None
         self.refusal: MagnetarError | None = None  # why nothing can be published now
         self.closing = False  # what is sent now is sent again after the CLOSE_PRODUCER that is about to come
         self.closed = False
@@ -80,17 +85,22 @@ class Topic:
         self.messages_in = 0
         self.bytes_in = 0
         self.entries_in = 0
+        self.since_ms = runtime.wall()  # these counters began then
+        self.writes: Writes | None = None  # from the first message on
         self.idle_since = runtime.monotonic()
         self.trim_wanted = True
         self._trimmed_at = runtime.monotonic()
+        self._expired_at = -math.inf  # an idle topic may leave memory before the first interval is over
         self._failed = failed
         self._timers: dict[asyncio.TimerHandle, None] = {}
         self._settled: list[asyncio.Future[None]] = []
-        self._sealing = Sealing(self)
+        self._sealing = TopicSealer(self)
         self._configuring = asyncio.Lock()
-        self.meter = Meter(self)
+        self.meter = TopicMeter(self)
         self.trimming = asyncio.Lock()  # from the look at who still needs what until it is gone
+        self.after_layout: Callable[[Callable[[], None]], None] | None = None  # of a segment: calls back, see `seal.py`
         self.kept: Callable[[], Awaitable[Position]] | None = None  # up to where nobody without a cursor needs it
+        self.sizes: Callable[[], Awaitable[TopicSizes]] | None = None  # of a segment: what its whole topic holds
 
     # Opening and closing
 
@@ -104,7 +114,7 @@ class Topic:
         return self
 
     async def _start_recall(self) -> None:
-        recall = Recall(self)
+        recall = DedupSnapshots(self)
         dedup = await recall.load()
         self.recall, self.dedup = recall, dedup
 
@@ -146,6 +156,7 @@ class Topic:
             if self.recall is not None:
                 self.recall.abandon()
         await self.quiet()  # before the producers hear of it: what is in flight gets its receipt
+        self._sealing.tell()
         self.producers.close_all()
         for subscription in list(self.subscriptions):
             subscription.disconnect_all()
@@ -191,8 +202,7 @@ class Topic:
 
     # The way in
 
-    def publish(self, producer: Producer, sends: Sends) -> None:
-        publish(self, producer, sends)
+    publish = publish_sends
 
     def highest_sequence(self, producer: str) -> int:
         """What a producer continues from; -1 where nothing is remembered."""
@@ -216,8 +226,9 @@ class Topic:
             self.recall.appended(len(run.counts))
         if self._settled and not self.in_flight:
             self._settle()
-        for subscription in self.subscriptions:
-            subscription.dispatcher.appended(run)
+        if self.subscriptions.by_name:
+            for subscription in self.subscriptions:
+                subscription.dispatcher.appended(run)
 
     def append_failed(self, error: MagnetarError) -> None:
         if self._settled and not self.in_flight:
@@ -236,36 +247,36 @@ class Topic:
             if not future.done():
                 future.set_result(None)
 
-    async def seal(self, op: str, term: Term) -> SealedTopic:
+    async def seal(self, op: str, term: Term) -> SealResult:
         """No more messages, ever; see `topic/seal.py`."""
         return await self._sealing.seal(op, term)
 
     async def last_message(self) -> tuple[Position, int]:
         """The last deliverable entry, and the index of its last message if it is a batch (else -1)."""
+        known = self.last_known()
+        return known if known is not None else _place(await self.managed.read(self.readable, 1, 1))
+
+    def last_known(self) -> tuple[Position, int] | None:
+        """As `last_message`, from memory; None: the entry must be read."""
         last = self.readable
-        if not self.managed.has(last):
-            return Position(-1, -1), -1
-        run = self.managed.cached(last, 1, 1) or await self.managed.read(last, 1, 1)
-        if run is None:
-            return Position(-1, -1), -1
-        body = run.entry(0)
-        try:
-            return run.position(0), entry.counts(body) - 1 if entry.is_batch(body) else -1
-        except Corrupt:
-            return run.position(0), -1  # a client's broken metadata is for its reader to refuse
+        run = self.managed.cached(last, 1, 1) if self.managed.has(last) else None
+        return _place(run) if run is not None or not self.managed.has(last) else None
 
-    # Subscriptions: see `topic/subscriptions.py`
+    # Subscriptions: see `topic/subscriptions/subscriptions.py`
 
-    async def subscribe(self, asked: Subscribe, outlet: Outlet) -> Consumer:
+    async def subscribe(self, asked: Subscribe, outlet: ClientChannel) -> Consumer:
         return await self.subscriptions.attach(asked, outlet)
 
     def activate(self, consumer: Consumer) -> None:
         """The client has its answer: messages may flow."""
         if consumer.subscription is not None:
-            consumer.subscription.dispatcher.pump()
+            consumer.subscription.answered(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        self.subscriptions.remove(consumer)
+        self.remove_consumers([consumer])
+
+    def remove_consumers(self, consumers: Collection[Consumer]) -> None:
+        self.subscriptions.remove(consumers)
 
     async def leave(self, consumer: Consumer) -> None:
         await self.subscriptions.leave(consumer)
@@ -291,8 +302,16 @@ class Topic:
     async def maintain(self) -> None:
         if self.recall is not None:
             await self.recall.maintain()
+        expiry_due = self.runtime.monotonic() - self._expired_at >= self.settings.expiry_check_s
+        if self.settings.message_ttl_s and self.managed.clock.trusted and expiry_due:
+            self._expired_at = self.runtime.monotonic()
+            await self.expire()
         if self.trim_wanted or self.runtime.monotonic() - self._trimmed_at >= TRIM_S:
             await self.trim()
+
+    async def expire(self) -> None:
+        """Messages older than the time to live; see `topic/subscriptions/expiry.py`."""
+        await expire(self)
 
     async def trim(self) -> int:
         """Drop ledgers that every subscription, readers too, and deduplication are past, as retention allows."""
@@ -306,7 +325,20 @@ class Topic:
                 floor = min(floor, self.recall.position)
             if self.kept is not None and self.managed.passed(floor):
                 floor = min(floor, await self.kept())
-            return await self.managed.trim(floor, self.settings.retention, self.runtime.wall())
+            return await self.managed.trim(floor, await self._rule(floor))
+
+    async def _rule(self, floor: Position) -> Rule:
+        managed, retention = self.managed, self.settings.retention
+        sizes = None
+        if self.sizes is not None and retention.megabytes > 0 and managed.passed(floor):
+            sizes = await self.sizes()
+        return Rule(
+            retention,
+            managed.clock.now_ms(),
+            aging=managed.clock.trusted,
+            sizes=sizes,
+            sealed_ms_min=int(managed.config.age_min_s * 1000),
+        )
 
     def later(self, delay_s: float, call: Callable[..., None], *args: Any) -> Callable[[], None]:
         """A timer that dies with the topic; what it answers with cancels it."""
@@ -324,3 +356,14 @@ class Topic:
         handle = asyncio.get_running_loop().call_later(delay_s, ring)
         self._timers[handle] = None
         return cancel
+
+
+def _place(run: Run | None) -> tuple[Position, int]:
+    """Of the first entry of a run, with the index of its last message."""
+    if run is None:
+        return Position(-1, -1), -1
+    body = run.entry(0)
+    try:
+        return run.position(0), entry.counts(body) - 1 if entry.is_batch(body) else -1
+    except Corrupt:
+        return run.position(0), -1  # a client's broken metadata is for its reader to refuse

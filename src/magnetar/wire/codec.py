@@ -20,7 +20,15 @@ ZLIB = 2
 ZSTD = 3
 SNAPPY = 4
 
+# How many bytes one compressed byte can become, by the form itself: a run costs LZ4 a byte for each 255, ZLIB two bits
+# for each 258, SNAPPY three bytes for each 64, and ZSTD four bytes for a block of 128 KiB.
+_RATIOS = {LZ4: 255, ZLIB: 1_032, ZSTD: 32_768, SNAPPY: 22}
 _ZSTD_LEVEL = 3  # what the C++ client writes
+
+
+def inflated_max(kind: int, size: int) -> int:
+    """No payload of `size` compressed bytes can become more bytes than this."""
+    return size * _RATIOS.get(kind, 1)
 
 
 def compress(kind: int, data: bytes) -> bytes:
@@ -43,6 +51,8 @@ def decompress(kind: int, data: bytes, size: int, bytes_max: int) -> bytes:
         return data
     if not 0 <= size <= bytes_max:
         raise Corrupt("a payload claims to be too large", bytes=size, bytes_max=bytes_max)
+    if size > inflated_max(kind, len(data)):
+        raise Corrupt("a payload claims more than its bytes can become", kind=kind, claimed=size, bytes=len(data))
     try:
         out = _decompress(kind, data, size)
     except (cramjam.DecompressionError, zlib.error, zstandard.ZstdError) as error:

@@ -2,7 +2,7 @@
 
 One function for one sentence of the protocol: what some clients need although the protocol calls it optional
 (`response` in lookups, `message` in errors, `schema_version` only where there is one) is decided here. SEND_RECEIPT
-and MESSAGE are in `templates`.
+and MESSAGE are in `broker_frames`.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def active_consumer_change(consumer_id: int, is_active: bool) -> bytes:
 
 
 def reached_end_of_topic(consumer_id: int) -> bytes:
-    """Never to a client whose version starts with Pulsar-CPP: it would drop the connection (stock-clients A0)."""
+    """Never to a client whose version starts with Pulsar-CPP: it would drop the connection (SC-A0)."""
     command = pb.CommandReachedEndOfTopic(consumer_id=consumer_id)
     return encode_command(pb.BaseCommand(type=_Type.REACHED_END_OF_TOPIC, reachedEndOfTopic=command))
 

@@ -94,9 +94,7 @@ def is_null(buffer: bytes, start: int = 0, end: int = -1) -> bool:
 
 
 def sticky_key(buffer: bytes, start: int = 0, end: int = -1) -> bytes | None:
-    """Ordering key, else key, else producer and sequence id: what decides the consumer in Key_Shared (stock-clients
-    C3).
-    """
+    """Ordering key, else key, else producer and sequence id: what decides the consumer in Key_Shared (SC-C3)."""
     first, last = metadata_bounds(buffer, start, end)
     return scan_key(buffer, first, last)
 

@@ -32,6 +32,7 @@ SendParts: TypeAlias = tuple[int, int, int, int, bool, bool, int, int, IdParts |
 AckParts: TypeAlias = tuple[int, int, list[IdParts], int, int, int, int, list[tuple[str, int]]]
 
 SEND = 6
+SEND_OPENING = b"\x08\x06\x32"  # its type, then the submessage, whose length follows
 ACK = 10
 FLOW = 11
 PING = 18
@@ -142,9 +143,14 @@ def read_send(buffer: bytes, start: int, end: int) -> SendParts:
     position = start + 4
     while position < end:
         tag = buffer[position]
-        value, position = read_varint(buffer, position + 1, end)
-        if position < 0:
-            return _send_by_protobuf(buffer, start, end)
+        position += 1
+        if position < end and buffer[position] < 128:  # most numbers: a call less for each
+            value = buffer[position]
+            position += 1
+        else:
+            value, position = read_varint(buffer, position, end)
+            if position < 0:
+                return _send_by_protobuf(buffer, start, end)
         if tag == 0x08:
             producer = value
         elif tag == 0x10:

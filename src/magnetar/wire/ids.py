@@ -15,6 +15,7 @@ from typing import ClassVar
 from google.protobuf.message import DecodeError
 
 from magnetar.base.errors import Corrupt
+from magnetar.base.public import public
 from magnetar.wire.proto import pb
 
 _UINT64 = 1 << 64
@@ -26,6 +27,7 @@ _LONG, _INT = Struct(">q"), Struct(">i")
 Vector = tuple[tuple[int, "MessageId"], ...]
 
 
+@public("magnetar")
 @dataclass(frozen=True, slots=True)
 class MessageId:
     """A message, or a message inside a batch, or (with `first_chunk`) the last of several chunks.

@@ -137,22 +137,6 @@ def split_batch(payload: bytes, count: int) -> list[tuple[pb.SingleMessageMetada
     return messages
 
 
-def join_chunks(parts: list[Opened], bytes_max: int) -> bytes:
-    """The decrypted chunks of one message, in order, as one payload that is still compressed."""
-    if not parts:
-        raise Corrupt("a message without chunks")
-    first = parts[0].metadata
-    total = first.total_chunk_msg_size
-    if total > bytes_max:
-        raise Corrupt("a chunked message claims to be too large", bytes=total, bytes_max=bytes_max)
-    for place, part in enumerate(parts):
-        if part.metadata.uuid != first.uuid or part.metadata.chunk_id != place:
-            raise Corrupt("a chunk is missing or stands in another's place", uuid=first.uuid, place=place)
-    if len(parts) != first.num_chunks_from_msg or sum(len(part.payload) for part in parts) != total:
-        raise Corrupt("chunks do not make up their message", uuid=first.uuid, chunks=len(parts))
-    return b"".join([part.payload for part in parts])
-
-
 def _deflate(metadata: pb.MessageMetadata, payload: bytes, compression: int) -> bytes:
     metadata.uncompressed_size = len(payload)
     if compression != codec.NONE:

@@ -4,7 +4,10 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.apache.pulsar.client.api.Consumer;
 import org.apache.pulsar.client.api.HashingScheme;
+import org.apache.pulsar.client.api.MessageId;
+import org.apache.pulsar.client.api.Reader;
 import org.apache.pulsar.client.api.SubscriptionInitialPosition;
+import org.apache.pulsar.client.api.SubscriptionMode;
 import org.apache.pulsar.client.api.SubscriptionType;
 import org.apache.pulsar.client.api.v5.Checkpoint;
 import org.apache.pulsar.client.api.v5.CheckpointConsumer;
@@ -32,6 +35,10 @@ final class Regular {
             case "old-send": producers.get(words[1]).newMessage().key(words[2]).value(words[3]).send(); return "";
             case "old-close": producers.remove(words[1]).close(); return "";
             case "old-read": return read(words);
+            case "old-seek": return seek(words);
+            case "old-rollback": return rollback(words);
+            case "old-nondurable": return nonDurable(words);
+            case "old-pattern": return pattern(words);
             case "mark": return mark(words);
             case "mark-read": return markRead(words);
             default: return null;
@@ -69,6 +76,68 @@ final class Regular {
                         .append(message.getTopicName().replaceAll(".*/", ""));
                 consumer.acknowledge(message);
             }
+        }
+        return values.toString();
+    }
+
+    // old-seek TOPIC PUBLISHED-MS COUNT MILLIS: what a v4 reader from the earliest gets after a seek to that time
+    private String seek(String[] words) throws Exception {
+        try (Reader<String> reader = old().newReader(org.apache.pulsar.client.api.Schema.STRING).topic(words[1])
+                .startMessageId(MessageId.earliest).create()) {
+            reader.readNext(Integer.parseInt(words[4]), TimeUnit.MILLISECONDS);
+            reader.seek(Long.parseLong(words[2]));
+            return values(reader, words);
+        }
+    }
+
+    // old-rollback TOPIC SECONDS COUNT MILLIS: a v4 reader that starts so long ago
+    private String rollback(String[] words) throws Exception {
+        try (Reader<String> reader = old().newReader(org.apache.pulsar.client.api.Schema.STRING).topic(words[1])
+                .startMessageFromRollbackDuration(Long.parseLong(words[2]), TimeUnit.SECONDS).create()) {
+            return values(reader, words);
+        }
+    }
+
+    private static String values(Reader<String> reader, String[] words) throws Exception {
+        StringBuilder values = new StringBuilder();
+        for (int left = Integer.parseInt(words[3]); left > 0; left--) {
+            org.apache.pulsar.client.api.Message<String> message =
+                    reader.readNext(Integer.parseInt(words[4]), TimeUnit.MILLISECONDS);
+            if (message == null) {
+                break;
+            }
+            values.append(values.isEmpty() ? "" : " ").append(message.getValue());
+        }
+        return values.toString();
+    }
+
+    // old-nondurable TOPIC - COUNT MILLIS: a v4 consumer without a durable cursor, from the earliest
+    private String nonDurable(String[] words) throws Exception {
+        try (Consumer<String> consumer = old().newConsumer(org.apache.pulsar.client.api.Schema.STRING).topic(words[1])
+                .subscriptionName("loose").subscriptionMode(SubscriptionMode.NonDurable)
+                .subscriptionInitialPosition(SubscriptionInitialPosition.Earliest).subscribe()) {
+            return received(consumer, words);
+        }
+    }
+
+    // old-pattern PATTERN - COUNT MILLIS: a v4 consumer of all topics that the pattern names
+    private String pattern(String[] words) throws Exception {
+        try (Consumer<String> consumer = old().newConsumer(org.apache.pulsar.client.api.Schema.STRING)
+                .topicsPattern(words[1]).subscriptionName("pattern")
+                .subscriptionInitialPosition(SubscriptionInitialPosition.Earliest).subscribe()) {
+            return received(consumer, words);
+        }
+    }
+
+    private static String received(Consumer<String> consumer, String[] words) throws Exception {
+        StringBuilder values = new StringBuilder();
+        for (int left = Integer.parseInt(words[3]); left > 0; left--) {
+            org.apache.pulsar.client.api.Message<String> message =
+                    consumer.receive(Integer.parseInt(words[4]), TimeUnit.MILLISECONDS);
+            if (message == null) {
+                break;
+            }
+            values.append(values.isEmpty() ? "" : " ").append(message.getValue());
         }
         return values.toString();
     }

@@ -11,6 +11,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.pulsar.client.api.v5.Message;
 import org.apache.pulsar.client.api.v5.Messages;
 import org.apache.pulsar.client.api.v5.Producer;
+import org.apache.pulsar.client.api.v5.ProducerBuilder;
 import org.apache.pulsar.client.api.v5.PulsarClient;
 import org.apache.pulsar.client.api.v5.StreamConsumer;
 import org.apache.pulsar.client.api.v5.config.BatchingPolicy;
@@ -142,8 +143,9 @@ final class Rows {
 
     // NAME TOPIC MODE
     private CompletableFuture<Producer<String>> asked(String[] words) {
-        return client.newProducer(Schema.string()).topic(words[2]).producerName(words[1])
-                .accessMode(ProducerAccessMode.valueOf(words[3])).createAsync();
+        ProducerBuilder<String> made = client.newProducer(Schema.string()).topic(words[2])
+                .accessMode(ProducerAccessMode.valueOf(words[3]));
+        return (words[1].startsWith("unnamed") ? made : made.producerName(words[1])).createAsync();
     }
 
     private String settled(String name, Map<String, Producer<String>> producers) throws Exception {

@@ -72,6 +72,7 @@ public final class V5 {
             case "stream": return stream(words);
             case "receive": return receive(words);
             case "read": return read(words);
+            case "readlate": return readLate(words);
             case "ack": streams.get(words[1]).acknowledgeCumulative(last.get(words[1]).id()); return "";
             case "close": return close(words[1]);
             default:
@@ -191,6 +192,32 @@ public final class V5 {
             }
             values.append(values.isEmpty() ? "" : " ").append(message.value());
             stream.acknowledgeCumulative(message.id());
+        }
+        return values.toString();
+    }
+
+    // readlate NAME COUNT MILLIS EVERY SECONDS: as read, but acknowledges after EVERY messages or SECONDS, 0: neither;
+    // "ack" acknowledges the rest
+    private String readLate(String[] words) throws Exception {
+        StreamConsumer<String> stream = streams.get(words[1]);
+        int every = Integer.parseInt(words[4]);
+        long nanos = (long) (Double.parseDouble(words[5]) * 1e9);
+        StringBuilder values = new StringBuilder();
+        int count = 0;
+        long since = System.nanoTime();
+        for (int left = Integer.parseInt(words[2]); left > 0; left--) {
+            Message<String> message = stream.receive(Duration.ofMillis(Long.parseLong(words[3])));
+            if (message == null) {
+                break;
+            }
+            values.append(values.isEmpty() ? "" : " ").append(message.value());
+            last.put(words[1], message);
+            count++;
+            if ((every > 0 && count >= every) || (nanos > 0 && System.nanoTime() - since >= nanos)) {
+                stream.acknowledgeCumulative(message.id());
+                count = 0;
+                since = System.nanoTime();
+            }
         }
         return values.toString();
     }

@@ -19,7 +19,7 @@ from magnetar.base.ranges import FULL
 from magnetar.layout.checkpoint import Loss
 from magnetar.metadata import paths
 from magnetar.metadata.embedded import EmbeddedStore
-from magnetar.runtime.real import RealRuntime
+from magnetar.runtime.system_runtime import RealRuntime
 from tests.client.test_checkpoint import KEPT
 from tests.compat.java.conftest import SETTINGS
 from tests.compat.java.driver import V5

@@ -4,6 +4,7 @@ the rows of its own suite (L14 to L20), and its stream consumers there, which th
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 
 import httpx2
@@ -181,3 +182,34 @@ def test_l20_a_topic_is_migrated_once_and_only_if_it_is_there(scalable: Standalo
         f"{full(name)}-partition-{index}" for index in (0, 1)
     ]
     assert [(shown[id]["parentIds"], shown[id]["state"]) for id in ("2", "3")] == [([0, 1], "ACTIVE")] * 2
+
+
+def send(client: V5, topic: str, *values: str) -> None:
+    client.ask("old-producer", "w", full(topic))
+    for value in values:
+        client.ask("old-send", "w", "k", value)
+    client.ask("old-close", "w")
+
+
+def test_reader_that_seeks_by_time_or_rolls_back_starts_there(scalable: Standalone, v5: Connect, name: str) -> None:
+    client = v5()
+    send(client, name, *"abcde")
+    time.sleep(4)
+    between_ms = int(time.time() * 1000) - 2_000
+    send(client, name, *"fghij")
+    assert client.ask("old-seek", full(name), between_ms, 10, SHORT_MS).split() == list("fghij")
+    seconds = int(time.time() - between_ms / 1000)
+    assert client.ask("old-rollback", full(name), seconds, 10, SHORT_MS).split() == list("fghij")
+
+
+def test_non_durable_consumer_begins_at_the_earliest(scalable: Standalone, v5: Connect, name: str) -> None:
+    client = v5()
+    send(client, name, "a", "b")
+    assert client.ask("old-nondurable", full(name), "-", 3, SHORT_MS).split() == ["a", "b"]
+
+
+def test_pattern_of_more_than_fifty_characters_works(scalable: Standalone, v5: Connect, name: str) -> None:
+    client = v5()
+    send(client, f"{name}-long", "a")
+    pattern = f"public/default/({name}-long|{'x' * 50})"
+    assert client.ask("old-pattern", pattern, "-", 1, LONG_MS) == "a"

@@ -61,6 +61,21 @@ def test_p11_p12_p13_access_modes_hold_for_all_segments(scalable: Standalone, v5
         other.ask("send", "third", f"k{key}", "x")
 
 
+def test_exclusive_producer_without_name_has_all_segments_and_their_children(
+    scalable: Standalone, v5: Connect, name: str
+) -> None:
+    create(scalable, name, 4)
+    one, other = v5(), v5()
+    one.ask("access", "unnamed", full(name), "EXCLUSIVE")
+    with pytest.raises(Refusal):
+        other.ask("access", "unnamed", full(name), "EXCLUSIVE")
+    for key in range(8):
+        one.ask("send", "unnamed", f"k{key}", "x")
+    split(scalable, name, 0)
+    for key in range(8):
+        one.ask("send", "unnamed", f"k{key}", "x")
+
+
 @pytest.mark.parametrize(("delay_ms", "messages"), [(1, 1000), (50, 3), (1, 1)])
 def test_p14_p16_p17_whatever_the_batching_all_arrive_in_order(
     scalable: Standalone, client: V5, name: str, delay_ms: int, messages: int

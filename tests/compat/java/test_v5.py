@@ -138,6 +138,52 @@ def test_ten_reshapes_in_a_row_under_a_waiting_producer_lose_repeat_and_reorder_
     check(values, 16, 1600)
 
 
+@pytest.mark.parametrize(("every", "seconds"), [(70, 0), (0, 0.3), (0, 0)], ids=["every 70", "by time", "at close"])
+def test_late_acknowledgements_get_past_ten_reshapes(
+    scalable: Standalone, v5: Connect, name: str, every: int, seconds: float
+) -> None:
+    """A consumer gets the children of a segment that it has received and not acknowledged (H-F20)."""
+    create(scalable, name)
+    client = v5()
+    client.ask("stream", "s", full(name), "sub", "earliest")
+    client.ask("producer", "p", full(name), "unbatched")
+    client.ask("load", "p", 16, 800, 0)
+    values = client.ask("readlate", "s", 100, PATIENCE_MS, every, seconds).split()
+    reshape_often(scalable, name, 10)
+    values += client.ask("readlate", "s", 700, PATIENCE_MS, every, seconds).split()
+    assert client.ask("wait", "p") == "800"
+    check(values, 16, 800)
+    client.ask("ack", "s")
+    client.ask("close", "s")
+    again = v5()
+    again.ask("stream", "s2", full(name), "sub", "earliest")
+    assert read(again, "s2", 1, QUIET_MS) == []
+
+
+def test_unload_under_late_acknowledgements_keeps_the_order(scalable: Standalone, v5: Connect, name: str) -> None:
+    """Every message comes, and no message of a key before all older ones came once (H-F20)."""
+    create(scalable, name)
+    client = v5()
+    client.ask("producer", "p", full(name), "unbatched")
+    client.ask("load", "p", 8, 200, 0)
+    assert client.ask("wait", "p") == "200"
+    client.ask("stream", "s", full(name), "sub", "earliest")
+    values = client.ask("readlate", "s", 20, PATIENCE_MS, 0, 0).split()
+    split(scalable, name, 0)
+    client.ask("load", "p", 8, 200, 200)
+    assert client.ask("wait", "p") == "200"
+    scalable.admin("PUT", "namespaces/public/default/unload")
+    while len(set(values)) < 400:
+        more = client.ask("readlate", "s", 400, QUIET_MS, 0, 0).split()
+        assert more, f"{len(set(values))} of 400 came"
+        values += more
+    newest: dict[str, int] = defaultdict(lambda: -1)
+    for value in values:
+        key, number = value.split(":")
+        assert int(number) <= newest[key] + 1, f"{value} came behind {newest[key]}"
+        newest[key] = max(newest[key], int(number))
+
+
 def test_of_a_pipelining_producer_nothing_acknowledged_is_lost_or_comes_twice(
     scalable: Standalone, v5: Connect, name: str
 ) -> None:

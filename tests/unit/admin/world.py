@@ -14,14 +14,14 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from magnetar.admin.request import JSON, Request, Response, whole
-from magnetar.admin.routes import handle
+from magnetar.admin.router import handle
 from magnetar.base.names import topic_name
 from magnetar.broker.node import Node
 from magnetar.ledger.run import run_of
 from magnetar.policy.settings import Settings
-from magnetar.topic.consumer import Consumer
-from magnetar.topic.producer import Producer
-from magnetar.topic.subscribe import Subscribe
+from magnetar.topic.producers.producer import Producer
+from magnetar.topic.subscriptions.consumer import Consumer
+from magnetar.topic.subscriptions.subscribe import Subscribe
 from magnetar.topic.topic import Topic
 from magnetar.wire.message import batch, single
 from magnetar.wire.proto import pb
@@ -59,6 +59,9 @@ class Sink:
         """Nothing is held back here."""
 
     async def alive(self) -> bool:
+        return True
+
+    async def round_trip(self) -> bool:
         return True
 
 
@@ -149,6 +152,13 @@ class World:
         said = pb.MessageMetadata(producer_name="p2", sequence_id=0, publish_time=self.runtime.wall())
         parts = [(pb.SingleMessageMetadata(payload_size=0), payload) for payload in payloads]
         await self.store(topic, batch(said, parts, compression), len(payloads))
+
+    async def publish_batches(self, topic: str, sizes: list[int]) -> None:
+        """One batch of each size; batch n is published at 1000 + n."""
+        for number, size in enumerate(sizes):
+            said = pb.MessageMetadata(producer_name="p3", sequence_id=number, publish_time=1000 + number)
+            parts = [(pb.SingleMessageMetadata(payload_size=0), b"x") for _ in range(size)]
+            await self.store(topic, batch(said, parts, 0), size)
 
     async def store(self, topic: str, entry: bytes, messages: int = 1) -> None:
         loaded = await self.topic(topic)

@@ -12,32 +12,32 @@ from typing import NamedTuple
 from magnetar.base.ids import SegmentId
 from magnetar.base.names import topic_name
 from magnetar.base.ranges import HashRange
-from magnetar.broker.decanting import Decanter, opened
-from magnetar.broker.slots import slots
-from magnetar.client.batch import Stamp
-from magnetar.client.copying import copied
-from magnetar.client.lane import Cut
-from magnetar.client.lanes import (
-    DropLane,
+from magnetar.broker.segments.key_routing import slots
+from magnetar.broker.staged.rebatch import StageRebatcher, opened
+from magnetar.client.consumer.ack.message_copy import copied
+from magnetar.client.producer.batch import Stamp
+from magnetar.client.producer.fields import MessageFields, fields_of
+from magnetar.client.producer.prebuilt_batch import PrebuiltBatch, by_segments, in_order
+from magnetar.client.producer.router import SegmentRouter
+from magnetar.client.producer.scalable.encode import pack, wire_size
+from magnetar.client.producer.scalable.segment_queue import BatchLimits
+from magnetar.client.producer.scalable.segment_queues import (
+    AttachSegment,
+    DrainSegment,
+    DropSegment,
     Effect,
-    LaneClosed,
-    LaneOpened,
-    Lanes,
     LayoutAdvanced,
-    OpenLane,
-    SettleLane,
+    SegmentAttached,
+    SegmentDetached,
+    SegmentQueues,
 )
-from magnetar.client.outgoing import Fields, fields_of
-from magnetar.client.packing import pack, wire_size
-from magnetar.client.router import SegmentRouter
-from magnetar.client.sheaf import Sheaf, by_segments, in_order
 from magnetar.layout.layout import Layout, initial
 from magnetar.layout.routing import Routing
-from magnetar.topic.dedup import Dedup, Verdict
+from magnetar.topic.dedup.dedup import Dedup, Verdict
 from magnetar.wire.frames import read_send, split
 from magnetar.wire.message import open_entry, split_batch
 from magnetar.wire.proto import pb
-from magnetar.wire.publishing import batch_payload
+from magnetar.wire.send_frames import batch_payload
 
 PRODUCER = "__sink-x-0"
 STAMP = Stamp(7, PRODUCER.encode(), None, 0, 1 << 20)
@@ -51,7 +51,7 @@ class Row(NamedTuple):
     properties: dict[str, str] | None = None
     event_time_ms: int | None = None
 
-    def fields(self, sequence_id: int | None = None) -> Fields:
+    def fields(self, sequence_id: int | None = None) -> MessageFields:
         return fields_of(
             key=self.key,
             ordering_key=None,
@@ -131,13 +131,13 @@ class World:
         *,
         segments: int = 1,
         buckets: int = 1,
-        cut: Cut | None = None,
-        make: Callable[..., Lanes] = Lanes,
+        cut: BatchLimits | None = None,
+        make: Callable[..., SegmentQueues] = SegmentQueues,
     ) -> None:
         self.rows = rows
         self._make = make
         self.routing = Routing.HIGH16
-        self.cut = cut or Cut()
+        self.cut = cut or BatchLimits()
         self.layout: Layout = initial(segments, now_ms=0, buckets=buckets)
         self.owners = {one.id: Owner(one.range, Dedup(one.range)) for one in self.layout.active}
         self.gone: list[Owner] = []  # sealed, with what they hold
@@ -146,7 +146,7 @@ class World:
 
     # The producer
 
-    def begin(self, cut: Cut | None = None) -> int:
+    def begin(self, cut: BatchLimits | None = None) -> int:
         """Attach anew, as after a crash: the highest number that any owner knows."""
         for owner in self.owners.values():
             owner.arriving.clear()
@@ -159,17 +159,19 @@ class World:
     def apply(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
-                case OpenLane(segment=segment):
-                    self.apply(self.lanes.handle(LaneOpened(segment, self.owners[segment].dedup.highest(PRODUCER))))
-                case SettleLane() | DropLane():
+                case AttachSegment(segment=segment):
+                    self.apply(
+                        self.lanes.handle(SegmentAttached(segment, self.owners[segment].dedup.highest(PRODUCER)))
+                    )
+                case DrainSegment() | DropSegment():
                     pass  # `reshape` says what came of it
 
-    def decanter(self) -> Decanter:
+    def decanter(self) -> StageRebatcher:
         cutting = by_segments(self.layout, self.routing, self.lanes.cut, self.lanes.next_sequence)
         assert cutting is not None
-        return Decanter(cutting, PRODUCER, first=FIRST)
+        return StageRebatcher(cutting, PRODUCER, first=FIRST)
 
-    def sheaves(self, first: int, sizes: Sequence[int]) -> list[Sheaf]:
+    def sheaves(self, first: int, sizes: Sequence[int]) -> list[PrebuiltBatch]:
         """Rows from `first` on, which were entries of these sizes in the stage."""
         decanter = self.decanter()
         for size in sizes:
@@ -178,7 +180,7 @@ class World:
             first += size
         return decanter.sheaves()
 
-    def pour(self, sheaves: Sequence[Sheaf]) -> None:
+    def pour(self, sheaves: Sequence[PrebuiltBatch]) -> None:
         if self.lanes.add_sheaves(sheaves, 10.0):
             self.whole += 1
             return
@@ -193,7 +195,7 @@ class World:
             data, fields = copied(message, FIRST + place)
             self._add(data, fields, FIRST + place)
 
-    def _add(self, payload: bytes, fields: Fields, number: int) -> None:
+    def _add(self, payload: bytes, fields: MessageFields, number: int) -> None:
         self.lanes.add(
             payload,
             self.router.route(fields, number, self.layout),
@@ -261,7 +263,7 @@ class World:
         self.gone += parents.values()
         self.apply(self.lanes.handle(LayoutAdvanced(layout)))
         for id, owner in parents.items():
-            self.apply(self.lanes.handle(LaneClosed(id, certain=not owner.answers)))
+            self.apply(self.lanes.handle(SegmentDetached(id, certain=not owner.answers)))
 
     # What there is
 

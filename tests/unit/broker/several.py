@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,25 +11,27 @@ import httpx2
 
 from magnetar.admin.request import Request as Asked
 from magnetar.admin.request import whole
-from magnetar.admin.routes import handle
+from magnetar.admin.router import handle
 from magnetar.base.bundles import Bundle
 from magnetar.base.names import NamespaceName, TopicName, topic_name
-from magnetar.broker.carrier import Remote
 from magnetar.broker.node import Node
-from magnetar.broker.peers import Local
+from magnetar.broker.peers.handlers import PeerRouter
+from magnetar.broker.peers.rpc import PeerClient
 from magnetar.cluster.peers import Answer, Request
-from magnetar.ledger.cursor import Cursor
+from magnetar.ledger.cursor.cursor import Cursor
 from magnetar.metadata import paths
 from magnetar.policy.settings import Settings
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
 from simulation.inline import InlineRuntime
 from simulation.ledgers import MemoryLedgers
+from tests.async_tests import provides, within
 from tests.unit.broker.world import TOPIC, Client
 from tests.unit.clock import run_on_clock, settle
 from tests.unit.topic.world import HeldStore, NoFiles
 
 NAME = topic_name(TOPIC)
+SECRET = {"brokerClientAuthenticationParameters": "token:shared by these brokers"}
 
 
 @dataclass
@@ -99,11 +101,11 @@ class Networked:
     def __init__(self, network: httpx2.AsyncBaseTransport) -> None:
         self.node: Any = None
         self._network = network
-        self._carrier: Local | None = None
+        self._carrier: PeerRouter | None = None
 
     async def carry(self, name: TopicName, request: Request) -> Answer:
         if self._carrier is None:
-            self._carrier = Local(self.node, Remote(self.node, self._network))
+            self._carrier = PeerRouter(self.node, PeerClient(self.node, self._network))
         return await self._carrier.carry(name, request)
 
 
@@ -128,7 +130,7 @@ class Cluster:
             runtime=runtime,
             metadata=metadata,
             ledgers=ledgers,
-            settings=Settings(None, self.settings),
+            settings=Settings(None, {**SECRET, **self.settings}),
             cluster=True,
             carrier=carrier,
         )
@@ -185,32 +187,32 @@ class Network(httpx2.AsyncBaseTransport):
         return httpx2.Response(response.status, headers=dict(response.headers), content=await whole(response))
 
 
-def run(
-    body: Callable[[Cluster], Coroutine[Any, Any, None]],
+@provides(Cluster)
+async def serving_cluster(
     brokers: int = 2,
     *,
     bugs: int = 0,
     network: Callable[[Cluster], httpx2.AsyncBaseTransport] | None = None,
     **settings: str,
-) -> None:
-    """The story with so many brokers that serve. A failure inside one of them fails it, but for `bugs` expected."""
+) -> AsyncIterator[Cluster]:
+    """So many brokers that serve. The test fails unless exactly `bugs` failures happen inside them."""
+    cluster = Cluster(settings=settings)
+    cluster.network = None if network is None else network(cluster)
+    for _ in range(brokers):
+        await cluster.join()
+    yield cluster
+    for member in cluster.members:
+        member.metadata.release()
+        member.ledgers.release()
+        if not member.stopped:
+            await member.stop()
+    await settle()
+    counted = [member.node.metrics for member in cluster.members]
+    assert sum(one.task_failures.value + one.request_failures.value for one in counted) == bugs
 
-    async def main() -> None:
-        cluster = Cluster(settings=settings)
-        cluster.network = None if network is None else network(cluster)
-        for _ in range(brokers):
-            await cluster.join()
-        await body(cluster)
-        for member in cluster.members:
-            member.metadata.release()
-            member.ledgers.release()
-            if not member.stopped:
-                await member.stop()
-        await settle()
-        counted = [member.node.metrics for member in cluster.members]
-        assert sum(one.task_failures.value + one.request_failures.value for one in counted) == bugs
 
-    run_on_clock(main)
+def run(body: Callable[[Cluster], Coroutine[Any, Any, None]], brokers: int = 2, **options: Any) -> None:
+    run_on_clock(lambda: within(serving_cluster(brokers, **options), body))
 
 
 async def take(old: Member, new: Member) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
 from magnetar.base.ids import Position
 from magnetar.base.names import topic_name
-from magnetar.broker.connection import Connection
+from magnetar.broker.connection.connection import Connection
 from magnetar.broker.node import Node
 from magnetar.policy.settings import Settings
 from magnetar.topic.nonpersistent import NonPersistentTopic
@@ -19,6 +19,7 @@ from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
 from simulation.inline import InlineRuntime
 from simulation.ledgers import MemoryLedgers
+from tests.async_tests import provides, within
 from tests.unit.clock import pass_s, run_on_clock, settle
 from tests.unit.topic.world import FRAME_BYTES_MAX, HeldStore, NoFiles, Out, an_entry, send_frame
 
@@ -216,26 +217,27 @@ class World:
         return asyncio.get_running_loop().create_task(work)
 
 
+@provides(World)
+async def serving_world(**settings: str) -> AsyncIterator[World]:
+    """A node that serves. A failure inside the broker fails the test."""
+    files: Any = NoFiles()
+    runtime = InlineRuntime(files)
+    metadata, ledgers = HeldStore(runtime), MemoryLedgers()
+    node = Node(runtime=runtime, metadata=metadata, ledgers=ledgers, settings=Settings(None, settings))
+    await node.start("127.0.0.1", 6650, host_shown="localhost")
+    await node.serve(8080)
+    world = World(node, metadata, ledgers, runtime)
+    yield world
+    metadata.release()
+    ledgers.release()
+    if not world.stopped:
+        await node.stop()
+    await settle()
+    assert node.metrics.task_failures.value + node.metrics.request_failures.value == world.bugs
+
+
 def run(body: Callable[[World], Coroutine[Any, Any, None]], **settings: str) -> None:
-    """The story with a node that serves, on a virtual clock. A failure inside the broker fails it."""
-
-    async def main() -> None:
-        files: Any = NoFiles()
-        runtime = InlineRuntime(files)
-        metadata, ledgers = HeldStore(runtime), MemoryLedgers()
-        node = Node(runtime=runtime, metadata=metadata, ledgers=ledgers, settings=Settings(None, settings))
-        await node.start("127.0.0.1", 6650, host_shown="localhost")
-        await node.serve(8080)
-        world = World(node, metadata, ledgers, runtime)
-        await body(world)
-        metadata.release()
-        ledgers.release()
-        if not world.stopped:
-            await node.stop()
-        await settle()
-        assert node.metrics.task_failures.value + node.metrics.request_failures.value == world.bugs
-
-    run_on_clock(main)
+    run_on_clock(lambda: within(serving_world(**settings), body))
 
 
 async def publish(world: World, *texts: str, topic: str = TOPIC) -> list[Position]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from magnetar.cli.layers import KNOBS
+from magnetar.cli.settings.resolve import KNOBS
 
 
 @pytest.fixture

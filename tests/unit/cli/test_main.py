@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from magnetar import __version__
-from magnetar.cli.exits import Exit
+from magnetar.cli.exit_codes import Exit
 from magnetar.cli.main import SINGLE, examples, in_order, main
 
 
@@ -95,3 +95,16 @@ def test_help_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["standalone", "--help"]) == Exit.OK
     shown = capsys.readouterr().out
     assert all(option in shown for option in ("--data", "--port", "--http-port", "--conf"))
+
+
+@pytest.mark.parametrize("library", ["cyclopts", "rich"])
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["topic", "list"]])
+def test_missing_library_is_told_with_the_extra(library: str, arguments: list[str]) -> None:
+    """As after `pip install magnetar`, which brings the client alone."""
+    script = f"import sys; sys.modules[{library!r}] = None; from magnetar.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", script, *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (Exit.FAILURE, ""), ran.stderr
+    assert f"the package {library} is missing" in ran.stderr
+    assert "run: pip install 'magnetar[cli]'" in ran.stderr
+    assert "Traceback" not in ran.stderr

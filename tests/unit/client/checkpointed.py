@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from magnetar.base.ids import SegmentId
-from magnetar.client.checkpoint import CheckpointConsumer
+from magnetar.client.consumer.config import InitialPosition
+from magnetar.client.consumer.scalable.checkpoint.consumer import CheckpointConsumer
 from magnetar.client.options import checkpointing_of
-from magnetar.client.schemas import BYTES
-from magnetar.client.subscribing import InitialPosition
+from magnetar.client.schema import BYTES
 from magnetar.wire import commands
 from magnetar.wire.ids import MessageId, to_data
 from magnetar.wire.proto import pb
@@ -86,7 +86,7 @@ async def a_world(segments: int = 1, *, ours: bool = True) -> AsyncIterator[tupl
             asked = checkpointing_of(str(TOPIC), {"name": "c"}, "1")
             world.consumer = CheckpointConsumer(lookup, str(TOPIC), asked, start=start, schema=BYTES, **said)
             made.append(world.consumer)
-            await world.consumer.start()
+            await world.consumer._start()
             return world.consumer
 
         try:

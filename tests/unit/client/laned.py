@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from magnetar.base.ids import SegmentId
-from magnetar.client.lane import Entry, Fate
-from magnetar.client.lanes import LaneOpened, Lanes, LayoutAdvanced, OpenLane, Report
-from magnetar.client.router import Route
+from magnetar.client.producer.router import KeyRoute
+from magnetar.client.producer.scalable.queued_messages import SendStatus
+from magnetar.client.producer.scalable.segment_queue import QueuedEntry
+from magnetar.client.producer.scalable.segment_queues import (
+    AttachSegment,
+    LayoutAdvanced,
+    ReportOutcome,
+    SegmentAttached,
+    SegmentQueues,
+)
 from magnetar.layout.layout import initial
 
 ONE = initial(1, now_ms=0)
@@ -16,28 +23,28 @@ MERGED = SPLIT.merge([SegmentId(1), SegmentId(2)], now_ms=2).whole()  # entry bu
 PARENT, LOW, HIGH = SegmentId(0), SegmentId(1), SegmentId(2)
 
 
-def some_lanes(layout=ONE, *, last: int = -1, **options) -> Lanes:
-    lanes = Lanes(**options)
+def some_lanes(layout=ONE, *, last: int = -1, **options) -> SegmentQueues:
+    lanes = SegmentQueues(**options)
     for effect in lanes.handle(LayoutAdvanced(layout)):
-        assert isinstance(effect, OpenLane)
-        lanes.handle(LaneOpened(effect.segment, last))
+        assert isinstance(effect, AttachSegment)
+        lanes.handle(SegmentAttached(effect.segment, last))
     return lanes
 
 
-def add(lanes: Lanes, slot: int, name: str = "", *, deadline: float = 10.0, **options) -> SegmentId:
-    return lanes.add(name, Route(slot, slot), size=options.pop("size", 1), deadline=deadline, **options).segment
+def add(lanes: SegmentQueues, slot: int, name: str = "", *, deadline: float = 10.0, **options) -> SegmentId:
+    return lanes.add(name, KeyRoute(slot, slot), size=options.pop("size", 1), deadline=deadline, **options).segment
 
 
-def names(entry: Entry | None) -> list[str]:
+def names(entry: QueuedEntry | None) -> list[str]:
     return [] if entry is None else [message.item for message in entry.messages]
 
 
-def written(lanes: Lanes, segment: SegmentId) -> list[list[str]]:
+def written(lanes: SegmentQueues, segment: SegmentId) -> list[list[str]]:
     found = []
     while (entry := lanes.next_entry(segment)) is not None:
         found.append(names(entry))
     return found
 
 
-def fates(effects) -> dict[str, Fate]:
-    return {effect.message.item: effect.message.fate for effect in effects if isinstance(effect, Report)}
+def fates(effects) -> dict[str, SendStatus]:
+    return {effect.message.item: effect.message.fate for effect in effects if isinstance(effect, ReportOutcome)}

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from magnetar.base.errors import MagnetarError
-from magnetar.client.budget import Budget
-from magnetar.client.outgoing import Fields
-from magnetar.client.producing import Opening
-from magnetar.client.publisher import Publisher
+from magnetar.client.producer.config import ProducerConfig
+from magnetar.client.producer.fields import MessageFields
+from magnetar.client.producer.memory_limit import MemoryLimit
+from magnetar.client.producer.publisher import Publisher
 from magnetar.wire import message
 from magnetar.wire.ids import MessageId
 from magnetar.wire.proto import pb
@@ -22,7 +22,7 @@ TOPIC = "persistent://public/default/t"
 
 
 class World:
-    def __init__(self, broker: Broker, publisher: Publisher, budget: Budget) -> None:
+    def __init__(self, broker: Broker, publisher: Publisher, budget: MemoryLimit) -> None:
         self.broker = broker
         self.publisher = publisher
         self.budget = budget
@@ -31,7 +31,7 @@ class World:
     def add(self, payload: bytes, **said: Any) -> None:
         fields = None
         if said:
-            fields = Fields()
+            fields = MessageFields()
             for name, value in said.items():
                 setattr(fields, name, value)
         assert self.budget.take(len(payload))
@@ -50,8 +50,8 @@ async def a_world(*, receipts: bool = True, **opening: Any) -> AsyncIterator[Wor
     opening.setdefault("operation_timeout_s", WAIT_S)
     async with a_broker() as broker, a_lookup(broker) as lookup:
         broker.receipts = receipts
-        budget = Budget()
-        publisher = Publisher(lookup, TOPIC, Opening(**opening), budget)
+        budget = MemoryLimit()
+        publisher = Publisher(lookup, TOPIC, ProducerConfig(**opening), budget)
         await publisher.start()
         world = World(broker, publisher, budget)
         yield world

@@ -12,22 +12,23 @@ from typing import Any, NamedTuple
 from magnetar.base.errors import Sealed, StorageFailed
 from magnetar.base.ids import SegmentId
 from magnetar.base.ranges import HashRange
-from magnetar.client.lane import Cut, Entry, Fate, Outbound
-from magnetar.client.lanes import (
-    DropLane,
+from magnetar.client.producer.fields import keyed
+from magnetar.client.producer.router import KeyRoute
+from magnetar.client.producer.scalable.queued_messages import QueuedMessage, SendStatus
+from magnetar.client.producer.scalable.segment_queue import BatchLimits, QueuedEntry
+from magnetar.client.producer.scalable.segment_queues import (
+    AttachSegment,
+    DrainSegment,
+    DropSegment,
     Effect,
-    LaneClosed,
-    LaneOpened,
-    Lanes,
-    LaneSealed,
     LayoutAdvanced,
-    OpenLane,
-    ReattachLane,
-    Report,
-    SettleLane,
+    ReattachSegment,
+    ReportOutcome,
+    SegmentAttached,
+    SegmentDetached,
+    SegmentQueues,
+    SegmentSealed,
 )
-from magnetar.client.outgoing import Fields
-from magnetar.client.router import Route
 from magnetar.layout.layout import Child, Layout, initial
 
 SLOTS = {f"k{n}": slot for n, slot in enumerate((0x0000, 0x1800, 0x5000, 0x7FFF, 0x8000, 0xA800, 0xD000, 0xFFFF))}
@@ -116,10 +117,10 @@ class World:
         deduplicated: bool,
         segments: int = 1,
         batch: int = 3,
-        make: Callable[..., Lanes] = Lanes,
+        make: Callable[..., SegmentQueues] = SegmentQueues,
         buckets: int = 1,
     ):
-        self.lanes = make(cut=Cut(messages_max=batch))
+        self.lanes = make(cut=BatchLimits(messages_max=batch))
         self.deduplicated = deduplicated
         self.layout: Layout = initial(segments, now_ms=0, buckets=buckets)
         self.layouts = [self.layout]
@@ -129,7 +130,7 @@ class World:
         self.settling: set[SegmentId] = set()
         self.sent: list[Value] = []
         self.wired: set[Value] = set()
-        self.fates: dict[Value, Fate] = {}
+        self.fates: dict[Value, SendStatus] = {}
         self.losses = 0
         self.now = 0.0
         self.last_deadline = 0.0  # deadlines grow with places, as those of one send timeout do
@@ -143,9 +144,9 @@ class World:
         value = Value(key, len(self.sent))
         self.sent.append(value)
         deadline = self.last_deadline = max(self.now + timeout, self.last_deadline)
-        fields = Fields()
-        fields.key = key
-        self.lanes.add(value, Route(SLOTS[key], SLOTS[key]), size=1, deadline=deadline, alone=alone, fields=fields)
+        fields, route = keyed(key), KeyRoute(SLOTS[key], SLOTS[key])
+        if alone or self.lanes.gather(value, fields, None, route, 1, deadline) is None:
+            self.lanes.add(value, route, size=1, deadline=deadline, alone=alone, fields=fields)
 
     def wait(self, time: float) -> None:
         self.now += time
@@ -162,30 +163,30 @@ class World:
     def apply(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
-                case OpenLane(segment=segment):
+                case AttachSegment(segment=segment):
                     self.wanted.add(segment)
-                case SettleLane(segment=segment):
+                case DrainSegment(segment=segment):
                     self.settling.add(segment)
-                case DropLane(segment=segment):
+                case DropSegment(segment=segment):
                     self.wanted.discard(segment)
                     self.settling.discard(segment)
                     self.owners[segment].attached = False
-                case ReattachLane(segment=segment):
+                case ReattachSegment(segment=segment):
                     self.lose(segment, 0)
-                case Report(message=message):
+                case ReportOutcome(message=message):
                     self.fate(message)
 
-    def fate(self, message: Outbound) -> None:
+    def fate(self, message: QueuedMessage) -> None:
         value: Value = message.item
         if value in self.fates:
             raise Violation(f"told twice: {value}")
         self.fates[value] = message.fate
         stored = any(value in owner.log for owner in self.owners.values())
-        if message.fate is Fate.STORED and not stored:
+        if message.fate is SendStatus.STORED and not stored:
             raise Violation(f"told stored, and it is not: {value}")
-        if message.fate is Fate.FAILED and stored:
+        if message.fate is SendStatus.FAILED and stored:
             raise Violation(f"told failed, and it is stored: {value}")
-        if message.fate is Fate.UNKNOWN and value not in self.wired:
+        if message.fate is SendStatus.UNKNOWN and value not in self.wired:
             raise Violation(f"told unknown, and it never left: {value}")
 
     def write(self, id: SegmentId) -> bool:
@@ -194,18 +195,25 @@ class World:
             return False
         if not self.owners[id].attached:
             raise Violation("written to nobody")
-        entry.parts = 2 if entry.messages[0].alone else 1
-        told = [(m.item, m.route.slot, m.sequence) for m in entry.messages]
+        columns = entry.columns
+        if columns is not None:  # looked at as they are: a look at its messages would take them apart
+            told = [
+                (item, route.slot, sequence)
+                for item, route, sequence in zip(columns.items, columns.routes, columns.sequences, strict=True)
+            ]
+        else:
+            entry.parts = 2 if entry.messages[0].alone else 1
+            told = [(m.item, m.route.slot, m.sequence) for m in entry.messages]
         if told != sorted(told, key=lambda one: one[2]):
             raise Violation(f"numbers do not grow: {told}")
         if (
             len(told) > 1
             and entry.hashes is not None
-            and not all(entry.hashes[0] <= m.route.hash <= entry.hashes[1] for m in entry.messages)
+            and not all(entry.hashes[0] <= slot <= entry.hashes[1] for _, slot, _ in told)
         ):
             raise Violation(f"stamped with other hashes: {told}")
-        self.wired |= {m.item for m in entry.messages}
-        if any(m.fate is Fate.FAILED for m in entry.messages):
+        self.wired |= {item for item, _, _ in told}
+        if columns is None and any(m.fate is SendStatus.FAILED for m in entry.messages):
             raise Violation("written after it was told failed")
         self.owners[id].arriving.extend(Sent(told, part, entry.parts) for part in range(entry.parts))
         return True
@@ -215,10 +223,10 @@ class World:
         if id not in self.wanted or owner.attached:
             return
         if owner.sealed:
-            self.tell(LaneSealed(id))
+            self.tell(SegmentSealed(id))
         else:
             owner.attach()
-            self.tell(LaneOpened(id, owner.mark))
+            self.tell(SegmentAttached(id, owner.mark))
 
     def settle(self, id: SegmentId) -> None:
         """Our close, answered: all that was on its way was answered before."""
@@ -246,9 +254,9 @@ class World:
         else:
             self.apply(self.lanes.refused(id, sequence, Sealed() if kind == "sealed" else StorageFailed()))
 
-    def stored(self, entry: Entry | None) -> None:
+    def stored(self, entry: QueuedEntry | None) -> None:
         for message in [] if entry is None else entry.messages:
-            if message.fate is Fate.STORED:
+            if message.fate is SendStatus.STORED:
                 self.fate(message)
 
     def lose(self, id: SegmentId, processed: int) -> None:
@@ -267,7 +275,7 @@ class World:
         owner.arriving.clear()
         owner.answers.clear()
         self.settling.discard(id)
-        self.tell(LaneClosed(id, certain=certain))
+        self.tell(SegmentDetached(id, certain=certain))
 
     def plan(self, parents: list[SegmentId], ranges: tuple[HashRange, ...]) -> None:
         if self.intent is None:
@@ -344,7 +352,7 @@ class World:
     def check(self) -> None:
         logs = [value for id in sorted(self.owners) for value in self.owners[id].log]
         for value, fate in self.fates.items():
-            if fate is Fate.FAILED and value in logs:
+            if fate is SendStatus.FAILED and value in logs:
                 raise Violation(f"told failed, and it is stored: {value}")
         if not set(logs) <= set(self.sent):
             raise Violation("invented")

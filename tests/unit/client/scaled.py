@@ -11,11 +11,12 @@ from typing import Any
 
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.names import topic_name
-from magnetar.client.lookup import Lookup
+from magnetar.client.connection.lookup import Lookup
 from magnetar.layout.layout import Layout, initial
 from magnetar.layout.routing import Routing
-from magnetar.wire import commands, layouts, templates
+from magnetar.wire import broker_frames, commands
 from magnetar.wire.proto import pb
+from magnetar.wire.scalable import layouts
 from tests.unit.client.world import Broker, Link, Sent, a_broker, a_lookup
 
 K = pb.BaseCommand
@@ -40,7 +41,7 @@ class Scaled:
         self.refusals: dict[str, list[int]] = {}  # topic -> codes of the next PRODUCER or SUBSCRIBE
         self.registered: dict[int, Link] = {}  # stream consumers
         self.consumers: dict[int, tuple[str, Link]] = {}
-        self.share: layouts.Share | None = None  # what the next registration is answered with
+        self.share: layouts.ConsumerAssignment | None = None  # what the next registration is answered with
         for kind, handler in {
             K.CONNECT: self._connect,
             K.SCALABLE_TOPIC_LOOKUP: self._watch,
@@ -98,9 +99,9 @@ class Scaled:
         for id, link in self.registered.items():
             link.write(layouts.assigned(id, layouts.share(TOPIC, self.share, extended=self.ours)))
 
-    def a_share(self, *segments: int, generation: int = 1) -> layouts.Share:
+    def a_share(self, *segments: int, generation: int = 1) -> layouts.ConsumerAssignment:
         chosen = tuple(self.layout.segment(SegmentId(id)) for id in segments)
-        return layouts.Share(Epoch(self.layout.epoch), chosen, generation)
+        return layouts.ConsumerAssignment(Epoch(self.layout.epoch), chosen, generation)
 
     def consumer(self, segment: int) -> int:
         """The id of the consumer that is attached to a segment."""
@@ -108,7 +109,7 @@ class Scaled:
 
     def deliver(self, segment: int, entry: int, body: bytes) -> None:
         id = self.consumer(segment)
-        self.consumers[id][1].write(templates.message(id, 100 + segment, entry, body))
+        self.consumers[id][1].write(broker_frames.message(id, 100 + segment, entry, body))
 
     def end(self, segment: int) -> None:
         id = self.consumer(segment)
@@ -124,7 +125,7 @@ class Scaled:
         return True
 
     def _update(self, session: int) -> bytes:
-        shown = layouts.Shown(
+        shown = layouts.LayoutUpdate(
             self.layout, {}, controller=self.controller, routing=self.routing, incarnation=self.incarnation
         )
         return layouts.update(session, layouts.update_body(TOPIC, shown, extended=self.ours))

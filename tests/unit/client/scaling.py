@@ -9,10 +9,10 @@ from typing import Any
 
 from magnetar.base.errors import MagnetarError
 from magnetar.base.ids import SegmentId
-from magnetar.client.budget import Budget
-from magnetar.client.outgoing import Fields
-from magnetar.client.producing import Opening
-from magnetar.client.scalable import ScalablePublisher
+from magnetar.client.producer.config import ProducerConfig
+from magnetar.client.producer.fields import MessageFields
+from magnetar.client.producer.memory_limit import MemoryLimit
+from magnetar.client.producer.scalable.publisher import ScalablePublisher
 from magnetar.layout.layout import Layout
 from magnetar.wire.ids import MessageId
 from tests.unit.client.publishing import payloads
@@ -23,7 +23,7 @@ LOW, HIGH = "a", "key-0"  # of the halves of the keyspace, by either routing
 
 
 class World:
-    def __init__(self, scaled: Scaled, publisher: ScalablePublisher, budget: Budget) -> None:
+    def __init__(self, scaled: Scaled, publisher: ScalablePublisher, budget: MemoryLimit) -> None:
         self.scaled = scaled
         self.broker = scaled.broker
         self.publisher = publisher
@@ -31,7 +31,7 @@ class World:
         self.told: list[tuple[bytes, MessageId | None, MagnetarError | None]] = []
 
     def add(self, payload: bytes, key: str | None = None, *, awaited: bool = False, **said: Any) -> None:
-        fields = Fields()
+        fields = MessageFields()
         fields.key = key
         for name, value in said.items():
             setattr(fields, name, value)
@@ -76,8 +76,8 @@ async def a_world(
     opening.setdefault("name", "p")
     async with a_scaled(segments, ours=ours) as (scaled, lookup):
         scaled.broker.receipts = receipts
-        budget = Budget()
-        publisher = ScalablePublisher(lookup, str(TOPIC), Opening(**opening), budget)
+        budget = MemoryLimit()
+        publisher = ScalablePublisher(lookup, str(TOPIC), ProducerConfig(**opening), budget)
         world = World(scaled, publisher, budget)
         if started:
             await publisher.start()

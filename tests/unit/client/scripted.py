@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
-from magnetar.client.consumer import Consumer
-from magnetar.client.lookup import Lookup
-from magnetar.client.pool import Pool
-from magnetar.client.schemas import BYTES
-from magnetar.client.subscribing import Subscribing
-from magnetar.runtime.real import RealRuntime
-from magnetar.wire import commands, frames, message, templates
+from magnetar.client.connection.lookup import Lookup
+from magnetar.client.connection.pool import Pool
+from magnetar.client.consumer.config import ConsumerConfig
+from magnetar.client.consumer.consumer import Consumer
+from magnetar.client.schema import BYTES
+from magnetar.runtime.system_runtime import RealRuntime
+from magnetar.wire import broker_frames, commands, frames, message
 from magnetar.wire.ids import MessageId, to_data
 from magnetar.wire.proto import pb
+from tests.async_tests import provides
 
 K = pb.BaseCommand
 WAIT_S = 60.0
@@ -133,7 +133,7 @@ class ScriptedBroker:
     def push(self, entry: int, body: bytes, *, consumer_id: int | None = None, ledger: int = 1, **facts: Any) -> None:
         if consumer_id is None:
             consumer_id = next(reversed(self.where))
-        self.where[consumer_id].write(templates.message(consumer_id, ledger, entry, body, **facts))
+        self.where[consumer_id].write(broker_frames.message(consumer_id, ledger, entry, body, **facts))
 
     def tell(self, data: bytes, consumer_id: int | None = None) -> None:
         if consumer_id is None:
@@ -200,17 +200,18 @@ class World:
 
     async def consumer(self, topics: Any = "t", subscription: str = "s", **options: Any) -> Consumer[bytes]:
         callbacks = {name: options.pop(name) for name in ("listener", "on_active", "make_outbox") if name in options}
-        asked = Subscribing(subscription, **options)
-        made: Consumer[bytes] = Consumer(self.lookup, topics, asked, schema=BYTES, **callbacks)
+        schema = options.pop("schema", BYTES)
+        asked = ConsumerConfig(subscription, **options)
+        made: Consumer[bytes] = Consumer(self.lookup, topics, asked, schema=schema, **callbacks)
         self.made.append(made)
-        await made.start()
+        await made._start()
         await self.broker.until(
             lambda: asked.paused or asked.queue_messages == 0 or len(self.broker.said(K.FLOW)) >= len(made.partitions)
         )
         return made
 
 
-@asynccontextmanager
+@provides(World)
 async def a_world(*, timeout_s: float = 10.0) -> AsyncIterator[World]:
     broker = ScriptedBroker()
     await broker.start()

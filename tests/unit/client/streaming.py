@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from magnetar.client.consumer.config import ConsumerConfig
+from magnetar.client.consumer.scalable.stream.consumer import StreamConsumer
 from magnetar.client.message import Message
-from magnetar.client.schemas import BYTES
-from magnetar.client.stream import StreamConsumer
-from magnetar.client.subscribing import Subscribing
+from magnetar.client.schema import BYTES
 from magnetar.wire.proto import pb
 from tests.unit.client.scaled import TOPIC, Scaled, a_scaled
 from tests.unit.client.world import turns
@@ -53,10 +53,10 @@ async def a_world(segments: int = 1, *, ours: bool = True, started: bool = True,
     asked.setdefault("name", "c")
     asked.setdefault("ack_group_s", 0.0)
     async with a_scaled(segments, ours=ours) as (scaled, lookup):
-        consumer: StreamConsumer[bytes] = StreamConsumer(lookup, str(TOPIC), Subscribing("s", **asked), schema=BYTES)
+        consumer: StreamConsumer[bytes] = StreamConsumer(lookup, str(TOPIC), ConsumerConfig("s", **asked), schema=BYTES)
         world = World(scaled, consumer)
         if started:
-            await consumer.start()
+            await consumer._start()
             await world.open(*range(segments))
         try:
             yield world

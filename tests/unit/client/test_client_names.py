@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import pickle
+import pydoc
 import subprocess
 import sys
 
 import pytest
 
 import magnetar
-from magnetar import aio
+import magnetar.testing
+from magnetar import aio, errors
 
 
 @pytest.mark.parametrize("module", ["magnetar", "magnetar.aio"])
@@ -22,6 +25,10 @@ def test_importing_loads_none_of_the_rooms(module):
 @pytest.mark.parametrize("name", dir(magnetar))
 def test_every_name_of_the_package_is_there(name):
     assert getattr(magnetar, name) is not None
+
+
+def test_no_name_of_the_package_is_hidden():
+    assert set(magnetar._HOMES) <= set(magnetar.__all__)
 
 
 @pytest.mark.parametrize("name", dir(aio))
@@ -37,30 +44,16 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 
 
 # What only one face has: a thread cannot await, and a loop needs no mailbox.
-ONLY_AIO = {
+ONLY_AIO: dict[str, set[str]] = {
     "Client": {"budget", "lookup", "operation_timeout_s", "pool", "runtime"},
-    "Producer": {
-        "admit",
-        "admit_later",
-        "admit_sheaf",
-        "admit_sheaves",
-        "cutting",
-        "grow",
-        "hurry",
-        "prepared",
-        "send_nowait",
-        "start",
-        "submit",
-        "work",
-    },
-    "CheckpointConsumer": {"handed", "start", "stream_id"},
-    "Consumer": {"source_of", "start"},
-    "Reader": {"counters", "start"},
-    "QueueConsumer": {"source_of", "start", "stream_id"},
-    "StreamConsumer": {"hurry", "outstanding", "start", "stream_id"},
-    "TableView": {"refresh", "start"},
+    "Producer": {"send_nowait", "submit"},
+    "CheckpointConsumer": set(),
+    "Consumer": set(),
+    "Reader": {"counters"},
+    "QueueConsumer": set(),
+    "StreamConsumer": set(),
+    "TableView": set(),
 }
-ONLY_SYNC = {"core", "renewed"}
 ATTRIBUTES = {"closed", "counters", "topic"}  # of asyncio objects, where no class shows them
 
 
@@ -69,4 +62,47 @@ def test_neither_face_drifts_from_the_other(name):
     awaited = {found for found, _ in inspect.getmembers(getattr(aio, name)) if not found.startswith("_")}
     blocking = {found for found, _ in inspect.getmembers(getattr(magnetar, name)) if not found.startswith("_")}
     assert awaited - ONLY_AIO[name] - blocking == set()
-    assert blocking - ONLY_SYNC - ATTRIBUTES - awaited == set()
+    assert blocking - ATTRIBUTES - awaited == set()
+
+
+CLASSES = [
+    *(getattr(aio, name) for name in aio.__all__),
+    *(found for name in magnetar.__all__ if isinstance(found := getattr(magnetar, name), type)),
+    *(found for name in errors.__all__ if isinstance(found := getattr(errors, name), type)),
+]
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=repr)
+def test_public_class_is_named_where_users_find_it(kind):
+    assert kind.__module__ in ("magnetar", "magnetar.aio", "magnetar.errors")
+    assert getattr(sys.modules[kind.__module__], kind.__name__) is kind
+
+
+@pytest.mark.parametrize("module", [magnetar, aio, errors, magnetar.testing])
+def test_star_import_and_dir_give_the_public_names(module):
+    assert dir(module) == sorted(module.__all__)
+    assert all(getattr(module, name) is not None for name in module.__all__)
+    assert {"annotations", "TYPE_CHECKING"}.isdisjoint(module.__all__)
+
+
+def test_help_of_the_package_names_the_client_and_its_classes():
+    shown = pydoc.plaintext.document(magnetar)
+    assert all(name in shown for name in ("Client", "StreamConsumer", "create_producer", "errors"))
+
+
+def test_pickled_values_and_errors_come_back():
+    error = errors.TopicNotFound("no such topic", topic="t")
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.facts) == (errors.TopicNotFound, str(error), {"topic": "t"})
+    for value in (magnetar.MessageId(1, 2), magnetar.DeadLetters(3), magnetar.SubscriptionType.SHARED):
+        assert pickle.loads(pickle.dumps(value)) == value
+    assert b"magnetar.wire" not in pickle.dumps(magnetar.MessageId(1, 2))
+
+
+def test_client_that_was_not_used_shows_its_url():
+    assert repr(magnetar.Client("pulsar://localhost:6650")) == "<magnetar.Client pulsar://localhost:6650, not used yet>"
+    assert repr(magnetar.Admin("http://localhost:8080")) == "<magnetar.Admin http://localhost:8080>"
+    assert repr(aio.Admin("http://localhost:8080")) == "<magnetar.aio.Admin http://localhost:8080>"
+    assert repr(magnetar.Json(dict)) == "Json(dict)"
+    assert repr([magnetar.Bytes(), magnetar.String()]) == "[Bytes(), String()]"
+    assert repr(aio.Client("pulsar://localhost:6650")) == "<magnetar.aio.Client pulsar://localhost:6650, 0 open>"

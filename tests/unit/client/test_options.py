@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.errors import InvalidName, Misuse
-from magnetar.client.following import Namespace
+from magnetar.client.consumer.config import DeadLetters, SubscriptionType
+from magnetar.client.consumer.scalable.namespace.follower import Namespace
 from magnetar.client.message import MessageId
 from magnetar.client.options import (
     checkpointing_of,
@@ -15,9 +16,8 @@ from magnetar.client.options import (
     streaming_of,
     subscribing_of,
 )
-from magnetar.client.producer import AccessMode
-from magnetar.client.schemas import BYTES
-from magnetar.client.subscribing import DeadLetters, SubscriptionType
+from magnetar.client.producer.producer import AccessMode
+from magnetar.client.schema import BYTES
 
 
 @pytest.mark.parametrize(

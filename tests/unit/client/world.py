@@ -7,15 +7,16 @@ takes the command first. What arrived is kept in order.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from magnetar.client.lookup import Lookup
-from magnetar.client.pool import Pool
-from magnetar.runtime.real import RealRuntime
-from magnetar.wire import commands, frames, templates
+from magnetar.client.connection.lookup import Lookup
+from magnetar.client.connection.pool import Pool
+from magnetar.runtime.system_runtime import RealRuntime
+from magnetar.wire import broker_frames, commands, frames
 from magnetar.wire.proto import pb
+from tests.async_tests import run_on_real_clock
 
 WAIT_S = 60.0  # for what a slow machine brings in a moment
 
@@ -34,7 +35,7 @@ class Sent:
         self.entry = entry
 
     def receipt(self, entry: int = 0, ledger: int = 1) -> None:
-        self.link.write(templates.receipt(self.producer, self.sequence, self.highest, ledger, entry))
+        self.link.write(broker_frames.receipt(self.producer, self.sequence, self.highest, ledger, entry))
 
 
 class Link(asyncio.Protocol):
@@ -159,9 +160,5 @@ async def turns(seen: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def run(body: Callable[[], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        async with asyncio.timeout(2 * WAIT_S):
-            await body()
-
-    asyncio.run(whole())
+def run(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    run_on_real_clock(body)

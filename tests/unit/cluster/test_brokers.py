@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+import pytest
 
 from magnetar.cluster.brokers import Brokers
 from magnetar.cluster.ownership import Broker, Urls
 from magnetar.cluster.registration import member_value
 from magnetar.metadata import paths
 from simulation.store import MemoryStore
+
+pytestmark = pytest.mark.real_clock
 
 
 def a_broker(number: int) -> Broker:
@@ -20,47 +22,38 @@ async def register(store: MemoryStore, broker: Broker) -> None:
     await store.put(paths.broker(broker.id), member_value(broker), ephemeral=True)
 
 
-def test_who_comes_and_goes_is_seen() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        other = store.peer()
-        brokers = Brokers(store)
-        assert await brokers.live() == {}
-        await register(other, a_broker(2))
-        await register(store, a_broker(1))
-        assert await brokers.live() == {broker.id: broker for broker in (a_broker(1), a_broker(2))}
-        assert list(await brokers.live()) == sorted(await brokers.live())
-        await other.close()
-        assert list(await brokers.live()) == ["broker-1:8080"]
-        brokers.close()
-
-    asyncio.run(body())
+async def test_who_comes_and_goes_is_seen() -> None:
+    store = MemoryStore()
+    other = store.peer()
+    brokers = Brokers(store)
+    assert await brokers.live() == {}
+    await register(other, a_broker(2))
+    await register(store, a_broker(1))
+    assert await brokers.live() == {broker.id: broker for broker in (a_broker(1), a_broker(2))}
+    assert list(await brokers.live()) == sorted(await brokers.live())
+    await other.close()
+    assert list(await brokers.live()) == ["broker-1:8080"]
+    brokers.close()
 
 
-def test_the_list_is_read_again_only_after_a_change_a_gap_or_another_session() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        brokers = Brokers(store)
-        await register(store, a_broker(1))
-        first = await brokers.live()
-        assert await brokers.live() is first
-        store.resync()
-        again = await brokers.live()
-        assert again is not first
-        await store.expire_session(server_side=True)
-        assert await brokers.live() == {}
-        brokers.close()
-
-    asyncio.run(body())
+async def test_the_list_is_read_again_only_after_a_change_a_gap_or_another_session() -> None:
+    store = MemoryStore()
+    brokers = Brokers(store)
+    await register(store, a_broker(1))
+    first = await brokers.live()
+    assert await brokers.live() is first
+    store.resync()
+    again = await brokers.live()
+    assert again is not first
+    await store.expire_session(server_side=True)
+    assert await brokers.live() == {}
+    brokers.close()
 
 
-def test_a_registration_that_cannot_be_read_hides_no_other() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        brokers = Brokers(store)
-        await store.put(paths.broker("broken:8080"), b"\xff", ephemeral=True)
-        await register(store, a_broker(1))
-        assert list(await brokers.live()) == ["broker-1:8080"]
-        brokers.close()
-
-    asyncio.run(body())
+async def test_a_registration_that_cannot_be_read_hides_no_other() -> None:
+    store = MemoryStore()
+    brokers = Brokers(store)
+    await store.put(paths.broker("broken:8080"), b"\xff", ephemeral=True)
+    await register(store, a_broker(1))
+    assert list(await brokers.live()) == ["broker-1:8080"]
+    brokers.close()

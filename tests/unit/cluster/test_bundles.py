@@ -13,48 +13,41 @@ from magnetar.base.names import namespace_name, topic_name
 from magnetar.cluster.bundles import NamespaceBundles, bundles_of, document_of, wanted
 from magnetar.metadata import paths
 from magnetar.policy.policies import Bundles, Policies
-from tests.unit.cluster.world import World, run
+from tests.unit.cluster.world import World
+
+pytestmark = pytest.mark.real_clock
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "bundles.json").read_text())
 NS = namespace_name("public/default")
 
 
-def test_a_topic_is_in_the_bundle_that_the_vectors_say() -> None:
-    async def body(world: World) -> None:
-        bundles = NamespaceBundles(world.store)
-        for count in (4, 16, 64):
-            policies = Policies(bundles=document_of(equal_bundles(count)))
-            for case in VECTORS["topics"][:40]:
-                found = await bundles.find(topic_name(case["topic"]), policies)
-                assert str(found) == case[f"bundle_of_{count}"]
-        bundles.close()
-
-    run(body)
+async def test_a_topic_is_in_the_bundle_that_the_vectors_say(world: World) -> None:
+    bundles = NamespaceBundles(world.store)
+    for count in (4, 16, 64):
+        policies = Policies(bundles=document_of(equal_bundles(count)))
+        for case in VECTORS["topics"][:40]:
+            found = await bundles.find(topic_name(case["topic"]), policies)
+            assert str(found) == case[f"bundle_of_{count}"]
+    bundles.close()
 
 
-def test_a_split_is_found_by_everyone_and_keeps_what_else_is_written_there() -> None:
-    async def body(world: World) -> None:
-        bundles, others = NamespaceBundles(world.store), NamespaceBundles(world.memory.peer())
-        policies = await world.namespaces.get(NS)
-        before = await others.get(NS, policies)
-        assert len(before) == 4
-        await world.store.put(paths.local_policies(NS), b'{"namespaceAntiAffinityGroup":"a"}')
-        after = before.split(Bundle(0, 0x40000000))
-        await bundles.put(NS, after)
-        assert await others.get(NS, policies) == after
-        node = await world.store.get(paths.local_policies(NS))
-        assert node is not None
-        assert json.loads(node.value)["namespaceAntiAffinityGroup"] == "a"
-
-    run(body)
+async def test_a_split_is_found_by_everyone_and_keeps_what_else_is_written_there(world: World) -> None:
+    bundles, others = NamespaceBundles(world.store), NamespaceBundles(world.memory.peer())
+    policies = await world.namespaces.get(NS)
+    before = await others.get(NS, policies)
+    assert len(before) == 4
+    await world.store.put(paths.local_policies(NS), b'{"namespaceAntiAffinityGroup":"a"}')
+    after = before.split(Bundle(0, 0x40000000))
+    await bundles.put(NS, after)
+    assert await others.get(NS, policies) == after
+    node = await world.store.get(paths.local_policies(NS))
+    assert node is not None
+    assert json.loads(node.value)["namespaceAntiAffinityGroup"] == "a"
 
 
-def test_no_namespace_no_bundles() -> None:
-    async def body(world: World) -> None:
-        with pytest.raises(NotFound, match="Namespace does not exist"):
-            await NamespaceBundles(world.store).get(namespace_name("public/nosuch"), None)
-
-    run(body)
+async def test_no_namespace_no_bundles(world: World) -> None:
+    with pytest.raises(NotFound, match="Namespace does not exist"):
+        await NamespaceBundles(world.store).get(namespace_name("public/nosuch"), None)
 
 
 @pytest.mark.parametrize("boundaries", [["0x00000000"], ["0x00000000", "0x1"], ["nonsense"], []])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 import pytest
 
@@ -11,6 +9,7 @@ from magnetar.base.ids import Position, Term
 from magnetar.base.names import TopicName, topic_name
 from magnetar.cluster.peers import (
     Answer,
+    AssignmentReply,
     Create,
     Created,
     Delete,
@@ -21,12 +20,11 @@ from magnetar.cluster.peers import (
     Peers,
     Request,
     Seal,
-    Shared,
 )
-from magnetar.topic.seal import SealedTopic
+from magnetar.topic.seal import SealResult
 
 NAME = topic_name("persistent://public/default/t")
-SEALED = SealedTopic(Position(1, 2), b"\x00\xff", 3, 4, 5, 6, 7)
+SEALED = SealResult(Position(1, 2), b"\x00\xff", 3, 4, 5, 6, 7)
 SHARE = {"epoch": 1, "term": 2, "generation": 3, "session": 4, "number": 5}
 
 
@@ -47,18 +45,16 @@ class Recorder:
                 return Flushed(Position(1, 1))
 
 
-def test_every_call_names_its_operation_and_term() -> None:
-    async def body() -> None:
-        recorder = Recorder()
-        owner = Peers(recorder).owner(NAME)
-        assert (await owner.create("op", Term(7), ("a",))).cursors == ("a",)
-        assert await owner.seal("op", Term(7)) == SEALED
-        assert (await owner.delete("op", Term(7), force=True)).existed
-        assert await owner.flush("op", Term(7), "a") == Position(1, 1)
-        assert [name for name, _ in recorder.carried] == [NAME] * 4
-        assert {(request.op, request.term) for _, request in recorder.carried} == {("op", 7)}
-
-    asyncio.run(body())
+@pytest.mark.real_clock
+async def test_every_call_names_its_operation_and_term() -> None:
+    recorder = Recorder()
+    owner = Peers(recorder).owner(NAME)
+    assert (await owner.create("op", Term(7), ("a",))).cursors == ("a",)
+    assert await owner.seal("op", Term(7)) == SEALED
+    assert (await owner.delete("op", Term(7), force=True)).existed
+    assert await owner.flush("op", Term(7), "a") == Position(1, 1)
+    assert [name for name, _ in recorder.carried] == [NAME] * 4
+    assert {(request.op, request.term) for _, request in recorder.carried} == {("op", 7)}
 
 
 @pytest.mark.parametrize(
@@ -76,5 +72,10 @@ def test_a_call_survives_the_wire(request_: Request) -> None:
 
 def test_an_answer_survives_the_wire_whatever_its_fields_are_called() -> None:
     """A field `bytes` hid the type of that name from the decoder."""
-    for answer in (SEALED, Created(("a",)), Flushed(Position(1, 1)), Shared(segments=(Granted(1, 0, 9),), **SHARE)):
+    for answer in (
+        SEALED,
+        Created(("a",)),
+        Flushed(Position(1, 1)),
+        AssignmentReply(segments=(Granted(1, 0, 9),), **SHARE),
+    ):
         assert msgspec.json.decode(msgspec.json.encode(answer), type=Answer) == answer

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
 from magnetar.base.names import TopicName
@@ -16,6 +15,7 @@ from magnetar.metadata import paths
 from magnetar.metadata.store import MetadataStore
 from magnetar.policy.settings import Settings
 from simulation.store import MemoryStore
+from tests.async_tests import provides, run_on_real_clock, within
 
 DATA = {"serviceUrl": "http://localhost:8080", "brokerServiceUrl": "pulsar://localhost:6650"}
 
@@ -50,8 +50,10 @@ async def a_world(store: MetadataStore, **file: str) -> World:
     return world
 
 
-def run(body: Callable[[World], Awaitable[None]], **file: str) -> None:
-    async def main() -> None:
-        await body(await a_world(MemoryStore(), **file))
+@provides(World)
+async def new_world(**file: str) -> AsyncIterator[World]:
+    yield await a_world(MemoryStore(), **file)
 
-    asyncio.run(main())
+
+def run(body: Callable[[World], Awaitable[None]], **file: str) -> None:
+    run_on_real_clock(lambda: within(new_world(**file), body))

@@ -17,12 +17,12 @@ from magnetar.layout.checkpoint import (
     Frontier,
     Kind,
     Loss,
-    Reached,
-    restricted,
+    SegmentPosition,
     united,
 )
 from magnetar.layout.layout import Layout, initial
 from magnetar.layout.lineage import ancestors
+from magnetar.layout.segment import Segment
 
 EARLIEST, LATEST = Checkpoint(kind=Kind.EARLIEST), Checkpoint(kind=Kind.LATEST)
 ROOT, LEFT, RIGHT = (SegmentId(id) for id in range(3))
@@ -40,7 +40,7 @@ def frontier(start: Checkpoint = EARLIEST, layout: Layout | None = None, **optio
 def test_children_are_read_when_all_of_the_parent_was_taken_and_not_before_h_g3():
     reader = frontier()
     assert reader.readable() == [ROOT]
-    reader.taken(ROOT, Reached(7, 0))
+    reader.taken(ROOT, SegmentPosition(7, 0))
     assert reader.readable() == [ROOT]
     assert reader.ended(ROOT)
     assert reader.readable() == [LEFT, RIGHT]
@@ -54,6 +54,30 @@ def test_an_end_that_comes_before_the_layout_that_explains_it_is_done_with_that_
     assert reader.checkpoint().places == {ROOT: DONE, LEFT: START, RIGHT: START}
 
 
+class Counting(Layout):
+    """Counts how many segments are looked up in it."""
+
+    looked_up = 0
+
+    def segment(self, id: SegmentId) -> Segment:
+        Counting.looked_up += 1
+        return super().segment(id)
+
+
+def test_opening_costs_a_few_lookups_per_segment_of_a_long_history():
+    """A reader that opened behind 1,000 reshapes walked the descendants of each segment."""
+    layout = initial(1, now_ms=0)
+    for now_ms in range(1, 201):
+        layout = layout.split(layout.active[0].id, now_ms=now_ms)
+        layout = layout.merge([one.id for one in layout.active], now_ms=now_ms)
+    counting = Counting(layout.epoch, layout.next_segment_id, layout.segments, layout.generation)
+    newest = Checkpoint(kind=Kind.PLACES, places={layout.active[0].id: START})
+    Counting.looked_up = 0
+    reader = frontier(newest, counting)
+    assert reader.readable() == [layout.active[0].id]
+    assert Counting.looked_up <= 10 * len(layout.segments)
+
+
 def test_a_checkpoint_names_every_segment_also_those_that_wait_h_g1():
     assert frontier().checkpoint().places == {ROOT: START, LEFT: START, RIGHT: START}
 
@@ -64,15 +88,15 @@ def test_latest_is_the_end_at_open_for_active_segments_and_done_for_sealed_ones_
     assert reader.readable() == []
     with pytest.raises(InvalidTransition):
         reader.checkpoint()
-    reader.resolved(LEFT, Reached(3, 4))
+    reader.resolved(LEFT, SegmentPosition(3, 4))
     reader.resolved(RIGHT, START)
-    assert reader.checkpoint().places == {ROOT: DONE, LEFT: Reached(3, 4), RIGHT: START}
+    assert reader.checkpoint().places == {ROOT: DONE, LEFT: SegmentPosition(3, 4), RIGHT: START}
 
 
 def test_a_segment_made_after_an_open_at_latest_is_read_from_its_first_message_h_g2():
     reader = frontier(LATEST)
-    reader.resolved(LEFT, Reached(3, 4))
-    reader.resolved(RIGHT, Reached(3, 4))
+    reader.resolved(LEFT, SegmentPosition(3, 4))
+    reader.resolved(RIGHT, SegmentPosition(3, 4))
     layout = split_once().split(LEFT, now_ms=2)
     reader.follow(layout)
     assert {reader.places[id] for id in (SegmentId(3), SegmentId(4))} == {START}
@@ -119,12 +143,12 @@ def test_a_layout_older_than_the_checkpoint_is_refused_rather_than_taken_for_a_l
 
 def test_a_pruned_segment_that_was_not_done_is_a_loss_h_g4():
     reader = frontier()
-    reader.taken(ROOT, Reached(7, 3))
+    reader.taken(ROOT, SegmentPosition(7, 3))
     kept = reader.checkpoint()
     pruned = split_once().removed(ROOT)
-    assert reader.follow(pruned) == (Loss(ROOT, Reached(7, 3)),)
+    assert reader.follow(pruned) == (Loss(ROOT, SegmentPosition(7, 3)),)
     again = frontier(kept, pruned)
-    assert again.losses == (Loss(ROOT, Reached(7, 3)),)
+    assert again.losses == (Loss(ROOT, SegmentPosition(7, 3)),)
     assert again.readable() == [LEFT, RIGHT]
 
 
@@ -146,38 +170,40 @@ def test_a_topic_that_is_not_there_any_more_is_a_loss_once():
 
 def test_messages_deleted_behind_the_last_one_read_are_a_loss_and_those_before_it_are_not_h_g4():
     reader = frontier()
-    reader.taken(ROOT, Reached(7, 3))
-    assert reader.trimmed(ROOT, Reached(7, 3), Reached(7, 3)) is None
-    assert reader.trimmed(ROOT, Reached(7, 3), Reached(5, 9)) is None
-    assert reader.trimmed(ROOT, Reached(7, 3, 1, 4), Reached(7, 3)) == Loss(ROOT, Reached(7, 3, 1, 4))
-    assert reader.trimmed(ROOT, Reached(7, 3), Reached(7, 4)) == Loss(ROOT, Reached(7, 3))
-    assert reader.places[ROOT] == Reached(7, 4)
+    reader.taken(ROOT, SegmentPosition(7, 3))
+    assert reader.trimmed(ROOT, SegmentPosition(7, 3), SegmentPosition(7, 3)) is None
+    assert reader.trimmed(ROOT, SegmentPosition(7, 3), SegmentPosition(5, 9)) is None
+    assert reader.trimmed(ROOT, SegmentPosition(7, 3, 1, 4), SegmentPosition(7, 3)) == Loss(
+        ROOT, SegmentPosition(7, 3, 1, 4)
+    )
+    assert reader.trimmed(ROOT, SegmentPosition(7, 3), SegmentPosition(7, 4)) == Loss(ROOT, SegmentPosition(7, 3))
+    assert reader.places[ROOT] == SegmentPosition(7, 4)
 
 
 def test_a_message_around_the_place_whose_beginning_is_deleted_is_a_loss_once_h_g13():
     reader = frontier()
-    between = Reached(7, 3, around=(7, 1))
+    between = SegmentPosition(7, 3, around=(7, 1))
     reader.taken(ROOT, between)
     assert reader.checkpoint().places[ROOT].around == (7, 1)
-    assert reader.trimmed(ROOT, between, Reached(7, 0)) is None
-    assert reader.trimmed(ROOT, between, Reached(7, 1)) == Loss(ROOT, between)
+    assert reader.trimmed(ROOT, between, SegmentPosition(7, 0)) is None
+    assert reader.trimmed(ROOT, between, SegmentPosition(7, 1)) == Loss(ROOT, between)
     assert reader.places[ROOT].around is None
-    assert reader.trimmed(ROOT, reader.places[ROOT], Reached(7, 1)) is None
-    reader.taken(ROOT, Reached(7, 9))
+    assert reader.trimmed(ROOT, reader.places[ROOT], SegmentPosition(7, 1)) is None
+    reader.taken(ROOT, SegmentPosition(7, 9))
     assert reader.places[ROOT].around is None
 
 
 def test_who_asks_for_the_earliest_message_loses_nothing_that_was_deleted_before():
     reader = frontier()
-    assert reader.trimmed(ROOT, START, Reached(7, 4)) is None
-    assert reader.places[ROOT] == Reached(7, 4)
+    assert reader.trimmed(ROOT, START, SegmentPosition(7, 4)) is None
+    assert reader.places[ROOT] == SegmentPosition(7, 4)
     later = frontier(reader.checkpoint(), split_once().split(LEFT, now_ms=2))
-    assert later.trimmed(SegmentId(3), START, Reached(8, 0)) == Loss(SegmentId(3), START)
+    assert later.trimmed(SegmentId(3), START, SegmentPosition(8, 0)) == Loss(SegmentId(3), START)
 
 
 def test_a_checkpoint_of_another_client_that_names_only_what_was_read():
     layout = split_once().split(LEFT, now_ms=2)
-    reader = frontier(Checkpoint({LEFT: Reached(5, 1)}), layout)
+    reader = frontier(Checkpoint({LEFT: SegmentPosition(5, 1)}), layout)
     assert reader.places[ROOT] == DONE  # its child was read
     assert reader.places[RIGHT] == START
     assert reader.places[SegmentId(3)] == START
@@ -185,23 +211,30 @@ def test_a_checkpoint_of_another_client_that_names_only_what_was_read():
 
 
 def test_latest_of_an_active_segment_in_another_clients_checkpoint_is_its_end_at_open():
-    reader = frontier(Checkpoint({ROOT: DONE, LEFT: DONE, RIGHT: Reached(5, 1)}))
+    reader = frontier(Checkpoint({ROOT: DONE, LEFT: DONE, RIGHT: SegmentPosition(5, 1)}))
     assert reader.unresolved == {LEFT}
 
 
 def test_places_have_an_order_in_which_a_whole_entry_comes_after_its_messages():
-    ordered = [START, Reached(0, 0, 0), Reached(0, 0, 3), Reached(0, 0), Reached(0, 1, 0), Reached(2, 0), DONE]
+    ordered = [
+        START,
+        SegmentPosition(0, 0, 0),
+        SegmentPosition(0, 0, 3),
+        SegmentPosition(0, 0),
+        SegmentPosition(0, 1, 0),
+        SegmentPosition(2, 0),
+        DONE,
+    ]
     assert sorted(set(ordered)) == ordered
     assert [str(place) for place in ordered[1:4]] == ["0:0:0", "0:0:3", "0:0"]
     assert str(DONE) == "DONE"
 
 
 def test_parts_of_a_group_are_united_to_the_further_place_of_each_segment():
-    whole = Checkpoint({ROOT: DONE, LEFT: Reached(1, 1), RIGHT: START}, Epoch(3), TOPIC, 9)
-    mine = restricted(Checkpoint({ROOT: DONE, LEFT: Reached(1, 5), RIGHT: START}, Epoch(4), TOPIC, 9), {LEFT})
-    assert mine.places == {LEFT: Reached(1, 5)}
+    whole = Checkpoint({ROOT: DONE, LEFT: SegmentPosition(1, 1), RIGHT: START}, Epoch(3), TOPIC, 9)
+    mine = Checkpoint({LEFT: SegmentPosition(1, 5)}, Epoch(4), TOPIC, 9)
     both = united([whole, mine])
-    assert both == Checkpoint({ROOT: DONE, LEFT: Reached(1, 5), RIGHT: START}, Epoch(4), TOPIC, 9)
+    assert both == Checkpoint({ROOT: DONE, LEFT: SegmentPosition(1, 5), RIGHT: START}, Epoch(4), TOPIC, 9)
     assert united([both, whole]) == both
 
 
@@ -253,7 +286,7 @@ class Reader:
             kept = self.world.kept[segment]
             if at < len(kept):
                 self.got.append(kept[at])
-                self.frontier.taken(segment, Reached(segment, at))
+                self.frontier.taken(segment, SegmentPosition(segment, at))
                 return True
             if not self.world.layout.segment(segment).is_active:
                 if not self.frontier.ended(segment):

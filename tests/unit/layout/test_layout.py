@@ -15,9 +15,9 @@ from magnetar.base.names import topic_name
 from magnetar.base.ranges import FULL, SLOT_MAX, HashRange
 from magnetar.layout.layout import Child, Diff, Layout, diff, initial
 from magnetar.layout.lineage import lineage, merge_depth, open_segments
+from magnetar.layout.plain_layout import migrated, synthetic
 from magnetar.layout.routing import Routing
 from magnetar.layout.segment import Ending, Segment, State
-from magnetar.layout.synthetic import migrated, synthetic
 from tests.golden import load
 from tests.searches import examples
 
@@ -172,6 +172,16 @@ def test_ids_of_an_aborted_plan_are_not_handed_out_again_h_c2():
     layout, first = initial(1, now_ms=0).burned([FULL])
     _, second = layout.burned([FULL])
     assert [first[0].id, second[0].id] == [1, 2]
+
+
+def test_segment_being_pruned_stays_listed_until_removed_h_h1():
+    layout = initial(1, now_ms=0).split(SegmentId(0), now_ms=1)
+    pruning = layout.pruning([SegmentId(0)])
+    assert pruning.segment(SegmentId(0)).state is State.PRUNING
+    assert pruning.segment(SegmentId(1)).parents == (SegmentId(0),)
+    gone = pruning.removed(SegmentId(0))
+    assert SegmentId(0) not in gone
+    assert gone.segment(SegmentId(1)).parents == ()
 
 
 A, B = Segment(SegmentId(0), HashRange(0, 99)), Segment(SegmentId(1), HashRange(100, SLOT_MAX))

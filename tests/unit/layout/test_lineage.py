@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from magnetar.base.ids import SegmentId
 from magnetar.layout.layout import Layout, initial
-from magnetar.layout.lineage import ancestors, blockers, descendants, open_segments, removable
+from magnetar.layout.lineage import (
+    ancestors,
+    ancestors_of_any,
+    blockers,
+    descendants,
+    descendants_of_any,
+    open_segments,
+    removable,
+)
 
 ROOT, LEFT, RIGHT, LEFT_LOWER, LEFT_UPPER = (SegmentId(id) for id in range(5))
 
@@ -52,3 +60,11 @@ def test_segments_are_removed_from_the_oldest_on():
     layout = three_generations()
     assert removable(layout) == [ROOT]
     assert removable(layout.removed(ROOT)) == [LEFT]
+
+
+def test_lineage_of_many_is_the_union_of_each():
+    layout = three_generations().merge([LEFT_UPPER, RIGHT], now_ms=3)
+    ids = [one.id for one in layout.segments]
+    for chosen in (ids, ids[:2], ids[3:], [ids[-1]], []):
+        assert ancestors_of_any(layout, chosen) == set().union(*(ancestors(layout, id) for id in chosen))
+        assert descendants_of_any(layout, chosen) == set().union(*(descendants(layout, id) for id in chosen))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from magnetar.base.errors import (
@@ -19,267 +17,215 @@ from magnetar.base.limits import LEDGER_DEATHS_MAX
 from simulation.store import Fault, lost
 from tests.unit.ledger.world import Answers, World, a_config, a_run, contents, publish, settle
 
-
-def test_an_idle_topic_owns_no_ledger_and_the_first_run_makes_one():
-    async def body():
-        world = World()
-        managed = await world.open()
-        assert not world.ledgers.shelf.ledgers
-        assert await publish(managed, "1:a", "2:b") == [Position(1, 0), Position(1, 1)]
-        assert len(world.ledgers.shelf.ledgers) == 1
-
-    asyncio.run(body())
+pytestmark = pytest.mark.real_clock
 
 
-def test_runs_given_while_the_first_ledger_is_made_keep_their_order():
-    async def body():
-        world = World()
-        managed = await world.open()
-        answers = Answers()
-        for index in range(20):
-            managed.append(a_run(f"{index}:x"), answers)
-            if index == 10:
-                await settle(2)
-        await settle()
-        assert answers.confirmed == [f"{index}:x".encode() for index in range(20)]
-        assert not answers.failed
-
-    asyncio.run(body())
+async def test_an_idle_topic_owns_no_ledger_and_the_first_run_makes_one():
+    world = World()
+    managed = await world.open()
+    assert not world.ledgers.shelf.ledgers
+    assert await publish(managed, "1:a", "2:b") == [Position(1, 0), Position(1, 1)]
+    assert len(world.ledgers.shelf.ledgers) == 1
 
 
-def test_an_empty_run_is_the_callers_mistake():
-    async def body():
-        managed = await World().open()
-        with pytest.raises(Misuse):
-            managed.append(a_run(), Answers())
-        assert await publish(managed, "1:a") == [Position(1, 0)]
+async def test_runs_given_while_the_first_ledger_is_made_keep_their_order():
+    world = World()
+    managed = await world.open()
+    answers = Answers()
+    for index in range(20):
+        managed.append(a_run(f"{index}:x"), answers)
+        if index == 10:
+            await settle(2)
+    await settle()
+    assert answers.confirmed == [f"{index}:x".encode() for index in range(20)]
+    assert not answers.failed
 
-    asyncio.run(body())
+
+async def test_an_empty_run_is_the_callers_mistake():
+    managed = await World().open()
+    with pytest.raises(Misuse):
+        managed.append(a_run(), Answers())
+    assert await publish(managed, "1:a") == [Position(1, 0)]
 
 
-def test_done_is_never_called_inside_append():
-    async def body():
-        managed = await World().open()
-        answers = Answers()
-        managed.append(a_run("1:a"), answers)
-        assert not answers.all
-        await settle()
-        await managed.terminate()
-        managed.append(a_run("2:b"), answers)
-        assert len(answers.all) == 1
-
-    asyncio.run(body())
+async def test_done_is_never_called_inside_append():
+    managed = await World().open()
+    answers = Answers()
+    managed.append(a_run("1:a"), answers)
+    assert not answers.all
+    await settle()
+    await managed.terminate()
+    managed.append(a_run("2:b"), answers)
+    assert len(answers.all) == 1
 
 
 @pytest.mark.parametrize("limit", [{"entries_max": 3}, {"bytes_max": 9}])
-def test_ledgers_are_rolled_between_runs_and_read_as_one(limit):
-    async def body():
-        world = World(config=a_config(cache_bytes=0, **limit))
-        managed = await world.open()
-        entries = [f"{index}:x".encode() for index in range(10)]
-        positions = await publish(managed, *entries)
-        assert [position.ledger for position in positions] == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4]
-        assert await contents(managed) == entries
-        assert world.ledgers.shelf.ledgers[1].sealed
-
-    asyncio.run(body())
+async def test_ledgers_are_rolled_between_runs_and_read_as_one(limit):
+    world = World(config=a_config(cache_bytes=0, **limit))
+    managed = await world.open()
+    entries = [f"{index}:x".encode() for index in range(10)]
+    positions = await publish(managed, *entries)
+    assert [position.ledger for position in positions] == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4]
+    assert await contents(managed) == entries
+    assert world.ledgers.shelf.ledgers[1].sealed
 
 
-def test_a_run_larger_than_a_ledger_still_goes_into_one():
-    async def body():
-        managed = await World(config=a_config(entries_max=2)).open()
-        answers = Answers()
-        managed.append(a_run("1:a", "2:b", "3:c", "4:d"), answers)
-        managed.append(a_run("5:e"), answers)
-        await settle()
-        assert [answer for _, answer in answers.all] == [Position(1, 0), Position(2, 0)]
-
-    asyncio.run(body())
+async def test_a_run_larger_than_a_ledger_still_goes_into_one():
+    managed = await World(config=a_config(entries_max=2)).open()
+    answers = Answers()
+    managed.append(a_run("1:a", "2:b", "3:c", "4:d"), answers)
+    managed.append(a_run("5:e"), answers)
+    await settle()
+    assert [answer for _, answer in answers.all] == [Position(1, 0), Position(2, 0)]
 
 
-def test_a_full_ledger_with_nothing_behind_it_is_closed_and_no_new_one_made():
-    async def body():
-        world = World(config=a_config(entries_max=1))
-        managed = await world.open()
-        await publish(managed, "1:a")
-        await settle()
-        assert [stored.sealed for stored in world.ledgers.shelf.ledgers.values()] == [True]
-        assert managed.chain.links[0].closed_ms
-
-    asyncio.run(body())
+async def test_a_full_ledger_with_nothing_behind_it_is_closed_and_no_new_one_made():
+    world = World(config=a_config(entries_max=1))
+    managed = await world.open()
+    await publish(managed, "1:a")
+    await settle()
+    assert [stored.sealed for stored in world.ledgers.shelf.ledgers.values()] == [True]
+    assert managed.chain.links[0].closed_ms
 
 
-def test_a_young_ledger_is_not_rolled_by_entries_and_an_old_one_is():
-    async def body():
-        managed = await World(config=a_config(entries_max=1, age_min_s=1000.0)).open()
-        assert [position.ledger for position in await publish(managed, "1:a", "2:b")] == [1, 1]
-        managed = await World(config=a_config(age_max_s=0.0)).open()
-        assert [position.ledger for position in await publish(managed, "1:a", "2:b")] == [1, 2]
-
-    asyncio.run(body())
+async def test_a_young_ledger_is_not_rolled_by_entries_and_an_old_one_is():
+    managed = await World(config=a_config(entries_max=1, age_min_s=1000.0)).open()
+    assert [position.ledger for position in await publish(managed, "1:a", "2:b")] == [1, 1]
+    managed = await World(config=a_config(age_max_s=0.0)).open()
+    assert [position.ledger for position in await publish(managed, "1:a", "2:b")] == [1, 2]
 
 
 @pytest.mark.parametrize("landed", [False, True])
-def test_a_dead_writer_is_replaced_and_what_it_owed_is_sent_again_once_and_in_order(landed):
-    async def body():
-        world = World(config=a_config(cache_bytes=0))
-        managed = await world.open()
-        await publish(managed, "0:a")
-        answers = Answers()
-        world.ledgers.hold()
-        for index in range(1, 6):
-            managed.append(a_run(f"{index}:x"), answers)
-        world.ledgers.release(2)
-        await settle()
-        world.ledgers.fail_append(TimedOut("no answer"), landed=landed)
-        world.ledgers.release()
-        managed.append(a_run("6:x"), answers)
-        await settle()
-        expected = [b"0:a", *(f"{index}:x".encode() for index in range(1, 7))]
-        assert answers.confirmed == expected[1:]
-        assert await contents(managed) == expected
-        assert managed.entries == 7
-        again = await world.crash().open()
-        assert await contents(again) == expected  # what landed without an answer is cut off by the record
-
-    asyncio.run(body())
+async def test_a_dead_writer_is_replaced_and_what_it_owed_is_sent_again_once_and_in_order(landed):
+    world = World(config=a_config(cache_bytes=0))
+    managed = await world.open()
+    await publish(managed, "0:a")
+    answers = Answers()
+    world.ledgers.hold()
+    for index in range(1, 6):
+        managed.append(a_run(f"{index}:x"), answers)
+    world.ledgers.release(2)
+    await settle()
+    world.ledgers.fail_append(TimedOut("no answer"), landed=landed)
+    world.ledgers.release()
+    managed.append(a_run("6:x"), answers)
+    await settle()
+    expected = [b"0:a", *(f"{index}:x".encode() for index in range(1, 7))]
+    assert answers.confirmed == expected[1:]
+    assert await contents(managed) == expected
+    assert managed.entries == 7
+    again = await world.crash().open()
+    assert await contents(again) == expected  # what landed without an answer is cut off by the record
 
 
 @pytest.mark.parametrize("landed", [0, 1, 3])
-def test_a_crash_with_runs_in_flight_loses_nothing_confirmed_and_may_keep_the_rest(landed):
-    async def body():
-        world = World()
-        managed = await world.open()
-        await publish(managed, "0:a", "1:b")
-        world.ledgers.hold()
-        for index in range(2, 5):
-            managed.append(a_run(f"{index}:x"), Answers())
-        await settle()
-        again = await world.crash(landed=landed).open()
-        found = await contents(again)
-        assert found == [b"0:a", b"1:b", b"2:x", b"3:x", b"4:x"][: 2 + landed]
-        assert (again.entries, again.messages, again.bytes) == (len(found), len(found), 3 * len(found))
-
-    asyncio.run(body())
+async def test_a_crash_with_runs_in_flight_loses_nothing_confirmed_and_may_keep_the_rest(landed):
+    world = World()
+    managed = await world.open()
+    await publish(managed, "0:a", "1:b")
+    world.ledgers.hold()
+    for index in range(2, 5):
+        managed.append(a_run(f"{index}:x"), Answers())
+    await settle()
+    again = await world.crash(landed=landed).open()
+    found = await contents(again)
+    assert found == [b"0:a", b"1:b", b"2:x", b"3:x", b"4:x"][: 2 + landed]
+    assert (again.entries, again.messages, again.bytes) == (len(found), len(found), 3 * len(found))
 
 
-def test_a_ledger_whose_writer_died_before_confirming_anything_is_gone():
-    async def body():
-        world = World()
-        managed = await world.open()
-        world.ledgers.fail_append(TimedOut("no answer"), landed=True)
-        assert await publish(managed, "1:a") == [Position(2, 0)]
-        await settle()
-        assert [link.ledger for link in managed.chain.links] == [2]
-        assert list(world.ledgers.shelf.ledgers) == [2]
-
-    asyncio.run(body())
+async def test_a_ledger_whose_writer_died_before_confirming_anything_is_gone():
+    world = World()
+    managed = await world.open()
+    world.ledgers.fail_append(TimedOut("no answer"), landed=True)
+    assert await publish(managed, "1:a") == [Position(2, 0)]
+    await settle()
+    assert [link.ledger for link in managed.chain.links] == [2]
+    assert list(world.ledgers.shelf.ledgers) == [2]
 
 
-def test_writers_that_die_again_and_again_end_the_topic_and_answer_everybody():
-    async def body():
-        world = World()
-        managed = await world.open()
-        answers = Answers()
-        for _ in range(LEDGER_DEATHS_MAX + 1):
-            world.ledgers.fail_append(TimedOut("no answer"))
-        managed.append(a_run("1:a"), answers)
-        managed.append(a_run("2:b"), answers)
-        await settle(200)
-        assert [type(error) for error in answers.failed] == [TimedOut, TimedOut]
-        with pytest.raises(TimedOut):
-            await publish(managed, "3:c")
-
-    asyncio.run(body())
+async def test_writers_that_die_again_and_again_end_the_topic_and_answer_everybody():
+    world = World()
+    managed = await world.open()
+    answers = Answers()
+    for _ in range(LEDGER_DEATHS_MAX + 1):
+        world.ledgers.fail_append(TimedOut("no answer"))
+    managed.append(a_run("1:a"), answers)
+    managed.append(a_run("2:b"), answers)
+    await settle(200)
+    assert [type(error) for error in answers.failed] == [TimedOut, TimedOut]
+    with pytest.raises(TimedOut):
+        await publish(managed, "3:c")
 
 
-def test_when_no_ledger_can_be_made_everything_fails_and_so_does_what_comes_later():
-    async def body():
-        world = World()
-        managed = await world.open()
+async def test_when_no_ledger_can_be_made_everything_fails_and_so_does_what_comes_later():
+    world = World()
+    managed = await world.open()
+    await publish(managed, "0:a")
+    world.ledgers.fail_append(StorageFailed("the disk is gone"))
+    world.ledgers.fail_create(StorageFailed("the disk is gone"))
+    answers = Answers()
+    for index in range(1, 4):
+        managed.append(a_run(f"{index}:x"), answers)
+    await settle()
+    assert len(answers.failed) == 3
+    managed.append(a_run("4:x"), answers)
+    await settle()
+    assert [type(error) for error in answers.failed] == [StorageFailed] * 4
+    assert isinstance(managed.failed, StorageFailed)
+
+
+async def test_an_owner_that_was_fenced_acknowledges_nothing_more():
+    world = World()
+    old = await world.open()
+    await publish(old, "0:a")
+    world.ledgers.hold()
+    answers = Answers()
+    old.append(a_run("1:x"), answers)
+    new = await world.rival().open()
+    world.ledgers.release()
+    old.append(a_run("2:x"), answers)
+    await settle()
+    assert [type(error) for error in answers.failed] == [Fenced, Fenced]
+    assert await publish(new, "3:x") == [Position(2, 0)]
+    assert await contents(new) == [b"0:a", b"3:x"]
+
+
+async def test_two_owners_that_both_opened_an_idle_topic_cannot_both_append():
+    world = World()
+    first = await world.open()
+    second = await world.rival().open()
+    await publish(second, "1:a")
+    with pytest.raises(Fenced):
+        await publish(first, "2:b")
+    assert len(world.ledgers.shelf.ledgers) == 2
+    assert await contents(second) == [b"1:a"]
+
+
+async def test_a_roll_that_finds_the_metadata_away_is_put_off_and_nobody_notices():
+    world = World(config=a_config(entries_max=2))
+    managed = await world.open()
+    await publish(managed, "0:a")
+    world.metadata.faults.append(Fault(NotReady("no quorum"), happened=False))
+    positions = await publish(managed, "1:b", "2:c", "3:d")
+    assert [position.ledger for position in positions] == [1, 1, 1]
+    assert len(world.ledgers.shelf.ledgers) == 1
+    assert await contents(managed) == [b"0:a", b"1:b", b"2:c", b"3:d"]
+
+
+async def test_the_first_ledger_cannot_be_put_off():
+    world = World()
+    managed = await world.open()
+    world.ledgers.fail_create(NotEnoughNodes("no bookies"))
+    with pytest.raises(NotEnoughNodes):
         await publish(managed, "0:a")
-        world.ledgers.fail_append(StorageFailed("the disk is gone"))
-        world.ledgers.fail_create(StorageFailed("the disk is gone"))
-        answers = Answers()
-        for index in range(1, 4):
-            managed.append(a_run(f"{index}:x"), answers)
-        await settle()
-        assert len(answers.failed) == 3
-        managed.append(a_run("4:x"), answers)
-        await settle()
-        assert [type(error) for error in answers.failed] == [StorageFailed] * 4
-        assert isinstance(managed.failed, StorageFailed)
-
-    asyncio.run(body())
-
-
-def test_an_owner_that_was_fenced_acknowledges_nothing_more():
-    async def body():
-        world = World()
-        old = await world.open()
-        await publish(old, "0:a")
-        world.ledgers.hold()
-        answers = Answers()
-        old.append(a_run("1:x"), answers)
-        new = await world.rival().open()
-        world.ledgers.release()
-        old.append(a_run("2:x"), answers)
-        await settle()
-        assert [type(error) for error in answers.failed] == [Fenced, Fenced]
-        assert await publish(new, "3:x") == [Position(2, 0)]
-        assert await contents(new) == [b"0:a", b"3:x"]
-
-    asyncio.run(body())
-
-
-def test_two_owners_that_both_opened_an_idle_topic_cannot_both_append():
-    async def body():
-        world = World()
-        first = await world.open()
-        second = await world.rival().open()
-        await publish(second, "1:a")
-        with pytest.raises(Fenced):
-            await publish(first, "2:b")
-        assert len(world.ledgers.shelf.ledgers) == 2
-        assert await contents(second) == [b"1:a"]
-
-    asyncio.run(body())
-
-
-def test_a_roll_that_finds_the_metadata_away_is_put_off_and_nobody_notices():
-    async def body():
-        world = World(config=a_config(entries_max=2))
-        managed = await world.open()
-        await publish(managed, "0:a")
-        world.metadata.faults.append(Fault(NotReady("no quorum"), happened=False))
-        positions = await publish(managed, "1:b", "2:c", "3:d")
-        assert [position.ledger for position in positions] == [1, 1, 1]
-        assert len(world.ledgers.shelf.ledgers) == 1
-        assert await contents(managed) == [b"0:a", b"1:b", b"2:c", b"3:d"]
-
-    asyncio.run(body())
-
-
-def test_the_first_ledger_cannot_be_put_off():
-    async def body():
-        world = World()
-        managed = await world.open()
-        world.ledgers.fail_create(NotEnoughNodes("no bookies"))
-        with pytest.raises(NotEnoughNodes):
-            await publish(managed, "0:a")
-
-    asyncio.run(body())
 
 
 @pytest.mark.parametrize("happened", [False, True])
-def test_a_roll_whose_answer_is_lost_goes_on(happened):
-    async def body():
-        world = World(config=a_config(entries_max=1))
-        managed = await world.open()
-        await publish(managed, "0:a")
-        await settle()
-        world.metadata.faults.append(lost(happened=happened))
-        assert await publish(managed, "1:b") == [Position(2, 0)]
-        assert await contents(await world.crash().open()) == [b"0:a", b"1:b"]
-
-    asyncio.run(body())
+async def test_a_roll_whose_answer_is_lost_goes_on(happened):
+    world = World(config=a_config(entries_max=1))
+    managed = await world.open()
+    await publish(managed, "0:a")
+    await settle()
+    world.metadata.faults.append(lost(happened=happened))
+    assert await publish(managed, "1:b") == [Position(2, 0)]
+    assert await contents(await world.crash().open()) == [b"0:a", b"1:b"]

@@ -4,68 +4,60 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from magnetar.base.errors import NotReady
 from magnetar.base.ids import BEFORE_ALL, Position
 from simulation.store import Fault
 from tests.unit.ledger.world import Answers, World, a_run, contents, publish, settle
 
+pytestmark = pytest.mark.real_clock
 
-def test_first_run_of_a_prepared_topic_waits_for_no_record():
-    async def body():
+
+async def test_first_run_of_a_prepared_topic_waits_for_no_record():
+    world = World()
+    managed = await world.open()
+    await managed.prepare()
+    await managed.prepare()
+    assert list(world.ledgers.shelf.ledgers) == [1]
+    world.metadata.faults.append(Fault(NotReady("no quorum"), happened=False))
+    assert await publish(managed, "1:a") == [Position(1, 0)]
+    assert world.metadata.faults, "a record was written"
+    world.metadata.faults.clear()
+    assert await contents(await world.crash().open()) == [b"1:a"]
+
+
+async def test_prepared_topic_that_nobody_writes_to_leaves_nothing_behind():
+    for end in ("close", "terminate", "crash"):
         world = World()
         managed = await world.open()
         await managed.prepare()
-        await managed.prepare()
-        assert list(world.ledgers.shelf.ledgers) == [1]
-        world.metadata.faults.append(Fault(NotReady("no quorum"), happened=False))
-        assert await publish(managed, "1:a") == [Position(1, 0)]
-        assert world.metadata.faults, "a record was written"
-        world.metadata.faults.clear()
-        assert await contents(await world.crash().open()) == [b"1:a"]
-
-    asyncio.run(body())
+        if end == "terminate":
+            assert await managed.terminate() == BEFORE_ALL
+        if end != "crash":
+            await managed.close()
+        again = await world.crash().open()
+        assert (again.entries, again.last) == (0, BEFORE_ALL)
+        assert not world.ledgers.shelf.ledgers, end
 
 
-def test_prepared_topic_that_nobody_writes_to_leaves_nothing_behind():
-    async def body():
-        for end in ("close", "terminate", "crash"):
-            world = World()
-            managed = await world.open()
-            await managed.prepare()
-            if end == "terminate":
-                assert await managed.terminate() == BEFORE_ALL
-            if end != "crash":
-                await managed.close()
-            again = await world.crash().open()
-            assert (again.entries, again.last) == (0, BEFORE_ALL)
-            assert not world.ledgers.shelf.ledgers, end
-
-    asyncio.run(body())
+async def test_topic_that_cannot_be_prepared_now_takes_its_first_run_later():
+    world = World()
+    managed = await world.open()
+    world.ledgers.fail_create(NotReady("no bookies"))
+    await managed.prepare()
+    assert managed.failed is None
+    assert await publish(managed, "1:a") == [Position(1, 0)]
 
 
-def test_topic_that_cannot_be_prepared_now_takes_its_first_run_later():
-    async def body():
-        world = World()
-        managed = await world.open()
-        world.ledgers.fail_create(NotReady("no bookies"))
-        await managed.prepare()
-        assert managed.failed is None
-        assert await publish(managed, "1:a") == [Position(1, 0)]
-
-    asyncio.run(body())
-
-
-def test_runs_that_come_while_a_topic_is_prepared_go_into_its_first_ledger():
-    async def body():
-        world = World()
-        managed = await world.open()
-        answers = Answers()
-        preparing = asyncio.ensure_future(managed.prepare())
-        managed.append(a_run("1:a"), answers)
-        await preparing
-        managed.append(a_run("2:b"), answers)
-        await settle()
-        assert answers.confirmed == [b"1:a", b"2:b"]
-        assert list(world.ledgers.shelf.ledgers) == [1]
-
-    asyncio.run(body())
+async def test_runs_that_come_while_a_topic_is_prepared_go_into_its_first_ledger():
+    world = World()
+    managed = await world.open()
+    answers = Answers()
+    preparing = asyncio.ensure_future(managed.prepare())
+    managed.append(a_run("1:a"), answers)
+    await preparing
+    managed.append(a_run("2:b"), answers)
+    await settle()
+    assert answers.confirmed == [b"1:a", b"2:b"]
+    assert list(world.ledgers.shelf.ledgers) == [1]

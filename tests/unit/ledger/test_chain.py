@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
-from magnetar.ledger.chain import Chain, Link
+from magnetar.ledger.chain import Chain, LedgerSpan
 
 LEDGERS = (3, 5, 6)
 PLACES = [BEFORE_ALL, AFTER_ALL, *(Position(ledger, entry) for ledger in range(2, 9) for entry in range(-1, 4))]
@@ -18,7 +18,9 @@ def every_chain() -> Iterator[tuple[Chain, list[Position]]]:
     for held in range(len(LEDGERS) + 1):
         for sizes in product(range(3), repeat=held):
             for floor in (None, Position(2, 1)):
-                links = [Link(ledger, size, 10 * size, 2 * size) for ledger, size in zip(LEDGERS, sizes, strict=False)]
+                links = [
+                    LedgerSpan(ledger, size, 10 * size, 2 * size) for ledger, size in zip(LEDGERS, sizes, strict=False)
+                ]
                 entries = [Position(link.ledger, entry) for link in links for entry in range(link.entries)]
                 yield Chain(links, floor), entries
 
@@ -79,25 +81,25 @@ def test_totals_last_and_membership():
 def test_an_empty_chain_stands_before_all_and_a_first_ledger_before_its_first_entry():
     assert Chain().last == BEFORE_ALL
     assert Chain().before(Chain().first) == BEFORE_ALL
-    assert Chain([Link(4)]).last == Position(4, -1)
-    assert Chain([Link(4)]).first == Position(4, 0)
+    assert Chain([LedgerSpan(4)]).last == Position(4, -1)
+    assert Chain([LedgerSpan(4)]).first == Position(4, 0)
 
 
 def test_dropping_everything_keeps_the_last_position():
-    chain = Chain([Link(4, 7)])
+    chain = Chain([LedgerSpan(4, 7)])
     last = chain.last
     chain.install([], floor=last)
     assert chain.last == last
     assert not chain.has(last)
-    chain.install([Link(9)], floor=last)
+    chain.install([LedgerSpan(9)], floor=last)
     assert chain.last == last
     assert chain.after(last) == Position(9, 0)
 
 
 def test_a_place_at_the_end_of_a_closed_ledger_leads_into_the_next_one():
-    chain = Chain([Link(4, 2)])
+    chain = Chain([LedgerSpan(4, 2)])
     end = chain.end
-    chain.install([*chain.links, Link(8)])
+    chain.install([*chain.links, LedgerSpan(8)])
     assert chain.clamp(end) == Position(8, 0)
     chain.grow(3, 30, 3)
     assert chain.clamp(end) == Position(8, 0)
@@ -107,7 +109,7 @@ def test_a_place_at_the_end_of_a_closed_ledger_leads_into_the_next_one():
 
 def test_ledgers_out_of_order_are_a_bug():
     with pytest.raises(AssertionError):
-        Chain([Link(5), Link(4)])
+        Chain([LedgerSpan(5), LedgerSpan(4)])
 
 
 def test_a_reader_can_be_before_an_entry_behind_the_last_of_a_ledger_and_where_things_were_trimmed():
@@ -124,7 +126,7 @@ def test_a_reader_can_be_before_an_entry_behind_the_last_of_a_ledger_and_where_t
 
 
 def test_behind_a_closed_ledger_an_empty_one_may_have_been():
-    chain = Chain([Link(3, 2, closed_ms=5)])
+    chain = Chain([LedgerSpan(3, 2, closed_ms=5)])
     assert chain.can_be_next(Position(4, 0))
     assert not chain.can_be_next(Position(4, 1))
     assert not chain.can_be_next(Position(3, 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from magnetar.base.errors import TopicNotFound
 from magnetar.base.ids import Position
 from magnetar.ledger.orphans import sweep
-from magnetar.ledger.retention import Retention
+from magnetar.ledger.retention import Retention, Rule
 from tests.unit.ledger.world import (
     PATH,
     Answers,
@@ -42,7 +42,7 @@ def test_crash_at_every_step_of_publishing_rolling_and_trimming_loses_nothing_co
         for entry in given:
             await publish(managed, entry)
             confirmed.append(entry)
-        await managed.trim(Position(2, 1), Retention(0, 0), 0)
+        await managed.trim(Position(2, 1), Rule(Retention(0, 0), 0))
 
     async def check(world: World) -> None:
         managed = await world.open()

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
-from magnetar.ledger.chain import Link
-from magnetar.ledger.retention import INFINITE, Retention, droppable, may_drop
+from magnetar.ledger.chain import LedgerSpan
+from magnetar.ledger.retention import INFINITE, Retention, Rule, TopicSizes, droppable, may_drop
 
 MB = 1024 * 1024
 NOW_MS = 100 * 60_000
 LINKS = [
-    Link(1, 10, 4 * MB, closed_ms=10 * 60_000),
-    Link(3, 10, 4 * MB, closed_ms=50 * 60_000),
-    Link(5, 10, 4 * MB, closed_ms=90 * 60_000),
-    Link(7, 10, 4 * MB),
+    LedgerSpan(1, 10, 4 * MB, closed_ms=10 * 60_000),
+    LedgerSpan(3, 10, 4 * MB, closed_ms=50 * 60_000),
+    LedgerSpan(5, 10, 4 * MB, closed_ms=90 * 60_000),
+    LedgerSpan(7, 10, 4 * MB),
 ]
 
 
@@ -30,7 +30,7 @@ LINKS = [
     ],
 )
 def test_without_retention_whole_consumed_ledgers_go_and_the_open_one_stays(upto, dropped):
-    assert droppable(LINKS, upto, Retention(0, 0), NOW_MS) == dropped
+    assert droppable(LINKS, upto, Rule(Retention(0, 0), NOW_MS)) == dropped
 
 
 @pytest.mark.parametrize(
@@ -50,17 +50,17 @@ def test_without_retention_whole_consumed_ledgers_go_and_the_open_one_stays(upto
     ],
 )
 def test_either_limit_lets_a_consumed_ledger_go(minutes, megabytes, dropped):
-    assert droppable(LINKS, AFTER_ALL, Retention(minutes, megabytes), NOW_MS) == dropped
+    assert droppable(LINKS, AFTER_ALL, Rule(Retention(minutes, megabytes), NOW_MS)) == dropped
 
 
 def test_retention_never_drops_what_a_cursor_still_needs():
-    assert droppable(LINKS, Position(3, 5), Retention(0, 0), NOW_MS) == 1
+    assert droppable(LINKS, Position(3, 5), Rule(Retention(0, 0), NOW_MS)) == 1
 
 
 def test_the_last_ledger_goes_too_once_it_is_closed_and_consumed():
     links = [*LINKS[:3], LINKS[3].closed(NOW_MS)]
-    assert droppable(links, Position(7, 9), Retention(0, 0), NOW_MS) == 4
-    assert droppable(links, Position(7, 8), Retention(0, 0), NOW_MS) == 3
+    assert droppable(links, Position(7, 9), Rule(Retention(0, 0), NOW_MS)) == 4
+    assert droppable(links, Position(7, 8), Rule(Retention(0, 0), NOW_MS)) == 3
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,35 @@ def test_the_last_ledger_goes_too_once_it_is_closed_and_consumed():
     ],
 )
 def test_a_topic_is_worth_opening_where_something_could_go_or_a_crash_left_a_ledger_without_an_end(
-    links: list[Link], retention: Retention, worth: bool
+    links: list[LedgerSpan], retention: Retention, worth: bool
 ) -> None:
-    assert may_drop(links, retention, NOW_MS) is worth
+    assert may_drop(links, Rule(retention, NOW_MS)) is worth
+
+
+def test_sealed_last_ledger_is_kept_while_it_is_young() -> None:
+    links = [LedgerSpan(1, 10, MB, closed_ms=NOW_MS - 1), LedgerSpan(3, 10, MB, closed_ms=NOW_MS)]
+    rule = Rule(Retention(0, 0), NOW_MS + 599_999, sealed_ms_min=600_000)
+    assert droppable(links, AFTER_ALL, rule, sealed=True) == 1
+    assert droppable(links, AFTER_ALL, rule, sealed=False) == 2
+    later = Rule(Retention(0, 0), NOW_MS + 600_000, sealed_ms_min=600_000)
+    assert droppable(links, AFTER_ALL, later, sealed=True) == 2
+
+
+def test_untrusted_clock_drops_nothing_for_its_age() -> None:
+    assert droppable(LINKS, AFTER_ALL, Rule(Retention(1, INFINITE), NOW_MS, aging=False)) == 0
+    assert droppable(LINKS, AFTER_ALL, Rule(Retention(1, 8), NOW_MS, aging=False)) == 2
+    assert droppable(LINKS, AFTER_ALL, Rule(Retention(0, 0), NOW_MS, aging=False)) == 3
+
+
+@pytest.mark.parametrize(("megabytes", "dropped"), [(4, 3), (8, 2), (12, 2), (13, 1), (20, 1), (21, 0)])
+def test_size_limit_counts_ledgers_of_all_segments(megabytes: int, dropped: int) -> None:
+    """Two segments: LINKS, and one with ledgers that ended at minutes 20 and 60. The open ledger holds 4 MB."""
+    closed = [(link.closed_ms, link.bytes) for link in LINKS if link.closed_ms]
+    sizes = TopicSizes([*closed, (20 * 60_000, 4 * MB), (60 * 60_000, 4 * MB)], open_bytes=4 * MB)
+    assert droppable(LINKS, AFTER_ALL, Rule(Retention(INFINITE, megabytes), NOW_MS, sizes=sizes)) == dropped
+
+
+def test_ledgers_that_end_together_do_not_drop_each_other() -> None:
+    links = [LedgerSpan(1, 10, 8 * MB, closed_ms=50)]
+    sizes = TopicSizes([(50, 8 * MB), (50, 8 * MB)])
+    assert droppable(links, AFTER_ALL, Rule(Retention(INFINITE, 8), NOW_MS, sizes=sizes)) == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import struct
 
 import google_crc32c
@@ -18,6 +17,8 @@ from simulation.power import PoweredStore
 from simulation.store import Fault, lost
 from tests.unit.ledger.world import World, at_every_step, settle
 
+pytestmark = pytest.mark.real_clock
+
 NODE = "/managed-ledgers/public/default/persistent/orders/sub"
 
 
@@ -30,102 +31,81 @@ async def a_log(world: World, create=None) -> SnapshotLog:
     return log
 
 
-def test_a_new_log_is_a_record_without_a_ledger():
-    async def body():
-        world = World()
+async def test_a_new_log_is_a_record_without_a_ledger():
+    world = World()
+    log = await a_log(world)
+    assert (log.created, log.last, log.fields) == (True, None, {"mark": 0})
+    assert not world.ledgers.shelf.ledgers
+    with pytest.raises(NotFound):
+        await SnapshotLog.open("/no/where", kind="t", ledgers=world.ledgers, metadata=world.metadata, token="")
+
+
+async def test_the_last_snapshot_is_found_after_a_crash_over_many_rolls():
+    world = World()
+    for life in range(3):
         log = await a_log(world)
-        assert (log.created, log.last, log.fields) == (True, None, {"mark": 0})
-        assert not world.ledgers.shelf.ledgers
-        with pytest.raises(NotFound):
-            await SnapshotLog.open("/no/where", kind="t", ledgers=world.ledgers, metadata=world.metadata, token="")
-
-    asyncio.run(body())
-
-
-def test_the_last_snapshot_is_found_after_a_crash_over_many_rolls():
-    async def body():
-        world = World()
-        for life in range(3):
-            log = await a_log(world)
-            for index in range(8):
-                await log.append(f"{life}.{index}".encode())
-            world = world.crash()
-            assert (await a_log(world)).last == f"{life}.7".encode()
-        assert len(world.ledgers.shelf.ledgers) == 1
-
-    asyncio.run(body())
+        for index in range(8):
+            await log.append(f"{life}.{index}".encode())
+        world = world.crash()
+        assert (await a_log(world)).last == f"{life}.7".encode()
+    assert len(world.ledgers.shelf.ledgers) == 1
 
 
-def test_a_snapshot_larger_than_an_entry_comes_back_whole():
-    async def body():
-        world = World()
-        log = await a_log(world)
-        large = bytes(range(256)) * (SNAPSHOT_ENTRY_BYTES_MAX // 256) * 2 + b"tail"
-        await log.append(large)
-        assert (await a_log(world.crash())).last == large
-        log = await a_log(world := world.crash())
-        await log.append(b"")
-        assert (await a_log(world.crash())).last == b""
-
-    asyncio.run(body())
+async def test_a_snapshot_larger_than_an_entry_comes_back_whole():
+    world = World()
+    log = await a_log(world)
+    large = bytes(range(256)) * (SNAPSHOT_ENTRY_BYTES_MAX // 256) * 2 + b"tail"
+    await log.append(large)
+    assert (await a_log(world.crash())).last == large
+    log = await a_log(world := world.crash())
+    await log.append(b"")
+    assert (await a_log(world.crash())).last == b""
 
 
-def test_a_snapshot_cut_short_gives_way_to_the_one_before_it():
-    async def body():
-        for kept in range(3):
-            store = MemoryLedgers()
-            writer = await store.create({})
-            for entries in (split(b"old", 1), split(b"abcdefghi", 2, 3)[:kept]):
-                if entries:
-                    writer.append(run_of(entries), lambda first, error: None)
-            await settle()
-            assert await newest(await store.open(1, recover=True)) == (b"old", 1)
-
-    asyncio.run(body())
-
-
-def test_parts_of_two_snapshots_are_never_joined():
-    async def body():
+async def test_a_snapshot_cut_short_gives_way_to_the_one_before_it():
+    for kept in range(3):
         store = MemoryLedgers()
         writer = await store.create({})
-        first, second = split(b"abcdef", 1, 3), split(b"ABCDEF", 2, 3)
-        writer.append(run_of([*first, first[0], second[1]]), lambda first, error: None)
+        for entries in (split(b"old", 1), split(b"abcdefghi", 2, 3)[:kept]):
+            if entries:
+                writer.append(run_of(entries), lambda first, error: None)
         await settle()
-        assert await newest(await store.open(1, recover=True)) == (b"abcdef", 1)
+        assert await newest(await store.open(1, recover=True)) == (b"old", 1)
 
-    asyncio.run(body())
+
+async def test_parts_of_two_snapshots_are_never_joined():
+    store = MemoryLedgers()
+    writer = await store.create({})
+    first, second = split(b"abcdef", 1, 3), split(b"ABCDEF", 2, 3)
+    writer.append(run_of([*first, first[0], second[1]]), lambda first, error: None)
+    await settle()
+    assert await newest(await store.open(1, recover=True)) == (b"abcdef", 1)
 
 
 @pytest.mark.parametrize("at", [0, 4, 5, 8, 12, 20, 25, 28, 30])
-def test_a_flipped_byte_gives_way_to_the_snapshot_before_it(at):
-    async def body():
-        world = World()
-        log = await a_log(world)
-        await log.append(b"good")
-        await log.append(b"newer")
-        stored = world.ledgers.shelf.ledgers[1]
-        entry = bytearray(stored.entries[1])
-        entry[at] ^= 0x40
-        stored.entries[1] = bytes(entry)
-        assert (await a_log(world.crash())).last == b"good"
-
-    asyncio.run(body())
+async def test_a_flipped_byte_gives_way_to_the_snapshot_before_it(at):
+    world = World()
+    log = await a_log(world)
+    await log.append(b"good")
+    await log.append(b"newer")
+    stored = world.ledgers.shelf.ledgers[1]
+    entry = bytearray(stored.entries[1])
+    entry[at] ^= 0x40
+    stored.entries[1] = bytes(entry)
+    assert (await a_log(world.crash())).last == b"good"
 
 
-def test_a_log_without_a_readable_snapshot_says_so():
-    async def body():
-        world = World()
-        await (await a_log(world)).append(b"good")
-        world.ledgers.shelf.ledgers[1].entries[0] = b"rubbish"
-        log = await a_log(world := world.crash())
-        assert (log.last, log.damaged) == (None, True)
-        world.ledgers.forget(1)
-        log = await a_log(world := world.crash())
-        assert (log.last, log.damaged) == (None, True)
-        await log.append(b"again")
-        assert (await a_log(world.crash())).last == b"again"
-
-    asyncio.run(body())
+async def test_a_log_without_a_readable_snapshot_says_so():
+    world = World()
+    await (await a_log(world)).append(b"good")
+    world.ledgers.shelf.ledgers[1].entries[0] = b"rubbish"
+    log = await a_log(world := world.crash())
+    assert (log.last, log.damaged) == (None, True)
+    world.ledgers.forget(1)
+    log = await a_log(world := world.crash())
+    assert (log.last, log.damaged) == (None, True)
+    await log.append(b"again")
+    assert (await a_log(world.crash())).last == b"again"
 
 
 def test_a_newer_snapshot_is_refused_with_what_to_do():
@@ -142,128 +122,104 @@ def test_an_entry_that_lies_is_corrupt(entry):
         unseal(entry)
 
 
-def test_a_record_of_another_kind_or_a_newer_version_is_refused():
-    async def body():
-        world = World()
-        await world.metadata.put(NODE, b'{"v":1,"kind":"other"}')
-        with pytest.raises(Refused, match="holds other"):
-            await a_log(world)
-        await world.metadata.put(NODE, b'{"v":9}')
-        with pytest.raises(Refused, match="version 9"):
-            await a_log(world)
-        await world.metadata.put(NODE, b'{"v":1,"snapshot":5}')
-        with pytest.raises(Corrupt):
-            await a_log(world)
-
-    asyncio.run(body())
+async def test_a_record_of_another_kind_or_a_newer_version_is_refused():
+    world = World()
+    await world.metadata.put(NODE, b'{"v":1,"kind":"other"}')
+    with pytest.raises(Refused, match="holds other"):
+        await a_log(world)
+    await world.metadata.put(NODE, b'{"v":9}')
+    with pytest.raises(Refused, match="version 9"):
+        await a_log(world)
+    await world.metadata.put(NODE, b'{"v":1,"snapshot":5}')
+    with pytest.raises(Corrupt):
+        await a_log(world)
 
 
-def test_fields_of_the_record_survive_rolls_amendments_and_folding():
-    async def body():
-        world = World()
-        log = await a_log(world, {"name": "sub", "tomorrow": [1, 2]})
-        for index in range(7):
-            await log.append(b"x", {"mark": index})
-        await log.amend({"color": "red"})
-        await log.fold({"mark": 99})
-        assert not world.ledgers.shelf.ledgers
-        again = await a_log(world.crash())
-        assert again.fields == {"name": "sub", "tomorrow": [1, 2], "mark": 99, "color": "red"}
-        assert (again.last, again.damaged) == (None, False)
-
-    asyncio.run(body())
+async def test_fields_of_the_record_survive_rolls_amendments_and_folding():
+    world = World()
+    log = await a_log(world, {"name": "sub", "tomorrow": [1, 2]})
+    for index in range(7):
+        await log.append(b"x", {"mark": index})
+    await log.amend({"color": "red"})
+    await log.fold({"mark": 99})
+    assert not world.ledgers.shelf.ledgers
+    again = await a_log(world.crash())
+    assert again.fields == {"name": "sub", "tomorrow": [1, 2], "mark": 99, "color": "red"}
+    assert (again.last, again.damaged) == (None, False)
 
 
-def test_a_dead_writer_costs_one_snapshot_and_the_next_goes_to_a_new_ledger():
-    async def body():
-        world = World()
-        log = await a_log(world)
-        await log.append(b"one")
-        world.ledgers.fail_append(TimedOut("no answer"))
-        with pytest.raises(TimedOut):
-            await log.append(b"two")
-        await log.append(b"three")
-        assert list(world.ledgers.shelf.ledgers) == [2]
-        assert (await a_log(world.crash())).last == b"three"
-
-    asyncio.run(body())
+async def test_a_dead_writer_costs_one_snapshot_and_the_next_goes_to_a_new_ledger():
+    world = World()
+    log = await a_log(world)
+    await log.append(b"one")
+    world.ledgers.fail_append(TimedOut("no answer"))
+    with pytest.raises(TimedOut):
+        await log.append(b"two")
+    await log.append(b"three")
+    assert list(world.ledgers.shelf.ledgers) == [2]
+    assert (await a_log(world.crash())).last == b"three"
 
 
-def test_an_owner_that_was_replaced_writes_nothing_more():
-    async def body():
-        world = World()
-        old = await a_log(world)
-        await old.append(b"one")
-        new = await a_log(world.rival())
+async def test_an_owner_that_was_replaced_writes_nothing_more():
+    world = World()
+    old = await a_log(world)
+    await old.append(b"one")
+    new = await a_log(world.rival())
+    with pytest.raises(Fenced):
+        await old.append(b"two")
+    assert new.last == b"one"
+    await new.append(b"three")
+    for call in (old.append(b"x"), old.amend({"a": 1}), old.fold({}), old.delete()):
         with pytest.raises(Fenced):
-            await old.append(b"two")
-        assert new.last == b"one"
-        await new.append(b"three")
-        for call in (old.append(b"x"), old.amend({"a": 1}), old.fold({}), old.delete()):
-            with pytest.raises(Fenced):
-                await call
-        assert (await a_log(world.rival())).last == b"three"
-
-    asyncio.run(body())
+            await call
+    assert (await a_log(world.rival())).last == b"three"
 
 
-def test_a_roll_that_finds_the_record_changed_leaves_no_ledger_behind():
-    async def body():
-        world = World()
-        old = await a_log(world)
-        new = await a_log(world.rival())
-        await new.append(b"new")
-        with pytest.raises(Fenced):
-            await old.append(b"old")
-        assert list(world.ledgers.shelf.ledgers) == [1]
-
-    asyncio.run(body())
+async def test_a_roll_that_finds_the_record_changed_leaves_no_ledger_behind():
+    world = World()
+    old = await a_log(world)
+    new = await a_log(world.rival())
+    await new.append(b"new")
+    with pytest.raises(Fenced):
+        await old.append(b"old")
+    assert list(world.ledgers.shelf.ledgers) == [1]
 
 
 @pytest.mark.parametrize("happened", [False, True])
-def test_a_roll_whose_answer_is_lost_goes_on(happened):
-    async def body():
-        world = World()
-        log = await a_log(world)
-        world.metadata.faults.append(lost(happened=happened))
+async def test_a_roll_whose_answer_is_lost_goes_on(happened):
+    world = World()
+    log = await a_log(world)
+    world.metadata.faults.append(lost(happened=happened))
+    await log.append(b"one")
+    await log.append(b"two")
+    assert (await a_log(world.crash())).last == b"two"
+
+
+async def test_a_roll_refused_by_the_metadata_is_tried_again_with_the_next_snapshot():
+    world = World()
+    log = await a_log(world)
+    world.metadata.faults.append(Fault(NotReady("no quorum"), happened=False))
+    with pytest.raises(NotReady):
         await log.append(b"one")
+    assert not world.ledgers.shelf.ledgers
+    await log.append(b"two")
+    assert (await a_log(world.crash())).last == b"two"
+
+
+async def test_close_and_delete():
+    world = World()
+    log = await a_log(world)
+    await log.append(b"one")
+    await log.close()
+    await log.close()
+    with pytest.raises(Closed):
         await log.append(b"two")
-        assert (await a_log(world.crash())).last == b"two"
-
-    asyncio.run(body())
-
-
-def test_a_roll_refused_by_the_metadata_is_tried_again_with_the_next_snapshot():
-    async def body():
-        world = World()
-        log = await a_log(world)
-        world.metadata.faults.append(Fault(NotReady("no quorum"), happened=False))
-        with pytest.raises(NotReady):
-            await log.append(b"one")
-        assert not world.ledgers.shelf.ledgers
-        await log.append(b"two")
-        assert (await a_log(world.crash())).last == b"two"
-
-    asyncio.run(body())
-
-
-def test_close_and_delete():
-    async def body():
-        world = World()
-        log = await a_log(world)
-        await log.append(b"one")
-        await log.close()
-        await log.close()
-        with pytest.raises(Closed):
-            await log.append(b"two")
-        again = await a_log(world)
-        assert again.last == b"one"
-        await again.delete()
-        await again.delete()
-        assert not world.ledgers.shelf.ledgers
-        assert await world.metadata.get(NODE) is None
-
-    asyncio.run(body())
+    again = await a_log(world)
+    assert again.last == b"one"
+    await again.delete()
+    await again.delete()
+    assert not world.ledgers.shelf.ledgers
+    assert await world.metadata.get(NODE) is None
 
 
 def test_crash_at_every_step_keeps_the_last_durable_snapshot_or_the_one_in_flight():
@@ -291,60 +247,51 @@ def test_crash_at_every_step_keeps_the_last_durable_snapshot_or_the_one_in_fligh
 
 
 @pytest.mark.parametrize("happened", [False, True])
-def test_a_roll_that_nobody_answered_is_looked_up_and_the_next_snapshot_goes_on(happened):
-    async def body():
-        world = World()
-        log = await a_log(world)
-        await log.append(b"one")
-        log.entries_max = 1  # the next one rolls
-        world.metadata.faults += [lost(happened=happened), *[lost(happened=False)] * 20]
-        with pytest.raises(Unknown):
-            await log.append(b"two")
-        world.metadata.faults.clear()
-        await log.append(b"three")
-        await log.append(b"four")
-        assert (await a_log(world.crash())).last == b"four"
-
-    asyncio.run(body())
+async def test_a_roll_that_nobody_answered_is_looked_up_and_the_next_snapshot_goes_on(happened):
+    world = World()
+    log = await a_log(world)
+    await log.append(b"one")
+    log.entries_max = 1  # the next one rolls
+    world.metadata.faults += [lost(happened=happened), *[lost(happened=False)] * 20]
+    with pytest.raises(Unknown):
+        await log.append(b"two")
+    world.metadata.faults.clear()
+    await log.append(b"three")
+    await log.append(b"four")
+    assert (await a_log(world.crash())).last == b"four"
 
 
-def test_after_a_write_that_nobody_answered_another_owner_is_still_another_owner():
-    async def body():
-        world = World()
-        log = await a_log(world)
-        await log.append(b"one")
-        world.metadata.faults += [lost(happened=False)] * 20
-        with pytest.raises(Unknown):
-            await log.amend({"mark": 1})
-        world.metadata.faults.clear()
-        rival = await a_log(world.rival())
-        await rival.amend({"mark": 2})
-        with pytest.raises(Fenced):
-            await log.append(b"two")
-        with pytest.raises(Fenced):
-            await log.delete()
-        assert rival.fields["mark"] == 2
-
-    asyncio.run(body())
+async def test_after_a_write_that_nobody_answered_another_owner_is_still_another_owner():
+    world = World()
+    log = await a_log(world)
+    await log.append(b"one")
+    world.metadata.faults += [lost(happened=False)] * 20
+    with pytest.raises(Unknown):
+        await log.amend({"mark": 1})
+    world.metadata.faults.clear()
+    rival = await a_log(world.rival())
+    await rival.amend({"mark": 2})
+    with pytest.raises(Fenced):
+        await log.append(b"two")
+    with pytest.raises(Fenced):
+        await log.delete()
+    assert rival.fields["mark"] == 2
 
 
-def test_a_write_that_lands_after_it_was_looked_for_is_known_again():
-    async def body():
-        world = World()
-        log = await a_log(world)
-        await log.append(b"one")
-        world.metadata.faults += [lost(happened=False)] * 20
-        with pytest.raises(Unknown):
-            await log.amend({"mark": 1})
-        world.metadata.faults.clear()
-        late = log._doubts[0]
-        version = (await world.metadata.get(NODE)).stat.version
-        await log._check()  # not there
-        await world.metadata.put(NODE, late, expected=version)
-        with pytest.raises(NotReady):
-            await log.append(b"two")
-        await log.append(b"three")
-        after = await a_log(world.crash())
-        assert (after.last, after.fields["mark"]) == (b"three", 1)
-
-    asyncio.run(body())
+async def test_a_write_that_lands_after_it_was_looked_for_is_known_again():
+    world = World()
+    log = await a_log(world)
+    await log.append(b"one")
+    world.metadata.faults += [lost(happened=False)] * 20
+    with pytest.raises(Unknown):
+        await log.amend({"mark": 1})
+    world.metadata.faults.clear()
+    late = log._doubts[0]
+    version = (await world.metadata.get(NODE)).stat.version
+    await log._check()  # not there
+    await world.metadata.put(NODE, late, expected=version)
+    with pytest.raises(NotReady):
+        await log.append(b"two")
+    await log.append(b"three")
+    after = await a_log(world.crash())
+    assert (after.last, after.fields["mark"]) == (b"three", 1)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
+
 from magnetar.base.ids import Position
+from magnetar.base.limits import TAIL_UNREAD_RUNS_MAX
 from magnetar.ledger.run import Run, run_of
 from magnetar.ledger.tail import Tail, TailCache
 
@@ -82,3 +85,54 @@ def test_a_long_life_keeps_reading_right():
     assert len(tail) == 50
     assert tail.read(Position(1, 4950), 1000, 1) is not None
     assert tail.read(Position(1, 4949), 1000, 1) is None
+
+
+class Watched(Run):
+    __slots__ = ("__weakref__",)
+
+
+def test_popped_run_is_let_go_at_once():
+    cache, tail = TailCache(2000), Tail()
+    runs = [Watched(b"x" * 900, [0, 900], [1], 1, ledger=1, first=index) for index in range(10)]
+    gone = [weakref.ref(run) for run in runs]
+    for run in runs:
+        cache.put(tail, run)
+    del runs, run
+    assert [one() is None for one in gone] == [True] * 9 + [False]
+    assert tail.read(Position(1, 9), 1000, 1) is not None
+
+
+def test_a_tail_that_nobody_wants_keeps_its_newest_runs_only():
+    cache, tail, other = TailCache(1_000_000), Tail(), Tail()
+    tail.wanted = False
+    cache.put(other, a_run(9, 0))
+    before = cache.bytes
+    for first in range(TAIL_UNREAD_RUNS_MAX + 3):
+        cache.put(tail, a_run(1, first, size=100 + first))
+    gone = [tail.read(Position(1, first), 1000, 1) is None for first in range(TAIL_UNREAD_RUNS_MAX + 3)]
+    assert gone == [True] * 3 + [False] * TAIL_UNREAD_RUNS_MAX
+    cache.clear(tail)
+    assert cache.bytes == before  # what was replaced was given back
+
+
+def test_a_tail_keeps_all_runs_from_when_it_is_wanted_on():
+    cache, tail = TailCache(1_000_000), Tail()
+    tail.wanted = False
+    count = TAIL_UNREAD_RUNS_MAX + 1
+    for first in range(count):
+        cache.put(tail, a_run(1, first))
+    tail.wanted = True
+    for first in range(count, 2 * count):
+        cache.put(tail, a_run(1, first))
+    assert [tail.read(Position(1, first), 1000, 1) is None for first in range(2 * count)] == [True] + [False] * (
+        2 * count - 1
+    )
+
+
+def test_the_bound_of_all_topics_holds_for_tails_that_nobody_wants():
+    cache, tails = TailCache(2000), [Tail() for _ in range(10)]
+    for tail in tails:
+        tail.wanted = False
+    for first in range(100):
+        cache.put(tails[first % 10], a_run(1, first))
+        assert cache.bytes <= 2000

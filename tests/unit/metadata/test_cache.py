@@ -13,6 +13,8 @@ from simulation.nasty import Nastiness
 from simulation.store import MemoryStore, lost
 from tests.contract.stores import Engine, Expiring, On, told
 
+pytestmark = pytest.mark.real_clock
+
 
 def numbers(store: MetadataStore, entries_max: int = 100) -> Cache[int]:
     return Cache(store, "/n", decode=int, encode=lambda number: b"%d" % number, entries_max=entries_max)
@@ -38,46 +40,37 @@ def test_a_record_is_read_once_until_it_changes(on: On) -> None:
     on(body)
 
 
-def test_readers_at_the_same_time_share_one_read() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        await store.put("/n/a", b"1")
-        cache = numbers(store)
-        assert await asyncio.gather(*(cache.get("/n/a") for _ in range(10))) == [1] * 10
-        assert cache.misses == 1
-
-    asyncio.run(body())
+async def test_readers_at_the_same_time_share_one_read() -> None:
+    store = MemoryStore()
+    await store.put("/n/a", b"1")
+    cache = numbers(store)
+    assert await asyncio.gather(*(cache.get("/n/a") for _ in range(10))) == [1] * 10
+    assert cache.misses == 1
 
 
-def test_a_reader_that_is_cancelled_does_not_take_those_beside_it_along() -> None:
-    async def body() -> None:
-        store = MemoryStore(nasty=Nastiness(delay_s=0.001))
-        await store.put("/n/a", b"1")
-        cache = numbers(store)
-        first, second, third = (asyncio.get_running_loop().create_task(cache.get("/n/a")) for _ in range(3))
-        await asyncio.sleep(0)
-        first.cancel()
-        third.cancel()
-        await asyncio.wait([first, second, third])
-        assert first.cancelled()
-        assert third.cancelled()
-        assert second.result() == 1
-
-    asyncio.run(body())
+async def test_a_reader_that_is_cancelled_does_not_take_those_beside_it_along() -> None:
+    store = MemoryStore(nasty=Nastiness(delay_s=0.001))
+    await store.put("/n/a", b"1")
+    cache = numbers(store)
+    first, second, third = (asyncio.get_running_loop().create_task(cache.get("/n/a")) for _ in range(3))
+    await asyncio.sleep(0)
+    first.cancel()
+    third.cancel()
+    await asyncio.wait([first, second, third])
+    assert first.cancelled()
+    assert third.cancelled()
+    assert second.result() == 1
 
 
-def test_a_change_during_a_read_is_not_hidden_by_its_result() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        await store.put("/n/a", b"1")
-        cache = numbers(store)
-        slow = asyncio.get_running_loop().create_task(cache.get("/n/a"))
-        await asyncio.sleep(0)
-        await store.put("/n/a", b"2")
-        assert await slow in (1, 2)
-        assert await cache.get("/n/a") == 2
-
-    asyncio.run(body())
+async def test_a_change_during_a_read_is_not_hidden_by_its_result() -> None:
+    store = MemoryStore()
+    await store.put("/n/a", b"1")
+    cache = numbers(store)
+    slow = asyncio.get_running_loop().create_task(cache.get("/n/a"))
+    await asyncio.sleep(0)
+    await store.put("/n/a", b"2")
+    assert await slow in (1, 2)
+    assert await cache.get("/n/a") == 2
 
 
 def test_a_lost_session_or_a_gap_in_events_forgets_everything(on: On) -> None:
@@ -95,41 +88,51 @@ def test_a_lost_session_or_a_gap_in_events_forgets_everything(on: On) -> None:
     on(body)
 
 
-def test_the_cache_stays_within_its_bound() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        cache = numbers(store, entries_max=3)
-        for n in range(10):
-            await cache.get(f"/n/{n}")
-        assert len(cache) == 3
-
-    asyncio.run(body())
+async def test_the_cache_stays_within_its_bound() -> None:
+    store = MemoryStore()
+    cache = numbers(store, entries_max=3)
+    for n in range(10):
+        await cache.get(f"/n/{n}")
+    assert len(cache) == 3
 
 
-def test_a_record_that_cannot_be_read_is_corrupt_and_named() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        await store.put("/n/a", b"not a number")
-        cache = numbers(store)
-        with pytest.raises(Corrupt, match="/n/a"):
-            await cache.get("/n/a")
-        await store.put("/n/a", b"4")
-        assert await cache.get("/n/a") == 4
+async def test_records_and_absent_ones_stay_within_the_bytes() -> None:
+    """D15: absent records of long names took 200 MB."""
 
-    asyncio.run(body())
+    store = MemoryStore()
+    await store.put("/n/large", b"0" * 600 + b"7")
+    cache: Cache[int] = Cache(store, "/n", decode=int, encode=lambda number: b"%d" % number, bytes_max=1_000)
+    for n in range(10):
+        await cache.get(f"/n/{n}{'x' * 296}")
+    assert (len(cache), cache.bytes) == (3, 900)
+    assert await cache.get("/n/large") == 7
+    assert (len(cache), cache.bytes) == (2, 900 + 9)
+    assert await cache.get("/n/" + "x" * 2_000) is None
+    assert len(cache) == 2
+    await store.put("/n/large", b"8")
+    assert await cache.get("/n/large") == 8
+    cache.forget()
+    assert cache.bytes == 0
 
 
-def test_a_read_that_fails_is_not_kept() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        await store.put("/n/a", b"1")
-        cache = numbers(store)
-        store.faults.append(lost(happened=False))
-        results = await asyncio.gather(cache.get("/n/a"), cache.get("/n/a"), return_exceptions=True)
-        assert all(isinstance(one, Exception) for one in results)
-        assert await cache.get("/n/a") == 1
+async def test_a_record_that_cannot_be_read_is_corrupt_and_named() -> None:
+    store = MemoryStore()
+    await store.put("/n/a", b"not a number")
+    cache = numbers(store)
+    with pytest.raises(Corrupt, match="/n/a"):
+        await cache.get("/n/a")
+    await store.put("/n/a", b"4")
+    assert await cache.get("/n/a") == 4
 
-    asyncio.run(body())
+
+async def test_a_read_that_fails_is_not_kept() -> None:
+    store = MemoryStore()
+    await store.put("/n/a", b"1")
+    cache = numbers(store)
+    store.faults.append(lost(happened=False))
+    results = await asyncio.gather(cache.get("/n/a"), cache.get("/n/a"), return_exceptions=True)
+    assert all(isinstance(one, Exception) for one in results)
+    assert await cache.get("/n/a") == 1
 
 
 def test_updates_that_race_are_all_counted(on: On) -> None:
@@ -141,22 +144,19 @@ def test_updates_that_race_are_all_counted(on: On) -> None:
     on(body)
 
 
-def test_an_update_may_refuse_and_create_refuses_what_exists() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        cache = numbers(store)
-        await cache.create("/n/a", 1)
-        with pytest.raises(BadVersion):
-            await cache.create("/n/a", 2)
+async def test_an_update_may_refuse_and_create_refuses_what_exists() -> None:
+    store = MemoryStore()
+    cache = numbers(store)
+    await cache.create("/n/a", 1)
+    with pytest.raises(BadVersion):
+        await cache.create("/n/a", 2)
 
-        def refuse(before: int | None) -> int:
-            raise Conflict("no")
+    def refuse(before: int | None) -> int:
+        raise Conflict("no")
 
-        with pytest.raises(Conflict, match="no"):
-            await cache.update("/n/a", refuse)
-        await cache.delete("/n/a")
-        await cache.delete("/n/a")
-        assert await cache.get("/n/a") is None
-        cache.close()
-
-    asyncio.run(body())
+    with pytest.raises(Conflict, match="no"):
+        await cache.update("/n/a", refuse)
+    await cache.delete("/n/a")
+    await cache.delete("/n/a")
+    assert await cache.get("/n/a") is None
+    cache.close()

@@ -1,8 +1,7 @@
-"""One leader, across resignations, lost sessions and lost answers (stock-clients D4)."""
+"""One leader, across resignations, lost sessions and lost answers (SC-D4)."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -10,9 +9,11 @@ import pytest
 from magnetar.base.errors import TimedOut
 from magnetar.metadata.election import Election, State
 from magnetar.metadata.store import MetadataStore
-from magnetar.runtime.real import RealRuntime
+from magnetar.runtime.system_runtime import RealRuntime
 from simulation.store import MemoryStore, lost
 from tests.contract.stores import Engine, Expiring, On, until
+
+pytestmark = pytest.mark.real_clock
 
 PATH = "/leader"
 
@@ -51,73 +52,61 @@ def test_a_leader_whose_session_expired_leads_again(on: On) -> None:
     on(body)
 
 
-def test_of_many_candidates_one_leads_and_when_it_goes_another_does() -> None:
-    async def body() -> None:
-        first = MemoryStore()
-        stores = [first, *(first.peer() for _ in range(4))]
-        candidates = [candidate(store, b"%d" % n) for n, store in enumerate(stores)]
-        values = {await one.leader() for one in candidates}
-        assert len(values) == 1
-        while candidates:
-            leading = [one for one in candidates if one.state is State.LEADING]
-            assert len(leading) == 1
-            candidates.remove(leading[0])
-            await leading[0].close()
-            await until(lambda: all(one.state is not State.NO_LEADER and not one._running for one in candidates))
-
-    asyncio.run(body())
+async def test_of_many_candidates_one_leads_and_when_it_goes_another_does() -> None:
+    first = MemoryStore()
+    stores = [first, *(first.peer() for _ in range(4))]
+    candidates = [candidate(store, b"%d" % n) for n, store in enumerate(stores)]
+    values = {await one.leader() for one in candidates}
+    assert len(values) == 1
+    while candidates:
+        leading = [one for one in candidates if one.state is State.LEADING]
+        assert len(leading) == 1
+        candidates.remove(leading[0])
+        await leading[0].close()
+        await until(lambda: all(one.state is not State.NO_LEADER and not one._running for one in candidates))
 
 
-def test_a_leader_that_lost_its_session_to_a_rival_follows() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        rival = store.peer()
-        one = candidate(store, b"one")
-        assert await one.leader() == b"one"
-        store.lose_session(server_side=False)
-        assert one.state is State.LEADING  # the loss alone says nothing about who leads
-        await rival.delete(PATH)
-        two = candidate(rival, b"two")
-        store.regain_session()
-        await until(lambda: not one._running and not two._running)
-        assert await one.leader() == await two.leader()
-        assert {one.state, two.state} == {State.LEADING, State.FOLLOWING}
-        await one.close()
-        await two.close()
-
-    asyncio.run(body())
+async def test_a_leader_that_lost_its_session_to_a_rival_follows() -> None:
+    store = MemoryStore()
+    rival = store.peer()
+    one = candidate(store, b"one")
+    assert await one.leader() == b"one"
+    store.lose_session(server_side=False)
+    assert one.state is State.LEADING  # the loss alone says nothing about who leads
+    await rival.delete(PATH)
+    two = candidate(rival, b"two")
+    store.regain_session()
+    await until(lambda: not one._running and not two._running)
+    assert await one.leader() == await two.leader()
+    assert {one.state, two.state} == {State.LEADING, State.FOLLOWING}
+    await one.close()
+    await two.close()
 
 
-def test_a_crashed_leaders_place_is_taken() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        rival = store.peer()
-        one = candidate(store, b"one")
-        await one.leader()
-        two = candidate(rival, b"two")
-        assert await two.leader() == b"one"
-        store.reopen()
-        await until(lambda: two.state is State.LEADING)
-        assert await two.leader() == b"two"
-        await two.close()
-
-    asyncio.run(body())
+async def test_a_crashed_leaders_place_is_taken() -> None:
+    store = MemoryStore()
+    rival = store.peer()
+    one = candidate(store, b"one")
+    await one.leader()
+    two = candidate(rival, b"two")
+    assert await two.leader() == b"one"
+    store.reopen()
+    await until(lambda: two.state is State.LEADING)
+    assert await two.leader() == b"two"
+    await two.close()
 
 
-def test_a_lost_answer_does_not_make_two_leaders_and_reconnecting_decides() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        store.faults.extend([lost(happened=False), lost(happened=False)])
-        one = candidate(store, b"one")
-        await until(lambda: not one._running)
-        assert one.state is State.NO_LEADER
-        with pytest.raises(TimedOut):
-            await one.leader(wait_s=0)
-        while store.faults:
-            store.reconnect()
-            await until(lambda: not one._running)
+async def test_a_lost_answer_does_not_make_two_leaders_and_reconnecting_decides() -> None:
+    store = MemoryStore()
+    store.faults.extend([lost(happened=False), lost(happened=False)])
+    one = candidate(store, b"one")
+    await until(lambda: not one._running)
+    assert one.state is State.NO_LEADER
+    with pytest.raises(TimedOut):
+        await one.leader(wait_s=0)
+    while store.faults:
         store.reconnect()
-        assert await one.leader() == b"one"
-        await one.close()
-
-    asyncio.run(body())
+        await until(lambda: not one._running)
+    store.reconnect()
+    assert await one.leader() == b"one"
+    await one.close()

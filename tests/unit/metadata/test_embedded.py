@@ -13,7 +13,7 @@ from magnetar.base.errors import BadVersion, Conflict, Corrupt, MagnetarError, S
 from magnetar.metadata.embedded import EmbeddedStore
 from magnetar.metadata.store import ABSENT
 from magnetar.metadata.table import FORMAT, MAGIC
-from magnetar.runtime.real import RealRuntime
+from magnetar.runtime.system_runtime import RealRuntime
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Locks across lost sessions, lost answers and rivals (stock-clients D2)."""
+"""Locks across lost sessions, lost answers and rivals (SC-D2)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import pytest
 from magnetar.base.errors import Conflict, Unknown
 from magnetar.metadata.lock import Lock, Locks, State
 from magnetar.metadata.store import Change, Event, MetadataStore
-from magnetar.runtime.real import RealRuntime
+from magnetar.runtime.system_runtime import RealRuntime
 from simulation.store import MemoryStore, lost
 from tests.contract.stores import Engine, Expiring, On, listen, until
+
+pytestmark = pytest.mark.real_clock
 
 
 async def settled(locks: Locks) -> None:
@@ -127,68 +129,56 @@ def test_somebody_elses_record_is_busy(on: On) -> None:
 
 
 @pytest.mark.parametrize("happened", [True, False])
-def test_a_lost_answer_while_acquiring_is_looked_up(happened: bool) -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        locks = Locks(store, RealRuntime())
-        store.faults.append(lost(happened=happened))
+async def test_a_lost_answer_while_acquiring_is_looked_up(happened: bool) -> None:
+    store = MemoryStore()
+    locks = Locks(store, RealRuntime())
+    store.faults.append(lost(happened=happened))
+    lock = await locks.acquire("/l/a", b"me")
+    assert lock.state is State.VALID
+    assert await value_of(store, "/l/a") == (b"me", True)
+    await locks.close()
+
+
+async def test_a_store_that_stays_silent_while_acquiring_leaves_nothing_held() -> None:
+    store = MemoryStore()
+    locks = Locks(store, RealRuntime())
+    store.faults.extend([lost(happened=False)] * 2)
+    with pytest.raises(Unknown):
+        await locks.acquire("/l/a", b"me")
+    assert locks.held() == []
+    assert (await locks.acquire("/l/a", b"me")).state is State.VALID
+    await locks.close()
+
+
+async def test_silence_when_the_session_is_back_is_not_loss_and_is_asked_again_on_reconnect() -> None:
+    store = MemoryStore()
+    told: list[Lock] = []
+    locks = Locks(store, RealRuntime())
+    lock = await locks.acquire("/l/a", b"me", told.append)
+    store.lose_session(server_side=True)
+    store.faults.append(lost(happened=False))
+    store.regain_session()
+    await settled(locks)
+    assert (lock.state, lock.doubtful, told) == (State.VALID, True, [])
+    store.reconnect()
+    await settled(locks)
+    assert (lock.state, lock.doubtful, told) == (State.VALID, False, [])
+    assert await value_of(store, "/l/a") == (b"me", True)
+    await locks.close()
+
+
+async def test_a_release_that_meets_a_revalidation_leaves_no_record_behind() -> None:
+    store = MemoryStore()
+    locks = Locks(store, RealRuntime())
+    for turns in range(8):
         lock = await locks.acquire("/l/a", b"me")
-        assert lock.state is State.VALID
-        assert await value_of(store, "/l/a") == (b"me", True)
-        await locks.close()
-
-    asyncio.run(body())
-
-
-def test_a_store_that_stays_silent_while_acquiring_leaves_nothing_held() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        locks = Locks(store, RealRuntime())
-        store.faults.extend([lost(happened=False)] * 2)
-        with pytest.raises(Unknown):
-            await locks.acquire("/l/a", b"me")
-        assert locks.held() == []
-        assert (await locks.acquire("/l/a", b"me")).state is State.VALID
-        await locks.close()
-
-    asyncio.run(body())
-
-
-def test_silence_when_the_session_is_back_is_not_loss_and_is_asked_again_on_reconnect() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        told: list[Lock] = []
-        locks = Locks(store, RealRuntime())
-        lock = await locks.acquire("/l/a", b"me", told.append)
-        store.lose_session(server_side=True)
-        store.faults.append(lost(happened=False))
-        store.regain_session()
+        await store.expire_session(server_side=True)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await locks.release(lock)
         await settled(locks)
-        assert (lock.state, lock.doubtful, told) == (State.VALID, True, [])
-        store.reconnect()
-        await settled(locks)
-        assert (lock.state, lock.doubtful, told) == (State.VALID, False, [])
-        assert await value_of(store, "/l/a") == (b"me", True)
-        await locks.close()
-
-    asyncio.run(body())
-
-
-def test_a_release_that_meets_a_revalidation_leaves_no_record_behind() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        locks = Locks(store, RealRuntime())
-        for turns in range(8):
-            lock = await locks.acquire("/l/a", b"me")
-            await store.expire_session(server_side=True)
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            await locks.release(lock)
-            await settled(locks)
-            assert await store.get("/l/a") is None
-        await locks.close()
-
-    asyncio.run(body())
+        assert await store.get("/l/a") is None
+    await locks.close()
 
 
 def test_another_value_is_written_only_while_held(on: On) -> None:
@@ -230,34 +220,28 @@ def test_a_lock_is_confirmed_by_the_store_or_lost_for_certain(on: On) -> None:
 
 
 @pytest.mark.parametrize("happened", [False, True])
-def test_a_release_that_the_store_did_not_answer_is_finished_when_it_does(happened: bool) -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        locks = Locks(store, RealRuntime())
-        lock = await locks.acquire("/l/a", b"me")
-        store.faults.append(lost(happened=happened))
-        with pytest.raises(Unknown):
-            await locks.release(lock)
-        await until(lambda: not locks._leaving)
-        assert await store.get("/l/a") is None
-        await locks.close()
-
-    asyncio.run(body())
+async def test_a_release_that_the_store_did_not_answer_is_finished_when_it_does(happened: bool) -> None:
+    store = MemoryStore()
+    locks = Locks(store, RealRuntime())
+    lock = await locks.acquire("/l/a", b"me")
+    store.faults.append(lost(happened=happened))
+    with pytest.raises(Unknown):
+        await locks.release(lock)
+    await until(lambda: not locks._leaving)
+    assert await store.get("/l/a") is None
+    await locks.close()
 
 
-def test_a_lock_that_is_taken_anew_is_not_removed_by_its_unanswered_release() -> None:
-    async def body() -> None:
-        store = MemoryStore()
-        locks = Locks(store, RealRuntime())
-        lock = await locks.acquire("/l/a", b"me")
-        store.faults.append(lost(happened=False))
-        with pytest.raises(Unknown):
-            await locks.release(lock)
-        again = await locks.acquire("/l/a", b"me")
-        assert not locks._leaving
-        await locks._remove_again(lock)
-        assert again.state is State.VALID
-        assert await value_of(store, "/l/a") == (b"me", True)
-        await locks.close()
-
-    asyncio.run(body())
+async def test_a_lock_that_is_taken_anew_is_not_removed_by_its_unanswered_release() -> None:
+    store = MemoryStore()
+    locks = Locks(store, RealRuntime())
+    lock = await locks.acquire("/l/a", b"me")
+    store.faults.append(lost(happened=False))
+    with pytest.raises(Unknown):
+        await locks.release(lock)
+    again = await locks.acquire("/l/a", b"me")
+    assert not locks._leaving
+    await locks._remove_again(lock)
+    assert again.state is State.VALID
+    assert await value_of(store, "/l/a") == (b"me", True)
+    await locks.close()

@@ -13,7 +13,7 @@ from magnetar.base.errors import InvalidName, InvalidRange, Misuse
 from magnetar.base.names import Domain, TopicName, namespace_name, segment_name, topic_name
 from magnetar.base.ranges import HashRange
 from magnetar.metadata import paths
-from magnetar.metadata.keys import check_path
+from magnetar.metadata.path_checks import check_path
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 BUCKETS = json.loads((VECTORS / "topic-buckets.json").read_text())["cases"]

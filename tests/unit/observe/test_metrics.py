@@ -48,7 +48,7 @@ def test_a_family_is_declared_once_and_its_samples_stand_together() -> None:
     metrics = Metrics("c")
     metrics.provide(topics)
     lines = metrics.text().splitlines()
-    assert [line for line in lines if line.startswith("#")] == [
+    assert [line for line in lines if line.startswith("# TYPE")] == [
         "# TYPE pulsar_rate_in gauge",
         "# TYPE pulsar_msg_backlog gauge",
     ]
@@ -73,6 +73,19 @@ def test_a_histogram_is_written_as_pulsar_writes_it() -> None:
     metrics = Metrics("c")
     metrics.histogram("pulsar_storage_write_latency").observe(0.4)
     assert 'pulsar_storage_write_latency_le_0_5{cluster="c"} 1\n' in metrics.text()
+
+
+def test_quantile_lies_inside_of_the_bucket_that_holds_it() -> None:
+    histogram = Histogram()
+    assert histogram.quantile(0.5) != histogram.quantile(0.5)  # NaN: nothing was counted
+    for milliseconds in (0.4, 3.0, 3.0, 30.0, 2000.0):
+        histogram.observe(milliseconds)
+    assert 1 <= histogram.quantile(0.5) <= 5
+    assert 20 <= histogram.quantile(0.75) <= 50
+    assert histogram.quantile(0.999) == 1000
+    later = histogram.copy()
+    later.observe(7.0, 3)
+    assert (later.since(histogram).count, later.since(histogram).sum) == (3, 21.0)
 
 
 def test_labelled_children_are_kept_apart() -> None:

@@ -75,15 +75,15 @@ def test_a_file_is_loaded_and_a_bad_value_refused(tmp_path: Path) -> None:
 
 def test_unknown_keys_are_kept_and_warned_of_once_as_are_those_not_honoured(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger=ROOT)
-    file = {"noSuchKeyOfAnyone": "1", "webSocketServiceEnabled": "true", "transactionCoordinatorEnabled": "false"}
+    file = {"noSuchKeyOfAnyone": "1", "retentionCheckIntervalInSeconds": "77", "transactionCoordinatorEnabled": "false"}
     for _ in range(2):
         settings = Settings(file=file)
     assert settings.unknown == {"noSuchKeyOfAnyone": "1"}
-    assert settings.shown()["noSuchKeyOfAnyone"] == "1"
+    assert settings.shown()["noSuchKeyOfAnyone"] == "*****"
     said = [record.getMessage() for record in caplog.records]
     assert said == [
         "setting unknown key=noSuchKeyOfAnyone where=the file",
-        "setting not honoured key=webSocketServiceEnabled value=true where=the file",
+        "setting not honoured key=retentionCheckIntervalInSeconds value=77 where=the file",
     ]
 
 
@@ -147,3 +147,24 @@ def test_a_secret_is_never_shown():
     assert settings.shown()["brokerClientAuthenticationParameters"] == "*****"
     assert Settings().shown()["brokerClientAuthenticationParameters"] == ""
     assert settings.text("brokerClientAuthenticationParameters") == "token:secret"
+
+
+def test_no_secret_of_the_file_is_shown_or_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """D9: a signing key of a Pulsar that was replaced stood in clear over REST."""
+    caplog.set_level(logging.DEBUG, logger=ROOT)
+    file = {
+        "s3ManagedLedgerOffloadRoleKey": "hunter2",
+        "gcsManagedLedgerOffloadServiceAccountKeyFile": "/etc/hunter2",
+        "someProperty": "hunter2",
+        "anEmptyProperty": "",
+        "subscriptionKeySharedConsistentHashingReplicaPoints": "7",
+    }
+    settings = Settings(file=file)
+    settings.replace_dynamic({"clusterApiKey": "hunter2", "maxTopicsPerNamespace": "5"})
+    shown = settings.shown()
+    assert (shown["someProperty"], shown["anEmptyProperty"]) == ("*****", "")
+    assert shown["subscriptionKeySharedConsistentHashingReplicaPoints"] == "7"
+    assert shown["tlsKeyStoreType"] == "JKS"
+    assert settings.dynamic_values() == {"clusterApiKey": "*****", "maxTopicsPerNamespace": "5"}
+    assert "hunter2" not in str(shown)
+    assert "hunter2" not in caplog.text

@@ -77,7 +77,7 @@ def test_a_key_is_honoured_exactly_if_somebody_asks_for_it() -> None:
         "enableNonPersistentTopics",
     }
     assert sorted(name for name, key in KEYS.items() if key.honoured and name not in asked) == []
-    shown = {"metadataStoreUrl"}  # shown to people, and nothing follows from it
+    shown = {"metadataStoreUrl", "authenticationEnabled"}  # shown to people, and nothing follows from them
     assert sorted(name for name, key in KEYS.items() if not key.honoured and name in asked - shown) == []
 
 

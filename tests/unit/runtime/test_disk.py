@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from magnetar.base.errors import Conflict, NotFound, StorageFailed, StorageFull
+from magnetar.base.errors import Conflict, Misuse, NotFound, StorageFailed, StorageFull
 from magnetar.runtime.disk import IOV_MAX, RealFiles
 
 
@@ -121,3 +121,40 @@ def test_a_second_process_is_told_who_holds_the_lock(tmp_path, files):
     lock.release()
     lock.release()
     files.lock(path, "me again").release()
+
+
+def test_links_are_not_followed(tmp_path, files):
+    """D21: `lock` was truncated wherever it pointed."""
+    other = tmp_path / "precious"
+    other.write_text("of somebody")
+    (tmp_path / "lock").symlink_to(other)
+    for opening in (lambda path: files.lock(path, "me"), files.open, lambda path: files.open(path, create=True)):
+        with pytest.raises(Misuse, match="is a symbolic link, and the broker follows none"):
+            opening(str(tmp_path / "lock"))
+    assert other.read_text() == "of somebody"
+
+
+def test_files_are_closed_to_others_those_from_before_too(tmp_path, files):
+    """D21"""
+    before = os.umask(0)
+    try:
+        files.open(str(tmp_path / "new"), create=True).close()
+        files.lock(str(tmp_path / "lock"), "me").release()
+        (tmp_path / "old").touch(0o666)
+        (tmp_path / "tight").touch(0o600)
+    finally:
+        os.umask(before)
+    for name in ("old", "tight"):
+        files.open(str(tmp_path / name)).close()
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {"new": 0o640, "lock": 0o640, "old": 0o640, "tight": 0o600}
+
+
+def test_folder_that_everybody_may_write_to_is_refused(tmp_path, files):
+    """D21"""
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(Misuse, match="everybody may write to"):
+        files.mkdir(str(tmp_path / "open"))
+    (tmp_path / "open").chmod(0o755)
+    files.mkdir(str(tmp_path / "open"))

@@ -10,7 +10,7 @@ import pytest
 
 from magnetar.base.errors import Closed, Misuse, NotReady, TimedOut
 from magnetar.runtime.portal import Portal, portal
-from magnetar.runtime.real import RealRuntime
+from magnetar.runtime.system_runtime import RealRuntime
 
 
 async def doubled(value: int) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from magnetar.scalable import reference, reshape
+from magnetar.scalable import reference
+from magnetar.scalable.machines import reshape
 
 PAGE = Path(__file__).parents[3] / "docs" / "PROTOCOL.md"
 

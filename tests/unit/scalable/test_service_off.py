@@ -5,46 +5,43 @@ from __future__ import annotations
 from magnetar.scalable.service import SubscriptionKind
 from magnetar.wire.proto import pb
 from tests.unit.broker.world import Client
-from tests.unit.scalable.world import KEYS, NAME, Cluster, Member, Writer, pass_s, run
+from tests.unit.scalable.world import KEYS, NAME, Cluster, Member, Writer, pass_s
 
 
-def test_switched_off_for_a_while_nothing_is_touched_and_everything_is_back_afterwards() -> None:
-    async def body(cluster: Cluster) -> None:
-        first = cluster.members[0]
-        await first.service.create(NAME, segments=2)
-        await first.service.subscribe(NAME, "s", SubscriptionKind.STREAM, earliest=True)
-        writer = Writer(cluster)
-        for key in KEYS:
-            await writer.send(key)
-        await first.service.split(NAME, 0)
-        before = await cluster.contents()
-        writer.close()
-        await first.node.stop()
-        first.dead = True
-        cluster.settings["scalableTopicEnabled"] = "false"  # the other name of the key
-        off = await cluster.join()
-        kept = stored(off)
-        client = Client(off.node).connect()
-        assert not client.heard.heard[0][0].connected.feature_flags.supports_scalable_topics
-        segment = "segment://public/default/orders/8000-ffff-1"
-        for said in (
-            await client.ask("PRODUCER", topic=segment, producer_id=1, producer_name="p"),
-            await client.subscribe(topic=segment),
-            await client.subscribe(topic=str(NAME)),
-        ):
-            assert said.error.error == pb.NotAllowedError, said
-        await pass_s(4000)  # housekeeping, visits, sweeps
-        assert stored(off) == kept
-        client.lose()
-        await off.node.stop()
-        off.dead = True
-        cluster.settings["scalableTopicEnabled"] = "true"
-        on = await cluster.join()
-        assert await cluster.contents() == before
-        assert [one.name for one in await on.service.subscriptions(NAME)] == ["s"]
-        await on.service.split(NAME, 1)
-
-    run(body)
+async def test_switched_off_for_a_while_nothing_is_touched_and_everything_is_back_afterwards(cluster: Cluster) -> None:
+    first = cluster.members[0]
+    await first.service.create(NAME, segments=2)
+    await first.service.subscribe(NAME, "s", SubscriptionKind.STREAM, earliest=True)
+    writer = Writer(cluster)
+    for key in KEYS:
+        await writer.send(key)
+    await first.service.split(NAME, 0)
+    before = await cluster.contents()
+    writer.close()
+    await first.node.stop()
+    first.dead = True
+    cluster.settings["scalableTopicEnabled"] = "false"  # the other name of the key
+    off = await cluster.join()
+    kept = stored(off)
+    client = Client(off.node).connect()
+    assert not client.heard.heard[0][0].connected.feature_flags.supports_scalable_topics
+    segment = "segment://public/default/orders/8000-ffff-1"
+    for said in (
+        await client.ask("PRODUCER", topic=segment, producer_id=1, producer_name="p"),
+        await client.subscribe(topic=segment),
+        await client.subscribe(topic=str(NAME)),
+    ):
+        assert said.error.error == pb.NotAllowedError, said
+    await pass_s(4000)  # housekeeping, visits, sweeps
+    assert stored(off) == kept
+    client.lose()
+    await off.node.stop()
+    off.dead = True
+    cluster.settings["scalableTopicEnabled"] = "true"
+    on = await cluster.join()
+    assert await cluster.contents() == before
+    assert [one.name for one in await on.service.subscriptions(NAME)] == ["s"]
+    await on.service.split(NAME, 1)
 
 
 def stored(member: Member) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ straight to the other's handlers, and a writer that follows the layout. A broker
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,17 +13,18 @@ from magnetar.base.errors import ConnectionLost, MagnetarError
 from magnetar.base.ids import Position, SegmentId
 from magnetar.base.names import Domain, TopicName, topic_name
 from magnetar.broker.node import Node
-from magnetar.broker.peers import destination
+from magnetar.broker.peers.handlers import destination
 from magnetar.cluster.ownership import Candidate
 from magnetar.cluster.peers import Answer, Request
 from magnetar.layout.routing import DEFAULT
 from magnetar.policy.settings import Settings
-from magnetar.scalable.record import Record
+from magnetar.scalable.record.record import Record
 from magnetar.scalable.service import Assignment
 from magnetar.topic.topic import Topic
 from magnetar.wire import entry
 from simulation.inline import InlineRuntime
 from simulation.ledgers import MemoryLedgers
+from tests.async_tests import provides, within
 from tests.unit.broker.world import Client
 from tests.unit.clock import pass_s, run_on_clock, settle
 from tests.unit.topic.world import HeldStore, NoFiles, an_entry, send_frame
@@ -31,6 +32,7 @@ from tests.unit.topic.world import HeldStore, NoFiles, an_entry, send_frame
 __all__ = ["pass_s", "settle"]
 
 NAME = topic_name("topic://public/default/orders")
+SECRET = {"brokerClientAuthenticationParameters": "token:shared by these brokers"}
 KEPT = {"defaultRetentionTimeInMinutes": "-1", "defaultRetentionSizeInMB": "-1"}  # nothing is trimmed under a checker
 KEYS = [f"key-{number}" for number in range(12)]
 
@@ -149,7 +151,7 @@ class Cluster:
             runtime=runtime,
             metadata=metadata,
             ledgers=ledgers,
-            settings=Settings(None, self.settings),
+            settings=Settings(None, {**SECRET, **self.settings}),
             cluster=True,
             carrier=carrier,
         )
@@ -218,6 +220,7 @@ class Writer:
     cluster: Cluster
     name: str = "w"
     sequence: int = 0
+    padding_bytes: int = 0  # in front of what a message says
     sent: dict[str, list[int]] = field(default_factory=dict)
     _clients: dict[Member, Client] = field(default_factory=dict)
     _ids: dict[tuple[Member, SegmentId], int] = field(default_factory=dict)
@@ -252,7 +255,12 @@ class Writer:
             )
             if not said.HasField("producer_success"):
                 return False
-        body = an_entry(f"={number}", sequence, producer=f"{self.name}-seg-{segment.id}", partition_key=key)
+        body = an_entry(
+            f"{'.' * self.padding_bytes}={number}",
+            sequence,
+            producer=f"{self.name}-seg-{segment.id}",
+            partition_key=key,
+        )
         before = len(client.heard.heard)
         client.say(send_frame(id, sequence, body))
         await settle()
@@ -290,22 +298,24 @@ def spawn(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     return asyncio.get_running_loop().create_task(work)
 
 
-def run(body: Callable[[Cluster], Coroutine[Any, Any, None]], brokers: int = 1, **settings: str) -> None:
-    """The story with so many brokers. A failure inside a living one fails it."""
+@provides(Cluster)
+async def started_cluster(brokers: int = 1, *, kept: bool = True, **settings: str) -> AsyncIterator[Cluster]:
+    """So many brokers. A failure inside a living one fails the test. `kept`: the brokers trim nothing; otherwise the
+    default retention applies."""
+    cluster = Cluster({**(KEPT if kept else {}), **settings})
+    for _ in range(brokers):
+        await cluster.join()
+    yield cluster
+    for member in cluster.members:
+        member.runtime.told = lambda name, facts: None
+        member.metadata.release()
+        member.ledgers.release()
+        if not member.dead:  # the dead are not asked to stop: their tasks end with the loop
+            await member.node.stop()
+    await settle()
+    metrics = [one.node.metrics for one in cluster.living]
+    assert sum(one.task_failures.value + one.request_failures.value for one in metrics) == 0
 
-    async def main() -> None:
-        cluster = Cluster({**KEPT, **settings})
-        for _ in range(brokers):
-            await cluster.join()
-        await body(cluster)
-        for member in cluster.members:
-            member.runtime.told = lambda name, facts: None
-            member.metadata.release()
-            member.ledgers.release()
-            if not member.dead:  # the dead are not asked to stop: their tasks end with the loop
-                await member.node.stop()
-        await settle()
-        metrics = [one.node.metrics for one in cluster.living]
-        assert sum(one.task_failures.value + one.request_failures.value for one in metrics) == 0
 
-    run_on_clock(main)
+def run(body: Callable[[Cluster], Coroutine[Any, Any, None]], brokers: int = 1, **options: Any) -> None:
+    run_on_clock(lambda: within(started_cluster(brokers, **options), body))

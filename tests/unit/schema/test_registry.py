@@ -10,7 +10,7 @@ import pytest
 from magnetar.base.errors import Corrupt, LimitExceeded, Misuse, NotFound, Refused, Unknown
 from magnetar.base.limits import METADATA_VALUE_BYTES_MAX
 from magnetar.metadata import paths
-from magnetar.runtime.real import RealRuntime
+from magnetar.runtime.system_runtime import RealRuntime
 from magnetar.schema.registry import AUTO_CONSUME, Registry
 from simulation.store import Fault, MemoryStore, lost
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from magnetar.client.acks import all_bits
+from magnetar.client.consumer.ack.acks import all_bits
+from magnetar.client.consumer.receive.decode import inflate, open_batch, open_metadata
 from magnetar.client.message import Delivery, Message
-from magnetar.client.opening import inflate, open_batch, open_metadata
-from magnetar.client.schemas import BYTES
+from magnetar.client.schema import BYTES
 from magnetar.layout.routing import Routing, segment_hash
 from magnetar.wire import message as wire
 from magnetar.wire.proto import pb
-from magnetar.wire.publishing import batch_metadata, batch_payload, single_extras
+from magnetar.wire.send_frames import batch_metadata, batch_payload, single_extras
 
 TOPIC = "segment://a/b/c/0000-ffff-0"
 ALL = (

@@ -18,24 +18,26 @@ from magnetar.base.ids import SegmentId
 from magnetar.layout import layout as layouts
 from magnetar.layout.layout import Layout
 from magnetar.layout.lineage import ancestors, removable
+from magnetar.layout.readable_range import DONE, START, CutPoint, ReadPosition
 from magnetar.layout.routing import Routing, segment_hash
-from magnetar.layout.stretch import DONE, START, Mark, Place
-from magnetar.spark import planner
-from magnetar.spark.frontier import Frontier, parse
-from magnetar.spark.planner import KeyOrder, Limits, Rules
-from magnetar.spark.stretch import Stretch
-from magnetar.spark.tasks import Piece, Task, tasks
+from magnetar.spark.source import planner
+from magnetar.spark.source.batch_limits import Limits
+from magnetar.spark.source.offset import SourceOffset, parse
+from magnetar.spark.source.planner import KeyOrder, Rules
+from magnetar.spark.source.readable_range import ReadableRange
+from magnetar.spark.source.tasks import SegmentSlice, Task, tasks
 
 KEYS = [None, *(f"k{number}" for number in range(24))]
 SLOTS = {key: segment_hash(key, Routing.HIGH16) for key in KEYS if key is not None}
+LOWS = {key: segment_hash(key, Routing.LOW16) for key in KEYS if key is not None}
 
 Move = tuple[str, int]
-Plan = Callable[..., Frontier]
+Plan = Callable[..., SourceOffset]
 Tasks = Callable[..., tuple[Task, ...]]
 
 
 class Row(NamedTuple):
-    at: Place
+    at: ReadPosition
     key: str | None
     number: int  # in the order of publication
     ms: int
@@ -44,7 +46,7 @@ class Row(NamedTuple):
 @dataclass
 class Log:
     rows: list[Row] = field(default_factory=list)
-    next: Place = START
+    next: ReadPosition = START
     kept: int = 0  # rows before this one are gone
     sealed: bool = False
 
@@ -66,14 +68,14 @@ class Topic:
         log = self.logs[one.id]
         if not log.rows or number % 7 == 0:  # a new ledger
             self.ledger += 1 + number % 3
-            log.next = Place(self.ledger, 0)
+            log.next = ReadPosition(self.ledger, 0)
         same = [key] if stray else [other for other in SLOTS if SLOTS[other] in one.range][: 1 + number % 3]
         for index, other in enumerate(same):
             count = len(self.published)
             row = Row(log.next._replace(row=index), other, count, 1000 + count + number % 4)  # clocks differ
             log.rows.append(row)
             self.published.append(row)
-        log.next = Place(log.next.ledger, log.next.entry + 1)
+        log.next = ReadPosition(log.next.ledger, log.next.entry + 1)
 
     def split(self, number: int) -> None:
         one = self.layout.active[number % len(self.layout.active)]
@@ -97,28 +99,28 @@ class Topic:
         log = self.logs[SegmentId(number % self.layout.next_segment_id)]
         log.kept = max(log.kept, number % (len(log.rows) + 1))
 
-    def stretch(self, id: SegmentId, place: Place) -> Stretch:
+    def stretch(self, id: SegmentId, place: ReadPosition) -> ReadableRange:
         log = self.logs[id]
         after = [row for row in log.rows[log.kept :] if row.at >= place]
         lost = any(row.at >= place for row in log.rows[: log.kept])
         start = after[0].at if after and lost else log.next if lost else place
         ends = [*(row.at for row in after[1:]), log.next]
-        marks = [Mark(end, count + 1, 10 * (count + 1), after[count].ms) for count, end in enumerate(ends) if after]
+        marks = [CutPoint(end, count + 1, 10 * (count + 1), after[count].ms) for count, end in enumerate(ends) if after]
         chosen = [mark for mark in marks if mark.messages % self.step == 0 or mark is marks[-1]]
-        return Stretch(start, tuple(chosen), sealed=log.sealed, lost=lost)
+        return ReadableRange(start, tuple(chosen), sealed=log.sealed, lost=lost)
 
-    def stretches(self, frontier: Frontier) -> dict[SegmentId, Stretch]:
+    def stretches(self, frontier: SourceOffset) -> dict[SegmentId, ReadableRange]:
         ids = {one.id for one in self.layout.segments} | set(frontier.places)
         return {id: self.stretch(id, frontier.places.get(id, START)) for id in ids if frontier.places.get(id) != DONE}
 
-    def read(self, piece: Piece) -> list[Row]:
+    def read(self, piece: SegmentSlice) -> list[Row]:
         """What a task would read: it fails where retention was quicker."""
         log = self.logs[piece.segment]
         rows = [row for row in log.rows if piece.start <= row.at < piece.end]
         assert not [row for row in rows if row in log.rows[: log.kept]], "a read of what is gone"
         if piece.end == DONE:
             assert log.sealed, "read to an end that is none"
-        return [row for row in rows if piece.takes(None if row.key is None else SLOTS[row.key])]
+        return [row for row in rows if piece.takes(SLOTS.get(row.key or ""), LOWS.get(row.key or "", 0))]
 
     def _reshape(self, after: Layout) -> None:
         for one in after.segments:
@@ -136,8 +138,8 @@ class Query:
     limits: Limits
     plan: Plan = planner.plan
     tasks: Tasks = tasks
-    at: Frontier = field(init=False)
-    batches: list[tuple[Frontier, Frontier, tuple[Task, ...], list[list[Row]]]] = field(default_factory=list)
+    at: SourceOffset = field(init=False)
+    batches: list[tuple[SourceOffset, SourceOffset, tuple[Task, ...], list[list[Row]]]] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
     newest: dict[str, int] = field(default_factory=dict)
 
@@ -149,7 +151,7 @@ class Query:
         facts = self.topic.layout, self.topic.stretches(self.at)
         return self.run(self.plan(self.at, *facts, self.limits, rules=self.rules))
 
-    def run(self, end: Frontier) -> bool:
+    def run(self, end: SourceOffset) -> bool:
         start = self.at
         assert parse(end.text) == end
         planned = self.tasks(start, end, self.topic.layout, rules=self.rules)
@@ -176,7 +178,7 @@ class Query:
                 assert again == planned, "a replay plans other tasks"
                 assert [[row for piece in task.pieces for row in self.topic.read(piece)] for task in again] == found
 
-    def _check(self, start: Frontier, end: Frontier, found: list[list[Row]]) -> None:
+    def _check(self, start: SourceOffset, end: SourceOffset, found: list[list[Row]]) -> None:
         rows = [row for task in found for row in task]
         numbers = [row.number for row in rows]
         assert len(set(numbers)) == len(numbers), "a row twice in a batch"
@@ -249,8 +251,8 @@ def act(query: Query, moves: Sequence[Move]) -> None:
             query.batch()
 
 
-def a_topic(segments: int = 2, step: int = 1) -> Topic:
-    return Topic(layouts.initial(segments, now_ms=0), step=step)
+def a_topic(segments: int = 2, step: int = 1, buckets: int = 1) -> Topic:
+    return Topic(layouts.initial(segments, now_ms=0, buckets=buckets), step=step)
 
 
 numbers = st.integers(0, 10_000)

@@ -178,24 +178,22 @@ def test_the_test_s_own_error_is_the_one_that_comes_out() -> None:
 
 
 @pytest.mark.parametrize("where", ["starting", "inside", "stopping"])
-def test_cancelled_while_it_starts_runs_or_stops_nothing_stays(where: str) -> None:
+@pytest.mark.real_clock
+async def test_cancelled_while_it_starts_runs_or_stops_nothing_stays(where: str) -> None:
     async def use(entered: asyncio.Event) -> None:
         async with broker():
             entered.set()
             if where == "inside":
                 await asyncio.Event().wait()
 
-    async def body() -> None:
-        entered = asyncio.Event()
-        task = asyncio.ensure_future(use(entered))
-        await asyncio.sleep(0)
-        if where != "starting":
-            await entered.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(body())
+    entered = asyncio.Event()
+    task = asyncio.ensure_future(use(entered))
+    await asyncio.sleep(0)
+    if where != "starting":
+        await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # newer Pythons warn of threads beside a fork

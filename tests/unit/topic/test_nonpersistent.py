@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -11,14 +10,14 @@ import pytest
 from magnetar.base.errors import Closed, Conflict, ConsumerBusy, Refused
 from magnetar.base.ids import Position, Term
 from magnetar.base.names import topic_name
-from magnetar.topic.consumer import Consumer, KeyShared
 from magnetar.topic.nonpersistent import NonPersistentTopic
-from magnetar.topic.producer import Producer
+from magnetar.topic.producers.producer import Producer
 from magnetar.topic.settings import TopicSettings
-from magnetar.topic.subscribe import Subscribe
-from magnetar.topic.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
+from magnetar.topic.subscriptions.consumer import Consumer, KeyShared
+from magnetar.topic.subscriptions.subscribe import Subscribe
+from magnetar.topic.subscriptions.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
 from simulation.inline import InlineRuntime
-from tests.unit.topic.world import NoFiles, Out, a_batch, an_entry, gathered, run, send_frame
+from tests.unit.topic.world import NoFiles, Out, a_batch, an_entry, gathered, send_frame
 
 NOWHERE = Position(0, 0)
 
@@ -52,201 +51,163 @@ class Scene:
         return out
 
 
-def play(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    async def story(world: object) -> None:
-        await body()
-
-    run(story)
-
-
 def texts(*words: str) -> list[bytes]:
     return [an_entry(word) for word in words]
 
 
-def test_receipts_and_messages_carry_the_id_of_nowhere() -> None:
-    async def body() -> None:
-        scene = Scene()
-        out = Out()
-        await scene.consumer(out, kind=EXCLUSIVE)
-        said = await scene.publish(*texts("a", "b"))
-        assert [(one.sequence, one.position) for one in said.receipts] == [(0, NOWHERE), (1, NOWHERE)]
-        assert [(one.payload, one.position) for one in out.delivered] == [(b"a", NOWHERE), (b"b", NOWHERE)]
-        assert said.freed > 0
+async def test_each_message_has_an_id_of_its_own() -> None:
+    """The Go client drops a message whose id it has just acknowledged."""
 
-    play(body)
-
-
-def test_without_permits_or_with_a_peer_that_does_not_read_messages_are_dropped() -> None:
-    async def body() -> None:
-        scene = Scene()
-        out = Out()
-        consumer = await scene.consumer(out, kind=EXCLUSIVE, permits=2)
-        await scene.publish(*texts("a", "b", "c"))
-        assert out.texts == ["a", "b"]
-        assert scene.topic.dropped == 1
-        consumer.flow(10)
-        assert out.texts == ["a", "b"]
-        out.congested = True
-        await scene.publish(*texts("d"))
-        assert scene.topic.dropped == 2
-
-    play(body)
+    scene = Scene()
+    out = Out()
+    await scene.consumer(out, kind=EXCLUSIVE)
+    said = await scene.publish(*texts("a", "b"))
+    more = await scene.publish(*texts("c"))
+    first, second, third = (Position(0, number) for number in range(3))
+    assert [(one.sequence, one.position) for one in said.receipts] == [(0, first), (1, second)]
+    assert [one.position for one in more.receipts] == [third]
+    assert [(one.payload, one.position) for one in out.delivered] == [(b"a", first), (b"b", second), (b"c", third)]
+    assert said.freed > 0
 
 
-def test_a_batch_goes_out_whole_and_counts_its_messages() -> None:
-    async def body() -> None:
-        scene = Scene()
-        out = Out()
-        consumer = await scene.consumer(out, permits=1)
-        await scene.publish(a_batch(["a", "b"]), a_batch(["c", "d"]), counts=[2, 2])
-        assert len(out.delivered) == 1
-        assert (consumer.permits, scene.topic.dropped) == (-1, 2)
-
-    play(body)
-
-
-def test_every_subscription_gets_its_own_copy_and_shared_ones_take_turns() -> None:
-    async def body() -> None:
-        scene = Scene()
-        alone, first, second = Out(1), Out(2), Out(3)
-        await scene.consumer(alone, subscription="alone", kind=EXCLUSIVE)
-        await scene.consumer(first, "c1")
-        await scene.consumer(second, "c2")
-        for number in range(10):
-            await scene.publish(*texts(str(number)))
-        assert len(alone.texts) == 10
-        assert (len(first.texts), len(second.texts)) == (5, 5)
-
-    play(body)
+async def test_without_permits_or_with_a_peer_that_does_not_read_messages_are_dropped() -> None:
+    scene = Scene()
+    out = Out()
+    consumer = await scene.consumer(out, kind=EXCLUSIVE, permits=2)
+    await scene.publish(*texts("a", "b", "c"))
+    assert out.texts == ["a", "b"]
+    assert scene.topic.dropped == 1
+    consumer.flow(10)
+    assert out.texts == ["a", "b"]
+    out.congested = True
+    await scene.publish(*texts("d"))
+    assert scene.topic.dropped == 2
 
 
-def test_keys_stay_with_their_consumer() -> None:
-    async def body() -> None:
-        scene = Scene()
-        outs = [Out(1), Out(2), Out(3)]
-        for number, out in enumerate(outs):
-            await scene.consumer(out, f"c{number}", kind=KEY_SHARED)
-        for number in range(40):
-            await scene.publish(an_entry(f"k{number % 10}", partition_key=f"k{number % 10}"))
-        seen = [set(out.texts) for out in outs]
-        assert sum(map(len, seen)) == len(set().union(*seen)) == 10
-        assert sum(len(out.texts) for out in outs) == 40
-
-    play(body)
+async def test_a_batch_goes_out_whole_and_counts_its_messages() -> None:
+    scene = Scene()
+    out = Out()
+    consumer = await scene.consumer(out, permits=1)
+    await scene.publish(a_batch(["a", "b"]), a_batch(["c", "d"]), counts=[2, 2])
+    assert len(out.delivered) == 1
+    assert (consumer.permits, scene.topic.dropped) == (-1, 2)
 
 
-def test_sticky_slots_of_nobody_are_dropped() -> None:
-    async def body() -> None:
-        scene = Scene()
-        out = Out()
-        none = KeyShared(sticky=True, ranges=[(0, 0)], out_of_order=False)
-        await scene.consumer(out, kind=KEY_SHARED, key_shared=none)
-        await scene.publish(an_entry("a", partition_key="a"))
-        assert (out.texts, scene.topic.dropped) == ([], 1)
-        with pytest.raises(Conflict):
-            await scene.consumer(Out(2), kind=KEY_SHARED, key_shared=none)
-
-    play(body)
+async def test_every_subscription_gets_its_own_copy_and_shared_ones_take_turns() -> None:
+    scene = Scene()
+    alone, first, second = Out(1), Out(2), Out(3)
+    await scene.consumer(alone, subscription="alone", kind=EXCLUSIVE)
+    await scene.consumer(first, "c1")
+    await scene.consumer(second, "c2")
+    for number in range(10):
+        await scene.publish(*texts(str(number)))
+    assert len(alone.texts) == 10
+    assert (len(first.texts), len(second.texts)) == (5, 5)
 
 
-def test_failover_without_partitions_takes_the_first_by_name_and_tells_only_changes() -> None:
-    async def body() -> None:
-        scene = Scene()
-        outs = {name: Out(number) for number, name in enumerate("bac")}
-        consumers = {name: await scene.consumer(out, name, kind=FAILOVER) for name, out in outs.items()}
-        assert [active for _, active in outs["b"].active] == [True, False]
-        assert [active for _, active in outs["a"].active] == [True]
-        assert [active for _, active in outs["c"].active] == [False]
-        await scene.publish(*texts("x"))
-        assert outs["a"].texts == ["x"]
-        scene.topic.remove_consumer(consumers["c"])
-        assert len(outs["a"].active) == 1
-        scene.topic.remove_consumer(consumers["a"])
-        assert outs["b"].active[-1][1]
-
-    play(body)
+async def test_keys_stay_with_their_consumer() -> None:
+    scene = Scene()
+    outs = [Out(1), Out(2), Out(3)]
+    for number, out in enumerate(outs):
+        await scene.consumer(out, f"c{number}", kind=KEY_SHARED)
+    for number in range(40):
+        await scene.publish(an_entry(f"k{number % 10}", partition_key=f"k{number % 10}"))
+    seen = [set(out.texts) for out in outs]
+    assert sum(map(len, seen)) == len(set().union(*seen)) == 10
+    assert sum(len(out.texts) for out in outs) == 40
 
 
-def test_failover_of_a_partition_goes_by_its_index() -> None:
-    async def body() -> None:
-        scene = Scene("non-persistent://public/default/n-partition-1")
-        outs = [Out(1), Out(2)]
-        for number, out in enumerate(outs):
-            await scene.consumer(out, f"c{number}", kind=FAILOVER)
-        await scene.publish(*texts("x"))
-        assert [out.texts for out in outs] == [[], ["x"]]
-
-    play(body)
-
-
-def test_types_do_not_mix_and_a_subscription_ends_with_its_consumers() -> None:
-    async def body() -> None:
-        scene = Scene()
-        consumer = await scene.consumer(Out(1), kind=EXCLUSIVE)
-        for kind in (EXCLUSIVE, SHARED):
-            with pytest.raises(ConsumerBusy):
-                await scene.consumer(Out(2), kind=kind)
-        await scene.topic.leave(consumer)
-        assert scene.topic.subscriptions == {}
-        assert scene.topic.idle
-        assert await scene.consumer(Out(2), kind=SHARED)
-
-    play(body)
+async def test_sticky_slots_of_nobody_are_dropped() -> None:
+    scene = Scene()
+    out = Out()
+    none = KeyShared(sticky=True, ranges=[(0, 0)], out_of_order=False)
+    await scene.consumer(out, kind=KEY_SHARED, key_shared=none)
+    await scene.publish(an_entry("a", partition_key="a"))
+    assert (out.texts, scene.topic.dropped) == ([], 1)
+    with pytest.raises(Conflict):
+        await scene.consumer(Out(2), kind=KEY_SHARED, key_shared=none)
 
 
-def test_unsubscribing_needs_to_be_alone_or_to_insist() -> None:
-    async def body() -> None:
-        scene = Scene()
-        mine, other = Out(1), Out(2)
-        consumer = await scene.consumer(mine)
-        await scene.consumer(other)
-        with pytest.raises(Conflict):
-            await scene.topic.unsubscribe(consumer, force=False)
-        await scene.topic.unsubscribe(consumer, force=True)
-        assert other.kinds == ["CLOSE_CONSUMER"]
-        assert scene.topic.subscriptions == {}
-
-    play(body)
-
-
-def test_what_needs_a_memory_is_refused_and_acknowledging_is_nothing() -> None:
-    async def body() -> None:
-        scene = Scene()
-        consumer = await scene.consumer(Out())
-        subscription = scene.topic.subscriptions["s"]
-        with pytest.raises(Refused):
-            await subscription.seek(NOWHERE)
-        with pytest.raises(Refused):
-            await subscription.seek_time(1)
-        with pytest.raises(Refused):
-            await scene.topic.seal("op", Term(1))
-        subscription.ack(consumer, [(NOWHERE, None)])
-        subscription.ack_to(consumer, NOWHERE, None)
-        subscription.redeliver(consumer, None)
-        assert await scene.topic.last_message() == (Position(-1, -1), -1)
-        assert scene.topic.highest_sequence("p") == -1
-
-    play(body)
+async def test_failover_without_partitions_takes_the_first_by_name_and_tells_only_changes() -> None:
+    scene = Scene()
+    outs = {name: Out(number) for number, name in enumerate("bac")}
+    consumers = {name: await scene.consumer(out, name, kind=FAILOVER) for name, out in outs.items()}
+    assert [active for _, active in outs["b"].active] == [True, False]
+    assert [active for _, active in outs["a"].active] == [True]
+    assert [active for _, active in outs["c"].active] == [False]
+    await scene.publish(*texts("x"))
+    assert outs["a"].texts == ["x"]
+    scene.topic.remove_consumer(consumers["c"])
+    assert len(outs["a"].active) == 1
+    scene.topic.remove_consumer(consumers["a"])
+    assert outs["b"].active[-1][1]
 
 
-def test_closing_sends_everybody_away_and_lets_nobody_in() -> None:
-    async def body() -> None:
-        scene = Scene()
-        consuming, producing = Out(1), Out(2)
-        await scene.consumer(consuming)
-        producer = Producer(1, "p", producing, scene.topic)
-        await scene.topic.producers.join(producer, None, lambda: None)
-        waiting = asyncio.get_running_loop().create_task(
-            scene.topic.producers.join(Producer(2, "w", Out(3), scene.topic, access_mode=2), None, lambda: None)
-        )
-        await asyncio.sleep(0)
-        await scene.topic.close()
-        assert (consuming.kinds[-1], producing.kinds[-1]) == ("CLOSE_CONSUMER", "CLOSE_PRODUCER")
-        for task in (waiting, asyncio.get_running_loop().create_task(scene.consumer(Out(4)))):
-            with pytest.raises(Closed):
-                await task
-        before = len(producing.heard)
-        scene.topic.publish(producer, gathered(send_frame(1, 0, an_entry("late"))))
-        assert len(producing.heard) == before
+async def test_failover_of_a_partition_goes_by_its_index() -> None:
+    scene = Scene("non-persistent://public/default/n-partition-1")
+    outs = [Out(1), Out(2)]
+    for number, out in enumerate(outs):
+        await scene.consumer(out, f"c{number}", kind=FAILOVER)
+    await scene.publish(*texts("x"))
+    assert [out.texts for out in outs] == [[], ["x"]]
 
-    play(body)
+
+async def test_types_do_not_mix_and_a_subscription_ends_with_its_consumers() -> None:
+    scene = Scene()
+    consumer = await scene.consumer(Out(1), kind=EXCLUSIVE)
+    for kind in (EXCLUSIVE, SHARED):
+        with pytest.raises(ConsumerBusy):
+            await scene.consumer(Out(2), kind=kind)
+    await scene.topic.leave(consumer)
+    assert scene.topic.subscriptions == {}
+    assert scene.topic.idle
+    assert await scene.consumer(Out(2), kind=SHARED)
+
+
+async def test_unsubscribing_needs_to_be_alone_or_to_insist() -> None:
+    scene = Scene()
+    mine, other = Out(1), Out(2)
+    consumer = await scene.consumer(mine)
+    await scene.consumer(other)
+    with pytest.raises(Conflict):
+        await scene.topic.unsubscribe(consumer, force=False)
+    await scene.topic.unsubscribe(consumer, force=True)
+    assert other.kinds == ["CLOSE_CONSUMER"]
+    assert scene.topic.subscriptions == {}
+
+
+async def test_what_needs_a_memory_is_refused_and_acknowledging_is_nothing() -> None:
+    scene = Scene()
+    consumer = await scene.consumer(Out())
+    subscription = scene.topic.subscriptions["s"]
+    with pytest.raises(Refused):
+        await subscription.seek(NOWHERE)
+    with pytest.raises(Refused):
+        await subscription.seek_time(1)
+    with pytest.raises(Refused):
+        await scene.topic.seal("op", Term(1))
+    subscription.ack(consumer, [(NOWHERE, None)])
+    subscription.ack_to(consumer, NOWHERE, None)
+    subscription.redeliver(consumer, None)
+    assert await scene.topic.last_message() == (Position(-1, -1), -1)
+    assert scene.topic.highest_sequence("p") == -1
+
+
+async def test_closing_sends_everybody_away_and_lets_nobody_in() -> None:
+    scene = Scene()
+    consuming, producing = Out(1), Out(2)
+    await scene.consumer(consuming)
+    producer = Producer(1, "p", producing, scene.topic)
+    await scene.topic.producers.join(producer, None, lambda: None)
+    waiting = asyncio.get_running_loop().create_task(
+        scene.topic.producers.join(Producer(2, "w", Out(3), scene.topic, access_mode=2), None, lambda: None)
+    )
+    await asyncio.sleep(0)
+    await scene.topic.close()
+    assert (consuming.kinds[-1], producing.kinds[-1]) == ("CLOSE_CONSUMER", "CLOSE_PRODUCER")
+    for task in (waiting, asyncio.get_running_loop().create_task(scene.consumer(Out(4)))):
+        with pytest.raises(Closed):
+            await task
+    before = len(producing.heard)
+    scene.topic.publish(producer, gathered(send_frame(1, 0, an_entry("late"))))
+    assert len(producing.heard) == before

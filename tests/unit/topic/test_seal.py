@@ -6,175 +6,147 @@ import pytest
 
 from magnetar.base.errors import Fenced, MagnetarError, NotReady, StorageFailed
 from magnetar.base.ids import Term
-from magnetar.topic.dedup import Dedup
-from magnetar.topic.subscription import EXCLUSIVE
+from magnetar.topic.dedup.dedup import Dedup
+from magnetar.topic.subscriptions.subscription import EXCLUSIVE
 from magnetar.wire.proto import pb
 from simulation.store import Fault, lost
-from tests.unit.topic.world import Out, World, ack, an_entry, gathered, run, send_frame, settle
+from tests.unit.topic.world import Out, World, ack, an_entry, gathered, send_frame, settle
 
 
-def test_sealing_twice_gives_the_same_answer() -> None:
-    async def body(world: World) -> None:
-        topic = await world.topic(deduplication=True)
-        positions = await world.store(topic, an_entry("a", 1, publish_time=100), an_entry("b", 2, publish_time=200))
-        first = await topic.seal("op", Term(3))
-        again = await topic.seal("op", Term(3))
-        assert first == again
-        assert first.end == positions[-1]
-        assert (first.messages, first.first_publish_ms, first.last_publish_ms) == (2, 100, 200)
-        assert Dedup().load(first.dedup, 0) == first.end
-        after = await (await world.crash().topic(deduplication=True)).seal("op", Term(3))
-        assert (after.end, after.messages, after.fence) == (first.end, first.messages, first.fence)
-
-    run(body)
+async def test_sealing_twice_gives_the_same_answer(world: World) -> None:
+    topic = await world.topic(deduplication=True)
+    positions = await world.store(topic, an_entry("a", 1, publish_time=100), an_entry("b", 2, publish_time=200))
+    first = await topic.seal("op", Term(3))
+    again = await topic.seal("op", Term(3))
+    assert first == again
+    assert first.end == positions[-1]
+    assert (first.messages, first.first_publish_ms, first.last_publish_ms) == (2, 100, 200)
+    assert Dedup().load(first.dedup, 0) == first.end
+    after = await (await world.crash().topic(deduplication=True)).seal("op", Term(3))
+    assert (after.end, after.messages, after.fence) == (first.end, first.messages, first.fence)
 
 
-def test_a_lower_term_is_fenced_and_a_higher_one_is_remembered_over_a_crash() -> None:
-    async def body(world: World) -> None:
-        topic = await world.topic()
-        await topic.seal("one", Term(3))
-        await topic.seal("two", Term(5))
-        with pytest.raises(Fenced):
-            await topic.seal("one", Term(4))
-        after = await world.crash().topic()
-        with pytest.raises(Fenced):
-            await after.seal("one", Term(3))
-        await after.seal("two", Term(5))
-
-    run(body)
+async def test_a_lower_term_is_fenced_and_a_higher_one_is_remembered_over_a_crash(world: World) -> None:
+    topic = await world.topic()
+    await topic.seal("one", Term(3))
+    await topic.seal("two", Term(5))
+    with pytest.raises(Fenced):
+        await topic.seal("one", Term(4))
+    after = await world.crash().topic()
+    with pytest.raises(Fenced):
+        await after.seal("one", Term(3))
+    await after.seal("two", Term(5))
 
 
-def test_of_two_terms_at_once_the_lower_one_is_not_written_over_the_higher() -> None:
-    async def body(world: World) -> None:
-        topic = await world.topic()
-        higher = world.spawn(topic.seal("two", Term(5)))
-        lower = world.spawn(topic.seal("one", Term(4)))
-        await higher
-        with pytest.raises(Fenced):
-            await lower
-        with pytest.raises(Fenced):
-            await (await world.crash().topic()).seal("one", Term(4))
-
-    run(body)
+async def test_of_two_terms_at_once_the_lower_one_is_not_written_over_the_higher(world: World) -> None:
+    topic = await world.topic()
+    higher = world.spawn(topic.seal("two", Term(5)))
+    lower = world.spawn(topic.seal("one", Term(4)))
+    await higher
+    with pytest.raises(Fenced):
+        await lower
+    with pytest.raises(Fenced):
+        await (await world.crash().topic()).seal("one", Term(4))
 
 
-def test_runs_in_flight_before_the_seal_keep_their_receipts() -> None:
-    async def body(world: World) -> None:
-        topic = await world.topic()
-        out = Out()
-        producer = await world.producer(topic, out, producer_id=1)
-        world.ledgers.hold()
-        topic.publish(producer, gathered(send_frame(1, 0, an_entry("in time"))))
-        await settle()
-        sealing = world.spawn(topic.seal("op", Term(1)))
-        await settle()
-        topic.publish(producer, gathered(send_frame(1, 1, an_entry("late"))))
-        assert out.kinds == []
-        world.ledgers.release()
-        sealed = await sealing
-        await settle()
-        assert out.kinds == ["SEND_RECEIPT", "SEND_ERROR", "CLOSE_PRODUCER"]
-        assert out.answered == [(0, None), (1, pb.TopicTerminatedError)]
-        assert sealed.end == out.receipts[0].position
-        assert world.failed == []  # an end is no failure: nothing is unloaded
-
-    run(body)
+async def test_runs_in_flight_before_the_seal_keep_their_receipts(world: World) -> None:
+    topic = await world.topic()
+    out = Out()
+    producer = await world.producer(topic, out, producer_id=1)
+    world.ledgers.hold()
+    topic.publish(producer, gathered(send_frame(1, 0, an_entry("in time"))))
+    await settle()
+    sealing = world.spawn(topic.seal("op", Term(1)))
+    await settle()
+    topic.publish(producer, gathered(send_frame(1, 1, an_entry("late"))))
+    assert out.kinds == []
+    world.ledgers.release()
+    sealed = await sealing
+    await settle()
+    assert out.kinds == ["SEND_RECEIPT", "SEND_ERROR", "CLOSE_PRODUCER"]
+    assert out.answered == [(0, None), (1, pb.TopicTerminatedError)]
+    assert sealed.end == out.receipts[0].position
+    assert world.failed == []  # an end is no failure: nothing is unloaded
 
 
-def test_a_seal_that_did_not_happen_leaves_the_topic_open() -> None:
-    async def body(world: World) -> None:
-        topic = await world.topic()
-        out = Out()
-        producer = await world.producer(topic, out, producer_id=1)
-        topic.publish(producer, gathered(send_frame(1, 0, an_entry("a"))))
-        await settle()
-        world.metadata.faults.append(Fault(NotReady("the store is away"), happened=False))
-        with pytest.raises(NotReady):
-            await topic.seal("op", Term(1))
-        topic.publish(producer, gathered(send_frame(1, 1, an_entry("b"))))
-        await settle()
-        assert out.answered == [(0, None), (1, None)]
-        assert (await topic.seal("op", Term(1))).end == out.receipts[-1].position
-
-    run(body)
+async def test_a_seal_that_did_not_happen_leaves_the_topic_open(world: World) -> None:
+    topic = await world.topic()
+    out = Out()
+    producer = await world.producer(topic, out, producer_id=1)
+    topic.publish(producer, gathered(send_frame(1, 0, an_entry("a"))))
+    await settle()
+    world.metadata.faults.append(Fault(NotReady("the store is away"), happened=False))
+    with pytest.raises(NotReady):
+        await topic.seal("op", Term(1))
+    topic.publish(producer, gathered(send_frame(1, 1, an_entry("b"))))
+    await settle()
+    assert out.answered == [(0, None), (1, None)]
+    assert (await topic.seal("op", Term(1))).end == out.receipts[-1].position
 
 
-def test_a_seal_that_may_have_happened_unloads_the_topic() -> None:
-    async def body(world: World) -> None:
-        topic = await world.topic()
-        await world.publish(topic, "a")
-        world.metadata.faults.extend([lost(happened=False)] * 20)
-        with pytest.raises(MagnetarError):
-            await topic.seal("op", Term(1))
-        assert len(world.failed) == 1
-        world.metadata.faults.clear()
-        await topic.close()
-        again = await world.topic()
-        await again.seal("op", Term(1))
-
-    run(body)
+async def test_a_seal_that_may_have_happened_unloads_the_topic(world: World) -> None:
+    topic = await world.topic()
+    await world.publish(topic, "a")
+    world.metadata.faults.extend([lost(happened=False)] * 20)
+    with pytest.raises(MagnetarError):
+        await topic.seal("op", Term(1))
+    assert len(world.failed) == 1
+    world.metadata.faults.clear()
+    await topic.close()
+    again = await world.topic()
+    await again.seal("op", Term(1))
 
 
-def test_a_failed_ledger_cannot_be_sealed_and_says_so() -> None:
-    async def body(world: World) -> None:
-        topic = await world.topic()
-        out = Out()
-        producer = await world.producer(topic, out, producer_id=1)
-        for _ in range(5):
-            world.ledgers.fail_append(StorageFailed("the disk went"))
-        topic.publish(producer, gathered(send_frame(1, 0, an_entry("a"))))
-        await settle()
-        with pytest.raises(MagnetarError):
-            await topic.seal("op", Term(1))
-
-    run(body)
+async def test_a_failed_ledger_cannot_be_sealed_and_says_so(world: World) -> None:
+    topic = await world.topic()
+    out = Out()
+    producer = await world.producer(topic, out, producer_id=1)
+    for _ in range(5):
+        world.ledgers.fail_append(StorageFailed("the disk went"))
+    topic.publish(producer, gathered(send_frame(1, 0, an_entry("a"))))
+    await settle()
+    with pytest.raises(MagnetarError):
+        await topic.seal("op", Term(1))
 
 
 @pytest.mark.parametrize(
     ("client_version", "protocol_version", "told"),
     [("Java-4.0", 21, 1), ("Pulsar-CPP-v4.2.0", 20, 0), ("Pulsar-CPP-v4.2.0-desc", 20, 0), ("old", 8, 0)],
 )
-def test_the_end_is_told_once_to_clients_that_bear_it(client_version: str, protocol_version: int, told: int) -> None:
-    async def body(world: World) -> None:
-        topic = await world.topic()
-        out = Out(client_version=client_version, protocol_version=protocol_version)
-        consumer = await world.consumer(topic, out, kind=EXCLUSIVE, permits=10)
-        positions = await world.publish(topic, "a", "b")
-        await topic.seal("op", Term(1))
-        assert out.of(pb.BaseCommand.REACHED_END_OF_TOPIC) == []  # not while something is unacknowledged
-        ack(topic, consumer, *positions)
-        ack(topic, consumer, *positions)
-        await settle()
-        assert len(out.of(pb.BaseCommand.REACHED_END_OF_TOPIC)) == told
-
-    run(body)
-
-
-def test_sealing_an_empty_topic_ends_it_before_everything() -> None:
-    async def body(world: World) -> None:
-        topic = await world.topic()
-        sealed = await topic.seal("op", Term(1))
-        assert (sealed.messages, sealed.first_publish_ms, sealed.last_publish_ms) == (0, 0, 0)
-        assert not topic.managed.has(sealed.end)
-
-    run(body)
+async def test_the_end_is_told_once_to_clients_that_bear_it(
+    world: World, client_version: str, protocol_version: int, told: int
+) -> None:
+    topic = await world.topic()
+    out = Out(client_version=client_version, protocol_version=protocol_version)
+    consumer = await world.consumer(topic, out, kind=EXCLUSIVE, permits=10)
+    positions = await world.publish(topic, "a", "b")
+    await topic.seal("op", Term(1))
+    assert out.of(pb.BaseCommand.REACHED_END_OF_TOPIC) == []  # not while something is unacknowledged
+    ack(topic, consumer, *positions)
+    ack(topic, consumer, *positions)
+    await settle()
+    assert len(out.of(pb.BaseCommand.REACHED_END_OF_TOPIC)) == told
 
 
-def test_the_end_of_a_segment_is_told_when_the_disk_knows_so_that_a_crash_brings_nothing_back_that_nobody_takes() -> (
-    None
-):
-    async def body(world: World) -> None:
-        topic = await world.topic("segment://public/default/t/0000-ffff-0")
-        out = Out(client_version="Java-5.0")
-        consumer = await world.consumer(topic, out, kind=EXCLUSIVE, permits=10)
-        positions = await world.publish(topic, "a", "b")
-        await topic.seal("op", Term(1))
-        ack(topic, consumer, *positions)
-        await settle()
-        assert out.of(pb.BaseCommand.REACHED_END_OF_TOPIC) == []
-        found = topic.subscriptions.get(consumer.subscription.name if consumer.subscription else "")
-        assert found is not None
-        await found.cursor.flush()
-        assert len(out.of(pb.BaseCommand.REACHED_END_OF_TOPIC)) == 1
+async def test_sealing_an_empty_topic_ends_it_before_everything(world: World) -> None:
+    topic = await world.topic()
+    sealed = await topic.seal("op", Term(1))
+    assert (sealed.messages, sealed.first_publish_ms, sealed.last_publish_ms) == (0, 0, 0)
+    assert not topic.managed.has(sealed.end)
 
-    run(body)
+
+async def test_the_end_of_a_segment_is_told_when_the_disk_knows_so_that_a_crash_brings_nothing_back_that_nobody_takes(
+    world: World,
+) -> None:
+    topic = await world.topic("segment://public/default/t/0000-ffff-0")
+    out = Out(client_version="Java-5.0")
+    consumer = await world.consumer(topic, out, kind=EXCLUSIVE, permits=10)
+    positions = await world.publish(topic, "a", "b")
+    await topic.seal("op", Term(1))
+    ack(topic, consumer, *positions)
+    await settle()
+    assert out.of(pb.BaseCommand.REACHED_END_OF_TOPIC) == []
+    found = topic.subscriptions.get(consumer.subscription.name if consumer.subscription else "")
+    assert found is not None
+    await found.cursor.flush()
+    assert len(out.of(pb.BaseCommand.REACHED_END_OF_TOPIC)) == 1

@@ -14,23 +14,24 @@ from typing import Any, NamedTuple, TypeVar
 from magnetar.base.errors import MagnetarError
 from magnetar.base.ids import Position
 from magnetar.base.names import topic_name
-from magnetar.ledger.cursor import CursorFlusher
+from magnetar.ledger.cursor.cursor import CursorFlusher
 from magnetar.ledger.managed import ManagedConfig, ManagedLedger
 from magnetar.ledger.tail import TailCache
 from magnetar.metadata import paths
 from magnetar.metadata.store import Node, Stat
-from magnetar.topic.consumer import Consumer
-from magnetar.topic.producer import Producer
+from magnetar.topic.producers.producer import Producer
 from magnetar.topic.settings import TopicSettings
-from magnetar.topic.subscribe import Subscribe
-from magnetar.topic.subscription import Subscription
+from magnetar.topic.subscriptions.consumer import Consumer
+from magnetar.topic.subscriptions.subscribe import Subscribe
+from magnetar.topic.subscriptions.subscription import Subscription
 from magnetar.topic.topic import Topic
 from magnetar.wire import entry, frames, message
 from magnetar.wire.proto import pb
-from magnetar.wire.sends import Sends, gather_sends
+from magnetar.wire.send_reader import SendRun, gather_sends
 from simulation.inline import InlineRuntime
 from simulation.ledgers import MemoryLedgers
 from simulation.store import MemoryStore
+from tests.async_tests import provides, within
 from tests.unit.clock import pass_s, run_on_clock, settle
 
 __all__ = ["pass_s", "settle"]  # from the clock, for those who have a world anyway
@@ -157,6 +158,9 @@ class Out:
             self.closed = True
         return self.answers
 
+    async def round_trip(self) -> bool:
+        return await self.alive()
+
     # What it heard
 
     @property
@@ -244,7 +248,7 @@ def send_frame(producer_id: int, sequence: int, body: bytes, **fields: Any) -> b
     return b"".join(((4 + len(head) + len(body)).to_bytes(4, "big"), len(head).to_bytes(4, "big"), head, body))
 
 
-def gathered(*sent: bytes) -> Sends:
+def gathered(*sent: bytes) -> SendRun:
     """SEND frames as one read of a socket would bring them."""
     data = b"".join(sent)
     found, consumed = frames.split(data, 0, FRAME_BYTES_MAX)
@@ -376,13 +380,13 @@ def ack(topic: Topic, consumer: Consumer, *positions: Position) -> None:
     consumer.subscription.ack(consumer, [(position, None) for position in positions])
 
 
+@provides(World)
+async def new_world() -> AsyncIterator[World]:
+    yield World()
+
+
 def run(body: Callable[[World], Coroutine[Any, Any, None]]) -> None:
-    """The story on a virtual clock."""
-
-    async def main() -> None:
-        await body(World())
-
-    run_on_clock(main)
+    run_on_clock(lambda: within(new_world(), body))
 
 
 def _no_files() -> Any:

@@ -81,7 +81,7 @@ def test_recorded_chunks_are_joined():
         frames = list(group)
         parts = [decrypted(frame) for frame in frames]
         assert [len(part.payload) for part in parts] == [frame["chunk_data_size"] for frame in frames]
-        whole = message.join_chunks(parts, LIMIT)
+        whole = b"".join(part.payload for part in parts)
         check_value(message.inflate(parts[0].metadata, whole, LIMIT), frames[-1]["assembled"])
         assembled += 1
     assert assembled == sum("assembled" in frame for frame in sent_frames())
@@ -114,7 +114,7 @@ def test_built_entries_are_taken_apart(kind):
 
     pieces = [message.open_entry(data) for data in message.chunks(some_metadata(), text, 10, kind)]
     assert all(len(piece.payload) <= 10 for piece in pieces)
-    assert message.inflate(pieces[0].metadata, message.join_chunks(pieces, LIMIT), LIMIT) == text
+    assert message.inflate(pieces[0].metadata, b"".join(piece.payload for piece in pieces), LIMIT) == text
 
 
 def test_broker_block_is_read_and_does_not_disturb_the_checksum():
@@ -157,15 +157,3 @@ def test_metadata_that_is_none_is_corrupt(metadata):
 def test_batch_that_lies_is_corrupt(payload, count):
     with pytest.raises(Corrupt):
         message.split_batch(payload, count)
-
-
-def test_chunks_that_do_not_belong_together_are_corrupt():
-    parts = [message.open_entry(data) for data in message.chunks(some_metadata(), b"abcdef", 2)]
-    for wrong in ([], parts[:2], parts[::-1], [*parts, parts[-1]], [parts[0], parts[0], parts[2]]):
-        with pytest.raises(Corrupt):
-            message.join_chunks(wrong, LIMIT)
-    with pytest.raises(Corrupt):
-        message.join_chunks(parts, 5)
-    cut = [parts[0], parts[1], Opened(parts[2].metadata, b"e")]
-    with pytest.raises(Corrupt):
-        message.join_chunks(cut, LIMIT)

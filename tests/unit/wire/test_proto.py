@@ -42,6 +42,8 @@ OURS = {
     ("BaseCommand", "hold"): 1010,
     ("BaseCommand", "holdResponse"): 1011,
     ("BaseCommand", "seekSubscription"): 1012,
+    ("BaseCommand", "lag"): 1013,
+    ("BaseCommand", "lagResponse"): 1014,
 }
 # Newer than the release the table was made from.
 NEWER = {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from magnetar.base.errors import (
     BadFrame,
     Closed,
     ConsumerNotFound,
+    LimitExceeded,
     MagnetarError,
     Misuse,
     NotBuilt,
@@ -17,23 +19,31 @@ from magnetar.base.errors import (
     Refused,
 )
 from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
-from magnetar.base.limits import SUBSCRIBE_TRIES_MAX
+from magnetar.base.limits import (
+    COMMAND_PIECE_IDS_MAX,
+    CONNECTION_CONSUMERS_MAX,
+    STORED_PROPERTIES_BYTES_MAX,
+    SUBSCRIBE_TRIES_MAX,
+)
 from magnetar.base.names import Domain, TopicName, check_given, topic_name
-from magnetar.broker.cursors import given, life
-from magnetar.broker.handlers.request import error_reply, honestly, start, success
+from magnetar.broker.connection.property_limits import properties_size
+from magnetar.broker.handlers.requests import error_reply, honestly, start, success
 from magnetar.broker.handlers.scalable import check_plain, segment_closed
-from magnetar.broker.resets import seeks_of
-from magnetar.topic.consumer import Consumer, KeyShared
-from magnetar.topic.subscribe import Subscribe
+from magnetar.broker.segments.cursor_reset import seeks_of
+from magnetar.broker.segments.cursors import given, life
+from magnetar.topic.subscriptions.consumer import Consumer, KeyShared
+from magnetar.topic.subscriptions.subscribe import Subscribe
 from magnetar.wire import commands
 from magnetar.wire.frames import AckParts
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
-    from magnetar.broker.topics import AnyTopic
+    from magnetar.broker.connection.connection import Connection
+    from magnetar.broker.topics.topics import AnyTopic
+    from magnetar.topic.subscriptions.subscription import Subscription
 
 CUMULATIVE = int(pb.CommandAck.Cumulative)
+REDELIVER = int(pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES)
 
 
 def subscribe(connection: Connection, command: pb.BaseCommand) -> None:
@@ -46,6 +56,11 @@ def subscribe(connection: Connection, command: pb.BaseCommand) -> None:
     known = connection.consumers.get(asked.consumer_id)
     if known is not None and not known.closed:
         connection.write(success(asked.request_id))
+        return
+    if known is None and len(connection.consumers) + len(connection.making_consumers) >= CONNECTION_CONSUMERS_MAX:
+        text = f"a connection has {CONNECTION_CONSUMERS_MAX} consumers at most: open another connection for more"
+        connection.refused.add()
+        connection.write(commands.error(asked.request_id, LimitExceeded.wire, text))
         return
     task = start(connection, _subscribe(connection, asked), error_reply(asked.request_id))
     if task is not None:
@@ -63,6 +78,8 @@ async def _subscribe(connection: Connection, asked: pb.CommandSubscribe) -> byte
         node.allow(connection.principal, "consume", str(name))
         if asked.read_compacted and asked.subType not in (pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Failover):
             raise Misuse("read_compacted needs an Exclusive or Failover subscription")
+        size = connection.kept.check(asked, "consumer", asked.subscription, asked.consumer_name)
+        properties_size(asked.subscription_properties, "a subscription", STORED_PROPERTIES_BYTES_MAX)
         topic, consumer = await _attach(connection, name, asked)
     except NotReady:
         if connection.client_version.startswith("Pulsar-CPP"):
@@ -77,6 +94,7 @@ async def _subscribe(connection: Connection, asked: pb.CommandSubscribe) -> byte
         topic.remove_consumer(consumer)  # gone, or closed by its client, while it was being made
         return None
     connection.consumers[asked.consumer_id] = consumer
+    connection.kept.add("consumer", asked.consumer_id, size)
     connection.write(success(asked.request_id, seeks=_seeks(connection, name, consumer)))
     topic.activate(consumer)
     return None
@@ -90,7 +108,7 @@ def _seeks(connection: Connection, name: TopicName, consumer: Consumer) -> int:
 
 async def _attach(connection: Connection, name: TopicName, asked: pb.CommandSubscribe) -> tuple[AnyTopic, Consumer]:
     """A topic that is unloaded meanwhile is loaded again: the stock client does not repeat a first SUBSCRIBE that was
-    told to try later, it waits for its timeout (stock-clients A0).
+    told to try later, it waits for its timeout (SC-A0).
     """
     node = connection.node
     check_given(asked.subscription, "subscription")
@@ -102,6 +120,7 @@ async def _attach(connection: Connection, name: TopicName, asked: pb.CommandSubs
         try:
             if asked.HasField("schema"):
                 await node.schemas.consumer_schema(topic, asked.schema)
+            await node.attaching.step()
             return topic, await topic.subscribe(request, connection)
         except Closed:
             if not topic.closing or tries == SUBSCRIBE_TRIES_MAX:
@@ -155,7 +174,7 @@ def _consumer(connection: Connection, consumer_id: int) -> Consumer:
     return consumer
 
 
-def _place(ledger: int, entry: int) -> Position:
+def place(ledger: int, entry: int) -> Position:
     """Of an entry that was delivered, or the place before the first entry of its ledger: a client that acknowledges
     up to the middle of a batch names the entry before it, and -1 comes as the largest number.
     """
@@ -169,23 +188,63 @@ def take_flow(connection: Connection, consumer_id: int, permits: int) -> None:
         consumer.flow(permits)
 
 
-def take_ack(connection: Connection, parts: AckParts) -> None:
+def take_ack(connection: Connection, parts: AckParts) -> Iterator[None] | None:
+    """What it returns is to be gone on with in later turns, before any other command."""
     consumer_id, kind, ids, _validation_error, request_id, least, most, _properties = parts
     consumer = connection.consumers.get(consumer_id)
-    error: MagnetarError | None = None
-    if least >= 0 or most >= 0:
-        error = NotBuilt("acknowledging inside a transaction is not built in this version of Magnetar")
-    elif consumer is None or consumer.subscription is None:
-        error = ConsumerNotFound(f"consumer {consumer_id} is not attached on this connection")
+    work: Iterator[None] | None = None
+    error = ack_refused(consumer, consumer_id, least >= 0 or most >= 0)
+    if error is not None or consumer is None or consumer.subscription is None:
+        pass
     elif kind == CUMULATIVE:
         if len(ids) != 1:
             raise BadFrame(f"a cumulative acknowledgement names one message id, this one has {len(ids)}")
-        consumer.subscription.ack_to(consumer, _place(ids[0][0], ids[0][1]), ids[0][2])
+        consumer.subscription.ack_to(consumer, place(ids[0][0], ids[0][1]), ids[0][2])
     else:
-        consumer.subscription.ack(consumer, [(_place(item[0], item[1]), item[2]) for item in ids])
+        acks = [(place(item[0], item[1]), item[2]) for item in ids]
+        if len(acks) > _ids_of_a_step(consumer.subscription):
+            work = ack_in_steps(consumer, consumer.subscription, acks)
+        else:
+            consumer.subscription.ack(consumer, acks)
     if request_id >= 0:
         code, text = (None, "") if error is None else (error.wire_code, error.what)
-        connection.write(commands.ack_response(consumer_id, request_id, code=code, text=text))
+        answer = commands.ack_response(consumer_id, request_id, code=code, text=text)
+        if work is None:
+            connection.write(answer)
+        else:
+            work = _answered(connection, work, answer)
+    return work
+
+
+def _answered(connection: Connection, work: Iterator[None], answer: bytes) -> Iterator[None]:
+    yield from work
+    connection.write(answer)
+
+
+def ack_refused(consumer: Consumer | None, consumer_id: int, in_transaction: bool) -> MagnetarError | None:
+    if in_transaction:
+        return NotBuilt("acknowledging inside a transaction is not built in this version of Magnetar")
+    if consumer is None or consumer.subscription is None:
+        return ConsumerNotFound(f"consumer {consumer_id} is not attached on this connection")
+    return None
+
+
+def ack_in_steps(
+    consumer: Consumer, subscription: Subscription, acks: list[tuple[Position, list[int] | None]]
+) -> Iterator[None]:
+    """As `Subscription.ack`, until its consumer is detached."""
+    step = _ids_of_a_step(subscription)
+    for first in range(0, len(acks), step):
+        if first:
+            yield
+        if consumer.subscription is not subscription:
+            return
+        subscription.ack(consumer, acks[first : first + step])
+
+
+def _ids_of_a_step(subscription: Subscription) -> int:
+    """What one consumer acknowledges may be with another: each of them may have to be asked."""
+    return COMMAND_PIECE_IDS_MAX // (1 + len(subscription.consumers) // 16)
 
 
 def redeliver(connection: Connection, command: pb.BaseCommand) -> None:
@@ -193,10 +252,14 @@ def redeliver(connection: Connection, command: pb.BaseCommand) -> None:
     consumer = connection.consumers.get(asked.consumer_id)
     if consumer is None or consumer.subscription is None:
         return
-    if asked.HasField("consumer_epoch") and consumer.epoch >= 0:
-        consumer.epoch = max(consumer.epoch, asked.consumer_epoch)
+    consumer_epoch(consumer, asked)
     positions = [Position(item.ledgerId, item.entryId) for item in asked.message_ids]
     consumer.subscription.redeliver(consumer, positions or None)
+
+
+def consumer_epoch(consumer: Consumer, asked: pb.CommandRedeliverUnacknowledgedMessages) -> None:
+    if asked.HasField("consumer_epoch") and consumer.epoch >= 0:
+        consumer.epoch = max(consumer.epoch, asked.consumer_epoch)
 
 
 def unsubscribe(connection: Connection, command: pb.BaseCommand) -> None:
@@ -213,6 +276,7 @@ async def _unsubscribe(connection: Connection, asked: pb.CommandUnsubscribe) -> 
         raise Refused(f"a subscription is of all segments: delete it on {whole}, over REST")
     await topic.unsubscribe(consumer, force=asked.force)
     connection.consumers.pop(asked.consumer_id, None)
+    connection.kept.remove("consumer", asked.consumer_id)
     return success(asked.request_id)
 
 
@@ -222,6 +286,7 @@ def close_consumer(connection: Connection, command: pb.BaseCommand) -> None:
     if making is not None:
         making.cancel()
     consumer = connection.consumers.pop(asked.consumer_id, None)
+    connection.kept.remove("consumer", asked.consumer_id)
     if consumer is None or consumer.subscription is None:
         connection.write(success(asked.request_id))  # unknown ids are closed already
         return
@@ -255,23 +320,44 @@ async def _seek(connection: Connection, asked: pb.CommandSeek) -> bytes:
 
 
 def get_last_message_id(connection: Connection, command: pb.BaseCommand) -> None:
+    """Answered before the messages of a later FLOW: the Go client decides by it what it drops after a seek."""
     asked = command.getLastMessageId
-    start(connection, _last_message_id(connection, asked), error_reply(asked.request_id))
+    consumer = connection.consumers.get(asked.consumer_id)
+    subscription = None if consumer is None else consumer.subscription
+    known = None if subscription is None else subscription.topic.last_known()
+    if consumer is not None and subscription is not None and known is not None:
+        connection.write(_last_message(connection, asked.request_id, subscription, known))
+        return
+    if consumer is not None:
+        consumer.hold_flow()
+    start(connection, _last_message_id(connection, asked, consumer), error_reply(asked.request_id))
 
 
-async def _last_message_id(connection: Connection, asked: pb.CommandGetLastMessageId) -> bytes:
-    consumer = _consumer(connection, asked.consumer_id)
-    subscription = consumer.subscription
-    assert subscription is not None
+async def _last_message_id(
+    connection: Connection, asked: pb.CommandGetLastMessageId, consumer: Consumer | None
+) -> None:
+    try:
+        subscription = _consumer(connection, asked.consumer_id).subscription
+        assert subscription is not None
+        last = await subscription.topic.last_message()
+        connection.write(_last_message(connection, asked.request_id, subscription, last))
+    finally:
+        if consumer is not None:
+            consumer.release_flow()
+
+
+def _last_message(
+    connection: Connection, request_id: int, subscription: Subscription, place: tuple[Position, int]
+) -> bytes:
     topic = subscription.topic
-    last, batch_index = await topic.last_message()
+    last, batch_index = place
     found = _id_data(last, topic.partition)
     found.batch_index = batch_index
     mark = _id_data(subscription.mark, topic.partition)
     extended = connection.features is not None and connection.features.magnetar_extensions
     floor = topic.managed.chain.floor if extended and topic.name.is_persistent else None
     gone = None if floor is None else _id_data(floor, topic.partition)
-    return commands.last_message_id(asked.request_id, found, mark, deleted_to=gone)
+    return commands.last_message_id(request_id, found, mark, deleted_to=gone)
 
 
 def _id_data(position: Position, partition: int) -> pb.MessageIdData:

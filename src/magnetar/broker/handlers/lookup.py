@@ -1,7 +1,6 @@
 """PARTITIONED_METADATA and LOOKUP: how many parts a topic has, and which broker serves it.
 
-A client ignores ERROR here, so failures travel inside the two responses, with `response` always set (stock-clients A3,
-A4).
+A client ignores ERROR here, so failures travel inside the two responses, with `response` always set (SC-A3, SC-A4).
 """
 
 from __future__ import annotations
@@ -9,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from magnetar.base.names import topic_name
-from magnetar.broker.handlers.request import Fail, start
+from magnetar.broker.handlers.requests import Fail, start
 from magnetar.broker.handlers.scalable import check_enabled
 from magnetar.cluster.lookup import Connect, Failed, Redirect
 from magnetar.wire import commands
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
+    from magnetar.broker.connection.connection import Connection
 
 
 def partitioned_metadata(connection: Connection, command: pb.BaseCommand) -> None:
@@ -66,5 +65,5 @@ def _lookup_failed(request_id: int) -> Fail:
 
 
 def _final(code: int) -> int:
-    """A bad name is final, but clients repeat InvalidTopicName here until their timeout (stock-clients A3)."""
+    """A bad name is final, but clients repeat InvalidTopicName here until their timeout (SC-A3)."""
     return pb.NotAllowedError if code == pb.InvalidTopicName else code

@@ -13,21 +13,23 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import AlreadyExists, LimitExceeded, MagnetarError, Refused, TopicNotFound
+from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CONNECTION_WATCHES_MAX
 from magnetar.base.names import Domain, TopicName, topic_name
-from magnetar.broker.handlers.request import error_reply, start, success
+from magnetar.broker.handlers.requests import error_reply, start, success
 from magnetar.layout.routing import shares_by_buckets
-from magnetar.scalable.assignment import Assignment
-from magnetar.scalable.subscription import Type
-from magnetar.scalable.watch import Session
-from magnetar.wire import layouts
-from magnetar.wire.layouts import Share
+from magnetar.scalable.consumers.assignment import Assignment
+from magnetar.scalable.record.subscription import Type
+from magnetar.scalable.watch.watches import Session
+from magnetar.topic.subscriptions.subscription import EXCLUSIVE
 from magnetar.wire.proto import pb
+from magnetar.wire.scalable import layouts
+from magnetar.wire.scalable.layouts import ConsumerAssignment
 
 if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
+    from magnetar.broker.connection.connection import Connection
     from magnetar.broker.node import Node
-    from magnetar.topic.consumer import Consumer
+    from magnetar.topic.subscriptions.consumer import Consumer
 
 _TYPES = {pb.STREAM: Type.STREAM, pb.CHECKPOINT: Type.CHECKPOINT}
 
@@ -123,7 +125,7 @@ def _over(connection: Connection, session: Session) -> None:
 # Stream consumers
 
 
-class Registration:
+class StreamConsumerRegistration:
     """One stream consumer of one connection: keeps the controller's `Listener`. The newest share wins."""
 
     def __init__(self, connection: Connection, asked: pb.CommandScalableTopicSubscribe, topic: TopicName) -> None:
@@ -201,10 +203,17 @@ class Registration:
 
     async def leave(self) -> None:
         assert self.session is not None
-        await self._connection.node.scalable.leave(self.topic, self.subscription, self.name, self.session)
+        await self._connection.node.scalable.streams.leave(self.topic, self.subscription, self.name, self.session)
 
     def _shared(self, assignment: Assignment) -> pb.ScalableConsumerAssignment:
-        shared = Share(assignment.epoch, assignment.segments, assignment.generation, assignment.term, assignment.shared)
+        shared = ConsumerAssignment(
+            assignment.epoch,
+            assignment.segments,
+            assignment.generation,
+            assignment.term,
+            assignment.shared,
+            assignment.shown_epoch,
+        )
         return layouts.share(self.topic, shared, extended=_extended(self._connection))
 
 
@@ -224,7 +233,7 @@ async def _subscribe(connection: Connection, asked: pb.CommandScalableTopicSubsc
         await node.segments.plains.stand_in(_watched_name(asked.topic))
     if not asked.subscription or not asked.consumer_name:
         raise Refused("a stream consumer has a subscription and a name: neither may be empty")
-    made = Registration(connection, asked, name)
+    made = StreamConsumerRegistration(connection, asked, name)
     before = connection.shares.get(asked.consumer_id)
     connection.shares[asked.consumer_id] = made
     if before is not None and (before.topic, before.subscription, before.name) != (name, made.subscription, made.name):
@@ -266,7 +275,7 @@ def unsubscribe(connection: Connection, command: pb.BaseCommand) -> None:
     start(connection, _unsubscribe(made, asked.request_id), error_reply(asked.request_id))
 
 
-async def _unsubscribe(made: Registration, request_id: int) -> bytes:
+async def _unsubscribe(made: StreamConsumerRegistration, request_id: int) -> bytes:
     await made.leave()
     return success(request_id)
 
@@ -274,23 +283,31 @@ async def _unsubscribe(made: Registration, request_id: int) -> bytes:
 def segment_closed(connection: Connection, consumer: Consumer) -> None:
     """A client closed its consumer of a segment. If it was to read that segment and has not finished it, the whole
     stream consumer is leaving: there are clients that say it in no other way. One that says it closes a segment also
-    to read it in another way."""
+    to read it in another way. The consumer may be registered on another connection, or with another broker."""
     if _shares(connection):
         return
     subscription = consumer.subscription
     assert subscription is not None
-    name = subscription.topic.name
-    if not connection.shares or not name.is_persistent:
+    topic = subscription.topic
+    if not topic.name.is_persistent or not subscription.durable or subscription.type != EXCLUSIVE:
         return
-    if subscription.topic.managed.terminated is not None and not subscription.backlog:
+    if topic.managed.terminated is not None and not subscription.backlog:
         return
     for id, made in list(connection.shares.items()):
-        if made.reads(name, subscription.name, consumer.name):
+        if made.reads(topic.name, subscription.name, consumer.name):
             del connection.shares[id]
             start(connection, _departed(made), _unheard)
+            return
+    base, _, suffix = consumer.name.rpartition("-seg-")
+    if topic.part_of is None or not base or not suffix.isdecimal():
+        return
+    segment = SegmentId(int(suffix))
+    if topic.name.segment is None or topic.name.segment.id == segment:
+        closed = connection.node.scalable.streams.segment_closed(topic.part_of, subscription.name, base, segment)
+        start(connection, closed, _unheard)
 
 
-async def _departed(made: Registration) -> None:
+async def _departed(made: StreamConsumerRegistration) -> None:
     await made.leave()
 
 

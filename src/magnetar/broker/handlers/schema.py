@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from magnetar.base.names import topic_name
-from magnetar.broker.handlers.request import start
+from magnetar.broker.handlers.requests import start
 from magnetar.wire import commands
 from magnetar.wire.proto import pb
 
 if TYPE_CHECKING:
-    from magnetar.broker.connection import Connection
+    from magnetar.broker.connection.connection import Connection
 
 
 def get_schema(connection: Connection, command: pb.BaseCommand) -> None:

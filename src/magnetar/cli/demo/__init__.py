@@ -1,10 +1,10 @@
-"""`magnetar demo`: a topic that is split and merged and a broker that is killed, all in the middle of traffic, and a
-verdict counted from the messages.
+"""`magnetar demo`: splits and merges a topic and kills the broker under traffic, then checks every message.
 
-A real broker process in a temporary directory, keyed producers, consumers of every type of subscription, splits and
-merges of a scalable topic, `kill -9`, a restart; then every message that was acknowledged must have arrived, in the
-order of its key, and what came twice is said. With `--spark` a PySpark pipeline stands behind the topic, is killed too,
-and what it wrote is judged. It asks nothing of the broker that any client could not ask. Nothing of it is left behind.
+The demo runs a real broker process in a temporary directory, keyed producers, and consumers of every subscription type.
+It splits and merges a scalable topic, kills the broker with `kill -9` and restarts it. Every acknowledged message must
+arrive in the order of its key; duplicates are reported. With `--spark`, a PySpark pipeline reads the topic and is
+killed too, and the demo checks its output. The demo uses only the public interfaces of the broker and removes all its
+files.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter, validators
 
 from magnetar.cli.options import flag
-from magnetar.cli.output import Form
+from magnetar.cli.output.output import Form
 
 if TYPE_CHECKING:
-    from magnetar.cli.demo.judge import Outcome
-    from magnetar.cli.demo.verdict import Verdict
-    from magnetar.cli.forms import Part
+    from magnetar.cli.demo.delivery_check import Verdict
+    from magnetar.cli.demo.order_check import Outcome
+    from magnetar.cli.output.formats import Part
 
 RATE = 5000
 SPARK_RATE = 500  # every order is taken twice, by two queries on the same two cores as all the rest
@@ -30,33 +30,32 @@ SPARK_RATE = 500  # every order is taken twice, by two queries on the same two c
 def demo(
     *,
     spark: Annotated[
-        bool, flag("Through a PySpark pipeline: two minutes at most, and a kill -9 of the query too.")
+        bool, flag("Send orders through a PySpark pipeline, at most two minutes, and also kill the query with kill -9.")
     ] = False,
     seconds: Annotated[float, Parameter(validator=validators.Number(gte=1, lte=3600))] = 6.0,
     rate: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None,
-    no_kill: Annotated[bool, flag("Let the broker live, and the query.")] = False,
+    no_kill: Annotated[bool, flag("Do not kill the broker or the query.")] = False,
     output: Annotated[Form, Parameter(name=["--output", "-o"], env_var="MAGNETAR_OUTPUT")] = "table",
-    no_color: Annotated[bool, flag("No colours. The environment's NO_COLOR does the same.")] = False,
-    quiet: Annotated[bool, flag("Nothing on standard error but errors.", "--quiet", "-q")] = False,
+    no_color: Annotated[bool, flag("Disable colours. NO_COLOR in the environment does the same.")] = False,
+    quiet: Annotated[bool, flag("Print only errors to standard error.", "--quiet", "-q")] = False,
 ) -> int:
-    """Show what the broker promises: traffic, splits and merges, a kill -9 in the middle, and a verdict counted from
-    the messages.
+    """Demonstrate the broker's guarantees: traffic, splits, merges, a kill -9, and a check that counts every message.
 
-    The exit code is the verdict: 0, or 7 if an acknowledged message is missing or a key was out of order.
+    The exit code is the result: 0, or 7 if an acknowledged message is missing or a key was out of order.
 
-    With --spark, orders go through a PySpark pipeline to another topic, exactly once, and to Parquet, while both topics
-    are split and merged and first the query, then the broker is killed. The verdict is counted from what is there in
-    the end: a row that is lost, there twice, out of order or invented is exit code 7.
+    With --spark, a PySpark pipeline reads orders and writes them to another topic, exactly once, and to Parquet. Both
+    topics are split and merged. The demo kills first the query, then the broker. The result is counted from the stored
+    rows: a lost, duplicate, invented or out-of-order row gives exit code 7.
 
     Parameters
     ----------
     seconds
-        How long producers send, not counting the time without a broker, or without a query.
+        Seconds for which producers send. Time without a broker, or without a query, does not count.
     rate
-        Messages per second that all producers together aim for; half of them go to four subscriptions of a plain topic,
-        the others to the stream consumers of a scalable one. Default: 5000, with --spark 500.
+        Target of messages per second, for all producers together. Half of them go to four subscriptions of a plain
+        topic, half to the stream consumers of a scalable topic. Default: 5000, with --spark 500.
     output
-        The verdict: a table for people, JSON for programs. Progress goes to standard error.
+        Format of the result: a table for people, JSON for programs. Progress goes to standard error.
 
     Examples
     --------
@@ -66,20 +65,23 @@ def demo(
     """
     import asyncio
 
+    from magnetar.cli import connect
+
+    connect.silence()  # the broker is killed here on purpose: a warning of the client would tear the picture
     colors = not no_color and not os.environ.get("NO_COLOR")
     if spark:
         from magnetar.base.errors import Misuse, NotReady
-        from magnetar.cli.demo import pipeline
-        from magnetar.cli.exits import Explained
+        from magnetar.cli.demo import spark_scenario
+        from magnetar.cli.exit_codes import ErrorWithHint
 
         rate = rate or SPARK_RATE
-        told = pipeline.run(seconds=seconds, rate=rate, kill=not no_kill, quiet=quiet, colors=colors)
+        told = spark_scenario.run(seconds=seconds, rate=rate, kill=not no_kill, quiet=quiet, colors=colors)
         try:
             outcome, took_s = asyncio.run(told)
         except (Misuse, NotReady) as error:
-            raise Explained(error, run="magnetar spark doctor") from error
-        return concluded(outcome, pipeline.parts(outcome, took_s), took_s, output, colors=colors)
-    from magnetar.cli.demo.story import run
+            raise ErrorWithHint(error, run="magnetar spark doctor") from error
+        return concluded(outcome, spark_scenario.parts(outcome, took_s), took_s, output, colors=colors)
+    from magnetar.cli.demo.scenario import run
 
     rate = rate or RATE
     verdict, took_s = asyncio.run(run(seconds=seconds, rate=rate, kill=not no_kill, quiet=quiet, colors=colors))
@@ -87,15 +89,15 @@ def demo(
 
 
 def conclude(verdict: Verdict, took_s: float, form: Form, *, colors: bool) -> int:
-    """Show it, and say it as an exit code."""
-    from magnetar.cli.demo.story import parts
+    """Shows the verdict and returns its exit code."""
+    from magnetar.cli.demo.scenario import parts
 
     return concluded(verdict, parts(verdict, took_s), took_s, form, colors=colors)
 
 
 def concluded(verdict: Verdict | Outcome, parts: Sequence[Part], took_s: float, form: Form, *, colors: bool) -> int:
-    from magnetar.cli.exits import Exit
-    from magnetar.cli.output import Output
+    from magnetar.cli.exit_codes import Exit
+    from magnetar.cli.output.output import Output
 
     document = {**verdict.document(), "took_s": round(took_s, 1)}
     Output(form, colors=colors).show(document, *parts)

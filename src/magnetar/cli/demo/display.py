@@ -12,28 +12,31 @@ from collections import deque
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from magnetar.cli.demo.verdict import Kind, Tally
+from magnetar.cli.demo.delivery_check import DeliveryTally, Kind
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.live import Live
+    from rich.panel import Panel
     from rich.table import Table
 
 BARS = " ▁▂▃▄▅▆▇█"
 WINDOW_S = 1.0  # rates are over this long
 HISTORY = 40  # bars: the picture fits 80 columns
 STEPS_SHOWN = 6
-TREE_COLUMNS = 22  # the deepest branch of the demo's tree: what stands beside it does not jump
+TREE_COLUMNS = 25  # the deepest branch of the demo's tree: what stands beside it does not jump
 
 
 class Display(Protocol):
-    """`say` a step when it is taken; `draw` often; `tree` when the segments are others."""
+    """`say` each step; `draw` often; `tree` when the segments change; `progress` when an act begins."""
 
     def say(self, step: str, now: float) -> None: ...
 
     def draw(self, now: float) -> None: ...
 
     def tree(self, branches: list[tuple[str, bool]]) -> None: ...
+
+    def progress(self, act: int, acts: int) -> None: ...
 
     def __enter__(self) -> Self: ...
 
@@ -45,7 +48,7 @@ class Display(Protocol):
 class Rates:
     """Counters of the tally as rates, from what was read over the last second."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: DeliveryTally) -> None:
         self._tally = tally
         self._read: deque[tuple[float, int, dict[Kind, int]]] = deque()
         self.published: deque[float] = deque([0.0] * HISTORY, maxlen=HISTORY)
@@ -72,6 +75,8 @@ class Silence:
 
     def tree(self, branches: list[tuple[str, bool]]) -> None: ...
 
+    def progress(self, act: int, acts: int) -> None: ...
+
     def __enter__(self) -> Self:
         return self
 
@@ -97,7 +102,7 @@ class Piped(Silence):
 class Steps(Piped):
     """And one every second."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: DeliveryTally) -> None:
         super().__init__()
         self._tally = tally
         self._rates = Rates(tally)
@@ -118,6 +123,7 @@ class Steps(Piped):
 class Picture(ABC):
     """For a terminal: one picture that is drawn again and again, with the segments and the last steps below."""
 
+    name = "magnetar demo"
     tree_columns = TREE_COLUMNS
 
     def __init__(self, console: Console) -> None:
@@ -127,7 +133,9 @@ class Picture(ABC):
         self._began: float | None = None
         self._bar_at = 0.0
         self._branches: list[tuple[str, bool]] = []
-        self._live: Live = Live(console=console, auto_refresh=False, transient=True, redirect_stderr=False)
+        self._act = (0, 0)
+        # The last picture stays above the verdict.
+        self._live: Live = Live(console=console, auto_refresh=False, redirect_stderr=False)
 
     @abstractmethod
     def picture(self, now: float) -> Any:
@@ -144,6 +152,19 @@ class Picture(ABC):
 
     def tree(self, branches: list[tuple[str, bool]]) -> None:
         self._branches = branches
+
+    def progress(self, act: int, acts: int) -> None:
+        self._act = (act, acts)
+
+    def framed(self, now: float, *parts: RenderableType) -> Panel:
+        """As wide as the window, so that it does not jump; its title has a clock."""
+        from rich.console import Group
+        from rich.panel import Panel
+
+        act, acts = self._act
+        seconds = 0.0 if self._began is None else now - self._began
+        step = f" · step {act} of {acts}" if acts else ""
+        return Panel(Group(*parts), title=f"{self.name} · {seconds:.0f} s{step}", title_align="left", expand=True)
 
     def below(self) -> Table:
         from rich.table import Table
@@ -176,7 +197,7 @@ class Picture(ABC):
 
 
 class Board(Picture):
-    def __init__(self, tally: Tally, consumers: dict[Kind, int], console: Console) -> None:
+    def __init__(self, tally: DeliveryTally, consumers: dict[Kind, int], console: Console) -> None:
         super().__init__(console)
         self._tally = tally
         self._consumers = consumers
@@ -184,8 +205,6 @@ class Board(Picture):
 
     def picture(self, now: float) -> Any:
         from rich import box
-        from rich.console import Group
-        from rich.panel import Panel
         from rich.table import Table
         from rich.text import Text
 
@@ -214,9 +233,7 @@ class Board(Picture):
                 Text(f"{found.duplicates:,}", style="yellow" if found.duplicates else "dim"),
                 Text(f"{wrong:,}" if kind.ordered else "any order", style="bold red" if wrong else "dim"),
             )
-        return Panel(
-            Group(head, Text(), table, Text(), self.below()), title="magnetar demo", title_align="left", expand=False
-        )
+        return self.framed(now, head, Text(), table, Text(), self.below())
 
 
 def bars(values: deque[float]) -> str:

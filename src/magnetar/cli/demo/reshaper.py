@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from magnetar.cli.drawing import hashes, layout_of, plan, tree
+from magnetar.cli.scalable.tree import hashes, layout_of, plan, tree
 from magnetar.layout.layout import Layout
+from magnetar.layout.segment import Segment
 
 if TYPE_CHECKING:
-    from magnetar.client.administration.aio.admin import Admin
+    from magnetar.client.admin.aio.admin import Admin
 
 
 class Reshaper:
@@ -46,5 +47,12 @@ class Reshaper:
 
 
 def branches(layout: Layout) -> list[tuple[str, bool]]:
-    """The tree of segments, a line each, and whether it takes messages."""
-    return [(f"{before}#{one.id} {hashes(one.range)}", one.is_active) for before, one in tree(layout)]
+    """The tree of segments, a line each, and whether it takes messages. A merged segment stands below its first parent;
+    its other parents point to it."""
+    return [
+        (f"{before}#{one.id} {hashes(one.range)}{_merged(layout, one)}", one.is_active) for before, one in tree(layout)
+    ]
+
+
+def _merged(layout: Layout, one: Segment) -> str:
+    return "".join(f" ⤴ #{id}" for id in one.children if layout.segment(id).parents[0] != one.id)

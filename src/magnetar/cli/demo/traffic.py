@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from magnetar.base.errors import MagnetarError, NotReady
 from magnetar.base.limits import DEMO_BACKLOG_MAX, DEMO_DRAIN_S, DEMO_IN_FLIGHT_MAX, DEMO_TICK_S
-from magnetar.cli.demo.verdict import Kind, Tally
+from magnetar.cli.demo.delivery_check import DeliveryTally, Kind
 
 if TYPE_CHECKING:
-    from magnetar.client.administration.aio.admin import Admin
+    from magnetar.client.admin.aio.admin import Admin
     from magnetar.client.client import Client
-    from magnetar.client.consumer import Consumer
-    from magnetar.client.producer import Producer
-    from magnetar.client.stream import StreamConsumer
+    from magnetar.client.consumer.consumer import Consumer
+    from magnetar.client.consumer.scalable.stream.consumer import StreamConsumer
+    from magnetar.client.producer.producer import Producer
 
 TOPIC = "persistent://public/default/demo"
 SCALABLE = "topic://public/default/demo-scalable"
@@ -35,7 +35,7 @@ class Traffic:
     """`open`, then `run`; `stop_sending` ends the producers, and `run` returns once everything owed has arrived or
     nothing comes any more."""
 
-    def __init__(self, client: Client, tally: Tally, *, rate: int) -> None:
+    def __init__(self, client: Client, tally: DeliveryTally, *, rate: int) -> None:
         self._client = client
         self._tally = tally
         self._rate = rate
@@ -47,8 +47,8 @@ class Traffic:
 
     async def open(self) -> None:
         """Subscriptions first: a message is owed to those that were there when it was sent."""
-        from magnetar.client.batch import Batching
-        from magnetar.client.subscribing import InitialPosition, SubscriptionType
+        from magnetar.client.consumer.config import InitialPosition, SubscriptionType
+        from magnetar.client.producer.batch import Batching
 
         for kind, count in CONSUMERS.items():
             for number in range(count):
@@ -141,7 +141,7 @@ async def together(*works: object) -> None:
         running.cancel()
         try:
             await running
-        except BaseException:  # the first error is the one to tell
+        except BaseException:  # noqa: S110 - the first error is the one to tell
             pass
         raise
 
@@ -150,7 +150,9 @@ def _scaled(producer: int) -> bool:
     return producer < SCALED
 
 
-def _told(tally: Tally, key: int, number: int, *, scalable: bool) -> Callable[[object, MagnetarError | None], None]:
+def _told(
+    tally: DeliveryTally, key: int, number: int, *, scalable: bool
+) -> Callable[[object, MagnetarError | None], None]:
     def told(_: object, error: MagnetarError | None) -> None:
         if error is None:
             tally.receipt(key, number, scalable=scalable)
@@ -169,6 +171,6 @@ def connect(url: str) -> Client:
 
 
 def administer(http: str) -> Admin:
-    from magnetar.client.administration.aio.admin import Admin
+    from magnetar.client.admin.aio.admin import Admin
 
     return Admin(http)

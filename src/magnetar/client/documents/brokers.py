@@ -22,6 +22,21 @@ class OwnedNamespace(msgspec.Struct, frozen=True):
     is_active: bool = True
 
 
+class ConnectionInfo(msgspec.Struct, frozen=True):
+    """A client that is connected now. `connectedSince` is in milliseconds since 1970; `congested`: it reads more slowly
+    than the broker writes to it."""
+
+    id: int
+    address: str
+    clientVersion: str = ""
+    protocolVersion: int = 0
+    connectedSince: int = 0
+    producers: int = 0
+    consumers: int = 0
+    watches: int = 0
+    congested: bool = False
+
+
 class InternalConfiguration(msgspec.Struct, frozen=True):
     metadataStoreUrl: str
     configurationMetadataStoreUrl: str

@@ -8,6 +8,7 @@ import msgspec
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """`places`: from where on each segment is kept (`ledger:entry`, or DONE); segments before them are not, those
     behind them are kept whole. `state`: KEEPS, WARNED (its end was announced) or EXPIRED (it keeps nothing any more).
+    `lagOldestMs`, `lagAgeS`: publish time and age of the oldest message that was not read; 0: there is none.
     `members`: of a group of checkpoint consumers that reads by it, those that are there.
     """
 
@@ -16,6 +17,8 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     state: str = "KEEPS"
     lagMessages: int = 0
     lagBytes: int = 0
+    lagOldestMs: int = 0
+    lagAgeS: float = 0.0
     expiresS: int = 0
     untilMs: int = 0
     movedMs: int = 0

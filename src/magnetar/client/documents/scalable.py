@@ -73,13 +73,13 @@ class SubscribedConsumer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubscribedSegment(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a plan: who has a segment, and who is to have it once that one has let go. `left`: of a queue's, messages that
-    were not acknowledged."""
+    """Of a plan: who has a segment, and who is to have it once that one has let go. `left`: messages of it that were
+    not acknowledged."""
 
     segmentId: int
     consumerName: str | None = None
     nextConsumerName: str | None = None
-    left: int | None = None  # none: not a queue's, or its owner does not answer
+    left: int | None = None  # none: a hold's, or its owner does not answer
 
 
 class SubscriptionPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,10 +96,12 @@ class SubscriptionPlan(msgspec.Struct, frozen=True, kw_only=True):
     segments: list[SubscribedSegment] = []
     remembered: list[SubscribedSegment] = []
     undecided: bool = False
+    leftMessages: dict[str, int] | None = None  # not acknowledged, by segment; one whose owner is silent is left out
 
 
 class ScalableSubscriptionStats(msgspec.Struct, frozen=True, kw_only=True):
-    """`lag`: of a queue, messages that were not acknowledged; none: it is no queue, or an owner does not answer.
+    """`lag`: messages that were not acknowledged, of a hold or a group messages that it has not read; none: an owner
+    does not answer. `lagOldestMs`, `lagAgeS`: publish time and age of the oldest of them; 0: there is none.
     `undecided`: carried over from a plain topic, the first consumer says of which type it is."""
 
     consumerCount: int
@@ -107,6 +109,9 @@ class ScalableSubscriptionStats(msgspec.Struct, frozen=True, kw_only=True):
     drainedSegmentIds: list[int] = []
     consumers: list[StreamConsumer] = []
     lag: int | None = None
+    lagBytes: int | None = None
+    lagOldestMs: int = 0
+    lagAgeS: float = 0.0
     undecided: bool = False
     subscriptionProperties: dict[str, str] = {}
 

@@ -61,7 +61,8 @@ class ConsumerStats(msgspec.Struct, kw_only=True):
 
 
 class SubscriptionStats(msgspec.Struct, kw_only=True):
-    """`msgBacklog` counts entries, as Pulsar does; the topic's counters count messages."""
+    """`msgBacklog` counts entries, as Pulsar does; the topic's counters count messages. Ours: `lagMessages` counts the
+    messages that were not acknowledged, and `lagAgeSeconds` is the age of the oldest of them."""
 
     msgRateOut: float = 0.0
     msgThroughputOut: float = 0.0
@@ -114,6 +115,8 @@ class SubscriptionStats(msgspec.Struct, kw_only=True):
     msgDropRate: float | UnsetType = UNSET  # non-persistent topics only
     durable: bool = True
     replicated: bool = False
+    lagMessages: int | UnsetType = UNSET  # a broker of Pulsar does not send it, as the next
+    lagAgeSeconds: float | UnsetType = UNSET
 
 
 class CompactionStats(msgspec.Struct, kw_only=True):
@@ -165,6 +168,7 @@ class TopicStats(msgspec.Struct, kw_only=True):
     msgDropRate: float | UnsetType = UNSET  # non-persistent topics only
     metadata: dict[str, Any] | UnsetType = UNSET  # partitioned topics only, as the next
     partitions: dict[str, TopicStats] | UnsetType = UNSET
+    countersSinceTimestamp: int | UnsetType = UNSET  # ours: the counters began at 0 then
 
 
 class LedgerInfo(msgspec.Struct, kw_only=True):

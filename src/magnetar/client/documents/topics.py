@@ -31,3 +31,13 @@ class ResetCursor(msgspec.Struct, frozen=True):
     batchIndex: int = -1
     excluded: bool = False
     properties: dict[str, str] | None = None
+
+
+class TopicSummary(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A topic in a list. `segments`: active ones of a scalable topic; none of any other. `messages` and `bytes`: stored
+    now; none where the broker that was asked does not know."""
+
+    topic: str
+    segments: int | None = None
+    messages: int | None = None
+    bytes: int | None = None

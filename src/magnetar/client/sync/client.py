@@ -9,15 +9,19 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CLIENT_OPERATION_S, CLIENT_PENDING_BYTES_MAX, CLIENT_PENDING_MESSAGES_MAX
+from magnetar.base.public import public
 from magnetar.client import client as aio
-from magnetar.client.address import addresses
-from magnetar.client.checkpoint import OnGap
-from magnetar.client.checkpoint_start import StartAt
-from magnetar.client.consumer import Consumer as AsyncConsumer
-from magnetar.client.following import Namespace
-from magnetar.client.given import check_call
-from magnetar.client.holding import Hold
+from magnetar.client.arguments import check_call
+from magnetar.client.batch_read.hold import Hold
+from magnetar.client.batch_read.plan import From, Plan
+from magnetar.client.connection.address import addresses, without_password
+from magnetar.client.consumer.config import InitialPosition, Topics
+from magnetar.client.consumer.consumer import Consumer as AsyncConsumer
+from magnetar.client.consumer.scalable.checkpoint.consumer import OnGap
+from magnetar.client.consumer.scalable.checkpoint.start import StartAt
+from magnetar.client.consumer.scalable.namespace.follower import Namespace
 from magnetar.client.message import Message, MessageId
+from magnetar.client.option_help import documented
 from magnetar.client.options import (
     CheckpointOptions,
     ConsumerOptions,
@@ -26,24 +30,23 @@ from magnetar.client.options import (
     ReaderOptions,
     StreamOptions,
 )
-from magnetar.client.planning import From, Plan
-from magnetar.client.schemas import BYTES, Schema
-from magnetar.client.subscribing import InitialPosition, Topics
+from magnetar.client.schema import BYTES, Schema
 from magnetar.client.sync.checkpoint import CheckpointConsumer
 from magnetar.client.sync.consumer import Consumer, Reader, TableView
-from magnetar.client.sync.face import _left
 from magnetar.client.sync.producer import Producer
+from magnetar.client.sync.proxy import _left
 from magnetar.client.sync.queue import QueueConsumer
 from magnetar.client.sync.stream import StreamConsumer
-from magnetar.layout.stretch import Place
+from magnetar.layout.readable_range import ReadPosition
 from magnetar.runtime.portal import Portal, portal
-from magnetar.runtime.real import RealRuntime
+from magnetar.runtime.system_runtime import RealRuntime
 
 T = TypeVar("T")
 
 SyncListener = Callable[[Consumer[Any], Message[Any]], None]
 
 
+@public("magnetar")
 class Client:
     """`with Client("pulsar://localhost:6650") as client: ...`. Safe to share between threads; nothing happens before
     the first call.
@@ -76,6 +79,7 @@ class Client:
     @overload
     def create_producer(self, topic: str, *, schema: Schema[T], **options: Unpack[ProducerOptions]) -> Producer[T]: ...
 
+    @documented(ProducerOptions)
     def create_producer(
         self, topic: str, *, schema: Schema[Any] = BYTES, **options: Unpack[ProducerOptions]
     ) -> Producer[Any]:
@@ -103,6 +107,7 @@ class Client:
         **options: Unpack[ConsumerOptions],
     ) -> Consumer[T]: ...
 
+    @documented(ConsumerOptions)
     def subscribe(
         self,
         topics: Topics,
@@ -134,6 +139,7 @@ class Client:
         self, topic: str | Namespace, subscription: str, *, schema: Schema[T], **options: Unpack[StreamOptions]
     ) -> StreamConsumer[T]: ...
 
+    @documented(StreamOptions)
     def stream_consumer(
         self,
         topic: str | Namespace,
@@ -159,6 +165,7 @@ class Client:
         self, topic: str | Namespace, subscription: str, *, schema: Schema[T], **options: Unpack[QueueOptions]
     ) -> QueueConsumer[T]: ...
 
+    @documented(QueueOptions)
     def queue_consumer(
         self, topic: str | Namespace, subscription: str, *, schema: Schema[Any] = BYTES, **options: Unpack[QueueOptions]
     ) -> QueueConsumer[Any]:
@@ -191,6 +198,7 @@ class Client:
         **options: Unpack[CheckpointOptions],
     ) -> CheckpointConsumer[T]: ...
 
+    @documented(CheckpointOptions)
     def checkpoint_consumer(
         self,
         topic: str,
@@ -221,6 +229,7 @@ class Client:
         self, topic: str, start: MessageId = ..., *, schema: Schema[T], **options: Unpack[ReaderOptions]
     ) -> Reader[T]: ...
 
+    @documented(ReaderOptions)
     def create_reader(
         self,
         topic: str,
@@ -244,23 +253,23 @@ class Client:
 
     def partitions(self, topic: str) -> list[str]:
         """The names of a topic's partitions; the topic itself where it has none. Creates nothing."""
-        where, client = self.core()
+        where, client = self._core()
         return where.run(lambda: client.partitions(topic))
 
     def plan(
         self,
         topic: str,
-        places: Mapping[SegmentId, Place] | None = None,
+        places: Mapping[SegmentId, ReadPosition] | None = None,
         *,
         start: From | int = "start",
         messages_max: int = 0,
         bytes_max: int = 0,
-        targets: Mapping[SegmentId, Place] | None = None,
+        targets: Mapping[SegmentId, ReadPosition] | None = None,
         publish_times: bool = False,
         subscription: str = "",
     ) -> Plan:
         """How far a scalable topic can be read, by segment; see `magnetar.aio.Client.plan`."""
-        where, client = self.core()
+        where, client = self._core()
         return where.run(
             lambda: client.plan(
                 topic,
@@ -278,21 +287,25 @@ class Client:
         self,
         topic: str,
         name: str,
-        places: Mapping[SegmentId, Place] | None = None,
+        places: Mapping[SegmentId, ReadPosition] | None = None,
         *,
         expires_s: int = 0,
         owner: str = "",
         incarnation: int = 0,
     ) -> Hold:
         """Keep what lies behind some places; see `magnetar.aio.Client.hold`."""
-        where, client = self.core()
+        where, client = self._core()
         said = {"expires_s": expires_s, "incarnation": incarnation}
         return where.run(lambda: client.hold(topic, name, places, owner=owner, **said))
 
     def release(self, topic: str, name: str) -> None:
         """End a hold."""
-        where, client = self.core()
+        where, client = self._core()
         where.run(lambda: client.release(topic, name))
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "not used yet" if self._client is None else "open"
+        return f"<magnetar.Client {without_password(self.url)}, {state}>"
 
     def close(self) -> None:
         """Close everything made from this client. In a forked child that never used it there is nothing to close."""
@@ -314,7 +327,7 @@ class Client:
             self.closed = True
             portal().run(lambda: client.__aexit__(kind, error, trace))
 
-    def core(self) -> tuple[Portal, aio.Client]:
+    def _core(self) -> tuple[Portal, aio.Client]:
         """The loop thread of this process and the asyncio client on it, made at the first use in this process."""
         here = portal()
         client = self._client
@@ -343,7 +356,7 @@ class _Listening:
 
     def begin(self, consumer: Consumer[Any]) -> None:
         self._begun.append(consumer)
-        consumer.core()[0].tell(self._wake)
+        consumer._core()[0].tell(self._wake)
 
     async def __call__(self, made: AsyncConsumer[Any], message: Message[Any]) -> None:
         if not self._begun:  # a message that came before the caller of `subscribe` had its consumer

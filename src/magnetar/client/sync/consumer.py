@@ -7,18 +7,21 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from magnetar.client.consumer import Consumer as AsyncConsumer
+from magnetar.base.public import public
+from magnetar.client.consumer.consumer import Consumer as AsyncConsumer
+from magnetar.client.consumer.reader import Reader as AsyncReader
+from magnetar.client.consumer.table_view import TableView as AsyncTableView
+from magnetar.client.lag import Lag
 from magnetar.client.message import Message, MessageId
-from magnetar.client.reader import Reader as AsyncReader
-from magnetar.client.sync.acking import Acking
-from magnetar.client.sync.face import Face
-from magnetar.client.sync.taking import Taking
-from magnetar.client.tableview import TableView as AsyncTableView
+from magnetar.client.sync.acking_consumer import AckingConsumer
+from magnetar.client.sync.proxy import BlockingProxy
+from magnetar.client.sync.pulling_consumer import PullingConsumer
 
 T = TypeVar("T")
 
 
-class Consumer(Acking[AsyncConsumer[Any], T], Generic[T]):
+@public("magnetar")
+class Consumer(AckingConsumer[AsyncConsumer[Any], T], Generic[T]):
     """Made by `Client.subscribe`. `for message in consumer` ends when the topic was terminated and everything in it is
     acknowledged, or when the consumer is closed. Messages cross from the loop thread many at a time; those that were
     not handed out yet count as received.
@@ -40,39 +43,46 @@ class Consumer(Acking[AsyncConsumer[Any], T], Generic[T]):
         return self._run(lambda made: made.last_message_ids())
 
     def has_message_available(self) -> bool:
-        self.core()
+        self._core()
         return bool(self._crossing.shelf) or self._run(lambda made: made.has_message_available())
 
     # What it is
 
     @property
     def topics(self) -> list[str]:
-        return self.core()[1].topics
+        return self._core()[1].topics
 
     @property
     def partitions(self) -> list[str]:
-        return self.core()[1].partitions
+        return self._core()[1].partitions
 
     @property
     def is_active(self) -> bool:
-        return self.core()[1].is_active
+        return self._core()[1].is_active
 
     @property
     def reached_end(self) -> bool:
-        return self.core()[1].reached_end
+        return self._core()[1].reached_end
 
     # Life
+
+    def lag(self) -> Lag:
+        """How far the subscription is behind, of all its consumers together: messages that are not acknowledged, their
+        bytes, and the publish time and age of the oldest."""
+        found: Lag = self._run(lambda made: self._after_acks(made.lag()))
+        return found
 
     def unsubscribe(self, *, force: bool = False) -> None:
         self._run(lambda made: self._after_acks(made.unsubscribe(force=force)))
 
 
-class Reader(Taking[AsyncReader[Any], T], Generic[T]):
+@public("magnetar")
+class Reader(PullingConsumer[AsyncReader[Any], T], Generic[T]):
     """Made by `Client.create_reader`. `for message in reader` reads and then waits for more."""
 
     def has_message_available(self) -> bool:
         """Is there anything behind what was read last?"""
-        self.core()
+        self._core()
         return bool(self._shelf) or self._run(lambda made: made.has_message_available())
 
     def seek(self, to: MessageId | int | datetime, *, inclusive: bool = False) -> None:
@@ -82,38 +92,43 @@ class Reader(Taking[AsyncReader[Any], T], Generic[T]):
     def last_message_ids(self) -> list[MessageId]:
         return self._run(lambda made: made.last_message_ids())
 
+    def lag(self) -> Lag:
+        """How many messages the broker keeps for this reader, their bytes, and the age of the oldest."""
+        return self._run(lambda made: made.lag())
+
     @property
     def topics(self) -> list[str]:
-        return self.core()[1].topics
+        return self._core()[1].topics
 
     @property
     def closed(self) -> bool:
-        return self.core()[1].closed
+        return self._core()[1].closed
 
 
-class TableView(Face[AsyncTableView[Any]], Mapping[str, T], Generic[T]):
+@public("magnetar")
+class TableView(BlockingProxy[AsyncTableView[Any]], Mapping[str, T], Generic[T]):
     """Made by `Client.create_table_view`. Reads as a mapping from key to value; it changes while you look."""
 
     def __getitem__(self, key: str) -> T:
-        value: T = self.core()[1][key]
+        value: T = self._core()[1][key]
         return value
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self.core()[1]))
+        return iter(list(self._core()[1]))
 
     def __len__(self) -> int:
-        return len(self.core()[1])
+        return len(self._core()[1])
 
     def for_each(self, heard: Callable[[str, T], None]) -> None:
-        self.core()[1].for_each(heard)
+        self._core()[1].for_each(heard)
 
     def listen(self, heard: Callable[[str, T | None], None]) -> None:
         """Called on the loop thread, where it must not block."""
-        where, made = self.core()
+        where, made = self._core()
         where.call(lambda: made.listen(heard))
 
     def for_each_and_listen(self, heard: Callable[[str, T | None], None]) -> None:
-        where, made = self.core()
+        where, made = self._core()
         where.call(lambda: made.for_each_and_listen(heard))
 
     def close(self) -> None:

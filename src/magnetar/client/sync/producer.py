@@ -8,31 +8,33 @@ from typing import Any, Generic, Self, TypeVar, Unpack
 
 from magnetar.base.errors import Busy, Closed, MagnetarError
 from magnetar.base.limits import CLIENT_MAILBOX_MESSAGES_MAX
-from magnetar.client.outgoing import Done, Fields
-from magnetar.client.producer import MessageOptions
-from magnetar.client.producer import Producer as AsyncProducer
-from magnetar.client.producing import Counters
-from magnetar.client.sync.face import Face
-from magnetar.runtime.mailbox import Mailbox
+from magnetar.base.public import public
+from magnetar.client.producer.config import Counters
+from magnetar.client.producer.fields import Done, MessageFields
+from magnetar.client.producer.producer import MessageOptions
+from magnetar.client.producer.producer import Producer as AsyncProducer
+from magnetar.client.sync.proxy import BlockingProxy
 from magnetar.runtime.portal import Portal
+from magnetar.runtime.thread_queues import LoopInbox
 from magnetar.wire.ids import MessageId
 
 T = TypeVar("T")
 
-Posted = tuple[bytes, Fields | None, Done | None]
+Posted = tuple[bytes, MessageFields | None, Done | None]
 
 
-class Producer(Face[AsyncProducer[Any]], Generic[T]):
+@public("magnetar")
+class Producer(BlockingProxy[AsyncProducer[Any]], Generic[T]):
     """Made by `Client.create_producer`. `with` closes it, after everything sent is stored."""
 
     _outgoing: _Outgoing
 
-    def renewed(self, where: Portal, made: AsyncProducer[Any]) -> None:
+    def _renewed(self, where: Portal, made: AsyncProducer[Any]) -> None:
         self._outgoing = _Outgoing(where, made)
 
     def send(self, value: T | None, **options: Unpack[MessageOptions]) -> MessageId:
         """Send and wait until it is stored."""
-        where, made = self.core()
+        where, made = self._core()
         if len(self._outgoing.box):
             return where.run(lambda: self._behind(made, value, options))  # behind what was posted before
         try:
@@ -45,8 +47,8 @@ class Producer(Face[AsyncProducer[Any]], Generic[T]):
         """Send, waiting for room only. `callback(message_id, error)` is called on the loop thread, where it must not
         block; without one, `flush` raises if something went wrong.
         """
-        made = self.core()[1]
-        payload, fields = made.prepared(value, options)
+        made = self._core()[1]
+        payload, fields = made._prepared(value, options)
         self._outgoing.box.put((payload, fields, callback))
 
     def flush(self) -> None:
@@ -59,31 +61,31 @@ class Producer(Face[AsyncProducer[Any]], Generic[T]):
 
     @property
     def topic(self) -> str:
-        return self.core()[1].topic
+        return self._core()[1].topic
 
     @property
     def name(self) -> str:
-        return self.core()[1].name
+        return self._core()[1].name
 
     @property
     def partitions(self) -> int:
-        return self.core()[1].partitions
+        return self._core()[1].partitions
 
     @property
     def connected(self) -> bool:
-        return self.core()[1].connected
+        return self._core()[1].connected
 
     @property
     def last_sequence_id(self) -> int:
-        return self.core()[1].last_sequence_id
+        return self._core()[1].last_sequence_id
 
     @property
     def pending(self) -> int:
-        return self.core()[1].pending + len(self._outgoing.box)
+        return self._core()[1].pending + len(self._outgoing.box)
 
     @property
     def counters(self) -> list[Counters]:
-        return self.core()[1].counters
+        return self._core()[1].counters
 
     def __enter__(self) -> Self:
         return self
@@ -112,7 +114,7 @@ class _Outgoing:
     """From the mailbox to the producer, in order: at once while there is room, else by a task that waits for it."""
 
     def __init__(self, where: Portal, made: AsyncProducer[Any]) -> None:
-        self.box: Mailbox[Posted] = Mailbox(where, self._look, CLIENT_MAILBOX_MESSAGES_MAX)
+        self.box: LoopInbox[Posted] = LoopInbox(where, self._look, CLIENT_MAILBOX_MESSAGES_MAX)
         self._producer = made
         self._waiting: asyncio.Task[None] | None = None
 
@@ -125,17 +127,17 @@ class _Outgoing:
     def _look(self) -> None:
         if self._waiting is not None:
             return
-        take, admit = self.box.take, self._producer.admit
+        take, admit = self.box.take, self._producer._admit
         while (item := take()) is not None:
             if not admit(*item):
-                self._waiting = self._producer.work(self._wait(item))
+                self._waiting = self._producer._work(self._wait(item))
                 break
-        self._producer.hurry()
+        self._producer._hurry()
 
     async def _wait(self, item: Posted | None) -> None:
         try:
             while item is not None:
-                await self._producer.admit_later(*item)
+                await self._producer._admit_later(*item)
                 item = self.box.take()
         except asyncio.CancelledError:
             _refuse(item, Closed("the producer is closed", topic=self._producer.topic))
@@ -151,7 +153,7 @@ class _Outgoing:
 
 def _send_now(made: AsyncProducer[Any], value: Any, ended: Done, options: MessageOptions) -> None:
     made.send_nowait(value, ended, **options)
-    made.hurry(awaited=True)
+    made._hurry(awaited=True)
 
 
 def _refuse(item: Posted | None, error: MagnetarError) -> None:

@@ -11,16 +11,19 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from magnetar.base.errors import MagnetarError
+from magnetar.base.public import public
+from magnetar.client.consumer.scalable.seek import SeekTo
+from magnetar.client.consumer.scalable.stream.consumer import StreamConsumer as AsyncStreamConsumer
 from magnetar.client.counters import Counters
+from magnetar.client.lag import Lag
 from magnetar.client.message import Message, MessageId
-from magnetar.client.moving import SeekTo
-from magnetar.client.stream import StreamConsumer as AsyncStreamConsumer
-from magnetar.client.sync.taking import Taking
+from magnetar.client.sync.pulling_consumer import PullingConsumer
 
 T = TypeVar("T")
 
 
-class StreamConsumer(Taking[AsyncStreamConsumer[Any], T], Generic[T]):
+@public("magnetar")
+class StreamConsumer(PullingConsumer[AsyncStreamConsumer[Any], T], Generic[T]):
     """Made by `Client.stream_consumer`. `for message in consumer` ends when the consumer is closed."""
 
     def acknowledge_cumulative(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
@@ -35,10 +38,15 @@ class StreamConsumer(Taking[AsyncStreamConsumer[Any], T], Generic[T]):
         an id that was kept from before still says how far to acknowledge."""
         self._run(lambda made: self._seek(made, to))
 
+    def lag(self) -> Lag:
+        """How far the subscription is behind, of all its consumers and segments together: messages that are not
+        acknowledged, their bytes, and the publish time and age of the oldest."""
+        return self._run(lambda made: made.lag())
+
     async def _seek(self, made: AsyncStreamConsumer[Any], to: SeekTo) -> None:
         """On the loop, where messages are put on the shelf: what came behind the seek stays there."""
         await made.seek(to)
-        known, items = made.outstanding, self._shelf.items
+        known, items = made._outstanding, self._shelf.items
         for message in list(items):  # one by one where they are: what stays keeps its turn while threads take
             if message._stamp not in known:
                 with suppress(ValueError):  # taken meanwhile
@@ -46,43 +54,43 @@ class StreamConsumer(Taking[AsyncStreamConsumer[Any], T], Generic[T]):
 
     @property
     def topic(self) -> str:
-        return self.core()[1].topic
+        return self._core()[1].topic
 
     @property
     def subscription(self) -> str:
-        return self.core()[1].subscription
+        return self._core()[1].subscription
 
     @property
     def name(self) -> str:
-        return self.core()[1].name
+        return self._core()[1].name
 
     @property
     def segments(self) -> list[int]:
         """The segments it reads at this moment."""
-        return self.core()[1].segments
+        return self._core()[1].segments
 
     @property
     def queued(self) -> int:
-        return self.core()[1].queued + len(self._shelf)
+        return self._core()[1].queued + len(self._shelf)
 
     @property
     def unacknowledged(self) -> int:
-        return self.core()[1].unacknowledged
+        return self._core()[1].unacknowledged
 
     @property
     def topics(self) -> list[str]:
         """The topics it reads, or is about to: of a consumer of a namespace, those that are there now."""
-        return self.core()[1].topics
+        return self._core()[1].topics
 
     @property
     def failing(self) -> Mapping[str, MagnetarError]:
         """Topics of its namespace that are not attached, and why: they are tried again."""
-        return self.core()[1].failing
+        return self._core()[1].failing
 
     @property
     def counters(self) -> Counters:
-        return self.core()[1].counters
+        return self._core()[1].counters
 
     @property
     def closed(self) -> bool:
-        return self.core()[1].closed
+        return self._core()[1].closed

@@ -9,11 +9,11 @@ It only adds up; files and records were checked before.
 from __future__ import annotations
 
 from magnetar.ledger.local.index import LOST, LedgerIndex
+from magnetar.ledger.local.journal_files import LoadedJournal
+from magnetar.ledger.local.ledger_state import LedgerState
 from magnetar.ledger.local.records import size_of
 from magnetar.ledger.local.scan import Damage
 from magnetar.ledger.local.segment import Segment
-from magnetar.ledger.local.shelf import Loaded
-from magnetar.ledger.local.state import LedgerState
 
 Row = tuple[int, int, int, int, int, int]  # first, entries, messages, body, segment, offset
 
@@ -25,7 +25,7 @@ class Catalog:
         self._states = states
         self._late: dict[int, list[Row]] = {}  # ledgers whose records did not come in order: sorted at the end
 
-    def add(self, loaded: Loaded) -> None:
+    def add(self, loaded: LoadedJournal) -> None:
         """The next segment, in the order of their sequence."""
         segment = loaded.segment
         sequence = segment.sequence
@@ -51,6 +51,8 @@ class Catalog:
             if state.sealed and state.last < state.last_sealed:
                 self._lose(state.index, state.last_sealed - state.last)
             state.next_entry = state.index.entries_total
+            if state.sealed:
+                state.index.pack()
             if not state.sealed:
                 state.doubt = self._doubt(state.index)
 
@@ -69,10 +71,9 @@ class Catalog:
     def _rows(self, index: LedgerIndex) -> list[Row]:
         """The items of an index that is about to be thrown away: their bytes do not count as living any more."""
         rows = []
-        for item in range(len(index)):
-            entries, body, sequence = index.entries(item), index.body(item), index.segments[item]
+        for number, (first, entries, body, sequence, offset) in enumerate(index.items()):
             self.segments[sequence].live -= size_of(entries, body)
-            rows.append((index.firsts[item], entries, index.messages(item), body, sequence, index.offsets[item]))
+            rows.append((first, entries, index.messages(number), body, sequence, offset))
         return rows
 
     def _lose(self, index: LedgerIndex, entries: int) -> None:
@@ -86,5 +87,5 @@ class Catalog:
 
     def _doubt(self, index: LedgerIndex) -> Damage | None:
         """Damage without a name behind the last record of an open ledger: more of it may have been there."""
-        end = (index.segments[-1], index.offsets[-1]) if len(index) else (0, 0)
+        end = index.place(len(index) - 1) if len(index) else (0, 0)
         return next((place for place in self.damage if not place.known and (place.segment, place.offset) > end), None)

@@ -31,16 +31,16 @@ from magnetar.base.limits import (
     RUN_BYTES_MAX,
 )
 from magnetar.ledger.local.catalog import Catalog
+from magnetar.ledger.local.compaction import JournalCompactor
 from magnetar.ledger.local.index import LedgerIndex
 from magnetar.ledger.local.journal import LANE, Failed, Journal, Pending
+from magnetar.ledger.local.journal_files import JournalFiles
+from magnetar.ledger.local.ledger_state import COUNTER_PATH, LEDGERS_PATH, LedgerState, path_of
 from magnetar.ledger.local.reader import LocalReader
 from magnetar.ledger.local.scan import Damage
-from magnetar.ledger.local.shelf import Shelf
-from magnetar.ledger.local.space import Space
-from magnetar.ledger.local.state import COUNTER_PATH, LEDGERS_PATH, LedgerState, path_of
 from magnetar.ledger.run import Run
 from magnetar.ledger.store import Done, LedgerInfo
-from magnetar.metadata.checked import put_checked
+from magnetar.metadata.put_checked import put_checked
 from magnetar.metadata.store import ABSENT, MetadataStore
 from magnetar.observe.log import get
 from magnetar.runtime.files import Lock
@@ -62,7 +62,7 @@ class LocalWriter:
         entries = len(run.counts)
         if entries == 0 or len(run.offsets) != entries + 1:
             raise Misuse("a run has at least one entry, and one more offset than entries", entries=entries)
-        if run.offsets[-1] - run.offsets[0] > RUN_BYTES_MAX:
+        if run.size > RUN_BYTES_MAX:
             raise LimitExceeded("a run is too large for the journal", bytes_max=RUN_BYTES_MAX)
         state = self._state
         first = state.next_entry
@@ -88,7 +88,7 @@ class LocalLedgers:
         self,
         runtime: Runtime,
         metadata: MetadataStore,
-        shelf: Shelf,
+        shelf: JournalFiles,
         lock: Lock,
         catalog: Catalog,
         *,
@@ -104,7 +104,7 @@ class LocalLedgers:
         self._lock = lock
         self._states = states
         self._owner = Owner("ledgers", self._task_failed)
-        self.space = Space(runtime, shelf, journal, states, self._owner)
+        self.space = JournalCompactor(runtime, shelf, journal, states, self._owner)
         self._ids = range(0)
         self._reserving = asyncio.Lock()
 
@@ -121,7 +121,7 @@ class LocalLedgers:
     ) -> LocalLedgers:
         """Lock the directory, read the journal back, and take runs. Conflict: another process holds the directory."""
         lock = await runtime.offload(partial(_lock, runtime, directory, holder), LANE)
-        shelf = Shelf(
+        shelf = JournalFiles(
             runtime.files,
             f"{directory}/journal",
             segment_bytes=segment_bytes,
@@ -244,6 +244,7 @@ class LocalLedgers:
         if self.journal.failed is not None:
             raise self.journal.failed
         await self._change(state, state.closed, epoch)
+        state.index.pack()
 
     async def _change(self, state: LedgerState, value_of: Callable[[], bytes], epoch: int | None = None) -> None:
         """One change of the record. Found sealed by somebody else: that stands, everybody agrees on it. With an epoch:

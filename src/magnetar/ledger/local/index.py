@@ -1,103 +1,201 @@
-"""Where the entries of one ledger lie: five columns with one item for each record, searched by bisection.
+"""Where the entries of one ledger lie: one item for each record, searched by bisection.
 
-The columns hold what came before a record (entries, messages, bytes), so that any range of whole records is counted by
-two subtractions. It decides nothing about durability: what is added here is taken for durable. Entries that the journal
-lost to damage stand as a record in segment 0, which is no segment: reading there is Corrupt, not "no such entry".
+The newest items are five plain columns that hold what came before a record (entries, messages, bytes), so that any
+range of whole records is counted by two subtractions. Older ones are packed into blocks, which cost a few bytes an
+item. It decides nothing about durability: what is added here is taken for durable. Entries that the journal lost to
+damage stand as a record in segment 0, which is no segment: reading there is Corrupt, not "no such entry".
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
 
-from magnetar.ledger.cuts import Cuts, chosen
+from magnetar.base.limits import INDEX_PLAIN_ITEMS_MAX
+from magnetar.ledger.cut_points import CutPoints, chosen
+from magnetar.ledger.local.blocks import ITEMS, IndexBlock, Item
 
 LOST = 0  # the segment of entries whose record was destroyed
 
 
 class LedgerIndex:
     __slots__ = (
-        "bytes_before",
+        "_blocks",
+        "_bytes_before",
+        "_firsts",
+        "_messages_before",
+        "_moving",
+        "_offsets",
+        "_packed",
+        "_segments",
         "bytes_total",
         "entries_total",
-        "firsts",
-        "messages_before",
         "messages_total",
-        "offsets",
-        "segments",
     )
 
     def __init__(self) -> None:
-        self.firsts = array("Q")
-        self.segments = array("Q")
-        self.offsets = array("I")
-        self.messages_before = array("Q")
-        self.bytes_before = array("Q")
+        self._blocks: list[IndexBlock] = []
+        self._packed = 0  # items in blocks: the plain columns hold those behind them
+        self._moving: dict[int, _Moving] = {}  # blocks of which some items are moved
+        self._firsts = array("Q")
+        self._segments = array("Q")
+        self._offsets = array("I")
+        self._messages_before = array("Q")
+        self._bytes_before = array("Q")
         self.entries_total = 0
         self.messages_total = 0
         self.bytes_total = 0
 
     def __len__(self) -> int:
-        return len(self.firsts)
+        return self._packed + len(self._firsts)
 
     def add(self, entries: int, messages: int, body: int, segment: int, offset: int) -> None:
         """The record that follows all others."""
-        self.firsts.append(self.entries_total)
-        self.segments.append(segment)
-        self.offsets.append(offset)
-        self.messages_before.append(self.messages_total)
-        self.bytes_before.append(self.bytes_total)
+        self._firsts.append(self.entries_total)
+        self._segments.append(segment)
+        self._offsets.append(offset)
+        self._messages_before.append(self.messages_total)
+        self._bytes_before.append(self.bytes_total)
         self.entries_total += entries
         self.messages_total += messages
         self.bytes_total += body
+        if len(self._firsts) > INDEX_PLAIN_ITEMS_MAX:
+            self.pack(INDEX_PLAIN_ITEMS_MAX // 2)
+
+    def pack(self, keep: int = 0) -> None:
+        """Pack the oldest plain items, as whole blocks, until about `keep` are left; all of them when it is sealed."""
+        stop = max(0, len(self._firsts) - keep) // ITEMS * ITEMS
+        for start in range(0, stop, ITEMS):
+            self._blocks.append(self._block(start))
+        for column in self._columns():
+            del column[:stop]
+        self._packed += stop
+
+    def _block(self, start: int) -> IndexBlock:
+        stop = start + ITEMS
+        last = stop == len(self._firsts)
+        columns = (self._firsts, self._messages_before, self._bytes_before)
+        totals = (self.entries_total, self.messages_total, self.bytes_total)
+        steps = []
+        for column, total in zip(columns, totals, strict=True):
+            edges = [*column[start:stop], total if last else column[stop]]
+            steps.append([after - before for before, after in pairwise(edges)])
+        before = (columns[0][start], columns[1][start], columns[2][start])
+        return IndexBlock(before, steps, self._segments[start:stop], self._offsets[start:stop])
+
+    def _columns(self) -> tuple[array[int], ...]:
+        return self._firsts, self._segments, self._offsets, self._messages_before, self._bytes_before
+
+    # One item
 
     def find(self, entry: int) -> int:
         """The item whose record holds this entry, which must be there."""
-        return bisect_right(self.firsts, entry) - 1
+        if self._packed and (not self._firsts or entry < self._firsts[0]):
+            number = bisect_right(self._blocks, entry, key=_first) - 1
+            return number * ITEMS + self._blocks[number].find(entry)
+        return self._packed + bisect_right(self._firsts, entry) - 1
+
+    def first(self, item: int) -> int:
+        """The first entry of an item; behind the last item, the entry to come."""
+        if item < self._packed:
+            return self._blocks[item // ITEMS].first_of(item % ITEMS)
+        item -= self._packed
+        return self._firsts[item] if item < len(self._firsts) else self.entries_total
+
+    def before(self, item: int) -> tuple[int, int, int]:
+        """Entries, messages and bytes before an item, or before the end."""
+        if item < self._packed:
+            return self._blocks[item // ITEMS].before(item % ITEMS)
+        item -= self._packed
+        if item == len(self._firsts):
+            return self.entries_total, self.messages_total, self.bytes_total
+        return self._firsts[item], self._messages_before[item], self._bytes_before[item]
+
+    def place(self, item: int) -> tuple[int, int]:
+        """The journal segment of an item, and the offset in it."""
+        if item < self._packed:
+            number, item = divmod(item, ITEMS)
+            moving = self._moving.get(number)
+            return self._blocks[number].place(item) if moving is None else (moving.segments[item], moving.offsets[item])
+        item -= self._packed
+        return self._segments[item], self._offsets[item]
 
     def entries(self, item: int) -> int:
-        after = self.firsts[item + 1] if item + 1 < len(self.firsts) else self.entries_total
-        return after - self.firsts[item]
+        return self._sizes(item)[0]
 
     def messages(self, item: int) -> int:
-        after = self.messages_before[item + 1] if item + 1 < len(self.firsts) else self.messages_total
-        return after - self.messages_before[item]
+        return self._sizes(item)[1]
 
     def body(self, item: int) -> int:
-        after = self.bytes_before[item + 1] if item + 1 < len(self.firsts) else self.bytes_total
-        return after - self.bytes_before[item]
+        return self._sizes(item)[2]
+
+    def _sizes(self, item: int) -> tuple[int, int, int]:
+        if item < self._packed:
+            return self._blocks[item // ITEMS].sizes(item % ITEMS)
+        (first, messages, size), (first_after, messages_after, size_after) = self.before(item), self.before(item + 1)
+        return first_after - first, messages_after - messages, size_after - size
+
+    # Ranges of items
+
+    def items(self, start: int = 0) -> Iterator[Item]:
+        """From `start` on. Nothing may be added or moved while it is walked."""
+        while start < self._packed:
+            number = start // ITEMS
+            moving = self._moving.get(number)
+            for at, item in enumerate(self._blocks[number].items(start % ITEMS), start % ITEMS):
+                yield item if moving is None else item._replace(segment=moving.segments[at], offset=moving.offsets[at])
+            start = (number + 1) * ITEMS
+        firsts, sizes = self._firsts, self._bytes_before
+        last = len(firsts) - 1
+        for at in range(start - self._packed, last + 1):
+            end, size = (self.entries_total, self.bytes_total) if at == last else (firsts[at + 1], sizes[at + 1])
+            yield Item(firsts[at], end - firsts[at], size - sizes[at], self._segments[at], self._offsets[at])
 
     def whole(self, start: int, stop: int) -> tuple[int, int]:
         """(messages, bytes) of the records in items [start, stop)."""
         if start >= stop:
             return 0, 0
-        last = stop == len(self.firsts)
-        messages = self.messages_total if last else self.messages_before[stop]
-        size = self.bytes_total if last else self.bytes_before[stop]
-        return messages - self.messages_before[start], size - self.bytes_before[start]
+        (_, messages, size), (_, messages_after, size_after) = self.before(start), self.before(stop)
+        return messages_after - messages, size_after - size
 
     def reaching(self, start: int, stop: int, messages: int | None, size: int | None) -> int:
         """The first item behind `start` that has at least so many messages or bytes before it; `stop` + 1: none has up
         to there."""
         found = stop + 1
         if messages is not None:
-            found = min(found, bisect_left(self.messages_before, messages, start + 1, stop + 1))
+            found = min(found, max(start + 1, self._reaching_messages(messages)))
         if size is not None:
-            found = min(found, bisect_left(self.bytes_before, size, start + 1, stop + 1))
+            found = min(found, max(start + 1, self._reaching_bytes(size)))
         return found
 
-    def cuts(self, items: list[int]) -> Cuts:
-        """Between records: before each of these items."""
-        firsts, messages, sizes = self.firsts, self.messages_before, self.bytes_before
-        return Cuts(
-            [firsts[item] for item in items], [messages[item] for item in items], [sizes[item] for item in items]
-        )
+    def _reaching_messages(self, messages: int) -> int:
+        if self._packed and (not self._firsts or messages <= self._messages_before[0]):
+            number = max(0, bisect_left(self._blocks, messages, key=_messages) - 1)
+            return number * ITEMS + self._blocks[number].reaching_messages(messages)
+        return self._packed + bisect_left(self._messages_before, messages)
 
-    def between(self, first: int, last: int, cuts_max: int) -> tuple[tuple[int, int], Cuts] | None:
+    def _reaching_bytes(self, size: int) -> int:
+        if self._packed and (not self._firsts or size <= self._bytes_before[0]):
+            number = max(0, bisect_left(self._blocks, size, key=_bytes) - 1)
+            return number * ITEMS + self._blocks[number].reaching_bytes(size)
+        return self._packed + bisect_left(self._bytes_before, size)
+
+    def cuts(self, items: list[int]) -> CutPoints:
+        """Between records: before each of these items."""
+        if not self._packed:
+            return self._plain_cuts(items)
+        befores = [self.before(item) for item in items]
+        return CutPoints(*([before[column] for before in befores] for column in range(3)))
+
+    def between(self, first: int, last: int, cuts_max: int) -> tuple[tuple[int, int], CutPoints] | None:
         """What came before entry `first`, and cuts up to behind `last`. None: one of them is not there, or lies within
         a record, which would have to be read. A plan asks a thousand ledgers in one breath: no call that can be
         spared."""
-        firsts, messages, sizes = self.firsts, self.messages_before, self.bytes_before
+        firsts, messages, sizes = self._firsts, self._messages_before, self._bytes_before
+        if self._packed and (not firsts or first < firsts[0]):
+            return self._between_packed(first, last, cuts_max)
         end = last + 1
         if end == self.entries_total:
             stop, behind, size = len(firsts), self.messages_total, self.bytes_total
@@ -111,14 +209,72 @@ class LedgerIndex:
             return None
         low = start + 1
         if stop - low <= cuts_max:
-            cuts = Cuts(firsts[low:stop].tolist(), messages[low:stop].tolist(), sizes[low:stop].tolist())
+            cuts = CutPoints(firsts[low:stop].tolist(), messages[low:stop].tolist(), sizes[low:stop].tolist())
         else:
-            cuts = self.cuts([start + place for place in chosen(stop - low, cuts_max)])
+            cuts = self._plain_cuts([start + place for place in chosen(stop - low, cuts_max)])
         cuts[0].append(end)
         cuts[1].append(behind)
         cuts[2].append(size)
         return (messages[start], sizes[start]), cuts
 
+    def _plain_cuts(self, places: list[int]) -> CutPoints:
+        firsts, messages, sizes = self._firsts, self._messages_before, self._bytes_before
+        return CutPoints(
+            [firsts[place] for place in places],
+            [messages[place] for place in places],
+            [sizes[place] for place in places],
+        )
+
+    def _between_packed(self, first: int, last: int, cuts_max: int) -> tuple[tuple[int, int], CutPoints] | None:
+        if first < 0 or last >= self.entries_total or first > last:
+            return None
+        start = self.find(first)
+        at, messages, size = self.before(start)
+        stop = self.find(last) + 1
+        end = self.before(stop)
+        if at != first or end[0] != last + 1:
+            return None
+        cuts = self.cuts([start + place for place in chosen(stop - start - 1, cuts_max)])
+        for column, value in zip(cuts, end, strict=True):
+            column.append(value)
+        return (messages, size), cuts
+
     def move(self, item: int, segment: int, offset: int) -> None:
-        self.segments[item] = segment
-        self.offsets[item] = offset
+        """The record was copied to another place."""
+        if item >= self._packed:
+            self._segments[item - self._packed] = segment
+            self._offsets[item - self._packed] = offset
+            return
+        number, item = divmod(item, ITEMS)
+        moving = self._moving.get(number)
+        if moving is None:
+            moving = self._moving[number] = _Moving(*self._blocks[number].places())
+        moving.segments[item] = segment
+        moving.offsets[item] = offset
+        moving.moves += 1
+        if moving.moves >= ITEMS:
+            self._blocks[number].move(moving.segments, moving.offsets)
+            del self._moving[number]
+
+
+class _Moving:
+    """The places of a block's items while compaction moves them one by one."""
+
+    __slots__ = ("moves", "offsets", "segments")
+
+    def __init__(self, segments: list[int], offsets: list[int]) -> None:
+        self.segments = array("Q", segments)
+        self.offsets = array("I", offsets)
+        self.moves = 0
+
+
+def _first(block: IndexBlock) -> int:
+    return block.first
+
+
+def _messages(block: IndexBlock) -> int:
+    return block.messages
+
+
+def _bytes(block: IndexBlock) -> int:
+    return block.bytes

@@ -23,10 +23,10 @@ from magnetar.base.limits import (
     JOURNAL_BATCH_BYTES_MAX,
     JOURNAL_ZEROS_BATCH_BYTES_MAX,
 )
-from magnetar.ledger.local.records import HEADER_BYTES, encode, size_of
+from magnetar.ledger.local.journal_files import JournalFiles
+from magnetar.ledger.local.ledger_state import LedgerState
+from magnetar.ledger.local.records import ENTRY_BYTES, HEADER_BYTES, encode
 from magnetar.ledger.local.segment import START, Segment, SegmentRecords, stamp_of
-from magnetar.ledger.local.shelf import Shelf
-from magnetar.ledger.local.state import LedgerState
 from magnetar.ledger.run import Run
 from magnetar.ledger.store import Done
 from magnetar.runtime.files import Buffer
@@ -49,7 +49,7 @@ class Pending:
         self.done = done
         self.moved = moved
         self.offset = 0
-        self.size = size_of(len(run.counts), run.offsets[-1] - run.offsets[0])
+        self.size = HEADER_BYTES + ENTRY_BYTES * len(run.counts) + run.size
 
 
 class Batch:
@@ -68,12 +68,13 @@ class Batch:
 
 class Journal:
     def __init__(
-        self, runtime: Runtime, shelf: Shelf, segments: dict[int, Segment], *, sequence: int, segment_bytes: int
+        self, runtime: Runtime, shelf: JournalFiles, segments: dict[int, Segment], *, sequence: int, segment_bytes: int
     ) -> None:
         self.segments = segments
         self.failed: MagnetarError | None = None
         self.on_failure: list[Failed] = []
-        self.on_ended: Callable[[Segment], None] = _nobody
+        self.on_ended: Callable[[Segment], None] = _ignore
+        self.on_written: Callable[[int], None] = _ignore  # bytes of a batch, after each one
         self.pending_bytes = 0
         # Metrics, read by whoever shows them.
         self.batches = 0
@@ -203,6 +204,7 @@ class Journal:
         self.syncs += 1
         self.sync_s += future.result()
         self.bytes_written += batch.at - batch.start
+        self.on_written(batch.at - batch.start)  # before the next batch: what it offloads runs before the one after
         refused = self._start()  # the disk works on while the callbacks run
         self._answer(batch)
         self._refuse(refused)
@@ -217,19 +219,19 @@ class Journal:
         records = segment.records
         assert records is not None
         for item in batch.items:
-            run, state = item.run, item.state
-            entries, body = len(run.counts), run.offsets[-1] - run.offsets[0]
-            records.add(state.ledger, item.first, run.messages, entries, body, item.offset)
+            run, state, first, offset = item.run, item.state, item.first, item.offset
+            entries, body = len(run.counts), run.size
+            records.add(state.ledger, first, run.messages, entries, body, offset)
             if item.moved < 0:
-                state.index.add(entries, run.messages, body, sequence, item.offset)
+                state.index.add(entries, run.messages, body, sequence, offset)
                 segment.live += item.size
-                run.ledger, run.first = state.ledger, item.first
+                run.ledger, run.first = state.ledger, first
                 self.entries_written += entries
             elif not state.deleted:
-                self.segments[state.index.segments[item.moved]].live -= item.size
-                state.index.move(item.moved, sequence, item.offset)
+                self.segments[state.index.place(item.moved)[0]].live -= item.size
+                state.index.move(item.moved, sequence, offset)
                 segment.live += item.size
-            self._call(item, item.first, None)
+            self._call(item, first, None)
 
     def _refuse(self, items: list[Pending]) -> None:
         for item in items:
@@ -237,7 +239,10 @@ class Journal:
 
     def _call(self, item: Pending, first: int, error: MagnetarError | None) -> None:
         self.pending_bytes -= item.size
-        item.state.answered()
+        state = item.state
+        state.pending -= 1
+        if state.waiting and not state.pending:
+            state.wake()
         try:
             item.done(first, error)
         except Exception as raised:  # a caller's bug must not keep the others from their answers; the loop is told
@@ -287,7 +292,7 @@ class Journal:
                 future.set_result(None)
 
 
-def _nobody(segment: Segment) -> None:
+def _ignore(_: object) -> None:
     pass
 
 

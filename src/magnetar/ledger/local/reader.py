@@ -12,13 +12,13 @@ from functools import partial
 
 from magnetar.base.errors import Corrupt, Misuse, NoSuchEntry, NoSuchLedger
 from magnetar.base.limits import JOURNAL_READ_BYTES_MAX, JOURNAL_READ_GAP_BYTES
-from magnetar.ledger.cuts import Cuts, Want, chosen
+from magnetar.ledger.cut_points import CutPoints, CutRequest, chosen
 from magnetar.ledger.local.index import LOST, LedgerIndex
 from magnetar.ledger.local.journal import LANE
+from magnetar.ledger.local.journal_files import JournalFiles
+from magnetar.ledger.local.ledger_state import LedgerState
 from magnetar.ledger.local.records import ENTRY_BYTES, HEADER_BYTES, decode, size_of, sound, tables
 from magnetar.ledger.local.segment import Segment
-from magnetar.ledger.local.shelf import Shelf
-from magnetar.ledger.local.state import LedgerState
 from magnetar.ledger.run import Run
 from magnetar.runtime.runtime import Runtime
 
@@ -36,7 +36,7 @@ class Piece:
 
 
 class LocalReader:
-    def __init__(self, runtime: Runtime, shelf: Shelf, segments: dict[int, Segment], state: LedgerState) -> None:
+    def __init__(self, runtime: Runtime, shelf: JournalFiles, segments: dict[int, Segment], state: LedgerState) -> None:
         self.ledger = state.ledger
         self._runtime = runtime
         self._shelf = shelf
@@ -77,10 +77,10 @@ class LocalReader:
             size -= run.offsets[-1]
         return messages, size
 
-    async def cuts(self, first: int, last: int, want: Want) -> Cuts:
+    async def cuts(self, first: int, last: int, want: CutRequest) -> CutPoints:
         index, end = self._state.index, self._state.last
         if first > end:
-            return Cuts([], [], [])
+            return CutPoints([], [], [])
         self._check(first, last)
         last = min(last, end)
         start, stop = index.find(first), index.find(last)
@@ -88,13 +88,13 @@ class LocalReader:
         if end <= stop:  # a whole record reaches the limit
             return index.cuts([start + place for place in chosen(end - start, want.cuts_max)])
         cuts = index.cuts([start + place for place in chosen(stop - start, want.cuts_max)])
-        if last == index.firsts[stop] + index.entries(stop) - 1:
+        if last == index.first(stop + 1) - 1:
             messages, size = index.whole(0, stop + 1)
         else:
             messages, size = await self.count(0, last)
-        return Cuts([*cuts.entries, last + 1], [*cuts.messages, messages], [*cuts.bytes, size])
+        return CutPoints([*cuts.entries, last + 1], [*cuts.messages, messages], [*cuts.bytes, size])
 
-    def at_once(self, first: int, last: int, cuts_max: int) -> tuple[tuple[int, int], Cuts] | None:
+    def at_once(self, first: int, last: int, cuts_max: int) -> tuple[tuple[int, int], CutPoints] | None:
         state = self._state
         return None if state.deleted or not 0 <= first <= last else state.index.between(first, last, cuts_max)
 
@@ -110,9 +110,10 @@ class LocalReader:
 def _overhang(index: LedgerIndex, start: int, stop: int, first: int, last: int) -> list[tuple[int, int, int]]:
     """(item, entries from, to) that the whole records hold beyond first..last."""
     beyond = []
-    if first > index.firsts[start]:
-        beyond.append((start, index.firsts[start], first - 1))
-    end = index.firsts[stop] + index.entries(stop) - 1
+    low = index.first(start)
+    if first > low:
+        beyond.append((start, low, first - 1))
+    end = index.first(stop + 1) - 1
     if last < end:
         beyond.append((stop, last + 1, end))
     return beyond
@@ -121,19 +122,17 @@ def _overhang(index: LedgerIndex, start: int, stop: int, first: int, last: int) 
 def plan(index: LedgerIndex, segments: dict[int, Segment], first: int, last: int, bytes_max: int) -> list[Piece]:
     """The records that hold entries from `first`, to `last` or about `bytes_max`, in as few pieces as is sensible."""
     pieces: list[Piece] = []
-    item = index.find(first)
-    start = item
     total = 0
-    while item < len(index) and index.firsts[item] <= last and (item == start or total < bytes_max):
-        sequence, offset = index.segments[item], index.offsets[item]
-        entries, body = index.entries(item), index.body(item)
+    for at, entries, body, sequence, offset in index.items(index.find(first)):
+        if at > last or (total >= bytes_max and at > first):
+            break
         if sequence == LOST:
             if pieces:
                 break  # what comes before can be had
             raise Corrupt(
                 "entries were acknowledged and are in no segment of the journal: restore its files from a copy",
-                first=index.firsts[item],
-                last=index.firsts[item] + entries - 1,
+                first=at,
+                last=at + entries - 1,
             )
         end = offset + size_of(entries, body)
         piece = pieces[-1] if pieces else None
@@ -145,15 +144,14 @@ def plan(index: LedgerIndex, segments: dict[int, Segment], first: int, last: int
         ):
             piece = Piece(sequence, segments[sequence].stamp, offset)
             pieces.append(piece)
-        piece.records.append((offset, index.firsts[item], entries, body))
+        piece.records.append((offset, at, entries, body))
         piece.end = end
-        if index.firsts[item] >= first:
+        if at >= first:
             total += body
-        item += 1
     return pieces
 
 
-def gather(shelf: Shelf, pieces: list[Piece], ledger: int, first: int, last: int, bytes_max: int) -> Run:
+def gather(shelf: JournalFiles, pieces: list[Piece], ledger: int, first: int, last: int, bytes_max: int) -> Run:
     """On the lane: the entries as one run. A bad record in the first place is an error, later it ends the run."""
     bodies: list[bytes] = []
     offsets = [0]

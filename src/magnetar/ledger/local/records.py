@@ -27,6 +27,7 @@ KIND_END = 2  # nothing of this segment follows
 FRONT = struct.Struct("<II")
 FIELDS = struct.Struct("<QQQQIIIII")
 FOOT = struct.Struct("<I")
+FOOT_OF_ONE = struct.Struct("<III")  # with both tables of a record of one entry
 HEADER_BYTES = FRONT.size + FIELDS.size + FOOT.size
 ENTRY_BYTES = 8  # of the tables, for one entry
 NATIVE = sys.byteorder == "little"
@@ -73,6 +74,10 @@ def encode(stamp: int, ledger: int, first: int, epoch: int, synced: int, run: Ru
     counts = run.counts
     base = offsets[0]
     end = offsets[-1]
+    if len(counts) == 1 and base == 0 and end == len(run.body):
+        fields = FIELDS.pack(stamp, ledger, first, run.messages, epoch, KIND_RUN, 1, end, synced)
+        rest = fields + FOOT_OF_ONE.pack(extend(0, fields), end, counts[0])
+        return FRONT.pack(MAGIC, extend(extend(0, rest), run.body)) + rest, run.body
     if base == 0:
         ends = array("I", offsets[1:])
     else:

@@ -3,7 +3,7 @@ it.
 
 The first sixteen bytes of every file (magic, format version, their CRC) never change their form, so that an older
 Magnetar can tell a newer file from a damaged one. A sidecar is trusted only whole: its own CRC, and the stamp of the
-segment it belongs to. Pure bytes and values; `shelf` does the writing.
+segment it belongs to. Pure bytes and values; `journal_files` does the writing.
 """
 
 from __future__ import annotations

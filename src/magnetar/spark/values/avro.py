@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from magnetar.spark.rows import Ints
-from magnetar.spark.values.defaults import constant
-from magnetar.spark.values.definition import (
+from magnetar.spark.read.batch_scanner import Ints
+from magnetar.spark.values.avro_arrays import ArrayReader, gathered
+from magnetar.spark.values.avro_cursor import RowCursors
+from magnetar.spark.values.avro_scalars import leaf, passed, said
+from magnetar.spark.values.avro_schema import (
     NO_DEFAULT,
     NULL,
-    Enumeration,
+    ArrayType,
+    EnumType,
     Field,
     Fixed,
-    Listing,
-    Mapped,
+    MapType,
     Node,
     Record,
     Scalar,
@@ -33,24 +35,22 @@ from magnetar.spark.values.definition import (
     parse,
     united,
 )
-from magnetar.spark.values.form import VALUE, Column, Decode, Incompatible, Registered, Unreadable, inner
-from magnetar.spark.values.items import Items, gathered
-from magnetar.spark.values.leaves import leaf, passed, said
-from magnetar.spark.values.walk import Walk
+from magnetar.spark.values.defaults import constant
+from magnetar.spark.values.value_schema import VALUE, Column, Decode, Incompatible, RegisteredSchema, Unreadable, inner
 
 # Arrow of as many rows as were asked for; None where what was written is only passed over.
-Read = Callable[[Walk, Ints], Any]
+Read = Callable[[RowCursors, Ints], Any]
 
 _KEY = Scalar("string")  # of a map
 
 
 class Avro:
-    def __init__(self, schema: Registered) -> None:
+    def __init__(self, schema: RegisteredSchema) -> None:
         self._read = parse(schema.data)
         self.columns = columns_of(self._read)
         self.single = not isinstance(self._read, Record)
 
-    def decoder(self, written: Registered, names: Sequence[str]) -> Decode:
+    def decoder(self, written: RegisteredSchema, names: Sequence[str]) -> Decode:
         before, after = parse(written.data), self._read
         if not isinstance(after, Record):
             whole = _way(before, after, VALUE)
@@ -68,8 +68,8 @@ def columns_of(node: Node) -> tuple[Column, ...]:
     return (Column(VALUE, arrow_type(node)),)
 
 
-def _all(read: Callable[[Walk, Ints], Any], values: Any) -> Any:
-    walk = Walk(values)
+def _all(read: Callable[[RowCursors, Ints], Any], values: Any) -> Any:
+    walk = RowCursors(values)
     found = read(walk, walk.everything())
     walk.ended()
     return found
@@ -88,11 +88,11 @@ def _way(written: Node, read: Node | None, path: str) -> Read:
     match written, read:
         case Record(), Record():
             return _record(written, read, path)
-        case Listing(), Listing():
+        case ArrayType(), ArrayType():
             return _list(_way(written.items, read.items, path), written, arrow_type(read), path)
-        case Mapped(), Mapped():
+        case MapType(), MapType():
             return _map(_way(written.values, read.values, path), written, arrow_type(read), path)
-        case ((Scalar() | Fixed() | Enumeration()), (Scalar() | Fixed() | Enumeration())):
+        case ((Scalar() | Fixed() | EnumType()), (Scalar() | Fixed() | EnumType())):
             return leaf(written, read, path)
     raise Incompatible(f"{_kind(written)} cannot be read as {_kind(read)}", path)
 
@@ -102,16 +102,16 @@ def _past(written: Node, path: str) -> Read:
         case Record(fields=fields):
             ways = [_way(one.type, None, inner(path, one.name)) for one in fields]
 
-            def record(walk: Walk, rows: Ints) -> None:
+            def record(walk: RowCursors, rows: Ints) -> None:
                 for way in ways:
                     way(walk, rows)
 
             return record
-        case Listing(items=items):
-            return Items([items], _past(items, path), path).passed
-        case Mapped():
+        case ArrayType(items=items):
+            return ArrayReader([items], _past(items, path), path).passed
+        case MapType():
             return _pairs(written, path).passed
-        case Scalar() | Fixed() | Enumeration():
+        case Scalar() | Fixed() | EnumType():
             return passed(written, path)
         case Union():
             return _branches(written, None, path)
@@ -119,7 +119,7 @@ def _past(written: Node, path: str) -> Read:
 
 def _fields(
     written: Record, read: Record, path: str, names: Sequence[str] | None = None
-) -> Callable[[Walk, Ints], list[Any]]:
+) -> Callable[[RowCursors, Ints], list[Any]]:
     """The columns of a record, in the order they are read in or asked for; what is written decides the order of the
     work. Whose values are whose is told by the whole of both records, whatever is asked for.
     """
@@ -135,7 +135,7 @@ def _fields(
         steps.append((place, _way(field.type, wanted, inner(path, field.name))))
     absent = [(place, _absent(one, inner(path, one.name))) for place, one in missing.items()]
 
-    def columns(walk: Walk, rows: Ints) -> list[Any]:
+    def columns(walk: RowCursors, rows: Ints) -> list[Any]:
         made: list[Any] = [None] * len(asked)
         for place, step in steps:
             found = step(walk, rows)
@@ -171,7 +171,7 @@ def _absent(field: Field, path: str) -> Any:
 def _record(written: Record, read: Record, path: str) -> Read:
     columns, kind = _fields(written, read, path), arrow_type(read)
 
-    def record(walk: Walk, rows: Ints) -> Any:
+    def record(walk: RowCursors, rows: Ints) -> Any:
         made = columns(walk, rows)
         if not made:
             return pa.Array.from_buffers(kind, len(rows), [None])
@@ -180,10 +180,10 @@ def _record(written: Record, read: Record, path: str) -> Read:
     return record
 
 
-def _list(item: Read, written: Listing, kind: Any, path: str) -> Read:
-    items = Items([written.items], _past(written.items, path), path)
+def _list(item: Read, written: ArrayType, kind: Any, path: str) -> Read:
+    items = ArrayReader([written.items], _past(written.items, path), path)
 
-    def listed(walk: Walk, rows: Ints) -> Any:
+    def listed(walk: RowCursors, rows: Ints) -> Any:
         blocks = items.read(walk, rows, lambda inside, rows: [item(inside, rows)])
         offsets, (made,) = gathered(blocks, len(rows), [kind.value_type])
         return pa.ListArray.from_arrays(offsets, made, type=kind)
@@ -191,11 +191,11 @@ def _list(item: Read, written: Listing, kind: Any, path: str) -> Read:
     return listed
 
 
-def _map(value: Read, written: Mapped, kind: Any, path: str) -> Read:
+def _map(value: Read, written: MapType, kind: Any, path: str) -> Read:
     key = leaf(_KEY, _KEY, path)
     items = _pairs(written, path)
 
-    def mapped(walk: Walk, rows: Ints) -> Any:
+    def mapped(walk: RowCursors, rows: Ints) -> Any:
         blocks = items.read(walk, rows, lambda inside, rows: [key(inside, rows), value(inside, rows)])
         offsets, (keys, values) = gathered(blocks, len(rows), [kind.key_type, kind.item_type])
         return pa.MapArray.from_arrays(offsets, keys, values, kind)
@@ -203,14 +203,14 @@ def _map(value: Read, written: Mapped, kind: Any, path: str) -> Read:
     return mapped
 
 
-def _pairs(written: Mapped, path: str) -> Items:
+def _pairs(written: MapType, path: str) -> ArrayReader:
     key, value = passed(_KEY, path), _past(written.values, path)
 
-    def past(walk: Walk, rows: Ints) -> None:
+    def past(walk: RowCursors, rows: Ints) -> None:
         key(walk, rows)
         value(walk, rows)
 
-    return Items([_KEY, written.values], past, path)
+    return ArrayReader([_KEY, written.values], past, path)
 
 
 def _branches(written: Union, read: Node | None, path: str) -> Read:
@@ -223,7 +223,7 @@ def _branches(written: Union, read: Node | None, path: str) -> Read:
             ways.append(_refused(error, path))
     kind = None if read is None else arrow_type(read)
 
-    def branches(walk: Walk, rows: Ints) -> Any:
+    def branches(walk: RowCursors, rows: Ints) -> Any:
         branch = walk.int64(rows, path)
         walk.check(rows, (branch >= 0) & (branch < len(ways)), "it is of a branch that its union has not", path, branch)
         if len(rows) and (branch == branch[0]).all():
@@ -249,7 +249,7 @@ def _null(read: Node) -> Read:
 
 
 def _refused(error: Incompatible, path: str) -> Read:
-    def refused(walk: Walk, rows: Ints) -> Any:
+    def refused(walk: RowCursors, rows: Ints) -> Any:
         raise Unreadable(int(rows[0]), error.what, error.field or path)
 
     return refused
@@ -273,7 +273,7 @@ def _chosen(written: Node, read: Union, path: str) -> Read:
 
 
 def _member(way: Read, place: int, kind: Any) -> Read:
-    def member(walk: Walk, rows: Ints) -> Any:
+    def member(walk: RowCursors, rows: Ints) -> Any:
         found = way(walk, rows)
         made = [found if index == place else pa.nulls(len(rows), one.type) for index, one in enumerate(kind)]
         return pa.StructArray.from_arrays(made, fields=list(kind))
@@ -283,13 +283,13 @@ def _member(way: Read, place: int, kind: Any) -> Read:
 
 def _kind(node: Node) -> str:
     match node:
-        case Scalar() | Fixed() | Enumeration():
+        case Scalar() | Fixed() | EnumType():
             return said(node)
         case Record():
             return f"record {node.name}"
-        case Listing():
+        case ArrayType():
             return "array"
-        case Mapped():
+        case MapType():
             return "map"
         case Union():
             return "union"

@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from magnetar.spark.values.definition import (
+from magnetar.spark.values.avro_schema import (
     NO_DEFAULT,
     UNITS,
-    Enumeration,
+    ArrayType,
+    EnumType,
     Fixed,
-    Listing,
-    Mapped,
+    MapType,
     Node,
     Record,
     Scalar,
@@ -26,7 +26,7 @@ from magnetar.spark.values.definition import (
     arrow_type,
     united,
 )
-from magnetar.spark.values.form import Incompatible
+from magnetar.spark.values.value_schema import Incompatible
 
 _DECIMAL_BYTES_MAX = 64  # of a default: sixteen hold all digits, and more of them are the sign
 _NATIVE: dict[str, tuple[type, ...]] = {
@@ -71,15 +71,15 @@ def _value(node: Node, default: Any) -> Any:
             if len(found) != size:
                 raise _Wrong
             return _decimal(found, node.scale) if node.precision else found
-        case Enumeration(symbols=symbols):
+        case EnumType(symbols=symbols):
             if default not in symbols:
                 raise _Wrong
             return default
-        case Listing(items=items):
+        case ArrayType(items=items):
             if not isinstance(default, list):
                 raise _Wrong
             return [_value(items, one) for one in default]
-        case Mapped(values=values):
+        case MapType(values=values):
             return [(name, _value(values, one)) for name, one in _object(default).items()]
         case Record(fields=fields):
             given = _object(default)

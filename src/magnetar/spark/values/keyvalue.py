@@ -17,10 +17,20 @@ import numpy as np
 import pyarrow as pa
 
 from magnetar.base.errors import Misuse
-from magnetar.spark.columns import cut
-from magnetar.spark.rows import Ints
-from magnetar.spark.values.form import VALUE, Column, Decode, Form, Incompatible, Kind, Registered, Unreadable, inner
-from magnetar.spark.values.walk import Walk
+from magnetar.spark.read.batch_scanner import Ints
+from magnetar.spark.read.columns import cut
+from magnetar.spark.values.avro_cursor import RowCursors
+from magnetar.spark.values.value_schema import (
+    VALUE,
+    Column,
+    Decode,
+    Incompatible,
+    Kind,
+    RegisteredSchema,
+    Unreadable,
+    ValueSchema,
+    inner,
+)
 
 KEY_PART, VALUE_PART = "kv_key", "kv_value"
 
@@ -35,7 +45,7 @@ _WRONG = (ValueError, TypeError, KeyError)
 class Parts:
     """What a registered schema says of both."""
 
-    schemas: dict[str, Registered]
+    schemas: dict[str, RegisteredSchema]
     separated: bool
 
 
@@ -46,16 +56,16 @@ class KeyValue:
 
     def __init__(
         self,
-        schema: Registered,
-        form: Callable[[Registered], Form],
-        decoder: Callable[[Registered, Registered, Sequence[str]], Decode],
+        schema: RegisteredSchema,
+        form: Callable[[RegisteredSchema], ValueSchema],
+        decoder: Callable[[RegisteredSchema, RegisteredSchema, Sequence[str]], Decode],
     ) -> None:
         self._schemas = parts(schema).schemas
         self._forms = {name: _formed(form, name, one) for name, one in self._schemas.items()}
         self._decoder = decoder
         self.columns = tuple(Column(name, _type(one)) for name, one in self._forms.items())
 
-    def decoder(self, written: Registered, names: Sequence[str]) -> Decode:
+    def decoder(self, written: RegisteredSchema, names: Sequence[str]) -> Decode:
         """Of structs of a message's key and its value, either of which may be null."""
         found = parts(written)
         makes = [self._part(name, found.schemas[name]) for name in names]
@@ -67,7 +77,7 @@ class KeyValue:
 
         return decode
 
-    def _part(self, name: str, written: Registered) -> Callable[[Any], Any]:
+    def _part(self, name: str, written: RegisteredSchema) -> Callable[[Any], Any]:
         form, kind = self._forms[name], _type(self._forms[name])
         try:
             decode = self._decoder(self._schemas[name], written, [one.name for one in form.columns])
@@ -86,7 +96,7 @@ class KeyValue:
         return column
 
 
-def parts(schema: Registered) -> Parts:
+def parts(schema: RegisteredSchema) -> Parts:
     """`Misuse`: it is no such schema."""
     properties = dict(schema.properties)
     try:
@@ -117,7 +127,7 @@ def _taken(data: memoryview) -> tuple[bytes, memoryview]:
     return bytes(left[:length]), left[length:]
 
 
-def _registered(whole: Registered, properties: dict[str, str], prefix: str, data: bytes) -> Registered:
+def _registered(whole: RegisteredSchema, properties: dict[str, str], prefix: str, data: bytes) -> RegisteredSchema:
     word = properties.get(f"{prefix}.schema.type", "BYTES")
     if word not in ("NONE", *Kind.__members__) or word == Kind.KEY_VALUE.name:
         raise ValueError(f"the {prefix} is of the kind {word[:80]}")
@@ -125,30 +135,32 @@ def _registered(whole: Registered, properties: dict[str, str], prefix: str, data
     if not isinstance(told, dict):
         raise ValueError(f"{prefix}.schema.properties are none")
     kind = Kind.BYTES if word == "NONE" else Kind[word]
-    return Registered(whole.topic, whole.version, kind, data, tuple(sorted((one, str(told[one])) for one in told)))
+    return RegisteredSchema(
+        whole.topic, whole.version, kind, data, tuple(sorted((one, str(told[one])) for one in told))
+    )
 
 
-def _formed(form: Callable[[Registered], Form], name: str, schema: Registered) -> Form:
+def _formed(form: Callable[[RegisteredSchema], ValueSchema], name: str, schema: RegisteredSchema) -> ValueSchema:
     try:
         return form(schema)
     except Misuse as error:
         raise Misuse(f"{name}: {error.what}") from None
 
 
-def _type(form: Form) -> Any:
+def _type(form: ValueSchema) -> Any:
     if form.single:
         return form.columns[0].type
     return pa.struct([pa.field(one.name, one.type) for one in form.columns])
 
 
-def _path(name: str, form: Form, field: str) -> str:
+def _path(name: str, form: ValueSchema, field: str) -> str:
     return name if form.single or not field else inner(name, field)
 
 
 def _apart(values: Any) -> tuple[Any, Any]:
     """Keys and values of payloads that hold both; of one that is null, neither."""
     rows = np.flatnonzero(np.asarray(values.is_valid()))
-    walk = Walk(values.drop_null())
+    walk = RowCursors(values.drop_null())
     try:
         found = [_behind_length(walk, name) for name in _PREFIXES]
         walk.ended()
@@ -158,7 +170,7 @@ def _apart(values: Any) -> tuple[Any, Any]:
     return key, value
 
 
-def _behind_length(walk: Walk, field: str) -> Any:
+def _behind_length(walk: RowCursors, field: str) -> Any:
     rows = walk.everything()
     starts, ends = walk.width(rows, _LENGTH_BYTES, field)
     lengths = walk.numbers(starts, ">i4").astype(np.int64)

@@ -15,10 +15,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from magnetar.spark.rows import Ints
-from magnetar.spark.values.definition import INSTANT, LOCAL, TIME_OF_DAY
-from magnetar.spark.values.form import VALUE, Column, Decode, Incompatible, Kind, Registered, Unreadable, said
-from magnetar.spark.values.walk import Walk
+from magnetar.spark.read.batch_scanner import Ints
+from magnetar.spark.values.avro_cursor import RowCursors
+from magnetar.spark.values.avro_schema import INSTANT, LOCAL, TIME_OF_DAY
+from magnetar.spark.values.value_schema import (
+    VALUE,
+    Column,
+    Decode,
+    Incompatible,
+    Kind,
+    RegisteredSchema,
+    Unreadable,
+    said,
+)
 
 _US = 1_000_000
 _DAY_US = 86_400 * _US
@@ -110,12 +119,12 @@ KINDS = (*_WIDE, *_TEXT)
 class Primitive:
     single = True
 
-    def __init__(self, schema: Registered) -> None:
+    def __init__(self, schema: RegisteredSchema) -> None:
         self._kind = schema.kind
         self._type = _type(schema.kind)
         self.columns: tuple[Column, ...] = (Column(VALUE, self._type),)
 
-    def decoder(self, written: Registered, names: Sequence[str]) -> Decode:
+    def decoder(self, written: RegisteredSchema, names: Sequence[str]) -> Decode:
         if not _fits(written.kind, self._kind):
             raise Incompatible(f"{said(written.kind)} cannot be read as {said(self._kind)}", VALUE)
         make = _wide(_WIDE[written.kind]) if written.kind in _WIDE else _texts
@@ -136,7 +145,7 @@ def _fits(written: int, read: int) -> bool:
 
 def _wide(lying: _Wide) -> Callable[[Any, Any], Any]:
     def column(values: Any, kind: Any) -> Any:
-        walk = Walk(values)
+        walk = RowCursors(values)
         size = lying.form.itemsize
         given = walk.ends - walk.at
         wrong = np.flatnonzero(given != size)

@@ -27,9 +27,9 @@ from google.protobuf.message_factory import GetMessageClass
 
 from magnetar.base.errors import Misuse
 from magnetar.base.limits import SPARK_SCHEMA_NODES_MAX
-from magnetar.spark.values.fault import Fault, fault
-from magnetar.spark.values.form import Column, Decode, Incompatible, Kind, Registered, Unreadable, inner
-from magnetar.spark.values.narrowing import Check, NotHeld, entry_of, narrowing, said
+from magnetar.spark.values.protobuf_diagnosis import ParseError, fault
+from magnetar.spark.values.protobuf_range_check import Check, OutOfRange, entry_of, narrowing, said
+from magnetar.spark.values.value_schema import Column, Decode, Incompatible, Kind, RegisteredSchema, Unreadable, inner
 
 PARSING_INFO = "__PARSING_INFO__"
 
@@ -62,13 +62,13 @@ _ALIKE = [
 ]
 _WRONG = (ValueError, TypeError, KeyError, DecodeError)
 
-Build = Callable[[list[Any]], Any]  # a column of what each message holds; `NotHeld`: it cannot
+Build = Callable[[list[Any]], Any]  # a column of what each message holds; `OutOfRange`: it cannot
 
 
 class Protobuf:
     single = False
 
-    def __init__(self, schema: Registered) -> None:
+    def __init__(self, schema: RegisteredSchema) -> None:
         self._schema = schema
         self._read = _descriptor(schema)
         if not self._read.fields:
@@ -76,7 +76,7 @@ class Protobuf:
         _check_size(self._read)
         self.columns = tuple(Column(one.name, _type(one, one.name, (self._read,))) for one in self._read.fields)
 
-    def decoder(self, written: Registered, names: Sequence[str]) -> Decode:
+    def decoder(self, written: RegisteredSchema, names: Sequence[str]) -> Decode:
         fields = [self._read.fields_by_name[name] for name in names]
         narrowed = None
         if written.data != self._schema.data or written.properties != self._schema.properties:
@@ -94,7 +94,7 @@ class Protobuf:
         return decode
 
 
-def _descriptor(schema: Registered) -> Descriptor:
+def _descriptor(schema: RegisteredSchema) -> Descriptor:
     try:
         if schema.kind == Kind.PROTOBUF_NATIVE:
             return _native(json.loads(schema.data))
@@ -201,7 +201,7 @@ def _parsed(kind: Descriptor, values: list[bytes]) -> list[Any]:
             try:
                 parse(value)
             except DecodeError:
-                found = fault(kind, value) or Fault(f"it is no message {kind.full_name}")
+                found = fault(kind, value) or ParseError(f"it is no message {kind.full_name}")
                 raise Unreadable(row, found.why, found.field) from None
         raise
 
@@ -210,14 +210,14 @@ def _each(check: Check, messages: list[Any]) -> None:
     for row, message in enumerate(messages):
         try:
             check(message)
-        except NotHeld as error:
+        except OutOfRange as error:
             raise Unreadable(row, error.why, error.field) from None
 
 
 def _columns(builds: list[Build], messages: list[Any]) -> list[Any]:
     try:
         return [build(messages) for build in builds]
-    except NotHeld:
+    except OutOfRange:
         for build in builds:
             _each(lambda message, build=build: build([message]), messages)  # type: ignore[misc]
         raise
@@ -257,7 +257,7 @@ def _single(field: FieldDescriptor, path: str) -> Build:
             try:
                 return pa.array(found, made)
             except (pa.ArrowException, OverflowError) as error:
-                raise NotHeld(f"a column cannot hold it: {error}", path) from None
+                raise OutOfRange(f"a column cannot hold it: {error}", path) from None
 
         return held
     builds = [_build(one, inner(path, one.name)) for one in kind.fields]
@@ -279,7 +279,7 @@ def _map(entry: Descriptor, kind: Any, path: str) -> Build:
         try:
             pairs = [pair for one in maps if one is not None for pair in one.items()]
         except UnicodeDecodeError as error:
-            raise NotHeld(f"it is no text in UTF-8: {error.reason}", path) from None
+            raise OutOfRange(f"it is no text in UTF-8: {error.reason}", path) from None
         return pa.MapArray.from_arrays(
             _offsets(maps), key([name for name, _ in pairs]), value([one for _, one in pairs]), kind
         )

@@ -7,11 +7,11 @@ case goes entry by entry and says which messages of a batch are still open and h
 from __future__ import annotations
 
 from magnetar.base.errors import Corrupt
-from magnetar.ledger.cursor import Cursor
+from magnetar.ledger.cursor.cursor import Cursor
 from magnetar.ledger.run import Run
-from magnetar.topic.consumer import Consumer
-from magnetar.topic.permits import Chunk
-from magnetar.wire import entry, templates
+from magnetar.topic.dispatch.permits import Chunk
+from magnetar.topic.subscriptions.consumer import Consumer
+from magnetar.wire import broker_frames, entry
 
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 
@@ -20,7 +20,7 @@ def push_stretch(consumer: Consumer, run: Run, start: int, stop: int, partition:
     """Entries [start, stop), whole and never delivered before: written at once."""
     messages = run.messages if stop - start == len(run.counts) else sum(run.counts[start:stop])
     consumer.outlet.write(
-        templates.messages(
+        broker_frames.messages(
             consumer.id,
             run.body,
             run.offsets,
@@ -56,7 +56,7 @@ def frame_of(consumer: Consumer, run: Run, index: int, cursor: Cursor, partition
     consumer.bytes_out += len(body)
     if redelivery:
         consumer.redelivered += count
-    frame = templates.message(
+    frame = broker_frames.message(
         consumer.id,
         run.ledger,
         run.first + index,

@@ -2,37 +2,38 @@
 
 What was sent and not acknowledged is remembered per consumer; what a consumer gave back, or left behind, goes out again
 before anything new. Whose turn it is, and that the chunks of one message stay together, is decided in
-`topic/permits.py`.
+`topic/dispatch/permits.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from magnetar.base.ids import Position
 from magnetar.base.limits import DISPATCH_TURN_RUNS_MAX, REPLAY_TURN_ENTRIES_MAX
 from magnetar.ledger.run import Run
-from magnetar.topic.consumer import Consumer
-from magnetar.topic.dispatch.delay import Delay
+from magnetar.topic.dispatch.delay_queue import DelayQueue
+from magnetar.topic.dispatch.entry_source import EntrySource
+from magnetar.topic.dispatch.permits import Chunk, SharedChooser
 from magnetar.topic.dispatch.push import chunk_of, frame_of, push_stretch
-from magnetar.topic.dispatch.source import Source
-from magnetar.topic.permits import Chunk, SharedChooser
-from magnetar.topic.redelivery import Replay
+from magnetar.topic.dispatch.redelivery import RedeliveryQueue
+from magnetar.topic.subscriptions.consumer import Consumer
 
 if TYPE_CHECKING:
-    from magnetar.topic.subscription import Subscription
+    from magnetar.topic.subscriptions.subscription import Subscription
 
 
-class Shared:
+class SharedDispatcher:
     def __init__(self, subscription: Subscription) -> None:
         self.subscription = subscription
         self.topic = subscription.topic
         self.cursor = subscription.cursor
         self.consumers: list[Consumer] = []
-        self.replay = Replay()
-        self.delay = Delay(self.topic, self._ripe)
-        self.source = Source(self.topic, self.pump)
+        self.replay = RedeliveryQueue()
+        self.delay = DelayQueue(self.topic, self._ripe)
+        self.source = EntrySource(self.topic, self.pump)
         self.read_position: Position = subscription.start()
         self._chooser: SharedChooser[Consumer] = SharedChooser()
         self._held_back: dict[Position, str] = {}  # chunks that wait for the consumer of their message, by its uuid
@@ -43,10 +44,12 @@ class Shared:
         self.consumers.append(consumer)
         self._chooser.add(consumer)
 
-    def leave(self, consumer: Consumer) -> None:
-        self.consumers.remove(consumer)
-        self._chooser.remove(consumer)
-        self._give_back([position for position, _, _ in consumer.pending.remove_all()])
+    def leave(self, consumers: Collection[Consumer]) -> None:
+        """Together: what they held goes to the others once."""
+        gone = set(consumers)
+        self.consumers = [consumer for consumer in self.consumers if consumer not in gone]
+        self._chooser.remove(gone)
+        self._give_back([position for consumer in consumers for position in consumer.pending.clear()])
         if not self.consumers:
             self.rewind()  # nobody to hand out to: forget, and read anew from the cursor when somebody comes
         self.pump()
@@ -86,6 +89,7 @@ class Shared:
             given = [position for position, _, _ in consumer.pending.remove_all()]
         else:
             given = [position for position in positions if consumer.pending.remove(position) is not None]
+        self.cursor.redelivered(given)  # asked for: what a consumer leaves behind does not count, as in Pulsar
         self._give_back(given)
         self.pump()
 
@@ -105,7 +109,6 @@ class Shared:
 
     def _give_back(self, positions: list[Position]) -> None:
         if positions:
-            self.cursor.redelivered(positions)
             self.replay.add(positions)
 
     def _ripe(self, positions: list[Position]) -> None:

@@ -1,13 +1,15 @@
 """One consumer at a time gets everything in order: Exclusive, Failover and readers.
 
 Nothing is remembered per message: what is not acknowledged is found again by going back to the cursor. Which consumer
-is active is decided in `topic/active.py`; a change waits a moment so that the old one's acknowledgements can still
-arrive.
+is active is decided in `topic/dispatch/failover.py`; a change waits a moment so that the old one's acknowledgements can
+still arrive. The first consumer of a Failover subscription waits too, as in Pulsar: a client that has just been
+answered may not listen yet when it is told that it is the active one.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from magnetar.base.errors import Corrupt
@@ -15,14 +17,14 @@ from magnetar.base.hashes import key_shared_slot
 from magnetar.base.ids import Position
 from magnetar.base.limits import DISPATCH_TURN_RUNS_MAX
 from magnetar.ledger.run import Run
-from magnetar.topic import active
-from magnetar.topic.consumer import Consumer
+from magnetar.topic.dispatch import failover as dispatch_failover
+from magnetar.topic.dispatch.entry_source import EntrySource
 from magnetar.topic.dispatch.push import frame_of, push_stretch
-from magnetar.topic.dispatch.source import Source
+from magnetar.topic.subscriptions.consumer import Consumer
 from magnetar.wire import commands, entry
 
 if TYPE_CHECKING:
-    from magnetar.topic.subscription import Subscription
+    from magnetar.topic.subscriptions.subscription import Subscription
 
 
 class SingleActive:
@@ -33,7 +35,11 @@ class SingleActive:
         self.failover = failover
         self.consumers: list[Consumer] = []
         self.active: Consumer | None = None
-        self.source = Source(self.topic, self.pump)
+        self._candidates = dispatch_failover.Candidates(str(self.topic.name), self.topic.partition if failover else 0)
+        self._by_order: dict[int, Consumer] = {}
+        self._told: Consumer | None = None  # who heard last that it is active
+        self._knowing: set[Consumer] | None = None  # who heard in this turn; in the next one all others do
+        self.source = EntrySource(self.topic, self.pump)
         self.read_position: Position = subscription.start()
         self._waiting = False  # for the old active one's acknowledgements
         self._change = 0
@@ -44,16 +50,25 @@ class SingleActive:
         if consumer.key_shared is not None and not consumer.key_shared.ranges:
             consumer.key_shared = None  # of no range at all: it wants everything
         self.consumers.append(consumer)
-        self._choose(newcomer=consumer)
+        self._by_order[consumer.order] = consumer
+        self._candidates.add(_candidate(consumer))
+        self._choose()
 
-    def leave(self, consumer: Consumer) -> None:
-        if consumer in self.consumers:
-            self.consumers.remove(consumer)
-        if consumer is self.active:
-            self.active = None
-            self._choose(newcomer=None)
-        elif self.failover:
-            self._choose(newcomer=None)
+    def answered(self, consumer: Consumer) -> None:
+        """Its SUBSCRIBE: it may hear now whether it is the active one."""
+        if self.failover and not self._waiting:
+            self._announce(consumer)
+            if self._knowing is not None:
+                self._knowing.add(consumer)
+
+    def leave(self, consumers: Collection[Consumer]) -> None:
+        """Together: who is active next is chosen once."""
+        for consumer in consumers:
+            if self._by_order.pop(consumer.order, None) is not None:
+                self._candidates.remove(_candidate(consumer))
+        self.consumers = list(self._by_order.values())
+        if self.failover or (self.active is not None and self.active.order not in self._by_order):
+            self._choose()
 
     def appended(self, run: Run) -> None:
         self.pump()
@@ -82,31 +97,25 @@ class SingleActive:
     def reconsider(self) -> None:
         """A setting that takes part in the choice has changed."""
         if self.failover:
-            self._choose(newcomer=None)
+            self._choose()
 
-    def _choose(self, newcomer: Consumer | None) -> None:
+    def _choose(self) -> None:
         if not self.consumers:
             self.active = None
             return
         topic = self.topic
-        index = active.choose(
-            [active.Candidate(consumer.name, consumer.priority, consumer.order) for consumer in self.consumers],
-            str(topic.name),
-            topic.partition if self.failover else 0,
-            topic.settings.failover_consistent_hashing,
-        )
-        chosen = self.consumers[index if index is not None else 0]
+        found = self._candidates.active(consistent=topic.settings.failover_consistent_hashing)
+        assert found is not None
+        chosen = self._by_order[found.joined]
         previous = self.active
         if chosen is previous:
-            if newcomer is not None and self.failover:
-                newcomer.outlet.write(commands.active_consumer_change(newcomer.id, False))
             return
         self.active = chosen
         self._change += 1
-        if previous is not None:
+        if previous is not None and not previous.closed:
             topic.runtime.mark("failover.switched", topic=str(topic.name), consumer=chosen.name)
         delay_s = topic.settings.failover_delay_ms / 1000
-        if self.failover and previous is not None and not previous.closed and delay_s > 0:
+        if self.failover and delay_s > 0 and (previous is None or not previous.closed):
             self._waiting = True
             topic.later(delay_s, self._changed, self._change)
         else:
@@ -118,9 +127,32 @@ class SingleActive:
         self._waiting = False
         self.rewind()
         if self.failover:
-            for consumer in self.consumers:
-                consumer.outlet.write(commands.active_consumer_change(consumer.id, consumer is self.active))
+            self._announce_all()
         self.pump()
+
+    def _announce_all(self) -> None:
+        """The old one and the new one hear it at once. The others hear it in the next turn, once for all changes of
+        this one: else a client that closes many consumers makes the broker tell all of them each time.
+        """
+        changed = {one for one in (self._told, self.active) if one is not None and one.order in self._by_order}
+        self._told = self.active
+        for consumer in sorted(changed, key=lambda one: one.order):
+            self._announce(consumer)
+        if self._knowing is None:
+            self._knowing = set()
+            asyncio.get_running_loop().call_soon(self._announce_others)
+        self._knowing |= changed
+
+    def _announce_others(self) -> None:
+        knowing, self._knowing = self._knowing or set(), None
+        for consumer in () if self._waiting else self.consumers:
+            if consumer not in knowing:
+                self._announce(consumer)
+
+    def _announce(self, consumer: Consumer) -> None:
+        """Never before the answer to its SUBSCRIBE: the Go client drops it then."""
+        if consumer.answered:
+            consumer.outlet.write(commands.active_consumer_change(consumer.id, consumer is self.active))
 
     def pump(self) -> None:
         consumer = self.active
@@ -183,3 +215,7 @@ class SingleActive:
         except Corrupt:
             return True
         return any(low <= slot <= high for low, high in consumer.key_shared.ranges)
+
+
+def _candidate(consumer: Consumer) -> dispatch_failover.Candidate:
+    return dispatch_failover.Candidate(consumer.name, consumer.priority, consumer.order)

@@ -10,7 +10,7 @@ from magnetar.base.ids import Position
 from magnetar.base.limits import GIVEN_NAME_CHARS_MAX
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
-from tests.unit.broker.world import TOPIC, World, command, publish, run, send_frame, settle
+from tests.unit.broker.world import TOPIC, World, command, publish, send_frame, settle
 from tests.unit.topic.world import a_batch
 
 _T = pb.BaseCommand
@@ -19,302 +19,240 @@ FAILOVER, KEY_SHARED = pb.CommandSubscribe.Failover, pb.CommandSubscribe.Key_Sha
 LATEST = 2**63 - 1
 
 
-def test_success_comes_before_the_first_message() -> None:
-    async def body(world: World) -> None:
-        await publish(world, "a", "b")
-        client = world.client()
-        await client.subscribe(permits=10)
-        await settle()
-        assert client.heard.kinds == ["CONNECTED", "SUCCESS", "MESSAGE", "MESSAGE"]
-        assert client.heard.texts == ["a", "b"]
-
-    run(body)
+async def test_success_comes_before_the_first_message(world: World) -> None:
+    await publish(world, "a", "b")
+    client = world.client()
+    await client.subscribe(permits=10)
+    await settle()
+    assert client.heard.kinds == ["CONNECTED", "SUCCESS", "MESSAGE", "MESSAGE"]
+    assert client.heard.texts == ["a", "b"]
 
 
-def test_an_empty_name_is_answered_as_pulsar_does() -> None:
-    async def body(world: World) -> None:
-        answer = await world.client().subscribe(subscription="")
-        assert answer.error.error == pb.ProducerBusy
-
-    run(body)
+async def test_an_empty_name_is_answered_as_pulsar_does(world: World) -> None:
+    answer = await world.client().subscribe(subscription="")
+    assert answer.error.error == pb.ProducerBusy
 
 
 @pytest.mark.parametrize("field", ["subscription", "consumer_name"])
-def test_a_name_as_long_as_a_book_is_refused_and_nothing_is_made(field: str) -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        answer = (await client.subscribe(1, **{field: "n" * (GIVEN_NAME_CHARS_MAX + 1)})).error
-        assert answer.error == pb.NotAllowedError
-        assert str(GIVEN_NAME_CHARS_MAX) in answer.message
-        assert world.loaded() is None
-        assert (await client.subscribe(1, **{field: "n" * GIVEN_NAME_CHARS_MAX})).HasField("success")
-
-    run(body)
+async def test_a_name_as_long_as_a_book_is_refused_and_nothing_is_made(world: World, field: str) -> None:
+    client = world.client()
+    answer = (await client.subscribe(1, **{field: "n" * (GIVEN_NAME_CHARS_MAX + 1)})).error
+    assert answer.error == pb.NotAllowedError
+    assert str(GIVEN_NAME_CHARS_MAX) in answer.message
+    assert world.loaded() is None
+    assert (await client.subscribe(1, **{field: "n" * GIVEN_NAME_CHARS_MAX})).HasField("success")
 
 
-def test_a_consumer_whose_topic_goes_while_it_closes_is_closed() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        await client.subscribe(1)
-        loaded = world.loaded()
-        assert loaded is not None
-        closing = client.request("CLOSE_CONSUMER", consumer_id=1)
-        [consumer] = next(iter(loaded.subscriptions)).consumers
-        loaded.subscriptions.close_consumer(consumer)
-        await settle()
-        assert client.heard.of(_T.SUCCESS)[-1].success.request_id == closing
-
-    run(body)
+async def test_a_consumer_whose_topic_goes_while_it_closes_is_closed(world: World) -> None:
+    client = world.client()
+    await client.subscribe(1)
+    loaded = world.loaded()
+    assert loaded is not None
+    closing = client.request("CLOSE_CONSUMER", consumer_id=1)
+    [consumer] = next(iter(loaded.subscriptions)).consumers
+    loaded.subscriptions.close_consumer(consumer)
+    await settle()
+    assert client.heard.of(_T.SUCCESS)[-1].success.request_id == closing
 
 
-def test_compacted_reading_needs_a_single_consumer() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        assert (await client.subscribe(1, read_compacted=True)).error.error == pb.NotAllowedError
-        assert (await client.subscribe(2, read_compacted=True, subType=EXCLUSIVE)).type == _T.SUCCESS
-
-    run(body)
+async def test_compacted_reading_needs_a_single_consumer(world: World) -> None:
+    client = world.client()
+    assert (await client.subscribe(1, read_compacted=True)).error.error == pb.NotAllowedError
+    assert (await client.subscribe(2, read_compacted=True, subType=EXCLUSIVE)).type == _T.SUCCESS
 
 
-def test_a_topic_that_must_not_be_created_is_not() -> None:
-    async def body(world: World) -> None:
-        answer = await world.client().subscribe(topic="persistent://public/default/nope", force_topic_creation=False)
-        assert answer.error.error == pb.TopicNotFound
-
-    run(body, allowAutoTopicCreation="false")
+@pytest.mark.setup(allowAutoTopicCreation="false")
+async def test_a_topic_that_must_not_be_created_is_not(world: World) -> None:
+    answer = await world.client().subscribe(topic="persistent://public/default/nope", force_topic_creation=False)
+    assert answer.error.error == pb.TopicNotFound
 
 
-def test_consumers_without_a_name_get_different_ones() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        await client.subscribe(1, consumer_name="")
-        await client.subscribe(2, consumer_name="")
-        topic = await world.topic()
-        found = topic.subscriptions.get("s")
-        assert found is not None
-        names = [consumer.name for consumer in found.consumers]
-        assert len(set(names)) == 2
-        assert all(names)
-
-    run(body)
+async def test_consumers_without_a_name_get_different_ones(world: World) -> None:
+    client = world.client()
+    await client.subscribe(1, consumer_name="")
+    await client.subscribe(2, consumer_name="")
+    topic = await world.topic()
+    found = topic.subscriptions.get("s")
+    assert found is not None
+    names = [consumer.name for consumer in found.consumers]
+    assert len(set(names)) == 2
+    assert all(names)
 
 
-def test_the_same_consumer_asked_for_twice_is_one_consumer() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        await client.subscribe(1, subType=EXCLUSIVE)
-        assert (await client.subscribe(1, subType=EXCLUSIVE)).type == _T.SUCCESS
-
-    run(body)
+async def test_the_same_consumer_asked_for_twice_is_one_consumer(world: World) -> None:
+    client = world.client()
+    await client.subscribe(1, subType=EXCLUSIVE)
+    assert (await client.subscribe(1, subType=EXCLUSIVE)).type == _T.SUCCESS
 
 
-def test_a_consumer_asked_for_again_while_it_is_made_is_told_to_come_back() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        world.metadata.hold()
-        first = client.request("SUBSCRIBE", topic=TOPIC, subscription="s", subType=SHARED, consumer_id=1)
-        second = client.request("SUBSCRIBE", topic=TOPIC, subscription="s", subType=SHARED, consumer_id=1)
-        await settle()
-        assert client.answers(second)[0].error.error == pb.ServiceNotReady
-        world.metadata.release()
-        await settle()
-        assert client.answers(first)[0].type == _T.SUCCESS
-
-    run(body)
+async def test_a_consumer_asked_for_again_while_it_is_made_is_told_to_come_back(world: World) -> None:
+    client = world.client()
+    world.metadata.hold()
+    first = client.request("SUBSCRIBE", topic=TOPIC, subscription="s", subType=SHARED, consumer_id=1)
+    second = client.request("SUBSCRIBE", topic=TOPIC, subscription="s", subType=SHARED, consumer_id=1)
+    await settle()
+    assert client.answers(second)[0].error.error == pb.ServiceNotReady
+    world.metadata.release()
+    await settle()
+    assert client.answers(first)[0].type == _T.SUCCESS
 
 
-def test_a_consumer_closed_while_it_is_made_is_not_left_behind() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        await world.topic()
-        world.metadata.hold()
-        making = client.request("SUBSCRIBE", topic=TOPIC, subscription="s", subType=EXCLUSIVE, consumer_id=1)
-        await settle()
-        closing = client.request("CLOSE_CONSUMER", consumer_id=1)
-        again = client.request("SUBSCRIBE", topic=TOPIC, subscription="s", subType=EXCLUSIVE, consumer_id=1)
-        await settle()
-        world.metadata.release()
-        await settle()
-        assert client.answers(closing)[0].type == _T.SUCCESS
-        assert client.answers(making) == []
-        assert client.answers(again)[0].type == _T.SUCCESS
-        found = (await world.topic()).subscriptions.get("s")
-        assert found is not None
-        assert len(found.consumers) == 1
-
-    run(body)
+async def test_a_consumer_closed_while_it_is_made_is_not_left_behind(world: World) -> None:
+    client = world.client()
+    await world.topic()
+    world.metadata.hold()
+    making = client.request("SUBSCRIBE", topic=TOPIC, subscription="s", subType=EXCLUSIVE, consumer_id=1)
+    await settle()
+    closing = client.request("CLOSE_CONSUMER", consumer_id=1)
+    again = client.request("SUBSCRIBE", topic=TOPIC, subscription="s", subType=EXCLUSIVE, consumer_id=1)
+    await settle()
+    world.metadata.release()
+    await settle()
+    assert client.answers(closing)[0].type == _T.SUCCESS
+    assert client.answers(making) == []
+    assert client.answers(again)[0].type == _T.SUCCESS
+    found = (await world.topic()).subscriptions.get("s")
+    assert found is not None
+    assert len(found.consumers) == 1
 
 
 @pytest.mark.parametrize("passes", range(12))
-def test_a_connection_lost_at_any_step_of_subscribing_leaves_no_consumer(passes: int) -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        world.metadata.hold(passes)
-        client.request(
-            "SUBSCRIBE",
-            topic=TOPIC,
-            subscription="s",
-            subType=EXCLUSIVE,
-            consumer_id=1,
-            schema={"name": "s", "type": pb.Schema.String, "schema_data": b"null"},
-        )
-        await settle()
-        client.lose()
-        await settle()
-        world.metadata.release()
-        await settle()
-        loaded = world.loaded()
-        if isinstance(loaded, Topic):
-            assert [item.name for item in loaded.subscriptions if item.consumers] == []
-        other = world.client()
-        assert (await other.subscribe(subType=EXCLUSIVE)).type == _T.SUCCESS
-
-    run(body)
+async def test_a_connection_lost_at_any_step_of_subscribing_leaves_no_consumer(world: World, passes: int) -> None:
+    client = world.client()
+    world.metadata.hold(passes)
+    client.request(
+        "SUBSCRIBE",
+        topic=TOPIC,
+        subscription="s",
+        subType=EXCLUSIVE,
+        consumer_id=1,
+        schema={"name": "s", "type": pb.Schema.String, "schema_data": b"null"},
+    )
+    await settle()
+    client.lose()
+    await settle()
+    world.metadata.release()
+    await settle()
+    loaded = world.loaded()
+    if isinstance(loaded, Topic):
+        assert [item.name for item in loaded.subscriptions if item.consumers] == []
+    other = world.client()
+    assert (await other.subscribe(subType=EXCLUSIVE)).type == _T.SUCCESS
 
 
 @pytest.mark.parametrize("passes", range(1, 10))
-def test_a_topic_unloaded_under_a_subscribe_is_loaded_again_and_answered(passes: int) -> None:
-    async def body(world: World) -> None:
-        topic = await world.topic()
-        client = world.client()
-        world.metadata.hold(passes)
-        request = client.request("SUBSCRIBE", topic=TOPIC, subscription="s", subType=SHARED, consumer_id=1)
-        await asyncio.sleep(0)
-        unloading = world.spawn(world.node.topics.unload(topic.name))
-        await settle()
-        world.metadata.release()
-        await unloading
-        await settle(200)
-        # The stock client repeats no first SUBSCRIBE: it must not be told to try again.
-        attached = [item for item in (await world.topic()).subscriptions if item.consumers]
-        closed = client.heard.of(_T.CLOSE_CONSUMER)
-        assert [one.type for one in client.answers(request)] == [_T.SUCCESS]
-        assert bool(attached) != bool(closed)
-
-    run(body)
+async def test_a_topic_unloaded_under_a_subscribe_is_loaded_again_and_answered(world: World, passes: int) -> None:
+    topic = await world.topic()
+    client = world.client()
+    world.metadata.hold(passes)
+    request = client.request("SUBSCRIBE", topic=TOPIC, subscription="s", subType=SHARED, consumer_id=1)
+    await asyncio.sleep(0)
+    unloading = world.spawn(world.node.topics.unload(topic.name))
+    await settle()
+    world.metadata.release()
+    await unloading
+    await settle(200)
+    # The stock client repeats no first SUBSCRIBE: it must not be told to try again.
+    attached = [item for item in (await world.topic()).subscriptions if item.consumers]
+    closed = client.heard.of(_T.CLOSE_CONSUMER)
+    assert [one.type for one in client.answers(request)] == [_T.SUCCESS]
+    assert bool(attached) != bool(closed)
 
 
-def test_an_exclusive_consumer_takes_over_from_a_dead_one() -> None:
-    async def body(world: World) -> None:
-        old, new = world.client(), world.client()
-        await old.subscribe(subType=EXCLUSIVE)
-        request = new.request("SUBSCRIBE", topic=TOPIC, subscription="s", subType=EXCLUSIVE, consumer_id=1)
-        await settle()
-        assert old.heard.kinds[-1] == "PING"
-        assert new.answers(request) == []
-        old.lose()
-        await settle()
-        assert new.answers(request)[0].type == _T.SUCCESS
-
-    run(body)
+async def test_an_exclusive_consumer_takes_over_from_a_dead_one(world: World) -> None:
+    old, new = world.client(), world.client()
+    await old.subscribe(subType=EXCLUSIVE)
+    request = new.request("SUBSCRIBE", topic=TOPIC, subscription="s", subType=EXCLUSIVE, consumer_id=1)
+    await settle()
+    assert old.heard.kinds[-1] == "PING"
+    assert new.answers(request) == []
+    old.lose()
+    await settle()
+    assert new.answers(request)[0].type == _T.SUCCESS
 
 
-def test_flow_and_acks_for_nobody_are_late_news() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        client.flow(7, 10)
-        client.ack(7, Position(1, 0))
-        client.say(command("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=7))
-        await settle()
-        assert client.heard.kinds == ["CONNECTED"]
-        client.ack(7, Position(1, 0), request_id=5)
-        said = client.heard.of(_T.ACK_RESPONSE)[0].ackResponse
-        assert (said.consumer_id, said.request_id, said.error) == (7, 5, pb.ConsumerNotFound)
-
-    run(body)
+async def test_flow_and_acks_for_nobody_are_late_news(world: World) -> None:
+    client = world.client()
+    client.flow(7, 10)
+    client.ack(7, Position(1, 0))
+    client.say(command("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=7))
+    await settle()
+    assert client.heard.kinds == ["CONNECTED"]
+    client.ack(7, Position(1, 0), request_id=5)
+    said = client.heard.of(_T.ACK_RESPONSE)[0].ackResponse
+    assert (said.consumer_id, said.request_id, said.error) == (7, 5, pb.ConsumerNotFound)
 
 
-def test_an_ack_with_a_request_is_answered() -> None:
-    async def body(world: World) -> None:
-        [position] = await publish(world, "a")
-        client = world.client()
-        await client.subscribe(permits=10)
-        client.ack(1, position, request_id=9)
-        said = client.heard.of(_T.ACK_RESPONSE)[0].ackResponse
-        assert (said.request_id, said.HasField("error")) == (9, False)
-        client.ack(1, position, request_id=10, txnid_least_bits=1, txnid_most_bits=1)
-        assert client.heard.of(_T.ACK_RESPONSE)[1].ackResponse.error == pb.NotAllowedError
-
-    run(body)
+async def test_an_ack_with_a_request_is_answered(world: World) -> None:
+    [position] = await publish(world, "a")
+    client = world.client()
+    await client.subscribe(permits=10)
+    client.ack(1, position, request_id=9)
+    said = client.heard.of(_T.ACK_RESPONSE)[0].ackResponse
+    assert (said.request_id, said.HasField("error")) == (9, False)
+    client.ack(1, position, request_id=10, txnid_least_bits=1, txnid_most_bits=1)
+    assert client.heard.of(_T.ACK_RESPONSE)[1].ackResponse.error == pb.NotAllowedError
 
 
-def test_an_ack_to_the_middle_of_the_first_batch_of_a_ledger_acknowledges_nothing() -> None:
-    async def body(world: World) -> None:
-        writer = world.client()
-        await writer.produce()
-        writer.say(send_frame(1, 0, a_batch(["a", "b"]), num_messages=2) + send_frame(1, 1, a_batch(["c"])))
-        await settle()
-        first = writer.heard.receipts[0].position
-        client = world.client()
-        await client.subscribe(subType=EXCLUSIVE, permits=10)
-        # The stock client names the entry before the batch: 0 - 1, unsigned.
-        client.ack(1, Position(first.ledger, -1), cumulative=True)
-        found = (await world.topic()).subscriptions.get("s")
-        assert found is not None
-        assert found.backlog == 2
-
-    run(body)
+async def test_an_ack_to_the_middle_of_the_first_batch_of_a_ledger_acknowledges_nothing(world: World) -> None:
+    writer = world.client()
+    await writer.produce()
+    writer.say(send_frame(1, 0, a_batch(["a", "b"]), num_messages=2) + send_frame(1, 1, a_batch(["c"])))
+    await settle()
+    first = writer.heard.receipts[0].position
+    client = world.client()
+    await client.subscribe(subType=EXCLUSIVE, permits=10)
+    # The stock client names the entry before the batch: 0 - 1, unsigned.
+    client.ack(1, Position(first.ledger, -1), cumulative=True)
+    found = (await world.topic()).subscriptions.get("s")
+    assert found is not None
+    assert found.backlog == 2
 
 
-def test_a_cumulative_ack_of_several_ids_ends_the_connection() -> None:
-    async def body(world: World) -> None:
-        positions = await publish(world, "a", "b")
-        client = world.client()
-        await client.subscribe(subType=EXCLUSIVE, permits=10)
-        client.ack(1, *positions, cumulative=True)
-        assert client.wire.aborted
-
-    run(body)
+async def test_a_cumulative_ack_of_several_ids_ends_the_connection(world: World) -> None:
+    positions = await publish(world, "a", "b")
+    client = world.client()
+    await client.subscribe(subType=EXCLUSIVE, permits=10)
+    client.ack(1, *positions, cumulative=True)
+    assert client.wire.aborted
 
 
-def test_a_nack_brings_the_message_again_with_its_count() -> None:
-    async def body(world: World) -> None:
-        positions = await publish(world, "a", "b")
-        client = world.client()
-        await client.subscribe(permits=10)
-        said = command("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1)
-        said.redeliverUnacknowledgedMessages.message_ids.add(ledgerId=positions[0].ledger, entryId=positions[0].entry)
-        client.say(said)
-        await settle()
-        assert [(one.payload, one.redelivery) for one in client.heard.delivered] == [(b"a", 0), (b"b", 0), (b"a", 1)]
-
-    run(body)
+async def test_a_nack_brings_the_message_again_with_its_count(world: World) -> None:
+    positions = await publish(world, "a", "b")
+    client = world.client()
+    await client.subscribe(permits=10)
+    said = command("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1)
+    said.redeliverUnacknowledgedMessages.message_ids.add(ledgerId=positions[0].ledger, entryId=positions[0].entry)
+    client.say(said)
+    await settle()
+    assert [(one.payload, one.redelivery) for one in client.heard.delivered] == [(b"a", 0), (b"b", 0), (b"a", 1)]
 
 
-def test_a_counted_redelivery_raises_the_epoch_of_what_follows() -> None:
-    async def body(world: World) -> None:
-        await publish(world, "a")
-        client = world.client()
-        await client.subscribe(subType=EXCLUSIVE, permits=10, consumer_epoch=0)
-        client.say(command("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1, consumer_epoch=3))
-        await settle()
-        assert [one.message.consumer_epoch for one in client.heard.of(_T.MESSAGE)] == [0, 3]
-
-    run(body)
+async def test_a_counted_redelivery_raises_the_epoch_of_what_follows(world: World) -> None:
+    await publish(world, "a")
+    client = world.client()
+    await client.subscribe(subType=EXCLUSIVE, permits=10, consumer_epoch=0)
+    client.say(command("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1, consumer_epoch=3))
+    await settle()
+    assert [one.message.consumer_epoch for one in client.heard.of(_T.MESSAGE)] == [0, 3]
 
 
-def test_a_lost_connection_hands_its_messages_to_another() -> None:
-    async def body(world: World) -> None:
-        await publish(world, "a", "b")
-        gone, left = world.client(), world.client()
-        await gone.subscribe(permits=10)
-        await left.subscribe(permits=10)
-        await settle()
-        assert gone.heard.texts == ["a", "b"]
-        gone.lose()
-        await settle()
-        assert left.heard.texts == ["a", "b"]
-
-    run(body)
+async def test_a_lost_connection_hands_its_messages_to_another(world: World) -> None:
+    await publish(world, "a", "b")
+    gone, left = world.client(), world.client()
+    await gone.subscribe(permits=10)
+    await left.subscribe(permits=10)
+    await settle()
+    assert gone.heard.texts == ["a", "b"]
+    gone.lose()
+    await settle()
+    assert left.heard.texts == ["a", "b"]
 
 
 @pytest.mark.parametrize("kind", [EXCLUSIVE, FAILOVER, SHARED, KEY_SHARED])
-def test_a_bad_combination_of_types_is_busy(kind: int) -> None:
-    async def body(world: World) -> None:
-        client, other = world.client(), world.client()
-        client.wire.polite = True
-        await client.subscribe(1, subType=kind)
-        wrong = SHARED if kind != SHARED else FAILOVER
-        assert (await other.subscribe(1, subType=wrong)).error.error == pb.ConsumerBusy
-
-    run(body)
+async def test_a_bad_combination_of_types_is_busy(world: World, kind: int) -> None:
+    client, other = world.client(), world.client()
+    client.wire.polite = True
+    await client.subscribe(1, subType=kind)
+    wrong = SHARED if kind != SHARED else FAILOVER
+    assert (await other.subscribe(1, subType=wrong)).error.error == pb.ConsumerBusy

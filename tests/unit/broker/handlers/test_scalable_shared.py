@@ -15,7 +15,7 @@ from magnetar.base.hashes import low16, murmur3
 from magnetar.layout.segment import bucket_ranges, bucket_splits
 from magnetar.wire.proto import pb
 from tests.unit.broker.handlers.streaming import M1, NAME, OURS, consume, ids, pushes
-from tests.unit.broker.world import Client, World, an_entry, command, pass_s, run, send_frame, settle
+from tests.unit.broker.world import Client, World, an_entry, command, pass_s, send_frame, settle
 
 M2 = "Pulsar-Java-v5.0.0-M2"
 SEGMENT = "segment://public/default/x/0000-ffff-0"
@@ -51,49 +51,44 @@ def send(client: Client, number: int, text: str, **metadata: Any) -> None:
 
 
 @pytest.mark.parametrize("who", [{"client_version": M2}, OURS], ids=["a newer client of Pulsar's", "ours"])
-def test_who_knows_entry_buckets_is_told_all_boundaries_of_what_it_shares(who: dict[str, Any]) -> None:
-    async def story(world: World) -> None:
-        await world.node.scalable.create(NAME)
-        one, other = world.client(**who), world.client(**who)
-        first = await consume(one, "a")
-        assert told(first.assignment) == [[]]  # alone: no boundaries
-        second = await consume(other, "b")
-        assert ids(second.assignment) == []
-        await settle()
-        for client in (one, other):
-            assert told(pushes(client)[-1].assignment) == [list(FOUR)]
-        assert [ids(push.assignment) for push in pushes(one)][-2:] == [[], [0]]  # revoked before it is shared
-
-    run(story)
-
-
-def test_a_client_that_does_not_know_entry_buckets_is_never_told_of_them_and_never_shared_with() -> None:
-    async def story(world: World) -> None:
-        await world.node.scalable.create(NAME)
-        old, new = world.client(client_version=M1), world.client(**OURS)
-        first = await consume(old, "a")
-        second = await consume(new, "b")
-        await settle()
-        assert ids(first.assignment) == [0]
-        assert ids(second.assignment) == []
-        assert pushes(old) == pushes(new) == []
-
-    run(story)
+async def test_who_knows_entry_buckets_is_told_all_boundaries_of_what_it_shares(
+    world: World, who: dict[str, Any]
+) -> None:
+    await world.node.scalable.create(NAME)
+    one, other = world.client(**who), world.client(**who)
+    first = await consume(one, "a")
+    assert told(first.assignment) == [[]]  # alone: no boundaries
+    second = await consume(other, "b")
+    assert ids(second.assignment) == []
+    await settle()
+    for client in (one, other):
+        assert told(pushes(client)[-1].assignment) == [list(FOUR)]
+    assert [ids(push.assignment) for push in pushes(one)][-2:] == [[], [0]]  # revoked before it is shared
 
 
-def test_other_boundaries_and_key_shared_without_buckets_are_refused() -> None:
-    async def story(world: World) -> None:
-        await world.node.scalable.create(NAME)
-        client = world.client(**OURS)
-        await consume(client, "a")
-        refused = await join(client, "a", 1, bucket_ranges(bucket_splits(2)))
-        assert refused.error.error == ConsumerAssignError.wire
-        plain = await client.subscribe(2, SEGMENT, subType=pb.CommandSubscribe.Key_Shared, consumer_name="a")
-        assert plain.type == pb.BaseCommand.ERROR
-        assert "take Exclusive consumers" in plain.error.message
-        assert (await join(client, "a", 3)).type == pb.BaseCommand.SUCCESS
+async def test_a_client_that_does_not_know_entry_buckets_is_never_told_of_them_and_never_shared_with(
+    world: World,
+) -> None:
+    await world.node.scalable.create(NAME)
+    old, new = world.client(client_version=M1), world.client(**OURS)
+    first = await consume(old, "a")
+    second = await consume(new, "b")
+    await settle()
+    assert ids(first.assignment) == [0]
+    assert ids(second.assignment) == []
+    assert pushes(old) == pushes(new) == []
 
-    run(story)
+
+async def test_other_boundaries_and_key_shared_without_buckets_are_refused(world: World) -> None:
+    await world.node.scalable.create(NAME)
+    client = world.client(**OURS)
+    await consume(client, "a")
+    refused = await join(client, "a", 1, bucket_ranges(bucket_splits(2)))
+    assert refused.error.error == ConsumerAssignError.wire
+    plain = await client.subscribe(2, SEGMENT, subType=pb.CommandSubscribe.Key_Shared, consumer_name="a")
+    assert plain.type == pb.BaseCommand.ERROR
+    assert "take Exclusive consumers" in plain.error.message
+    assert (await join(client, "a", 3)).type == pb.BaseCommand.SUCCESS
 
 
 def texts(client: Client, consumer_id: int) -> list[str]:
@@ -116,81 +111,69 @@ async def shared(world: World, clients: int = 2) -> tuple[list[Client], Client]:
     return made, producer
 
 
-def test_each_bucket_goes_to_one_of_them_and_an_entry_that_spans_two_waits_for_both() -> None:
-    async def story(world: World) -> None:
-        (low, high), producer = await shared(world)  # buckets 0 and 1, buckets 2 and 3
-        assert {bucket: low16(murmur3(key.encode())) * 4 >> 16 for bucket, key in KEYS.items()} == {0: 0, 1: 1, 3: 3}
-        send(producer, 0, "k0", partition_key=KEYS[0])
-        send(producer, 1, "k3", partition_key=KEYS[3])
-        send(producer, 2, "ss", entry_hash_min=0x7FFF, entry_hash_max=0xFFFF, num_messages_in_batch=1)  # 1 to 3
-        send(producer, 3, "l3", partition_key=KEYS[3])
-        send(producer, 4, "l0", partition_key=KEYS[0])
-        await settle()
-        assert (texts(low, 9), texts(high, 9)) == (["k0", "l0"], ["k3"])
-        topic = await world.topic(SEGMENT)
-        first = topic.managed.first
-        high.ack(9, first._replace(entry=first.entry + 1))
-        await settle()
-        assert (texts(low, 9), texts(high, 9)) == (["k0", "l0", "ss"], ["k3"])  # and what is behind it still waits
-        low.ack(9, first._replace(entry=first.entry + 2))
-        await settle()
-        assert (texts(low, 9), texts(high, 9)) == (["k0", "l0", "ss"], ["k3", "l3"])
-
-    run(story)
+async def test_each_bucket_goes_to_one_of_them_and_an_entry_that_spans_two_waits_for_both(world: World) -> None:
+    (low, high), producer = await shared(world)  # buckets 0 and 1, buckets 2 and 3
+    assert {bucket: low16(murmur3(key.encode())) * 4 >> 16 for bucket, key in KEYS.items()} == {0: 0, 1: 1, 3: 3}
+    send(producer, 0, "k0", partition_key=KEYS[0])
+    send(producer, 1, "k3", partition_key=KEYS[3])
+    send(producer, 2, "ss", entry_hash_min=0x7FFF, entry_hash_max=0xFFFF, num_messages_in_batch=1)  # 1 to 3
+    send(producer, 3, "l3", partition_key=KEYS[3])
+    send(producer, 4, "l0", partition_key=KEYS[0])
+    await settle()
+    assert (texts(low, 9), texts(high, 9)) == (["k0", "l0"], ["k3"])
+    topic = await world.topic(SEGMENT)
+    first = topic.managed.first
+    high.ack(9, first._replace(entry=first.entry + 1))
+    await settle()
+    assert (texts(low, 9), texts(high, 9)) == (["k0", "l0", "ss"], ["k3"])  # and what is behind it still waits
+    low.ack(9, first._replace(entry=first.entry + 2))
+    await settle()
+    assert (texts(low, 9), texts(high, 9)) == (["k0", "l0", "ss"], ["k3", "l3"])
 
 
-def test_a_bucket_that_changes_hands_waits_for_what_its_old_owner_has() -> None:
-    async def story(world: World) -> None:
-        (one,), producer = await shared(world, 1)
-        send(producer, 0, "k3", partition_key=KEYS[3])
-        await settle()
-        assert texts(one, 9) == ["k3"]
-        other = world.client(**OURS)
-        assert (await join(other, "d", 4)).type == pb.BaseCommand.SUCCESS
-        other.flow(4, 100)
-        send(producer, 1, "l3", partition_key=KEYS[3])
-        await settle()
-        assert (texts(one, 9), texts(other, 4)) == (["k3"], [])
-        one.ack(9, (await world.topic(SEGMENT)).managed.first)
-        await settle()
-        assert (texts(one, 9), texts(other, 4)) == (["k3"], ["l3"])
-
-    run(story)
+async def test_a_bucket_that_changes_hands_waits_for_what_its_old_owner_has(world: World) -> None:
+    (one,), producer = await shared(world, 1)
+    send(producer, 0, "k3", partition_key=KEYS[3])
+    await settle()
+    assert texts(one, 9) == ["k3"]
+    other = world.client(**OURS)
+    assert (await join(other, "d", 4)).type == pb.BaseCommand.SUCCESS
+    other.flow(4, 100)
+    send(producer, 1, "l3", partition_key=KEYS[3])
+    await settle()
+    assert (texts(one, 9), texts(other, 4)) == (["k3"], [])
+    one.ack(9, (await world.topic(SEGMENT)).managed.first)
+    await settle()
+    assert (texts(one, 9), texts(other, 4)) == (["k3"], ["l3"])
 
 
-def test_closing_a_segment_is_not_leaving_for_who_says_it_when_it_leaves() -> None:
-    async def story(world: World) -> None:
-        (one, other), _ = await shared(world)
-        await one.ask("CLOSE_CONSUMER", consumer_id=9)
-        await settle()
-        [found] = await world.node.scalable.subscriptions(NAME)
-        assert [member.name for member in found.members] == ["c0", "c1"]
-        await one.ask("SCALABLE_TOPIC_UNSUBSCRIBE", consumer_id=0)
-        await settle()
-        assert ids(pushes(other)[-1].assignment) == []  # to be read alone it is let go of first
-        await other.ask("CLOSE_CONSUMER", consumer_id=9)
-        await settle()
-        assert told(pushes(other)[-1].assignment) == [[]]
-
-    run(story)
+async def test_closing_a_segment_is_not_leaving_for_who_says_it_when_it_leaves(world: World) -> None:
+    (one, other), _ = await shared(world)
+    await one.ask("CLOSE_CONSUMER", consumer_id=9)
+    await settle()
+    [found] = await world.node.scalable.subscriptions(NAME)
+    assert [member.name for member in found.members] == ["c0", "c1"]
+    await one.ask("SCALABLE_TOPIC_UNSUBSCRIBE", consumer_id=0)
+    await settle()
+    assert ids(pushes(other)[-1].assignment) == []  # to be read alone it is let go of first
+    await other.ask("CLOSE_CONSUMER", consumer_id=9)
+    await settle()
+    assert told(pushes(other)[-1].assignment) == [[]]
 
 
-def test_of_sharers_only_the_one_whose_grace_is_over_is_sent_away() -> None:
-    async def story(world: World) -> None:
-        (one, other), _ = await shared(world)
-        apart = world.client(**OURS)
-        await consume(apart, "c2")
-        assert (await join(apart, "c2", 9)).type == pb.BaseCommand.SUCCESS
-        link = world.client(**OURS)
-        assert (await join(link, "c2", 5)).type == pb.BaseCommand.SUCCESS  # its link to the segment is another one
-        for client in (one, other, link):
-            client.wire.polite = True
-        apart.lose()
-        await pass_s(120)
-        await settle()
-        topic = await world.topic(SEGMENT)
-        found = topic.subscriptions.get("s")
-        assert found is not None
-        assert sorted(consumer.name for consumer in found.consumers) == ["c0-seg-0", "c1-seg-0"]
-
-    run(story)
+async def test_of_sharers_only_the_one_whose_grace_is_over_is_sent_away(world: World) -> None:
+    (one, other), _ = await shared(world)
+    apart = world.client(**OURS)
+    await consume(apart, "c2")
+    assert (await join(apart, "c2", 9)).type == pb.BaseCommand.SUCCESS
+    link = world.client(**OURS)
+    assert (await join(link, "c2", 5)).type == pb.BaseCommand.SUCCESS  # its link to the segment is another one
+    for client in (one, other, link):
+        client.wire.polite = True
+    apart.lose()
+    await pass_s(120)
+    await settle()
+    topic = await world.topic(SEGMENT)
+    found = topic.subscriptions.get("s")
+    assert found is not None
+    assert sorted(consumer.name for consumer in found.consumers) == ["c0-seg-0", "c1-seg-0"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from magnetar.wire.proto import pb
-from tests.unit.broker.world import TOPIC, World, run, settle
+from tests.unit.broker.world import TOPIC, World, settle
 
 _T = pb.BaseCommand
 
@@ -18,77 +18,59 @@ def version(number: int) -> bytes:
     return number.to_bytes(8, "big")
 
 
-def test_equal_schemas_share_a_version_and_others_get_the_next() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        first = await client.produce(1, schema=schema())
-        again = await client.produce(2, schema=schema())
-        other = await client.produce(3, schema=schema(b'{"type":"record"}', pb.Schema.Json))
-        found = [answer.producer_success.schema_version for answer in (first, again, other)]
-        assert found == [version(0), version(0), version(1)]
-
-    run(body)
+async def test_equal_schemas_share_a_version_and_others_get_the_next(world: World) -> None:
+    client = world.client()
+    first = await client.produce(1, schema=schema())
+    again = await client.produce(2, schema=schema())
+    other = await client.produce(3, schema=schema(b'{"type":"record"}', pb.Schema.Json))
+    found = [answer.producer_success.schema_version for answer in (first, again, other)]
+    assert found == [version(0), version(0), version(1)]
 
 
-def test_partitions_share_the_schema_of_their_topic() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        await client.ask("GET_OR_CREATE_SCHEMA", topic=TOPIC, schema=schema())
-        said = await client.ask("GET_SCHEMA", topic=f"{TOPIC}-partition-3")
-        assert said.getSchemaResponse.schema_version == version(0)
-
-    run(body)
+async def test_partitions_share_the_schema_of_their_topic(world: World) -> None:
+    client = world.client()
+    await client.ask("GET_OR_CREATE_SCHEMA", topic=TOPIC, schema=schema())
+    said = await client.ask("GET_SCHEMA", topic=f"{TOPIC}-partition-3")
+    assert said.getSchemaResponse.schema_version == version(0)
 
 
-def test_a_schema_is_found_by_version_or_as_the_latest() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        for text in (b"one", b"two"):
-            await client.ask("GET_OR_CREATE_SCHEMA", topic=TOPIC, schema=schema(text))
-        latest = (await client.ask("GET_SCHEMA", topic=TOPIC)).getSchemaResponse
-        assert (latest.schema.schema_data, latest.schema_version) == (b"two", version(1))
-        first = (await client.ask("GET_SCHEMA", topic=TOPIC, schema_version=version(0))).getSchemaResponse
-        assert (first.schema.schema_data, first.schema.type) == (b"one", pb.Schema.String)
-
-    run(body)
+async def test_a_schema_is_found_by_version_or_as_the_latest(world: World) -> None:
+    client = world.client()
+    for text in (b"one", b"two"):
+        await client.ask("GET_OR_CREATE_SCHEMA", topic=TOPIC, schema=schema(text))
+    latest = (await client.ask("GET_SCHEMA", topic=TOPIC)).getSchemaResponse
+    assert (latest.schema.schema_data, latest.schema_version) == (b"two", version(1))
+    first = (await client.ask("GET_SCHEMA", topic=TOPIC, schema_version=version(0))).getSchemaResponse
+    assert (first.schema.schema_data, first.schema.type) == (b"one", pb.Schema.String)
 
 
-def test_failures_are_inside_the_responses() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        missing = await client.ask("GET_SCHEMA", topic=TOPIC)
-        assert missing.type == _T.GET_SCHEMA_RESPONSE
-        assert missing.getSchemaResponse.error_code == pb.TopicNotFound
-        await client.ask("GET_OR_CREATE_SCHEMA", topic=TOPIC, schema=schema())
-        for number in (version(9), b"\xff" * 8, b"\xff" * 30):
-            said = await client.ask("GET_SCHEMA", topic=TOPIC, schema_version=number)
-            assert said.getSchemaResponse.error_code == pb.TopicNotFound
-        bad = await client.ask("GET_OR_CREATE_SCHEMA", topic="persistent://x", schema=schema())
-        assert bad.getOrCreateSchemaResponse.error_code == pb.InvalidTopicName
-
-    run(body)
+async def test_failures_are_inside_the_responses(world: World) -> None:
+    client = world.client()
+    missing = await client.ask("GET_SCHEMA", topic=TOPIC)
+    assert missing.type == _T.GET_SCHEMA_RESPONSE
+    assert missing.getSchemaResponse.error_code == pb.TopicNotFound
+    await client.ask("GET_OR_CREATE_SCHEMA", topic=TOPIC, schema=schema())
+    for number in (version(9), b"\xff" * 8, b"\xff" * 30):
+        said = await client.ask("GET_SCHEMA", topic=TOPIC, schema_version=number)
+        assert said.getSchemaResponse.error_code == pb.TopicNotFound
+    bad = await client.ask("GET_OR_CREATE_SCHEMA", topic="persistent://x", schema=schema())
+    assert bad.getOrCreateSchemaResponse.error_code == pb.InvalidTopicName
 
 
-def test_a_consumer_brings_its_schema_to_an_untouched_topic_only() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        assert (await client.subscribe(1, schema=schema())).type == _T.SUCCESS
-        assert (await client.ask("GET_SCHEMA", topic=TOPIC)).getSchemaResponse.schema_version == version(0)
-        other = "persistent://public/default/plain"
-        await client.produce(1, topic=other)
-        client.send(0)
-        await settle()
-        refused = await client.subscribe(2, topic=other, schema=schema())
-        assert refused.error.error == pb.IncompatibleSchema
-
-    run(body)
+async def test_a_consumer_brings_its_schema_to_an_untouched_topic_only(world: World) -> None:
+    client = world.client()
+    assert (await client.subscribe(1, schema=schema())).type == _T.SUCCESS
+    assert (await client.ask("GET_SCHEMA", topic=TOPIC)).getSchemaResponse.schema_version == version(0)
+    other = "persistent://public/default/plain"
+    await client.produce(1, topic=other)
+    client.send(0)
+    await settle()
+    refused = await client.subscribe(2, topic=other, schema=schema())
+    assert refused.error.error == pb.IncompatibleSchema
 
 
-def test_a_consumer_that_takes_whatever_there_is_stores_nothing() -> None:
-    async def body(world: World) -> None:
-        client = world.client()
-        assert (await client.subscribe(1, schema=schema(b"", pb.Schema.AutoConsume))).type == _T.SUCCESS
-        missing = await client.ask("GET_SCHEMA", topic=TOPIC)
-        assert missing.getSchemaResponse.error_code == pb.TopicNotFound
-
-    run(body)
+async def test_a_consumer_that_takes_whatever_there_is_stores_nothing(world: World) -> None:
+    client = world.client()
+    assert (await client.subscribe(1, schema=schema(b"", pb.Schema.AutoConsume))).type == _T.SUCCESS
+    missing = await client.ask("GET_SCHEMA", topic=TOPIC)
+    assert missing.getSchemaResponse.error_code == pb.TopicNotFound

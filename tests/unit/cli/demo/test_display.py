@@ -8,14 +8,14 @@ import pytest
 from rich.console import Console
 
 from magnetar.base.ids import SegmentId
+from magnetar.cli.demo.delivery_check import DeliveryTally, Kind
 from magnetar.cli.demo.display import HISTORY, Board, Rates, Steps, bars
 from magnetar.cli.demo.reshaper import branches
 from magnetar.cli.demo.traffic import CONSUMERS
-from magnetar.cli.demo.verdict import Kind, Tally
 from magnetar.layout.layout import initial
 
 
-def add(tally: Tally, count: int, *, arrive: bool = True) -> None:
+def add(tally: DeliveryTally, count: int, *, arrive: bool = True) -> None:
     for number in range(tally.acknowledged, tally.acknowledged + count):
         tally.sending()
         tally.receipt(0, number)
@@ -24,7 +24,7 @@ def add(tally: Tally, count: int, *, arrive: bool = True) -> None:
 
 
 def test_rates_are_over_the_last_second() -> None:
-    tally = Tally([Kind.SHARED])
+    tally = DeliveryTally([Kind.SHARED])
     rates = Rates(tally)
     for tick in range(40):
         add(tally, 10 if tick < 20 else 30)
@@ -34,7 +34,7 @@ def test_rates_are_over_the_last_second() -> None:
 
 
 def test_what_comes_again_counts_in_the_rate() -> None:
-    tally = Tally([Kind.SHARED])
+    tally = DeliveryTally([Kind.SHARED])
     rates = Rates(tally)
     add(tally, 5)
     rates.read(0.0)
@@ -44,7 +44,7 @@ def test_what_comes_again_counts_in_the_rate() -> None:
 
 
 def test_steps_and_a_line_every_second(capsys: pytest.CaptureFixture[str]) -> None:
-    tally = Tally([Kind.EXCLUSIVE])
+    tally = DeliveryTally([Kind.EXCLUSIVE])
     steps = Steps(tally)
     with steps:
         steps.say("starting a broker", 10.0)
@@ -61,7 +61,7 @@ def test_steps_and_a_line_every_second(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_the_picture_shows_every_subscription_and_fits_eighty_columns() -> None:
-    tally = Tally(list(CONSUMERS))
+    tally = DeliveryTally(list(CONSUMERS))
     screen = io.StringIO()
     console = Console(file=screen, width=80, force_terminal=True, no_color=True, _environ={"TERM": "xterm"})
     board = Board(tally, CONSUMERS, console)
@@ -86,13 +86,38 @@ def test_the_picture_shows_every_subscription_and_fits_eighty_columns() -> None:
     tree = [line.split("│", 1)[1][1:23].rstrip() for line in lines if "#" in line]
     assert tree[:4] == ["#0 0000-ffff", "├─#1 0000-7fff", "│ ├─#3 0000-3fff", "│ │ └─#7 0000-7fff"]
     assert "└─#9 4000-7fff ●" in "\n".join(lines), "it takes messages"
+    assert "└─#4 4000-7fff ⤴ #7" in "\n".join(lines), "a merge has two parents"
     assert len(lines) <= 24, "a small terminal"
     assert all(len(line) <= 80 for line in lines)
     assert all(line.endswith(("│", "╮", "╯")) for line in lines)
 
 
 def test_bars_are_as_high_as_the_highest() -> None:
-    rates = Rates(Tally([Kind.SHARED])).published
+    rates = Rates(DeliveryTally([Kind.SHARED])).published
     assert bars(rates) == " " * HISTORY
     rates.extend([100.0, 50.0, 0.0])
     assert bars(rates)[-3:] == "█▄ "
+
+
+def test_frame_keeps_its_width_and_has_a_clock() -> None:
+    board = Board(DeliveryTally(list(CONSUMERS)), CONSUMERS, Console(file=io.StringIO(), width=100))
+    widths = set()
+    for number, step in enumerate(("short", "a step that takes many more words to say than the first one did"), 1):
+        board.progress(number, 7)
+        board.say(step, number * 10.0)
+        plain = Console(file=io.StringIO(), width=100)
+        plain.print(board.picture(20.0))
+        assert isinstance(plain.file, io.StringIO)
+        lines = plain.file.getvalue().splitlines()
+        widths |= {len(line) for line in lines}
+    assert widths == {100}
+    assert "magnetar demo · 10 s · step 2 of 7" in lines[0]
+
+
+def test_last_frame_stays_when_the_demo_ends() -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, width=80, force_terminal=True, no_color=True, _environ={"TERM": "xterm"})
+    with Board(DeliveryTally(list(CONSUMERS)), CONSUMERS, console) as board:
+        board.say("everything owed is there", 1.0)
+    assert "everything owed is there" in screen.getvalue()
+    assert "\x1b[2K" not in screen.getvalue().rsplit("everything owed is there", 1)[1], "not erased"

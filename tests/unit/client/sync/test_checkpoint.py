@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from magnetar.base.ids import SegmentId
-from magnetar.client.checkpoint import CheckpointConsumer as AsyncCheckpointConsumer
+from magnetar.client.consumer.scalable.checkpoint.consumer import CheckpointConsumer as AsyncCheckpointConsumer
 from magnetar.client.sync.checkpoint import CheckpointConsumer
-from magnetar.layout.checkpoint import START, Reached
-from magnetar.layout.stretch import Place
+from magnetar.layout.checkpoint import START, SegmentPosition
+from magnetar.layout.readable_range import ReadPosition
 from magnetar.runtime.portal import Portal, portal
 from magnetar.wire import commands
 from magnetar.wire.proto import pb
 from tests.unit.client.checkpointed import World, a_world
+from tests.unit.client.consumer.scalable.checkpoint.test_group import Group, a_group
 from tests.unit.client.scripted import single
-from tests.unit.client.test_checkpoint_group import Group, a_group
 from tests.unit.client.world import turns
 
 WAIT_S = 60
@@ -28,7 +28,7 @@ WAIT_S = 60
 class Here:
     """The client's place."""
 
-    def core(self) -> tuple[Portal, Any]:
+    def _core(self) -> tuple[Portal, Any]:
         return portal(), None
 
 
@@ -85,7 +85,7 @@ def test_what_threads_took_before_their_reader_was_refused_is_not_given_again(ta
         assert consumer.queued == 0
         bring(world, 7)
         assert consumer.receive(WAIT_S).data == b"7"
-        assert consumer.checkpoint().places == {SegmentId(0): Reached(100, 7)}
+        assert consumer.checkpoint().places == {SegmentId(0): SegmentPosition(100, 7)}
 
 
 def test_a_reader_that_only_lost_its_connection_goes_on_behind_what_waits_for_threads() -> None:
@@ -105,11 +105,11 @@ def test_what_threads_have_of_a_segment_that_is_given_away_keeps_it_until_a_chec
         portal().call(lambda: world.scaled.assign(1, generation=2))
         until(lambda: consumer.queued == 0)  # what no thread has is for whoever reads on
         assert not message._delivery.source.closed
-        assert consumer.positions == {0: Reached(100, 0), 1: START}
+        assert consumer.positions == {0: SegmentPosition(100, 0), 1: START}
         consumer.checkpoint()
         until(lambda: consumer.segments == [1])
         assert world.held is not None
-        assert world.held[SegmentId(0)] == Place(100, 1)
+        assert world.held[SegmentId(0)] == ReadPosition(100, 1)
 
 
 def test_nothing_of_before_a_seek_is_given_after_it() -> None:

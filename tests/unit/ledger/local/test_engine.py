@@ -17,6 +17,8 @@ from simulation.inline import InlineRuntime
 from simulation.store import MemoryStore, lost
 from tests.contract.ledgers import append, read_all
 
+pytestmark = pytest.mark.real_clock
+
 
 async def start(files: ForgetfulFiles | None = None, metadata: MemoryStore | None = None) -> LocalLedgers:
     runtime = InlineRuntime(files or ForgetfulFiles())
@@ -28,111 +30,90 @@ def store_of(engine: LocalLedgers) -> MemoryStore:
     return engine._metadata
 
 
-def test_creating_costs_one_write_and_one_more_for_each_block_of_ids() -> None:
-    async def body() -> None:
-        engine = await start()
-        heard: list[Event] = []
-        store_of(engine).subscribe("/counters", heard.append)
-        ids = [(await engine.create({})).ledger for _ in range(2 * LEDGER_IDS_RESERVED + 1)]
-        await asyncio.sleep(0)
-        assert ids == list(range(ids[0], ids[0] + len(ids)))
-        assert sum(event.path == "/counters/ledger" for event in heard) == 3
-
-    asyncio.run(body())
+async def test_creating_costs_one_write_and_one_more_for_each_block_of_ids() -> None:
+    engine = await start()
+    heard: list[Event] = []
+    store_of(engine).subscribe("/counters", heard.append)
+    ids = [(await engine.create({})).ledger for _ in range(2 * LEDGER_IDS_RESERVED + 1)]
+    await asyncio.sleep(0)
+    assert ids == list(range(ids[0], ids[0] + len(ids)))
+    assert sum(event.path == "/counters/ledger" for event in heard) == 3
 
 
-def test_creating_at_once_gives_every_caller_its_own_id() -> None:
-    async def body() -> None:
-        engine = await start()
-        writers = await asyncio.gather(*(engine.create({}) for _ in range(250)))
-        assert len({writer.ledger for writer in writers}) == 250
-
-    asyncio.run(body())
+async def test_creating_at_once_gives_every_caller_its_own_id() -> None:
+    engine = await start()
+    writers = await asyncio.gather(*(engine.create({}) for _ in range(250)))
+    assert len({writer.ledger for writer in writers}) == 250
 
 
-def test_ids_never_repeat_even_if_the_counter_was_lost() -> None:
-    async def body() -> None:
-        engine = await start()
-        first = await engine.create({})
-        await append(first, run_of([b"old"]))
-        await engine.close()
-        metadata = store_of(engine).reopen()
-        await metadata.delete("/counters/ledger")
-        engine = await start(engine._runtime.files, metadata)
-        assert (await engine.create({})).ledger > first.ledger
-
-    asyncio.run(body())
+async def test_ids_never_repeat_even_if_the_counter_was_lost() -> None:
+    engine = await start()
+    first = await engine.create({})
+    await append(first, run_of([b"old"]))
+    await engine.close()
+    metadata = store_of(engine).reopen()
+    await metadata.delete("/counters/ledger")
+    engine = await start(engine._runtime.files, metadata)
+    assert (await engine.create({})).ledger > first.ledger
 
 
 @pytest.mark.parametrize("happened", [True, False])
-def test_a_lost_answer_of_the_store_is_looked_up(happened: bool) -> None:
-    async def body() -> None:
-        engine = await start()
-        metadata = store_of(engine)
-        await engine.create({})  # reserves ids
-        metadata.faults.append(lost(happened=happened))
-        writer = await engine.create({"a": "b"})
-        assert await append(writer, run_of([b"x"])) == [0]
-        metadata.faults.append(lost(happened=happened))
+async def test_a_lost_answer_of_the_store_is_looked_up(happened: bool) -> None:
+    engine = await start()
+    metadata = store_of(engine)
+    await engine.create({})  # reserves ids
+    metadata.faults.append(lost(happened=happened))
+    writer = await engine.create({"a": "b"})
+    assert await append(writer, run_of([b"x"])) == [0]
+    metadata.faults.append(lost(happened=happened))
+    await writer.close()
+    other = await engine.create({})
+    await append(other, run_of([b"y"]))
+    metadata.faults.append(lost(happened=happened))
+    reader = await engine.open(other.ledger, recover=True)
+    assert reader.sealed
+    again = await start(engine._runtime.files.crash(), metadata.reopen())
+    for ledger, value in ((writer.ledger, b"x"), (other.ledger, b"y")):
+        assert (await again.info(ledger)).sealed
+        assert await read_all(await again.open(ledger, recover=True)) == [value]
+
+
+async def test_a_silent_store_leaves_the_writer_fenced_and_the_recovery_to_be_tried_again() -> None:
+    engine = await start()
+    metadata = store_of(engine)
+    writer = await engine.create({})
+    await append(writer, run_of([b"x"]))
+    metadata.faults.extend(lost(happened=False) for _ in range(50))
+    with pytest.raises(Unknown):
+        await engine.open(writer.ledger, recover=True)
+    with pytest.raises(Fenced):
+        await append(writer, run_of([b"y"]))
+    metadata.faults.clear()
+    reader = await engine.open(writer.ledger, recover=True)
+    assert (reader.last_entry, reader.sealed) == (0, True)
+
+
+async def test_a_rival_that_raised_the_epoch_in_the_store_fences_the_close() -> None:
+    engine = await start()
+    metadata = store_of(engine)
+    writer = await engine.create({})
+    await append(writer, run_of([b"x"]))
+    path = f"/ledgers/local/{writer.ledger:019d}"
+    node = await metadata.get(path)
+    assert node is not None
+    fields = msgspec.json.decode(node.value)
+    await metadata.put(path, msgspec.json.encode({**fields, "epoch": fields["epoch"] + 1}))
+    with pytest.raises(Fenced):
         await writer.close()
-        other = await engine.create({})
-        await append(other, run_of([b"y"]))
-        metadata.faults.append(lost(happened=happened))
-        reader = await engine.open(other.ledger, recover=True)
-        assert reader.sealed
-        again = await start(engine._runtime.files.crash(), metadata.reopen())
-        for ledger, value in ((writer.ledger, b"x"), (other.ledger, b"y")):
-            assert (await again.info(ledger)).sealed
-            assert await read_all(await again.open(ledger, recover=True)) == [value]
-
-    asyncio.run(body())
+    reader = await engine.open(writer.ledger, recover=True)
+    assert (reader.last_entry, reader.sealed) == (0, True)
 
 
-def test_a_silent_store_leaves_the_writer_fenced_and_the_recovery_to_be_tried_again() -> None:
-    async def body() -> None:
-        engine = await start()
-        metadata = store_of(engine)
-        writer = await engine.create({})
-        await append(writer, run_of([b"x"]))
-        metadata.faults.extend(lost(happened=False) for _ in range(50))
-        with pytest.raises(Unknown):
-            await engine.open(writer.ledger, recover=True)
-        with pytest.raises(Fenced):
-            await append(writer, run_of([b"y"]))
-        metadata.faults.clear()
-        reader = await engine.open(writer.ledger, recover=True)
-        assert (reader.last_entry, reader.sealed) == (0, True)
-
-    asyncio.run(body())
-
-
-def test_a_rival_that_raised_the_epoch_in_the_store_fences_the_close() -> None:
-    async def body() -> None:
-        engine = await start()
-        metadata = store_of(engine)
-        writer = await engine.create({})
-        await append(writer, run_of([b"x"]))
-        path = f"/ledgers/local/{writer.ledger:019d}"
-        node = await metadata.get(path)
-        assert node is not None
-        fields = msgspec.json.decode(node.value)
-        await metadata.put(path, msgspec.json.encode({**fields, "epoch": fields["epoch"] + 1}))
-        with pytest.raises(Fenced):
-            await writer.close()
-        reader = await engine.open(writer.ledger, recover=True)
-        assert (reader.last_entry, reader.sealed) == (0, True)
-
-    asyncio.run(body())
-
-
-def test_a_stranger_among_the_records_is_corrupt() -> None:
-    async def body() -> None:
-        runtime = InlineRuntime(ForgetfulFiles())
-        metadata = MemoryStore(runtime)
-        await metadata.put("/ledgers/local/what", b"{}")
-        with pytest.raises(Corrupt):
-            await LocalLedgers.start("/data", runtime, metadata)
-        await metadata.delete("/ledgers/local/what")
-        await LocalLedgers.start("/data", runtime, metadata)  # and the lock was let go
-
-    asyncio.run(body())
+async def test_a_stranger_among_the_records_is_corrupt() -> None:
+    runtime = InlineRuntime(ForgetfulFiles())
+    metadata = MemoryStore(runtime)
+    await metadata.put("/ledgers/local/what", b"{}")
+    with pytest.raises(Corrupt):
+        await LocalLedgers.start("/data", runtime, metadata)
+    await metadata.delete("/ledgers/local/what")
+    await LocalLedgers.start("/data", runtime, metadata)  # and the lock was let go

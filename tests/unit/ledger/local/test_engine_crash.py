@@ -19,6 +19,8 @@ from simulation.inline import InlineRuntime
 from simulation.store import MemoryStore
 from tests.contract.ledgers import Outcomes, entries, entry, read_all
 
+pytestmark = pytest.mark.real_clock
+
 SEGMENT_BYTES = 4096
 APPENDS = 66
 
@@ -121,79 +123,67 @@ def calls_of_the_load() -> int:
 CALLS = calls_of_the_load()
 
 
-def test_the_recorded_load_rolls_deletes_and_copies() -> None:
-    async def body() -> None:
-        files = ForgetfulFiles()
-        metadata = MemoryStore(InlineRuntime(files))
-        engine = await start(files, metadata)
-        await load(engine, Seen())
-        assert engine.space.freed > 1
-        assert engine.space.copied_bytes > 0
-        assert CALLS > 100
-
-    asyncio.run(body())
+async def test_the_recorded_load_rolls_deletes_and_copies() -> None:
+    files = ForgetfulFiles()
+    metadata = MemoryStore(InlineRuntime(files))
+    engine = await start(files, metadata)
+    await load(engine, Seen())
+    assert engine.space.freed > 1
+    assert engine.space.copied_bytes > 0
+    assert CALLS > 100
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-def test_a_crash_at_any_call_loses_nothing_acknowledged(seed: int) -> None:
-    async def body() -> None:
-        for call in range(1, CALLS + 1):
-            files = ForgetfulFiles(seed * 1000 + call, crash_at=call, flips=seed == 2)
-            seen, metadata = await crashed_load(files)
-            after = files.crash()
-            await check(await start(after, metadata), seen)
-            await check(await start(after.crash(), metadata.reopen()), seen)  # what was recovered stays
-
-    asyncio.run(body())
+async def test_a_crash_at_any_call_loses_nothing_acknowledged(seed: int) -> None:
+    for call in range(1, CALLS + 1):
+        files = ForgetfulFiles(seed * 1000 + call, crash_at=call, flips=seed == 2)
+        seen, metadata = await crashed_load(files)
+        after = files.crash()
+        await check(await start(after, metadata), seen)
+        await check(await start(after.crash(), metadata.reopen()), seen)  # what was recovered stays
 
 
 @pytest.mark.parametrize("flips", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_crash_at_any_call_of_the_recovery_loses_nothing_either(flips: bool) -> None:
+async def test_a_crash_at_any_call_of_the_recovery_loses_nothing_either(flips: bool) -> None:
     """Also where a write that loses power leaves wrong bits: recovery must not write over what was acknowledged."""
 
-    async def body() -> None:
-        for call in range(1, CALLS + 1, 9):
-            for again in range(1, 40):
-                files = ForgetfulFiles(call, crash_at=call, flips=flips)
-                seen, metadata = await crashed_load(files)
-                middle = files.crash()
-                middle.crash_at = again
-                try:
-                    await check(await start(middle, metadata), seen)
-                except (Crashed, StorageFailed):
-                    pass
-                await check(await start(middle.crash(), metadata.reopen()), seen)
-                if not middle.crashed or middle.calls < again:
-                    break
-
-    asyncio.run(body())
-
-
-def test_a_failed_sync_anywhere_stops_the_engine_and_loses_nothing() -> None:
-    async def body() -> None:
-        probe = ForgetfulFiles()
-        await crashed_load(probe)
-        for number in range(1, probe.syncs + 1):
-            files = ForgetfulFiles(number, fail_sync_at=number)
-            metadata = MemoryStore(InlineRuntime(files))
-            seen = Seen()
-            failures: list[MagnetarError] = []
+    for call in range(1, CALLS + 1, 9):
+        for again in range(1, 40):
+            files = ForgetfulFiles(call, crash_at=call, flips=flips)
+            seen, metadata = await crashed_load(files)
+            middle = files.crash()
+            middle.crash_at = again
             try:
-                engine = await start(files, metadata)
-                engine.journal.on_failure.append(failures.append)
-                await load(engine, seen)
-            except StorageFailed:
+                await check(await start(middle, metadata), seen)
+            except (Crashed, StorageFailed):
                 pass
-            assert [type(failure) for failure in failures] in ([StorageFailed], [])
-            if failures and not engine.closed:
-                with pytest.raises(StorageFailed, match="check the disk"):
-                    await engine.create({})
-            # Killed: the page cache still shows what the failed sync dropped. Then a crash of the machine.
-            again = await start(_killed(files), metadata.reopen())
-            await check(again, seen)
-            await check(await start(again._runtime.files.crash(), metadata.reopen()), seen)
+            await check(await start(middle.crash(), metadata.reopen()), seen)
+            if not middle.crashed or middle.calls < again:
+                break
 
-    asyncio.run(body())
+
+async def test_a_failed_sync_anywhere_stops_the_engine_and_loses_nothing() -> None:
+    probe = ForgetfulFiles()
+    await crashed_load(probe)
+    for number in range(1, probe.syncs + 1):
+        files = ForgetfulFiles(number, fail_sync_at=number)
+        metadata = MemoryStore(InlineRuntime(files))
+        seen = Seen()
+        failures: list[MagnetarError] = []
+        try:
+            engine = await start(files, metadata)
+            engine.journal.on_failure.append(failures.append)
+            await load(engine, seen)
+        except StorageFailed:
+            pass
+        assert [type(failure) for failure in failures] in ([StorageFailed], [])
+        if failures and not engine.closed:
+            with pytest.raises(StorageFailed, match="check the disk"):
+                await engine.create({})
+        # Killed: the page cache still shows what the failed sync dropped. Then a crash of the machine.
+        again = await start(_killed(files), metadata.reopen())
+        await check(again, seen)
+        await check(await start(again._runtime.files.crash(), metadata.reopen()), seen)
 
 
 def _killed(files: ForgetfulFiles) -> ForgetfulFiles:
@@ -203,28 +193,25 @@ def _killed(files: ForgetfulFiles) -> ForgetfulFiles:
     return files
 
 
-def test_a_full_disk_anywhere_stops_the_engine_and_loses_nothing() -> None:
-    async def body() -> None:
-        for room in range(0, 40_000, 700):
-            files = ForgetfulFiles(room, full_after=room)
-            metadata = MemoryStore(InlineRuntime(files))
-            seen = Seen()
-            engine = None
-            try:
-                engine = await start(files, metadata)
-                await load(engine, seen)
-            except StorageFull:
-                pass
-            if engine is not None and engine.journal.failed is not None:
-                assert isinstance(engine.journal.failed, StorageFull)
-                assert "free space" in str(engine.journal.failed)
-            # Nothing that was refused shows up: a full disk is a definite no.
-            refused = engine is not None and engine.journal.failed is not None
-            again = await start(_killed(files), metadata.reopen())
-            await check(again, seen)
-            if refused:
-                for ledger in await again.list({}):
-                    assert (await again.info(ledger)).last_entry == seen.acked[ledger] - 1
-            await check(await start(again._runtime.files.crash(), metadata.reopen()), seen)
-
-    asyncio.run(body())
+async def test_a_full_disk_anywhere_stops_the_engine_and_loses_nothing() -> None:
+    for room in range(0, 40_000, 700):
+        files = ForgetfulFiles(room, full_after=room)
+        metadata = MemoryStore(InlineRuntime(files))
+        seen = Seen()
+        engine = None
+        try:
+            engine = await start(files, metadata)
+            await load(engine, seen)
+        except StorageFull:
+            pass
+        if engine is not None and engine.journal.failed is not None:
+            assert isinstance(engine.journal.failed, StorageFull)
+            assert "free space" in str(engine.journal.failed)
+        # Nothing that was refused shows up: a full disk is a definite no.
+        refused = engine is not None and engine.journal.failed is not None
+        again = await start(_killed(files), metadata.reopen())
+        await check(again, seen)
+        if refused:
+            for ledger in await again.list({}):
+                assert (await again.info(ledger)).last_entry == seen.acked[ledger] - 1
+        await check(await start(again._runtime.files.crash(), metadata.reopen()), seen)

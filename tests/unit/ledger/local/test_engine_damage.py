@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
@@ -17,7 +16,10 @@ from magnetar.ledger.run import run_of
 from simulation.disk import ForgetfulFiles
 from simulation.inline import InlineRuntime
 from simulation.store import MemoryStore
+from tests.async_tests import provides
 from tests.contract.ledgers import append, entries, entry, read_all
+
+pytestmark = pytest.mark.real_clock
 
 LOG = "/data/journal/" + log_name(1)
 
@@ -41,13 +43,14 @@ class World:
         self.files.damage(path, offset, bytes([self.files.content(path)[offset] ^ 0x40]))
 
 
-def run(body: Callable[[World], Awaitable[None]]) -> None:
-    asyncio.run(body(World()))
+@provides(World)
+async def new_world() -> AsyncIterator[World]:
+    yield World()
 
 
 def offset_of(engine: LocalLedgers, ledger: int, number: int) -> int:
     index = engine._states[ledger].index
-    return index.offsets[index.find(number)]
+    return index.place(index.find(number))[1]
 
 
 async def two_ledgers(world: World) -> tuple[LocalLedgers, int, int]:
@@ -78,255 +81,207 @@ async def assert_lost(engine: LocalLedgers, ledger: int, first: int, last: int, 
         at = got.last + 1
 
 
-def test_a_flipped_bit_in_a_body_is_corrupt_where_it_is_and_nowhere_else() -> None:
-    async def body(world: World) -> None:
-        engine, one, two = await two_ledgers(world)
-        at = offset_of(engine, one, 12)
-        world.flip(at + HEADER_BYTES + 3 * 8 + 5)
-        engine = await world.kill()
-        assert [(d.segment, d.offset, d.known) for d in engine.damage] == [(1, at, True)]
-        assert [name for name, _ in world.runtime.marked] == ["journal.damaged"]
-        await assert_lost(engine, one, 12, 14)
-        assert await read_all(await engine.open(two, recover=True)) == [entry(two, n) for n in range(30)]
-        engine = await world.kill()  # and the next start does not forget it
-        assert len(engine.damage) == 1
-        await assert_lost(engine, one, 12, 14)
-
-    run(body)
+async def test_a_flipped_bit_in_a_body_is_corrupt_where_it_is_and_nowhere_else(world: World) -> None:
+    engine, one, two = await two_ledgers(world)
+    at = offset_of(engine, one, 12)
+    world.flip(at + HEADER_BYTES + 3 * 8 + 5)
+    engine = await world.kill()
+    assert [(d.segment, d.offset, d.known) for d in engine.damage] == [(1, at, True)]
+    assert [name for name, _ in world.runtime.marked] == ["journal.damaged"]
+    await assert_lost(engine, one, 12, 14)
+    assert await read_all(await engine.open(two, recover=True)) == [entry(two, n) for n in range(30)]
+    engine = await world.kill()  # and the next start does not forget it
+    assert len(engine.damage) == 1
+    await assert_lost(engine, one, 12, 14)
 
 
-def test_a_destroyed_header_is_corrupt_for_the_ledger_that_misses_entries() -> None:
-    async def body(world: World) -> None:
-        engine, one, two = await two_ledgers(world)
-        at = offset_of(engine, one, 12)
-        world.flip(at + 20)
-        engine = await world.kill()
-        assert [(d.segment, d.offset, d.known) for d in engine.damage] == [(1, at, False)]
-        await assert_lost(engine, one, 12, 14)
-        assert await read_all(await engine.open(two, recover=True)) == [entry(two, n) for n in range(30)]
-
-    run(body)
+async def test_a_destroyed_header_is_corrupt_for_the_ledger_that_misses_entries(world: World) -> None:
+    engine, one, two = await two_ledgers(world)
+    at = offset_of(engine, one, 12)
+    world.flip(at + 20)
+    engine = await world.kill()
+    assert [(d.segment, d.offset, d.known) for d in engine.damage] == [(1, at, False)]
+    await assert_lost(engine, one, 12, 14)
+    assert await read_all(await engine.open(two, recover=True)) == [entry(two, n) for n in range(30)]
 
 
-def test_a_destroyed_header_at_the_end_of_an_open_ledger_is_not_taken_for_its_end() -> None:
-    async def body(world: World) -> None:
-        engine, one, two = await two_ledgers(world)
-        at = offset_of(engine, one, 27)  # the last run of this ledger; the other one's last run comes after it
-        world.flip(at + 20)
-        engine = await world.kill()
-        with pytest.raises(Corrupt) as error:
-            await engine.open(one, recover=True)
-        assert error.value.facts == {"segment": 1, "offset": at}
-        assert await read_all(await engine.open(two, recover=True)) == [entry(two, n) for n in range(30)]
-        await engine.delete(one)  # the way out
-        assert await engine.list({}) == [two]
-
-    run(body)
-
-
-def test_a_sealed_ledger_whose_end_is_destroyed_says_so() -> None:
-    async def body(world: World) -> None:
-        engine, one, _ = await two_ledgers(world)
+async def test_a_destroyed_header_at_the_end_of_an_open_ledger_is_not_taken_for_its_end(world: World) -> None:
+    engine, one, two = await two_ledgers(world)
+    at = offset_of(engine, one, 27)  # the last run of this ledger; the other one's last run comes after it
+    world.flip(at + 20)
+    engine = await world.kill()
+    with pytest.raises(Corrupt) as error:
         await engine.open(one, recover=True)
-        at = offset_of(engine, one, 27)
-        world.flip(at + 20)
-        await assert_lost(await world.kill(), one, 27, 29)
-
-    run(body)
-
-
-def test_a_bad_tail_that_no_later_batch_vouches_for_is_cut_off() -> None:
-    async def body(world: World) -> None:
-        engine, one, two = await two_ledgers(world)
-        at = offset_of(engine, two, 27)
-        world.flip(at + HEADER_BYTES + 3)
-        engine = await world.kill()
-        assert engine.damage == []
-        assert (await engine.open(one, recover=True)).last_entry == 29
-        assert (await engine.open(two, recover=True)).last_entry == 26
-
-    run(body)
+    assert error.value.facts == {"segment": 1, "offset": at}
+    assert await read_all(await engine.open(two, recover=True)) == [entry(two, n) for n in range(30)]
+    await engine.delete(one)  # the way out
+    assert await engine.list({}) == [two]
 
 
-def test_damage_in_an_ended_segment_is_found_by_the_reader() -> None:
-    async def body(world: World) -> None:
-        engine, one, two = await two_ledgers(world)
-        at = offset_of(engine, one, 3)
-        await engine.close()
-        world.flip(at + 30)
-        engine = await world.kill()
-        await assert_lost(engine, one, 3, 5)
-        reader = await engine.open(one, recover=True)
-        assert (await reader.count(0, 29))[0] == sum(1 + n % 3 for n in range(30))
-        with pytest.raises(Corrupt):
-            await reader.count(0, 4)  # half of a record that cannot be read
-        assert await read_all(await engine.open(two, recover=True)) == [entry(two, n) for n in range(30)]
-
-    run(body)
+async def test_a_sealed_ledger_whose_end_is_destroyed_says_so(world: World) -> None:
+    engine, one, _ = await two_ledgers(world)
+    await engine.open(one, recover=True)
+    at = offset_of(engine, one, 27)
+    world.flip(at + 20)
+    await assert_lost(await world.kill(), one, 27, 29)
 
 
-def test_a_missing_or_damaged_sidecar_is_made_again() -> None:
-    async def body(world: World) -> None:
-        engine, one, two = await two_ledgers(world)
-        await engine.close()
-        sidecar = "/data/journal/" + sidecar_name(1)
-        good = world.files.content(sidecar)
-        for spoil in (
-            lambda: world.files.remove(sidecar),
-            lambda: world.flip(len(good) // 2, sidecar),
-            lambda: world.flip(0, sidecar),
-            lambda: world.files.open(sidecar).truncate(20),
-        ):
-            spoil()
-            engine = await world.kill()
-            for ledger in (one, two):
-                assert await read_all(await engine.open(ledger, recover=True)) == [entry(ledger, n) for n in range(30)]
-            assert world.files.content(sidecar) == good
-            await engine.close()
-
-    run(body)
+async def test_a_bad_tail_that_no_later_batch_vouches_for_is_cut_off(world: World) -> None:
+    engine, one, two = await two_ledgers(world)
+    at = offset_of(engine, two, 27)
+    world.flip(at + HEADER_BYTES + 3)
+    engine = await world.kill()
+    assert engine.damage == []
+    assert (await engine.open(one, recover=True)).last_entry == 29
+    assert (await engine.open(two, recover=True)).last_entry == 26
 
 
-def test_a_damaged_segment_header_costs_nothing_while_its_first_record_is_there() -> None:
-    async def body(world: World) -> None:
-        _, one, two = await two_ledgers(world)
-        world.flip(18)
+async def test_damage_in_an_ended_segment_is_found_by_the_reader(world: World) -> None:
+    engine, one, two = await two_ledgers(world)
+    at = offset_of(engine, one, 3)
+    await engine.close()
+    world.flip(at + 30)
+    engine = await world.kill()
+    await assert_lost(engine, one, 3, 5)
+    reader = await engine.open(one, recover=True)
+    assert (await reader.count(0, 29))[0] == sum(1 + n % 3 for n in range(30))
+    with pytest.raises(Corrupt):
+        await reader.count(0, 4)  # half of a record that cannot be read
+    assert await read_all(await engine.open(two, recover=True)) == [entry(two, n) for n in range(30)]
+
+
+async def test_a_missing_or_damaged_sidecar_is_made_again(world: World) -> None:
+    engine, one, two = await two_ledgers(world)
+    await engine.close()
+    sidecar = "/data/journal/" + sidecar_name(1)
+    good = world.files.content(sidecar)
+    for spoil in (
+        lambda: world.files.remove(sidecar),
+        lambda: world.flip(len(good) // 2, sidecar),
+        lambda: world.flip(0, sidecar),
+        lambda: world.files.open(sidecar).truncate(20),
+    ):
+        spoil()
         engine = await world.kill()
         for ledger in (one, two):
             assert await read_all(await engine.open(ledger, recover=True)) == [entry(ledger, n) for n in range(30)]
-
-    run(body)
-
-
-def test_a_segment_without_a_readable_start_is_damage_as_a_whole() -> None:
-    async def body(world: World) -> None:
-        _, one, two = await two_ledgers(world)
-        world.files.damage(LOG, 0, bytes(200))
-        engine = await world.kill()
-        assert [(d.segment, d.offset, d.known) for d in engine.damage] == [(1, 0, False)]
-        for ledger in (one, two):
-            with pytest.raises(Corrupt):
-                await engine.open(ledger, recover=True)
-        writer = await engine.create({})  # the node goes on with what it has
-        await append(writer, run_of([b"new"]))
-        assert world.files.exists(LOG)  # and leaves the evidence alone
-
-    run(body)
-
-
-def test_a_lost_segment_file_is_corrupt_for_sealed_ledgers() -> None:
-    async def body(world: World) -> None:
-        engine, one, _ = await two_ledgers(world)
-        await engine.open(one, recover=True)
-        world.files.remove(LOG)
-        engine = await world.kill()
-        reader = await engine.open(one, recover=True)
-        assert reader.last_entry == 29
-        with pytest.raises(Corrupt, match="restore"):
-            await reader.read(0, 29, 100)
-        with pytest.raises(NoSuchEntry):
-            await reader.read(30, 30, 100)
-
-    run(body)
-
-
-def test_a_newer_format_is_refused_with_what_to_do_and_left_alone() -> None:
-    async def body(world: World) -> None:
-        await two_ledgers(world)
-        newer = b"MGNTRJNL" + (2).to_bytes(4, "little")
-        world.files.damage(LOG, 0, newer + value(newer).to_bytes(4, "little"))
-        before = world.files.content(LOG)
-        with pytest.raises(Refused, match="start the newer Magnetar"):
-            await world.kill()
-        assert world.files.content(LOG) == before
-        with pytest.raises(Refused):  # not Conflict: the lock was let go
-            await world.start()
-
-    run(body)
-
-
-def test_a_newer_record_of_a_ledger_is_refused_and_unknown_fields_survive() -> None:
-    async def body(world: World) -> None:
-        engine, one, _ = await two_ledgers(world)
-        path = f"/ledgers/local/{one:019d}"
-        node = await world.metadata.get(path)
-        assert node is not None
-        fields = msgspec.json.decode(node.value)
-        await world.metadata.put(path, msgspec.json.encode({**fields, "color": "red"}))
-        engine = await world.kill()
-        await engine.open(one, recover=True)
-        node = await world.metadata.get(path)
-        assert node is not None
-        assert msgspec.json.decode(node.value)["color"] == "red"
-        await world.metadata.put(path, msgspec.json.encode({**fields, "format": 2}))
-        with pytest.raises(Refused, match="newer Magnetar"):
-            await world.kill()
-        await world.metadata.put(path, b"{")
-        with pytest.raises(Corrupt):
-            await world.kill()
-
-    run(body)
-
-
-def test_a_published_image_of_a_record_is_never_taken_for_one() -> None:
-    async def body(world: World) -> None:
-        engine, one, _ = await two_ledgers(world)
-        stamp = engine.journal.segments[1].stamp
-        writer = await engine.create({})
-        forged = b"".join(encode(stamp ^ 1, one, 30, 1, 1 << 20, run_of([b"forged"])))  # a guess at the stamp
-        await append(writer, run_of([b"x" * 600 + forged]))
-        await append(writer, run_of([b"after"]))
-        at = offset_of(engine, writer.ledger, 0)
-        world.flip(at + 20)
-        engine = await world.kill()
-        reader = await engine.open(writer.ledger, recover=True)
-        with pytest.raises(Corrupt):
-            await reader.read(0, 0, 10)
-        assert (await reader.read(1, 1, 10)).entry(0) == b"after"
-        assert (await engine.open(one, recover=False)).last_entry == 29
-
-    run(body)
-
-
-def test_stale_records_of_a_reused_file_are_not_read_as_new_ones() -> None:
-    async def body(world: World) -> None:
-        engine = await world.start(segment_bytes=4096)
-        for _ in range(6):
-            writer = await engine.create({})
-            before = engine.journal.current
-            while engine.journal.current is before:  # until a segment is full: the next one begins with its last run
-                await append(writer, entries(5, 0, 3))
-            await engine.delete(writer.ledger)
-        await engine.space.settled()
-        assert engine.space.freed > 3
-        keep = await engine.create({})
-        await append(keep, run_of([b"kept"]))
-        current = engine.journal.current
-        assert current is not None
-        content = world.files.content("/data/journal/" + log_name(current.sequence))
-        assert content[current.end :].count(MAGIC_BYTES) > 1  # a used file, with old records in it
-        engine = await world.kill()
-        assert engine.damage == []
-        assert await engine.list({}) == [keep.ledger]
-        assert await read_all(await engine.open(keep.ledger, recover=True)) == [b"kept"]
-
-    run(body)
-
-
-def test_a_second_node_on_the_directory_is_told_who_holds_it() -> None:
-    async def body(world: World) -> None:
-        engine = await LocalLedgers.start("/data", world.runtime, world.metadata, holder="node 7")
-        with pytest.raises(Conflict, match="node 7"):
-            await world.start()
+        assert world.files.content(sidecar) == good
         await engine.close()
-        await (await world.start()).close()
-
-    run(body)
 
 
-def test_start_of_records_is_where_the_header_says() -> None:
-    async def body(world: World) -> None:
-        engine, one, _ = await two_ledgers(world)
-        assert offset_of(engine, one, 0) == START
+async def test_a_damaged_segment_header_costs_nothing_while_its_first_record_is_there(world: World) -> None:
+    _, one, two = await two_ledgers(world)
+    world.flip(18)
+    engine = await world.kill()
+    for ledger in (one, two):
+        assert await read_all(await engine.open(ledger, recover=True)) == [entry(ledger, n) for n in range(30)]
 
-    run(body)
+
+async def test_a_segment_without_a_readable_start_is_damage_as_a_whole(world: World) -> None:
+    _, one, two = await two_ledgers(world)
+    world.files.damage(LOG, 0, bytes(200))
+    engine = await world.kill()
+    assert [(d.segment, d.offset, d.known) for d in engine.damage] == [(1, 0, False)]
+    for ledger in (one, two):
+        with pytest.raises(Corrupt):
+            await engine.open(ledger, recover=True)
+    writer = await engine.create({})  # the node goes on with what it has
+    await append(writer, run_of([b"new"]))
+    assert world.files.exists(LOG)  # and leaves the evidence alone
+
+
+async def test_a_lost_segment_file_is_corrupt_for_sealed_ledgers(world: World) -> None:
+    engine, one, _ = await two_ledgers(world)
+    await engine.open(one, recover=True)
+    world.files.remove(LOG)
+    engine = await world.kill()
+    reader = await engine.open(one, recover=True)
+    assert reader.last_entry == 29
+    with pytest.raises(Corrupt, match="restore"):
+        await reader.read(0, 29, 100)
+    with pytest.raises(NoSuchEntry):
+        await reader.read(30, 30, 100)
+
+
+async def test_a_newer_format_is_refused_with_what_to_do_and_left_alone(world: World) -> None:
+    await two_ledgers(world)
+    newer = b"MGNTRJNL" + (2).to_bytes(4, "little")
+    world.files.damage(LOG, 0, newer + value(newer).to_bytes(4, "little"))
+    before = world.files.content(LOG)
+    with pytest.raises(Refused, match="start the newer Magnetar"):
+        await world.kill()
+    assert world.files.content(LOG) == before
+    with pytest.raises(Refused):  # not Conflict: the lock was let go
+        await world.start()
+
+
+async def test_a_newer_record_of_a_ledger_is_refused_and_unknown_fields_survive(world: World) -> None:
+    engine, one, _ = await two_ledgers(world)
+    path = f"/ledgers/local/{one:019d}"
+    node = await world.metadata.get(path)
+    assert node is not None
+    fields = msgspec.json.decode(node.value)
+    await world.metadata.put(path, msgspec.json.encode({**fields, "color": "red"}))
+    engine = await world.kill()
+    await engine.open(one, recover=True)
+    node = await world.metadata.get(path)
+    assert node is not None
+    assert msgspec.json.decode(node.value)["color"] == "red"
+    await world.metadata.put(path, msgspec.json.encode({**fields, "format": 2}))
+    with pytest.raises(Refused, match="newer Magnetar"):
+        await world.kill()
+    await world.metadata.put(path, b"{")
+    with pytest.raises(Corrupt):
+        await world.kill()
+
+
+async def test_a_published_image_of_a_record_is_never_taken_for_one(world: World) -> None:
+    engine, one, _ = await two_ledgers(world)
+    stamp = engine.journal.segments[1].stamp
+    writer = await engine.create({})
+    forged = b"".join(encode(stamp ^ 1, one, 30, 1, 1 << 20, run_of([b"forged"])))  # a guess at the stamp
+    await append(writer, run_of([b"x" * 600 + forged]))
+    await append(writer, run_of([b"after"]))
+    at = offset_of(engine, writer.ledger, 0)
+    world.flip(at + 20)
+    engine = await world.kill()
+    reader = await engine.open(writer.ledger, recover=True)
+    with pytest.raises(Corrupt):
+        await reader.read(0, 0, 10)
+    assert (await reader.read(1, 1, 10)).entry(0) == b"after"
+    assert (await engine.open(one, recover=False)).last_entry == 29
+
+
+async def test_stale_records_of_a_reused_file_are_not_read_as_new_ones(world: World) -> None:
+    engine = await world.start(segment_bytes=4096)
+    for _ in range(6):
+        writer = await engine.create({})
+        before = engine.journal.current
+        while engine.journal.current is before:  # until a segment is full: the next one begins with its last run
+            await append(writer, entries(5, 0, 3))
+        await engine.delete(writer.ledger)
+    await engine.space.settled()
+    assert engine.space.freed > 3
+    keep = await engine.create({})
+    await append(keep, run_of([b"kept"]))
+    current = engine.journal.current
+    assert current is not None
+    content = world.files.content("/data/journal/" + log_name(current.sequence))
+    assert content[current.end :].count(MAGIC_BYTES) > 1  # a used file, with old records in it
+    engine = await world.kill()
+    assert engine.damage == []
+    assert await engine.list({}) == [keep.ledger]
+    assert await read_all(await engine.open(keep.ledger, recover=True)) == [b"kept"]
+
+
+async def test_a_second_node_on_the_directory_is_told_who_holds_it(world: World) -> None:
+    engine = await LocalLedgers.start("/data", world.runtime, world.metadata, holder="node 7")
+    with pytest.raises(Conflict, match="node 7"):
+        await world.start()
+    await engine.close()
+    await (await world.start()).close()
+
+
+async def test_start_of_records_is_where_the_header_says(world: World) -> None:
+    engine, one, _ = await two_ledgers(world)
+    assert offset_of(engine, one, 0) == START

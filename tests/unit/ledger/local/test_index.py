@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import product
 
-from magnetar.ledger.cuts import chosen
+from magnetar.ledger.cut_points import chosen
 from magnetar.ledger.local.index import LedgerIndex
 
 
@@ -39,7 +39,7 @@ def test_whole_records_are_counted_by_subtraction() -> None:
 def test_moving_changes_the_place_alone() -> None:
     index = an_index()
     index.move(1, 9, 128)
-    assert (index.segments[1], index.offsets[1]) == (9, 128)
+    assert index.place(1) == (9, 128)
     assert (index.find(3), index.whole(0, 3)) == (1, (16, 350))
 
 
@@ -49,7 +49,7 @@ def test_what_lies_between_any_two_records_is_what_their_sums_say() -> None:
         index = LedgerIndex()
         for _ in range(records):
             index.add(chance.randrange(1, 4), chance.choice([1, 500]), chance.choice([0, 1 << 33]), 1, 64)
-        edges = [*index.firsts, index.entries_total]
+        edges = [index.first(item) for item in range(records + 1)]
         for first, last, most in product(
             range(index.entries_total + 2), range(index.entries_total + 1), (1, 4, 8, 128)
         ):

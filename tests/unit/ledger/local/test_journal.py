@@ -18,6 +18,8 @@ from simulation.inline import InlineRuntime
 from simulation.store import MemoryStore
 from tests.contract.ledgers import Outcomes, append, read_all
 
+pytestmark = pytest.mark.real_clock
+
 T = TypeVar("T")
 
 
@@ -60,165 +62,141 @@ async def turns(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-def test_runs_of_one_turn_share_a_sync_and_runs_in_flight_gather_the_next() -> None:
-    async def body() -> None:
-        runtime, engine = await start(ForgetfulFiles())
-        writers = [await engine.create({}) for _ in range(4)]
-        runtime.hold = True
-        outcomes = Outcomes()
-        for writer in writers:
-            writer.append(run_of([b"a"]), outcomes.done)
-        await turns()
-        for writer in writers * 3:
-            writer.append(run_of([b"b"]), outcomes.done)
-        await turns()
-        assert (runtime.waiting, outcomes.all) == (1, [])
-        runtime.step()
-        await turns()
-        assert (len(outcomes.all), engine.journal.batches) == (4, 1)
-        while runtime.waiting:
-            runtime.step()
-            await turns()
-        assert (len(outcomes.all), engine.journal.batches, engine.journal.syncs) == (16, 2, 2)
-        assert engine.journal.entries_written == 16
-        assert engine.journal.pending_bytes == 0
-
-    asyncio.run(body())
-
-
-def test_a_batch_stops_at_its_bound_and_a_larger_run_goes_alone() -> None:
-    async def body() -> None:
-        _, engine = await start(ForgetfulFiles(), segment_bytes=4 * JOURNAL_BATCH_BYTES_MAX)
-        writer = await engine.create({})
-        third = bytes(JOURNAL_BATCH_BYTES_MAX // 3)
-        await append(writer, *(run_of([third]) for _ in range(5)))
-        assert engine.journal.batches == 3
-        await append(writer, run_of([bytes(JOURNAL_BATCH_BYTES_MAX + 1)]), run_of([b"x"]))
-        assert engine.journal.batches == 5
-
-    asyncio.run(body())
-
-
-def test_a_run_larger_than_a_segment_gets_one_of_its_own() -> None:
-    async def body() -> None:
-        files = ForgetfulFiles()
-        _, engine = await start(files, segment_bytes=4096)
-        writer = await engine.create({})
-        big = bytes(range(256)) * 100
-        await append(writer, run_of([b"before"]), run_of([big]), run_of([b"after"]))
-        assert len(engine.journal.segments) == 3
-        engine = await LocalLedgers.start("/data", InlineRuntime(files.crash()), engine._metadata, segment_bytes=4096)
-        assert await read_all(await engine.open(writer.ledger, recover=True)) == [b"before", big, b"after"]
-
-    asyncio.run(body())
-
-
-def test_a_failed_sync_fails_what_was_in_flight_and_all_behind_it_and_tells_the_node_once() -> None:
-    async def body() -> None:
-        files = ForgetfulFiles()
-        runtime, engine = await start(files)
-        told: list[MagnetarError] = []
-        engine.journal.on_failure.append(told.append)
-        one, two = await engine.create({}), await engine.create({})
-        await append(one, run_of([b"safe"]))
-        files.fail_sync_at = files.syncs + 1
-        runtime.hold = True
-        outcomes = Outcomes()
-        one.append(run_of([b"flying"]), outcomes.done)
-        await turns()
-        two.append(run_of([b"queued"]), outcomes.done)
-        one.append(run_of([b"queued"]), outcomes.done)
-        await turns()
-        runtime.step()
-        await turns()
-        assert outcomes.errors == [StorageFailed] * 3
-        assert [type(error) for error in told] == [StorageFailed]
-        one.append(run_of([b"late"]), outcomes.done)
-        assert len(outcomes.all) == 3
-        await turns()
-        assert outcomes.errors == [StorageFailed] * 4
-        assert one.lac == 0
-        with pytest.raises(StorageFailed):
-            await one.close()
-        with pytest.raises(StorageFailed):
-            await engine.open(one.ledger, recover=True)
-        runtime.hold = False
-        reader = await engine.open(one.ledger, recover=False)
-        assert await read_all(reader) == [b"safe"]  # what is safe can still be read
-        await engine.close()
-
-    asyncio.run(body())
-
-
-def test_a_full_disk_takes_the_batch_back_so_that_nothing_refused_shows_up() -> None:
-    async def body() -> None:
-        files = ForgetfulFiles()
-        _, engine = await start(files, segment_bytes=8 << 20)
-        writer = await engine.create({})
-        await append(writer, run_of([b"kept"]))
-        files.full_after = sum(len(files.content("/data/journal/" + name)) for name in files.list("/data/journal"))
-        size = len(files.content("/data/journal/0000000001.log"))
-        outcomes = Outcomes()
-        for _ in range(3):  # the second does not fit into what was allocated
-            writer.append(run_of([bytes(size // 2)]), outcomes.done)
-        await outcomes.upto(3)
-        assert outcomes.acked == []
-        assert outcomes.errors == [StorageFull] * 3
-        files.full_after = None
-        files._held.clear()
-        again = await LocalLedgers.start("/data", InlineRuntime(files), engine._metadata, segment_bytes=8 << 20)
-        assert await read_all(await again.open(writer.ledger, recover=True)) == [b"kept"]
-
-    asyncio.run(body())
-
-
-def test_a_callback_that_raises_is_reported_and_the_others_are_answered() -> None:
-    async def body() -> None:
-        _, engine = await start(ForgetfulFiles())
-        reported: list[str] = []
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["message"]))
-        writer = await engine.create({})
-        outcomes = Outcomes()
-
-        def broken(first: int, error: MagnetarError | None) -> None:
-            raise Misuse("a bug")
-
-        writer.append(run_of([b"a"]), broken)
+async def test_runs_of_one_turn_share_a_sync_and_runs_in_flight_gather_the_next() -> None:
+    runtime, engine = await start(ForgetfulFiles())
+    writers = [await engine.create({}) for _ in range(4)]
+    runtime.hold = True
+    outcomes = Outcomes()
+    for writer in writers:
+        writer.append(run_of([b"a"]), outcomes.done)
+    await turns()
+    for writer in writers * 3:
         writer.append(run_of([b"b"]), outcomes.done)
-        await outcomes.upto(1)
-        assert outcomes.acked == [1]
-        assert reported == [f"the callback of an append to ledger {writer.ledger} failed"]
-        assert await append(writer, run_of([b"c"])) == [2]
-
-    asyncio.run(body())
-
-
-def test_a_run_that_cannot_be_written_down_ends_its_writer_alone() -> None:
-    async def body() -> None:
-        _, engine = await start(ForgetfulFiles())
-        one, two = await engine.create({}), await engine.create({})
-        outcomes = Outcomes()
-        one.append(Run(b"abc", [0, 3], [-1], -1), outcomes.done)
-        one.append(run_of([b"behind"]), outcomes.done)
-        assert await append(two, run_of([b"other"])) == [0]
-        await outcomes.upto(2)
-        assert outcomes.errors == [Misuse, Misuse]
-        assert await append(two, run_of([b"other"])) == [1]
-        assert one.lac == -1
-
-    asyncio.run(body())
+    await turns()
+    assert (runtime.waiting, outcomes.all) == (1, [])
+    runtime.step()
+    await turns()
+    assert (len(outcomes.all), engine.journal.batches) == (4, 1)
+    while runtime.waiting:
+        runtime.step()
+        await turns()
+    assert (len(outcomes.all), engine.journal.batches, engine.journal.syncs) == (16, 2, 2)
+    assert engine.journal.entries_written == 16
+    assert engine.journal.pending_bytes == 0
 
 
-def test_blocks_are_made_ahead_of_the_writes() -> None:
-    async def body() -> None:
-        files = ForgetfulFiles()
-        _, engine = await start(files, segment_bytes=64 << 20)
-        writer = await engine.create({})
-        for _ in range(30):
-            await append(writer, run_of([bytes(100_000)]))
-            await turns()
-            segment = engine.journal.current
-            assert segment is not None
-            assert len(files.content("/data/journal/0000000001.log")) == segment.allocated > segment.end
+async def test_a_batch_stops_at_its_bound_and_a_larger_run_goes_alone() -> None:
+    _, engine = await start(ForgetfulFiles(), segment_bytes=4 * JOURNAL_BATCH_BYTES_MAX)
+    writer = await engine.create({})
+    third = bytes(JOURNAL_BATCH_BYTES_MAX // 3)
+    await append(writer, *(run_of([third]) for _ in range(5)))
+    assert engine.journal.batches == 3
+    await append(writer, run_of([bytes(JOURNAL_BATCH_BYTES_MAX + 1)]), run_of([b"x"]))
+    assert engine.journal.batches == 5
 
-    asyncio.run(body())
+
+async def test_a_run_larger_than_a_segment_gets_one_of_its_own() -> None:
+    files = ForgetfulFiles()
+    _, engine = await start(files, segment_bytes=4096)
+    writer = await engine.create({})
+    big = bytes(range(256)) * 100
+    await append(writer, run_of([b"before"]), run_of([big]), run_of([b"after"]))
+    assert len(engine.journal.segments) == 3
+    engine = await LocalLedgers.start("/data", InlineRuntime(files.crash()), engine._metadata, segment_bytes=4096)
+    assert await read_all(await engine.open(writer.ledger, recover=True)) == [b"before", big, b"after"]
+
+
+async def test_a_failed_sync_fails_what_was_in_flight_and_all_behind_it_and_tells_the_node_once() -> None:
+    files = ForgetfulFiles()
+    runtime, engine = await start(files)
+    told: list[MagnetarError] = []
+    engine.journal.on_failure.append(told.append)
+    one, two = await engine.create({}), await engine.create({})
+    await append(one, run_of([b"safe"]))
+    files.fail_sync_at = files.syncs + 1
+    runtime.hold = True
+    outcomes = Outcomes()
+    one.append(run_of([b"flying"]), outcomes.done)
+    await turns()
+    two.append(run_of([b"queued"]), outcomes.done)
+    one.append(run_of([b"queued"]), outcomes.done)
+    await turns()
+    runtime.step()
+    await turns()
+    assert outcomes.errors == [StorageFailed] * 3
+    assert [type(error) for error in told] == [StorageFailed]
+    one.append(run_of([b"late"]), outcomes.done)
+    assert len(outcomes.all) == 3
+    await turns()
+    assert outcomes.errors == [StorageFailed] * 4
+    assert one.lac == 0
+    with pytest.raises(StorageFailed):
+        await one.close()
+    with pytest.raises(StorageFailed):
+        await engine.open(one.ledger, recover=True)
+    runtime.hold = False
+    reader = await engine.open(one.ledger, recover=False)
+    assert await read_all(reader) == [b"safe"]  # what is safe can still be read
+    await engine.close()
+
+
+async def test_a_full_disk_takes_the_batch_back_so_that_nothing_refused_shows_up() -> None:
+    files = ForgetfulFiles()
+    _, engine = await start(files, segment_bytes=8 << 20)
+    writer = await engine.create({})
+    await append(writer, run_of([b"kept"]))
+    files.full_after = sum(len(files.content("/data/journal/" + name)) for name in files.list("/data/journal"))
+    size = len(files.content("/data/journal/0000000001.log"))
+    outcomes = Outcomes()
+    for _ in range(3):  # the second does not fit into what was allocated
+        writer.append(run_of([bytes(size // 2)]), outcomes.done)
+    await outcomes.upto(3)
+    assert outcomes.acked == []
+    assert outcomes.errors == [StorageFull] * 3
+    files.full_after = None
+    files._held.clear()
+    again = await LocalLedgers.start("/data", InlineRuntime(files), engine._metadata, segment_bytes=8 << 20)
+    assert await read_all(await again.open(writer.ledger, recover=True)) == [b"kept"]
+
+
+async def test_a_callback_that_raises_is_reported_and_the_others_are_answered() -> None:
+    _, engine = await start(ForgetfulFiles())
+    reported: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["message"]))
+    writer = await engine.create({})
+    outcomes = Outcomes()
+
+    def broken(first: int, error: MagnetarError | None) -> None:
+        raise Misuse("a bug")
+
+    writer.append(run_of([b"a"]), broken)
+    writer.append(run_of([b"b"]), outcomes.done)
+    await outcomes.upto(1)
+    assert outcomes.acked == [1]
+    assert reported == [f"the callback of an append to ledger {writer.ledger} failed"]
+    assert await append(writer, run_of([b"c"])) == [2]
+
+
+async def test_a_run_that_cannot_be_written_down_ends_its_writer_alone() -> None:
+    _, engine = await start(ForgetfulFiles())
+    one, two = await engine.create({}), await engine.create({})
+    outcomes = Outcomes()
+    one.append(Run(b"abc", [0, 3], [-1], -1), outcomes.done)
+    one.append(run_of([b"behind"]), outcomes.done)
+    assert await append(two, run_of([b"other"])) == [0]
+    await outcomes.upto(2)
+    assert outcomes.errors == [Misuse, Misuse]
+    assert await append(two, run_of([b"other"])) == [1]
+    assert one.lac == -1
+
+
+async def test_blocks_are_made_ahead_of_the_writes() -> None:
+    files = ForgetfulFiles()
+    _, engine = await start(files, segment_bytes=64 << 20)
+    writer = await engine.create({})
+    for _ in range(30):
+        await append(writer, run_of([bytes(100_000)]))
+        await turns()
+        segment = engine.journal.current
+        assert segment is not None
+        assert len(files.content("/data/journal/0000000001.log")) == segment.allocated > segment.end

@@ -12,7 +12,7 @@ import fastavro
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from magnetar.spark.values.form import Form, Registered
+from magnetar.spark.values.value_schema import RegisteredSchema, ValueSchema
 from magnetar.wire.proto import pb
 
 SCALARS: dict[str, Any] = {
@@ -35,8 +35,8 @@ def record(*fields: Any, name: str = "Row") -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": made}
 
 
-def registered(definition: Any, kind: int = pb.Schema.Avro, version: int = 0) -> Registered:
-    return Registered("topic://a/b/c", version, kind, json.dumps(definition).encode())
+def registered(definition: Any, kind: int = pb.Schema.Avro, version: int = 0) -> RegisteredSchema:
+    return RegisteredSchema("topic://a/b/c", version, kind, json.dumps(definition).encode())
 
 
 def encoded(definition: Any, value: Any) -> bytes:
@@ -50,13 +50,13 @@ def sized(*parts: bytes | None) -> bytes:
     return b"".join(struct.pack(">i", -1 if one is None else len(one)) + (one or b"") for one in parts)
 
 
-def pair(key: Any, value: Any, encoding: str = "INLINE", version: int = 0, **more: str) -> Registered:
+def pair(key: Any, value: Any, encoding: str = "INLINE", version: int = 0, **more: str) -> RegisteredSchema:
     """A schema of a key and a value: each a kind and a definition, which may be none."""
     said, data = {"kv.encoding.type": encoding, **more}, []
     for prefix, (kind, definition) in (("key", key), ("value", value)):
         said[f"{prefix}.schema.type"] = kind
         data.append(json.dumps(definition).encode() if definition else b"")
-    return Registered("topic://a/b/c", version, pb.Schema.KeyValue, sized(*data), tuple(sorted(said.items())))
+    return RegisteredSchema("topic://a/b/c", version, pb.Schema.KeyValue, sized(*data), tuple(sorted(said.items())))
 
 
 def by_another(written: Any, read: Any, data: bytes) -> Any:
@@ -65,7 +65,7 @@ def by_another(written: Any, read: Any, data: bytes) -> Any:
 
 
 def decoded(
-    form: Form, written: Registered, values: list[bytes], names: list[str] | None = None
+    form: ValueSchema, written: RegisteredSchema, values: list[bytes], names: list[str] | None = None
 ) -> list[dict[str, Any]]:
     """The rows, from columns that are whole and of the types they say."""
     names = [one.name for one in form.columns] if names is None else names
@@ -73,8 +73,21 @@ def decoded(
     arrays = form.decoder(written, names)(pa.array(values, pa.binary()))
     batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([(name, types[name]) for name in names]))
     batch.validate(full=True)
-    rows: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="strict")
-    return rows
+    return [{name: _maps_as_dicts(row[name], types[name]) for name in names} for row in batch.to_pylist()]
+
+
+def _maps_as_dicts(value: Any, kind: pa.DataType) -> Any:
+    """As `maps_as_pydicts` of pyarrow, which leaves an empty map inside a map as a list before version 22."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        assert len({key for key, _ in value}) == len(value)
+        return {key: _maps_as_dicts(item, kind.item_type) for key, item in value}
+    if pa.types.is_list(kind):
+        return [_maps_as_dicts(item, kind.value_type) for item in value]
+    if pa.types.is_struct(kind):
+        return {field.name: _maps_as_dicts(value[field.name], field.type) for field in kind}
+    return value
 
 
 @st.composite

@@ -8,9 +8,9 @@ from decimal import Decimal
 
 import pytest
 
+from magnetar.spark.values.avro_schema import parse
 from magnetar.spark.values.defaults import constant
-from magnetar.spark.values.definition import parse
-from magnetar.spark.values.form import Incompatible
+from magnetar.spark.values.value_schema import Incompatible
 from tests.unit.spark.values.defined import record
 
 CENTS = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}

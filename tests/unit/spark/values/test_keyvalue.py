@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from magnetar.base.errors import Misuse
-from magnetar.spark.values.form import Incompatible, Kind, Registered, Unreadable
 from magnetar.spark.values.keyvalue import KEY_PART, VALUE_PART, parts
-from magnetar.spark.values.kinds import decoder, form
+from magnetar.spark.values.select import decoder, form
+from magnetar.spark.values.value_schema import Incompatible, Kind, RegisteredSchema, Unreadable
 from tests.golden import load
 from tests.unit.spark.values.defined import encoded, pair, record, sized
 
@@ -27,7 +27,7 @@ def recorded(label):
     """As the Java client registers it."""
     (found,) = [one for one in load("schemas.json")["schema_info"] if one["label"] == label]
     properties = tuple(sorted(found["properties"].items()))
-    return Registered("topic://a/b/c", 0, Kind.KEY_VALUE, bytes.fromhex(found["schema_hex"]), properties)
+    return RegisteredSchema("topic://a/b/c", 0, Kind.KEY_VALUE, bytes.fromhex(found["schema_hex"]), properties)
 
 
 def read(schema, *messages, table=None, names=BOTH):
@@ -145,9 +145,9 @@ def test_a_key_of_a_message_that_is_none_is_told_with_its_row():
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        (Registered("t", 0, Kind.KEY_VALUE), "a definition is shorter than it says"),
-        (Registered("t", 0, Kind.KEY_VALUE, b"\0\0\0\x05ab\0\0\0\0"), "a definition is shorter than it says"),
-        (Registered("t", 0, Kind.KEY_VALUE, sized(b"", b"") + b"x"), "more behind both definitions"),
+        (RegisteredSchema("t", 0, Kind.KEY_VALUE), "a definition is shorter than it says"),
+        (RegisteredSchema("t", 0, Kind.KEY_VALUE, b"\0\0\0\x05ab\0\0\0\0"), "a definition is shorter than it says"),
+        (RegisteredSchema("t", 0, Kind.KEY_VALUE, sized(b"", b"") + b"x"), "more behind both definitions"),
         (pair(*NUMBERED, "APART"), "kv.encoding.type is APART"),
         (pair(("KEY_VALUE", None), ("STRING", None)), "the key is of the kind KEY_VALUE"),
         (pair(("STRING", None), ("ODD", None)), "the value is of the kind ODD"),
@@ -163,7 +163,7 @@ def test_a_schema_that_is_no_pair_is_refused_with_what_is_wrong(schema, said):
 
 
 def test_a_schema_that_says_nothing_of_its_parts_is_of_bytes_in_the_payload():
-    found = parts(Registered("t", 4, Kind.KEY_VALUE, sized(b"", b"")))
+    found = parts(RegisteredSchema("t", 4, Kind.KEY_VALUE, sized(b"", b"")))
     assert not found.separated
     assert {name: (one.kind, one.version) for name, one in found.schemas.items()} == dict.fromkeys(
         BOTH, (Kind.BYTES, 4)

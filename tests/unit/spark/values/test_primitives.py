@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from magnetar.spark.values.form import Incompatible, Registered, Unreadable
 from magnetar.spark.values.primitives import KINDS, Primitive
+from magnetar.spark.values.value_schema import Incompatible, RegisteredSchema, Unreadable
 from magnetar.wire.proto import pb
 from tests.unit.spark.values.defined import decoded
 
@@ -21,7 +21,7 @@ HALF_DAY_NS = 43_200 * 10**9
 
 
 def schema(kind):
-    return Registered("topic://a/b/c", 0, kind)
+    return RegisteredSchema("topic://a/b/c", 0, kind)
 
 
 def read(kind, *values, table=None):

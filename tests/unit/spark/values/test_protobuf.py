@@ -14,8 +14,8 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP
 
 from magnetar.base.errors import Misuse
-from magnetar.spark.values.form import Incompatible, Registered, Unreadable
 from magnetar.spark.values.protobuf import PARSING_INFO, Protobuf
+from magnetar.spark.values.value_schema import Incompatible, RegisteredSchema, Unreadable
 from magnetar.wire.proto import pb
 from tests.unit.spark.values.defined import decoded
 
@@ -35,7 +35,7 @@ def file(*fields: FieldDescriptorProto, syntax: str = "proto3", **more: Any) -> 
     return made
 
 
-def registered(*files: FileDescriptorProto, root: str = "shop.Order") -> Registered:
+def registered(*files: FileDescriptorProto, root: str = "shop.Order") -> RegisteredSchema:
     """As clients register it: the last file holds the message."""
     data = FileDescriptorSet(file=files).SerializeToString()
     document = {
@@ -43,7 +43,7 @@ def registered(*files: FileDescriptorProto, root: str = "shop.Order") -> Registe
         "rootMessageTypeName": root,
         "rootFileDescriptorName": files[-1].name,
     }
-    return Registered("topic://a/b/c", 0, pb.Schema.ProtobufNative, json.dumps(document).encode())
+    return RegisteredSchema("topic://a/b/c", 0, pb.Schema.ProtobufNative, json.dumps(document).encode())
 
 
 def message(*files: FileDescriptorProto, root: str = "shop.Order") -> Any:
@@ -53,9 +53,9 @@ def message(*files: FileDescriptorProto, root: str = "shop.Order") -> Any:
     return GetMessageClass(pool.FindMessageTypeByName(root))
 
 
-def told(*fields: tuple[int, str, str, str]) -> Registered:
+def told(*fields: tuple[int, str, str, str]) -> RegisteredSchema:
     info = [dict(zip(("number", "name", "type", "label"), one, strict=True)) for one in fields]
-    return Registered("topic://a/b/c", 0, pb.Schema.Protobuf, b"{}", ((PARSING_INFO, json.dumps(info)),))
+    return RegisteredSchema("topic://a/b/c", 0, pb.Schema.Protobuf, b"{}", ((PARSING_INFO, json.dumps(info)),))
 
 
 ID, NAME = field("id", 1, "INT64"), field("name", 2, "STRING")
@@ -241,11 +241,11 @@ def test_a_protobuf_schema_is_read_by_the_numbers_told_beside_it_and_what_lies_d
 @pytest.mark.parametrize(
     "schema",
     [
-        Registered("t", 0, pb.Schema.ProtobufNative, b"{"),
-        Registered("t", 0, pb.Schema.ProtobufNative, b"{}"),
-        Registered("t", 0, pb.Schema.ProtobufNative, b'{"fileDescriptorSet":"!","rootFileDescriptorName":""}'),
+        RegisteredSchema("t", 0, pb.Schema.ProtobufNative, b"{"),
+        RegisteredSchema("t", 0, pb.Schema.ProtobufNative, b"{}"),
+        RegisteredSchema("t", 0, pb.Schema.ProtobufNative, b'{"fileDescriptorSet":"!","rootFileDescriptorName":""}'),
         registered(file(ID), root="shop.Nobody"),
-        Registered("t", 0, pb.Schema.Protobuf, b"{}"),
+        RegisteredSchema("t", 0, pb.Schema.Protobuf, b"{}"),
         told((1, "id", "NUMBER", "LABEL_OPTIONAL")),
         told((1, "id", "INT64", "LABEL_OPTIONAL"), (1, "again", "INT64", "LABEL_OPTIONAL")),
         registered(FileDescriptorProto(name="a", dependency=["a"], message_type=[{"name": "M"}]), root="M"),

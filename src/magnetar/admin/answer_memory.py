@@ -1,0 +1,169 @@
+"""Answers that are being sent: how many bytes of them a broker holds for readers that may be slow.
+
+A large body is sent piece by piece, as fast as its reader takes it, and counts until the last piece is gone. The sum is
+bounded, of messages and of all other answers apart; a message that does not fit is refused before it is decompressed.
+Answers that are made while they are sent (lists, metrics) hold a page each, so that their number is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from magnetar.base.errors import Busy
+from magnetar.base.limits import (
+    HTTP_ANSWER_COUNTED_BYTES_MIN,
+    HTTP_ANSWERS_BYTES_MAX,
+    HTTP_BODIES_BYTES_MAX,
+    HTTP_MESSAGES_BYTES_MAX,
+    HTTP_PIECE_BYTES,
+    HTTP_STREAMS_MAX,
+)
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+
+class Held:
+    """An account of one node."""
+
+    def __init__(self, bytes_max: int = HTTP_MESSAGES_BYTES_MAX, what: str = "messages") -> None:
+        self.bytes_max = bytes_max
+        self._what = what
+        self.bytes = 0
+
+    def check(self, size: int) -> None:
+        """`Busy`: so many bytes do not fit now. Alone a message always fits."""
+        if self.bytes and self.bytes + size > self.bytes_max:
+            raise Busy(
+                f"{self.bytes} bytes of {self._what} wait for readers of other requests; the limit is "
+                f"{self.bytes_max}: ask again",
+                bytes=size,
+            )
+
+    def body(self, payload: bytes) -> Pieces:
+        return Pieces(self, payload)
+
+    @contextmanager
+    def charging(self) -> Iterator[Callable[[int], None]]:
+        """What is charged inside is given back at the end. `Busy`: so many bytes do not fit now."""
+        charged = 0
+
+        def charge(size: int) -> None:
+            nonlocal charged
+            self.check(size)
+            charged += size
+            self.bytes += size
+
+        try:
+            yield charge
+        finally:
+            self.bytes -= charged
+
+
+class Pieces:
+    """A body that gives its bytes back to the account once, when it is sent or dropped."""
+
+    def __init__(self, held: Held, payload: bytes) -> None:
+        self._held = held
+        self._payload = payload
+        self._at = 0
+        held.bytes += len(payload)
+
+    def __aiter__(self) -> Pieces:
+        return self
+
+    async def __anext__(self) -> bytes:
+        piece = self._payload[self._at : self._at + HTTP_PIECE_BYTES]
+        if not piece:
+            self.close()
+            raise StopAsyncIteration
+        self._at += len(piece)
+        return piece
+
+    def close(self) -> None:
+        self._held.bytes -= len(self._payload)
+        self._payload = b""
+
+    def __del__(self) -> None:  # its reader left before the end
+        self.close()
+
+
+class Streams:
+    """Answers of one node that are made while they are sent."""
+
+    def __init__(self, streams_max: int = HTTP_STREAMS_MAX) -> None:
+        self.count = 0
+        self._streams_max = streams_max
+
+    def begin(self) -> None:
+        """`Busy`: no more of them now."""
+        if self.count >= self._streams_max:
+            raise Busy(f"{self.count} lists are being sent, which is the limit: ask again")
+        self.count += 1
+
+
+class Stream:
+    """A body that gives its place back once, when it is sent or dropped."""
+
+    def __init__(self, streams: Streams, pieces: AsyncIterator[bytes]) -> None:
+        self._streams: Streams | None = None
+        streams.begin()
+        self._streams = streams
+        self._pieces = pieces
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            return await anext(self._pieces)
+        except StopAsyncIteration:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams.count -= 1
+            self._streams = None
+
+    def __del__(self) -> None:  # its reader left before the end
+        self.close()
+
+
+class Answers:
+    """All accounts of one node."""
+
+    def __init__(self) -> None:
+        self.messages = Held()
+        self.others = Held(HTTP_ANSWERS_BYTES_MAX, "answers")
+        self.bodies = Held(HTTP_BODIES_BYTES_MAX, "request bodies")
+        self.streams = Streams()
+
+    def charge(self, body: bytes | AsyncIterator[bytes]) -> bytes | AsyncIterator[bytes]:
+        """The body to send instead of this one. `Busy`: it does not fit now."""
+        if isinstance(body, Pieces):
+            return body  # it is charged already
+        if isinstance(body, bytes):
+            if len(body) < HTTP_ANSWER_COUNTED_BYTES_MIN:
+                return body
+            self.others.check(len(body))
+            return self.others.body(body)
+        return Stream(self.streams, body)
+
+
+_OF_NODE: WeakKeyDictionary[Node, Answers] = WeakKeyDictionary()
+
+
+def answers(node: Node) -> Answers:
+    found = _OF_NODE.get(node)
+    if found is None:
+        found = _OF_NODE[node] = Answers()
+    return found
+
+
+def held(node: Node) -> Held:
+    """The account of messages."""
+    return answers(node).messages

@@ -1,0 +1,80 @@
+"""Where a request comes from: a page of another site, or somebody who calls this broker by a name that is not its own.
+
+A browser sends requests to localhost on behalf of any page that is open in it, and a site may let its own name point to
+127.0.0.1. Neither is a client of this broker, and neither may change or read anything. Clients that are no browsers
+send no `Origin` and no `Sec-Fetch-Site`, and call the broker by an address or a name that it knows.
+"""
+
+from __future__ import annotations
+
+import socket
+from functools import cache
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from magnetar.admin.request import Request
+from magnetar.base.errors import Refused
+from magnetar.base.hosts import is_address
+from magnetar.cluster.ownership import advertised
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+ANY = "*"
+READING = ("GET", "HEAD", "OPTIONS")
+OUR_SITES = ("", "none", "same-origin")  # of Sec-Fetch-Site; none: a person typed the address or opened a bookmark
+
+
+def check_source(node: Node, request: Request) -> None:
+    """Refused, as 421: it is not our name. As 403: a page of another site sent it."""
+    host = request.headers.get("host", "")
+    name = _name(host)
+    if host and not _is_ours(node, name):
+        raise Refused(
+            f"this broker is not called {name[:200]}: use its address, localhost or its advertisedAddress, or add the "
+            "name to webServiceHosts",
+            http_status=421,
+        )
+    reads = request.method in READING
+    if reads and request.headers.get("sec-fetch-mode") == "navigate":
+        return  # a person follows a link
+    origin = request.headers.get("origin", "")
+    foreign = bool(origin) and not reads and _authority(origin) != host.lower()  # a page sees no answer of ours
+    if foreign or request.headers.get("sec-fetch-site", "") not in OUR_SITES:
+        shown = f" ({origin[:200]})" if origin else ""
+        raise Refused(f"a page of another site{shown} may not use this broker through a browser", http_status=403)
+
+
+def _is_ours(node: Node, name: str) -> bool:
+    if name == "localhost" or is_address(name):
+        return True
+    settings = node.settings
+    wanted = settings.get("webServiceHosts")
+    known = _known(settings.text("advertisedListeners"), *wanted)
+    own = (settings.text("advertisedAddress").lower(), node.addresses.host.lower())
+    return ANY in wanted or name in own or name in known or name == _machine()
+
+
+@cache
+def _known(listeners: str, *names: str) -> frozenset[str]:
+    urls = [url for one in advertised(listeners).values() for url in (one.broker, one.broker_tls, one.http, one.https)]
+    return frozenset([*(name.lower() for name in names), *(_name(_authority(url)) for url in urls if url)])
+
+
+@cache
+def _machine() -> str:
+    return socket.gethostname().lower()
+
+
+def _authority(url: str) -> str:
+    try:
+        return urlsplit(url).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _name(host: str) -> str:
+    """Without its port, of `name:port`, `address:port` and `[address]:port`."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].rstrip(".").lower()

@@ -1,0 +1,63 @@
+"""What a topic's route is about: the topic, loaded where it must be, and one of its subscriptions.
+
+Nothing is created here. A missing namespace, topic or subscription is 404 in Pulsar's words. A topic that another
+broker serves is Moved: whoever asked is sent there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.admin.request import Request
+from magnetar.base.errors import NotFound, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.names import TopicName
+from magnetar.topic.topic import Topic
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+    from magnetar.broker.topics.topics import AnyTopic
+    from magnetar.topic.subscriptions.subscription import Subscription
+
+
+async def check_namespace(node: Node, name: TopicName) -> None:
+    if not await node.namespaces.exists(name.namespace):
+        raise NotFound("Namespace not found")
+
+
+async def open_topic(node: Node, name: TopicName) -> AnyTopic:
+    """A topic or a partition that exists; a partitioned topic itself is none."""
+    await check_namespace(node, name)
+    await node.served.claim(name)
+    try:
+        return await node.topics.get(name, create=False)
+    except TopicNotFound as error:
+        raise TopicNotFound(f"Topic {name} not found") from error
+
+
+async def stored(node: Node, request: Request, what: str) -> Topic:
+    """A persistent topic; `what` names what only such a topic can do."""
+    name = request.topic
+    if not name.is_persistent:
+        raise Refused(f"{what} on a non-persistent topic is not allowed", http_status=405)
+    topic = await open_topic(node, name)
+    assert isinstance(topic, Topic)
+    return topic
+
+
+async def partitions(node: Node, name: TopicName) -> list[TopicName] | None:
+    """The partitions of a partitioned topic; None where it is none."""
+    await check_namespace(node, name)
+    found = await node.catalogue.partitioned(name)
+    return None if found is None else [name.partition(index) for index in range(found.partitions)]
+
+
+async def not_partitioned(node: Node, name: TopicName, words: str) -> None:
+    if await node.catalogue.partitioned(name) is not None:
+        raise Refused(words, http_status=405)
+
+
+def subscription(topic: Topic, name: str) -> Subscription:
+    found = topic.subscriptions.get(name)
+    if found is None:
+        raise SubscriptionNotFound(f"Subscription {name} not found for topic {topic.name}")
+    return found

@@ -1,0 +1,113 @@
+"""The brokers of the cluster and their configuration: those that live, what this one owns; settings shown and changed.
+
+What may be changed while running, and what a value must look like, is decided in `policy`.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from magnetar import __version__
+from magnetar.admin.monitoring.health import broker_id, check_broker
+from magnetar.admin.request import EMPTY, JSON, Request, Response, shown, text
+from magnetar.admin.route import delete, get, post
+from magnetar.base.errors import Misuse
+from magnetar.base.limits import CONNECTIONS_SHOWN_MAX
+from magnetar.client.documents.brokers import ConnectionInfo, InternalConfiguration, LeaderBroker, OwnedNamespace
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection.connection import Connection
+    from magnetar.broker.node import Node
+
+
+async def names(node: Node, request: Request) -> Response:
+    return shown([broker.id for broker in await node.ownership.brokers()])
+
+
+async def leader(node: Node, request: Request) -> Response:
+    return shown(LeaderBroker(node.addresses.http_url, broker_id(node)))
+
+
+async def owned(node: Node, request: Request) -> Response:
+    """Every bundle that it holds; of a broker that is alone, every bundle that has a loaded topic."""
+    check_broker(node, request.parts["broker"])
+    found: dict[str, OwnedNamespace] = {
+        f"{namespace}/{bundle}": OwnedNamespace() for namespace, bundle in node.ownership.held()
+    }
+    for topic in list(node.topics.loaded.values()):
+        policies = await node.namespaces.policies(topic.name.namespace)
+        if policies is not None:
+            bundle = await node.bundles.find(topic.name, policies)
+            found[f"{topic.name.namespace}/{bundle}"] = OwnedNamespace()
+    return shown(dict(sorted(found.items())))
+
+
+async def connections(node: Node, request: Request) -> Response:
+    """Of this broker, the oldest first: Magnetar's own."""
+    limit = request.number("limit", CONNECTIONS_SHOWN_MAX)
+    if not 1 <= limit <= CONNECTIONS_SHOWN_MAX:
+        raise Misuse(f"limit must be 1 to {CONNECTIONS_SHOWN_MAX}", limit=limit)
+    return shown([_connection(one) for one in islice(node.connections, limit)])
+
+
+def _connection(one: Connection) -> ConnectionInfo:
+    return ConnectionInfo(
+        id=one.generation,
+        address=one.peer,
+        clientVersion=one.client_version,
+        protocolVersion=one.protocol_version,
+        connectedSince=one.opened_ms,
+        producers=len(one.producers),
+        consumers=len(one.consumers),
+        watches=len(one.watchers) + len(one.layouts) + len(one.memberships),
+        congested=one.congested,
+    )
+
+
+async def version(node: Node, request: Request) -> Response:
+    return text(__version__, kind=JSON)
+
+
+async def internal_configuration(node: Node, request: Request) -> Response:
+    url = node.settings.text("metadataStoreUrl") or "embedded"
+    return shown(InternalConfiguration(url, url, "/ledgers"))
+
+
+async def dynamic_names(node: Node, request: Request) -> Response:
+    return shown(node.settings.dynamic_keys())
+
+
+async def dynamic_values(node: Node, request: Request) -> Response:
+    return shown(node.settings.dynamic_values())
+
+
+async def runtime_values(node: Node, request: Request) -> Response:
+    return shown(node.settings.shown())
+
+
+async def set_dynamic(node: Node, request: Request) -> Response:
+    await node.dynamic.set(request.parts["key"], request.parts["value"])
+    return EMPTY
+
+
+async def unset_dynamic(node: Node, request: Request) -> Response:
+    await node.dynamic.unset(request.parts["key"])
+    return EMPTY
+
+
+_ROOT = "/admin/v2/brokers"
+ROUTES = [
+    get(_ROOT, names, "The brokers", list[str]),
+    get(f"{_ROOT}/{{cluster}}", names, "The brokers of a cluster", list[str]),
+    get(f"{_ROOT}/leaderBroker", leader, "The leader", LeaderBroker),
+    get(f"{_ROOT}/{{cluster}}/{{broker}}/ownedNamespaces", owned, "What a broker serves", dict[str, OwnedNamespace]),
+    get(f"{_ROOT}/connections", connections, "The clients that are connected to this broker", list[ConnectionInfo]),
+    get(f"{_ROOT}/version", version, "The version", str),
+    get(f"{_ROOT}/internal-configuration", internal_configuration, "Where metadata lives", InternalConfiguration),
+    get(f"{_ROOT}/configuration", dynamic_names, "Settings that may be changed while running", list[str]),
+    get(f"{_ROOT}/configuration/values", dynamic_values, "Settings that were changed while running", dict[str, str]),
+    get(f"{_ROOT}/configuration/runtime", runtime_values, "Every setting as it holds now", dict[str, str]),
+    post(f"{_ROOT}/configuration/{{key}}/{{value}}", set_dynamic, "Change a setting of all brokers"),
+    delete(f"{_ROOT}/configuration/{{key}}", unset_dynamic, "Take such a change back"),
+]

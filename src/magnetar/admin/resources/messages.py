@@ -1,0 +1,181 @@
+"""Single messages for people: the n-th of a backlog, of a topic, by id, by time. Read only; nothing is acknowledged.
+
+The body is the payload, decompressed; what its producer and the broker know of it stands in X-Pulsar-* headers. A batch
+comes whole; a header says which of its messages a subscription has not acknowledged. An encrypted payload comes as it
+is stored. A few bytes can become gigabytes: one answer decompresses a bounded size, and all answers together hold one.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from magnetar.admin.answer_memory import Held, held
+from magnetar.admin.monitoring.stats import moment
+from magnetar.admin.request import JSON, Request, Response, shown
+from magnetar.admin.resolve import check_namespace, not_partitioned, stored, subscription
+from magnetar.admin.resources.subscriptions import nth_unacked
+from magnetar.admin.route import Route, get
+from magnetar.base.errors import Corrupt, Misuse, NotFound, Refused
+from magnetar.base.ids import Position
+from magnetar.base.limits import HTTP_MESSAGE_BYTES_MAX, HTTP_PIECE_BYTES
+from magnetar.client.documents.topics import MessageId
+from magnetar.wire.codec import inflated_max
+from magnetar.wire.message import Opened, inflate, open_entry
+from magnetar.wire.proto import pb, text
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+    from magnetar.topic.topic import Topic
+
+
+UNACKNOWLEDGED = "X-Magnetar-Unacknowledged"  # of a batch: a bit for each message, the lowest first, as base64
+
+
+async def peek(node: Node, request: Request) -> Response:
+    number = request.number("position")
+    await not_partitioned(node, request.topic, "Peek messages on a partitioned topic is not allowed")
+    topic = await stored(node, request, "Peek messages")
+    return await unacknowledged(node, topic, request.parts["subscription"], number)
+
+
+async def unacknowledged(node: Node, topic: Topic, name: str, number: int) -> Response:
+    """The n-th entry that a subscription has not acknowledged, from 1."""
+    one = subscription(topic, name)
+    if number < 1:
+        raise Misuse("positions count from 1")
+    if number > one.cursor.backlog:
+        raise NotFound("Message not found")
+    position = nth_unacked(one, number)
+    answer = await _message(node, topic, position, "Message not found")
+    words = one.cursor.bits(position)
+    if words is None:
+        return answer
+    bits = b"".join(word.to_bytes(8, "little", signed=True) for word in words)
+    return replace(answer, headers={**answer.headers, UNACKNOWLEDGED: base64.b64encode(bits).decode()})
+
+
+async def examine(node: Node, request: Request) -> Response:
+    words = (
+        "Examine messages on a partitioned topic is not allowed, please try examine message on specific topic partition"
+    )
+    await check_namespace(node, request.topic)
+    await not_partitioned(node, request.topic, words)
+    topic = await stored(node, request, "Examine messages")
+    managed, number = topic.managed, max(1, request.number("messagePosition", 1))
+    if not managed.entries:
+        raise Misuse("Could not examine messages due to the total message is zero")
+    number = min(number, managed.entries)
+    earliest = request.query.get("initialPosition", "latest") == "earliest"
+    return await _message(node, topic, managed.chain.nth(number - 1 if earliest else managed.entries - number), "gone")
+
+
+async def by_id(node: Node, request: Request) -> Response:
+    position = Position(request.number("ledger"), request.number("entry"))
+    topic = await stored(node, request, "Get message by id")
+    if not topic.managed.has(position):
+        raise NotFound("Message id not found")
+    return await _message(node, topic, position, "Message id not found")
+
+
+async def id_by_time(node: Node, request: Request) -> Response:
+    stamp = request.number("timestamp")
+    await check_namespace(node, request.topic)
+    words = "Get message ID by timestamp on a partitioned topic is not allowed"
+    await not_partitioned(node, request.topic, f"{words}, please try do it on specific topic partition")
+    topic = await stored(node, request, "Get message ID by timestamp")
+    found = await topic.managed.find(stamp)
+    return shown(MessageId(found.ledger, found.entry, topic.partition))
+
+
+async def _message(node: Node, topic: Topic, position: Position, missing: str) -> Response:
+    run = await topic.managed.read(position, 1, 1)
+    if run is None:
+        raise NotFound(missing)
+    try:
+        opened = open_entry(bytes(run.entry(0)))
+    except Corrupt as error:  # the producer's bytes, stored as they came
+        raise Refused(f"the message cannot be read: {error.what}", http_status=422) from error
+    headers = {name: _header(value) for name, value in _described(run.position(0), opened).items()}
+    headers = {"content-type": JSON, "x-content-type-options": "nosniff", **headers}
+    payload = _payload(held(node), opened)
+    if len(payload) <= HTTP_PIECE_BYTES:
+        return Response(200, payload, headers)
+    return Response(200, held(node).body(payload), {**headers, "content-length": str(len(payload))})
+
+
+def _payload(held: Held, opened: Opened) -> bytes:
+    said, stored = opened.metadata, opened.payload
+    held.check(len(stored))
+    if said.encryption_keys or said.HasField("chunk_id") or not said.compression:
+        return stored
+    size = said.uncompressed_size
+    if HTTP_MESSAGE_BYTES_MAX < size <= inflated_max(said.compression, len(stored)):
+        raise Refused(
+            f"the message has {size} bytes decompressed, and REST shows {HTTP_MESSAGE_BYTES_MAX}: "
+            "read it with a consumer",
+            http_status=413,
+        )
+    held.check(size)
+    try:
+        return inflate(said, stored, HTTP_MESSAGE_BYTES_MAX)
+    except Corrupt:
+        return stored  # not what it says it is: shown as it is stored
+
+
+def _described(position: Position, opened: Opened) -> dict[str, str]:
+    said = opened.metadata
+    found = {
+        "X-Pulsar-Message-ID": str(position),
+        "X-Pulsar-PROPERTY": json.dumps(_properties(said), separators=(",", ":")),
+        "X-Pulsar-publish-time": moment(said.publish_time),
+        "X-Pulsar-Is-Encrypted": "true" if said.encryption_keys else "false",
+        "X-Pulsar-producer-name": text(said.producer_name),
+        "X-Pulsar-sequence-id": str(said.sequence_id),
+        "X-Pulsar-txn-uncommitted": "false",
+    }
+    if said.event_time:
+        found["X-Pulsar-event-time"] = moment(said.event_time)
+    if opened.is_batch:
+        found["X-Pulsar-num-batch-message"] = str(said.num_messages_in_batch)
+        found["X-Pulsar-batch-size"] = str(len(opened.payload))
+    if said.HasField("partition_key"):
+        found["X-Pulsar-partition-key"] = text(said.partition_key)
+    if said.partition_key_b64_encoded:
+        found["X-Pulsar-partition-key-b64-encoded"] = "true"
+    if said.compression:
+        found["X-Pulsar-compression"] = pb.CompressionType.Name(said.compression)
+        found["X-Pulsar-uncompressed-size"] = str(said.uncompressed_size)
+    if said.schema_version:
+        found["X-Pulsar-Base64-schema-version"] = base64.b64encode(said.schema_version).decode()
+    if said.deliver_at_time:
+        found["X-Pulsar-deliver-at-time"] = moment(said.deliver_at_time)
+    if said.null_value:
+        found["X-Pulsar-null-value"] = "true"
+    return found
+
+
+def _properties(said: pb.MessageMetadata) -> dict[str, str]:
+    return {text(pair.key): text(pair.value) for pair in said.properties}
+
+
+def _header(text: str) -> str:
+    """What a header may hold; anything else percent-encoded."""
+    return text if text.isascii() and text.isprintable() else quote(text)
+
+
+def _routes(domain: str) -> list[Route]:
+    topic = f"/admin/v2/{domain}/{{tenant}}/{{namespace}}/{{topic}}"
+    one = f"{topic}/subscription/{{subscription}}"
+    return [
+        get(f"{one}/position/{{position}}", peek, "The n-th unacknowledged entry", bytes),
+        get(f"{topic}/examinemessage", examine, "The n-th entry from either end", bytes),
+        get(f"{topic}/ledger/{{ledger}}/entry/{{entry}}", by_id, "An entry", bytes),
+        get(f"{topic}/messageid/{{timestamp}}", id_by_time, "The first message published then or later", MessageId),
+    ]
+
+
+ROUTES = _routes("persistent") + _routes("non-persistent")

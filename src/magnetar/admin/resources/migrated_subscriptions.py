@@ -1,0 +1,81 @@
+"""Subscriptions of a topic that was migrated, by the name that it had: moved as its scalable topic's, or refused.
+
+What was migrated is a sealed part of a scalable topic. A cursor that is moved there alone is outside the plan of its
+subscription, and whoever has finished that part never comes back to it (H-D7). So the same request by the old name is
+the plan of all segments; what scalable topics have no verb for, or what is asked of one partition alone, is refused
+with the command that does it. Trusts the topic's record, not what is loaded: the broker that leads the topic need not
+serve that part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from magnetar.admin.request import Request
+from magnetar.base.errors import Conflict, Misuse, Moved
+from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
+from magnetar.base.names import Domain, TopicName
+from magnetar.client.documents.topics import ResetCursor
+from magnetar.scalable.machines.seek_target import Target, Where, at_places
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+    from magnetar.scalable.record.record import Record
+
+
+async def sought(node: Node, request: Request, where: Callable[[Record], Target]) -> bool:
+    """Whether the topic was migrated: then the subscription is, on all segments, where it was to go."""
+    name, subscription = request.topic, request.parts["subscription"]
+    found = await _became(node, name)
+    if found is None:
+        return False
+    if name.is_partition:
+        raise _refusal(name, f"no part of it is moved alone. {_instead(request)}")
+    try:
+        await node.scalable.seek(name.scalable, subscription, where(found))
+    except Moved as error:
+        raise Moved(error.what, **{**error.facts, "resource": str(name)}) from error  # asked there by this same path
+    return True
+
+
+async def refuse(node: Node, request: Request, why: str, *, moves: bool = True) -> None:
+    """Conflict: the topic was migrated, and this is not done to a scalable topic. `moves`: seeking does as well."""
+    if await _became(node, request.topic) is not None:
+        raise _refusal(request.topic, f"{why}. {_instead(request)}" if moves else why)
+
+
+def place(request: Request) -> Callable[[Record], Target]:
+    """What a request that names a message means: what comes after the part that it is in is read from its start."""
+
+    def found(record: Record) -> Target:
+        asked, name = request.need(ResetCursor), request.topic
+        position = Position(asked.ledgerId, asked.entryId)
+        if position in (BEFORE_ALL, AFTER_ALL):
+            return Target(Where.EARLIEST if position == BEFORE_ALL else Where.LATEST)
+        for one in record.layout.segments:
+            if one.legacy_topic == str(name) and one.ending is not None and position <= one.ending.end:
+                return at_places({one.id: Position(position.ledger, position.entry + asked.excluded)})
+        words = f"{name} was migrated, and the message is not one of before: say in which segment it is"
+        raise Misuse(f"{words}, `magnetar subscription seek {name.scalable} SUBSCRIPTION --to SEGMENT/LEDGER:ENTRY`")
+
+    return found
+
+
+async def _became(node: Node, name: TopicName) -> Record | None:
+    """The record of the scalable topic that it is a part of now. Conflict: it is about to be one."""
+    found = await node.scalable.read(name.scalable) if name.domain is Domain.PERSISTENT else None
+    if found is None or not any(one.legacy_topic for one in found.layout.segments):
+        return None
+    if found.is_plain and found.is_migrating:
+        raise Conflict(f"{name.partitioned_name} is being migrated: it is {name.scalable} in a moment, ask again")
+    return None if found.is_plain else found
+
+
+def _refusal(name: TopicName, why: str) -> Conflict:
+    return Conflict(f"{name.partitioned_name} was migrated: its subscriptions are those of {name.scalable}, and {why}")
+
+
+def _instead(request: Request) -> str:
+    subscription = request.parts.get("subscription", "SUBSCRIPTION")
+    return f"Use `magnetar subscription seek {request.topic.scalable} {subscription} --to TIME`, or `clear`"

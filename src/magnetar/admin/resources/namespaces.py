@@ -1,0 +1,205 @@
+"""Namespaces: list, read, create, delete; their topics, page by page; their bundles; unloading.
+
+A list of topics is streamed as it is read, so that memory holds one page of one bucket whatever the namespace holds.
+`after` and `limit` are ours: a page begins behind the topic `after`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from magnetar.admin.request import DONE, JSON, Request, Response, shown
+from magnetar.admin.resources.policies import check_obeyed, check_policies, grants_nothing
+from magnetar.admin.route import delete, get, put
+from magnetar.admin.unknown_fields import check_spelling
+from magnetar.base.bundles import Bundle, bundle_from_text
+from magnetar.base.errors import Conflict, Misuse, NotFound
+from magnetar.base.limits import HTTP_PIECE_BYTES, TOPICS_PAGE_MAX
+from magnetar.base.names import Domain, NamespaceName, TopicName, topic_name
+from magnetar.cluster.bundles import document_of
+from magnetar.observe import log as logs
+from magnetar.policy.policies import Bundles, Policies
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+log = logs.get("admin")
+
+NOT_ENFORCED = '299 magnetar "auth_policies is kept and not enforced: this version has no authorization"'
+MODES = {
+    "PERSISTENT": (Domain.PERSISTENT,),
+    "NON_PERSISTENT": (Domain.NON_PERSISTENT,),
+    "ALL": (Domain.PERSISTENT, Domain.NON_PERSISTENT),
+}
+
+
+async def names(node: Node, request: Request) -> Response:
+    return shown(await node.namespaces.names(request.tenant))
+
+
+async def read(node: Node, request: Request) -> Response:
+    return shown((await node.namespaces.get(request.namespace)).document())
+
+
+async def create(node: Node, request: Request) -> Response:
+    document: dict[str, Any] | None = request.read(dict[str, Any])
+    policies = Policies.of(document or {})
+    check_spelling(document, policies)
+    check_policies(policies)
+    check_obeyed(policies, document or {}, node.settings.text("clusterName"))
+    await node.namespaces.create(request.namespace, policies)
+    if grants_nothing(policies):
+        return DONE
+    log.warning("permissions not enforced", namespace=str(request.namespace), why="there is no authorization")
+    return Response(DONE.status, headers={"warning": NOT_ENFORCED})
+
+
+async def remove(node: Node, request: Request) -> Response:
+    await remove_namespace(node, request.namespace, force=request.flag("force"))
+    return DONE
+
+
+async def remove_namespace(node: Node, namespace: NamespaceName, *, force: bool) -> None:
+    """With `force` its topics go first, while the namespace is still there to find them in."""
+    if force:
+        node.namespaces.check_force()
+        if not await node.namespaces.exists(namespace):
+            raise NotFound(f"Namespace {namespace} does not exist.")
+        for name in await node.scalable.names(str(namespace)):
+            await node.scalable.delete(name, force=True)
+        await node.sinks.forget_all(namespace)
+        async for text in node.catalogue.topics(namespace, stages=True):
+            await _remove_topic(node, topic_name(text))
+        for topic in list(node.topics.loaded.values()):
+            if topic.name.namespace == namespace:
+                await _remove_topic(node, topic.name)
+    elif await node.scalable.names(str(namespace)):
+        raise Conflict("Cannot delete non empty namespace", namespace=str(namespace))
+    await node.namespaces.delete(namespace, force=force)
+
+
+async def _remove_topic(node: Node, name: TopicName) -> None:
+    plains = node.segments.plains
+    await node.peers.owner(name).delete("delete", await plains.term(name), force=True)  # gone meanwhile is as good
+    await plains.forget(name.partitioned)
+
+
+# Topics
+
+
+async def topics(node: Node, request: Request) -> Response:
+    namespace = request.namespace
+    await node.namespaces.get(namespace)
+    mode = MODES.get(request.query.get("mode", "PERSISTENT"))
+    if mode is None:
+        raise NotFound(f"mode is one of {', '.join(MODES)}")
+    return listed(node, namespace, mode, request)
+
+
+def listed(node: Node, namespace: NamespaceName, domains: tuple[Domain, ...], request: Request) -> Response:
+    """The names as a JSON list, written while they are read."""
+    after = request.query.get("after")
+    if after is not None:
+        name = topic_name(after)
+        if name.namespace != namespace:
+            raise Misuse("`after` is the last topic of the page before, of the same namespace", after=after)
+    limit = request.number("limit", TOPICS_PAGE_MAX if after is not None else -1)
+    if limit < 0:
+        if "limit" in request.query:
+            raise Misuse("limit must be 0 or more")
+        return Response(200, _json(topic_names(node, namespace, domains)), {"content-type": JSON})
+    return Response(200, _json(topic_names(node, namespace, domains, after=after, limit=limit)), {"content-type": JSON})
+
+
+async def topic_names(
+    node: Node,
+    namespace: NamespaceName,
+    domains: tuple[Domain, ...],
+    *,
+    after: str | None = None,
+    limit: int | None = None,
+) -> AsyncIterator[str]:
+    """Persistent topics bucket by bucket, then the non-persistent ones that are loaded, by name."""
+    left = limit
+    last = None if after is None else topic_name(after)
+    if Domain.PERSISTENT in domains and (last is None or last.domain is Domain.PERSISTENT):
+        async for found in node.catalogue.topics(namespace, after=after, limit=left):
+            yield found
+            left = None if left is None else left - 1
+        last = None
+    if Domain.NON_PERSISTENT in domains:
+        loose = sorted(
+            str(topic.name)
+            for topic in node.topics.loaded.values()
+            if topic.name.domain is Domain.NON_PERSISTENT and topic.name.namespace == namespace
+        )
+        for found in loose if last is None else [name for name in loose if name > str(last)]:
+            if left == 0:
+                return
+            yield found
+            left = None if left is None else left - 1
+
+
+async def _json(names: AsyncIterator[str]) -> AsyncIterator[bytes]:
+    """Some hundred names a piece: neither one at a time nor all at once."""
+    encode = msgspec.json.encode
+    piece, between = bytearray(b"["), b""
+    async for name in names:
+        piece += between + encode(name)
+        between = b","
+        if len(piece) > HTTP_PIECE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    yield bytes(piece + b"]")
+
+
+# Bundles
+
+
+async def bundles(node: Node, request: Request) -> Response:
+    namespace = request.namespace
+    policies = await node.namespaces.get(namespace)
+    return shown(document_of(await node.bundles.get(namespace, policies)))
+
+
+async def unload(node: Node, request: Request) -> Response:
+    namespace = request.namespace
+    if not await node.namespaces.exists(namespace):
+        raise NotFound("Namespace not found")
+    await node.served.unload_namespace(namespace)
+    return DONE
+
+
+async def unload_bundle(node: Node, request: Request) -> Response:
+    namespace = request.namespace
+    bundle = await _bundle(node, namespace, request.parts["bundle"])
+    await node.served.unload_bundle(namespace, bundle)
+    return DONE
+
+
+async def _bundle(node: Node, namespace: NamespaceName, text: str) -> Bundle:
+    if not await node.namespaces.exists(namespace):
+        raise NotFound("Namespace not found")
+    found = bundle_from_text(text)
+    known = await node.bundles.get(namespace, await node.namespaces.get(namespace))
+    if found not in known.all:
+        raise Misuse(
+            f"Invalid upper boundary for bundle {namespace}/{found}. Expected {namespace}/{known.at(found.low)}"
+        )
+    return found
+
+
+_ONE = "/admin/v2/namespaces/{tenant}/{namespace}"
+ROUTES = [
+    get("/admin/v2/namespaces/{tenant}", names, "The namespaces of a tenant", list[str]),
+    get(_ONE, read, "The policies of a namespace", Policies),
+    put(_ONE, create, "Create a namespace", Policies),
+    delete(_ONE, remove, "Delete a namespace; with force, its topics too"),
+    get(f"{_ONE}/topics", topics, "The topics of a namespace; pages by `after` and `limit`", list[str]),
+    get(f"{_ONE}/bundles", bundles, "The bundles of a namespace", Bundles),
+    put(f"{_ONE}/unload", unload, "Unload every topic of a namespace"),
+    put(f"{_ONE}/{{bundle}}/unload", unload_bundle, "Unload every topic of a bundle"),
+]

@@ -1,0 +1,25 @@
+"""Calls of other brokers: what `broker/peers/rpc.py` sends arrives here. Only a broker of a cluster has the route, and
+only those who know the cluster's secret may call it (`broker/peers/authentication.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.admin.request import Request, Response, shown
+from magnetar.admin.route import PEER, Route
+from magnetar.base.limits import PEER_BODY_BYTES_MAX
+from magnetar.broker.peers.rpc import PATH, PeerRequest, answered
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+
+async def take(node: Node, request: Request) -> Response:
+    """200 whatever the answer: an error of the handlers is an answer too."""
+    return shown(await answered(node, request.need(PeerRequest)))
+
+
+ROUTES = [
+    Route("POST", PATH, take, "A call of another broker", action=PEER, body_bytes_max=PEER_BODY_BYTES_MAX),
+]

@@ -1,0 +1,63 @@
+"""Holds of scalable topics over REST: who keeps what, how far behind its reader is, and ending one by hand.
+
+Holds are made and moved by their readers, over the wire (HOLD); what is here is for the people who look after them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.admin.request import DONE, Request, Response, shown
+from magnetar.admin.resources.scalable.topics import name_of
+from magnetar.admin.route import delete, get
+from magnetar.broker.batch_read.holds import HoldSummary
+from magnetar.client.documents.holds import Hold
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+
+async def holds(node: Node, request: Request) -> Response:
+    found = await node.handlers.holds.list(name_of(node, request))
+    now_ms = node.runtime.wall()
+    return shown({one.name: _document(one, now_ms) for one in found})
+
+
+async def hold(node: Node, request: Request) -> Response:
+    found = await node.handlers.holds.find(name_of(node, request), request.parts["hold"])
+    return shown(_document(found, node.runtime.wall()))
+
+
+async def release(node: Node, request: Request) -> Response:
+    await node.handlers.holds.release(name_of(node, request), request.parts["hold"], force=request.flag("force"))
+    return DONE
+
+
+def _document(one: HoldSummary, now_ms: int) -> Hold:
+    held = one.held
+    return Hold(
+        hold=one.name,
+        owner=held.owner,
+        state="EXPIRED" if held.expired_ms else "WARNED" if held.warned_ms else "KEEPS",
+        lagMessages=one.lag.messages,
+        lagBytes=one.lag.bytes,
+        lagOldestMs=one.lag.oldest_ms,
+        lagAgeS=one.lag.at(now_ms).age_s,
+        expiresS=held.expires_s,
+        untilMs=held.until_ms,
+        movedMs=held.moved_ms,
+        warnedMs=held.warned_ms,
+        expiredMs=held.expired_ms,
+        members=list(one.members),
+        places={str(id): str(place) for id, place in held.places},
+    )
+
+
+_HOLDS = "/admin/v2/scalable/{tenant}/{namespace}/{topic}/holds"
+ROUTES = [
+    get(_HOLDS, holds, "The holds: what is kept for readers that commit rarely", dict[str, Hold]),
+    get(f"{_HOLDS}/{{hold}}", hold, "One hold, with how far behind its reader is", Hold),
+    delete(
+        f"{_HOLDS}/{{hold}}", release, "End a hold: it keeps nothing any more; with force, also while a group uses it"
+    ),
+]

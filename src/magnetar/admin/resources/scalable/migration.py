@@ -1,0 +1,90 @@
+"""Plain topics become scalable ones over REST: what it would mean (GET), and doing it (POST).
+
+The words and statuses are Pulsar's: 404 where there is no such plain topic, 409 where it is a scalable one already or
+clients would be left behind that do not know scalable topics. It is one way: nothing here turns it back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.admin.request import Request, Response, shown
+from magnetar.admin.resolve import check_namespace
+from magnetar.admin.resources.scalable.reshape import reshaped
+from magnetar.admin.resources.scalable.topics import check_enabled
+from magnetar.admin.route import get, post
+from magnetar.base.names import Domain, TopicName, topic_name
+from magnetar.broker.migration import migration
+from magnetar.client.documents.scalable import (
+    CarriedSubscription,
+    HashRange,
+    MigratedSegment,
+    MigrationPreview,
+    PlainTopicClient,
+)
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+
+async def preview(node: Node, request: Request) -> Response:
+    """Changes nothing."""
+    found = await migration.preview(node, await _plain(node, request))
+    return shown(
+        MigrationPreview(
+            topics=list(found.topics),
+            segments=[
+                MigratedSegment(
+                    segmentId=one.id,
+                    hashRange=HashRange(start=one.range.start, end=one.range.end),
+                    state="ACTIVE" if one.is_active else "SEALED",
+                    legacyTopicName=one.legacy_topic or None,
+                )
+                for one in found.layout.segments
+            ],
+            subscriptions=[
+                CarriedSubscription(subscription=one.name, type=None if one.undecided else one.type)
+                for one in found.subscriptions
+            ],
+            clients=[
+                PlainTopicClient(
+                    name=one.name,
+                    address=one.address,
+                    clientVersion=one.version,
+                    subscription=one.subscription or None,
+                    follows=one.follows,
+                )
+                for one in found.clients
+            ],
+            forceNeeded=bool(found.left),
+            messages=found.messages,
+            bytes=found.size_bytes,
+        )
+    )
+
+
+async def migrate(node: Node, request: Request) -> Response:
+    """204 as Pulsar answers; with `show=operation`, what was done, or with `wait=false` what has begun."""
+    name = await _plain(node, request)
+    done = await migration.migrate(
+        node,
+        name,
+        force=request.flag("force"),
+        reason=request.query.get("reason", ""),
+        wait=request.flag("wait", True),
+    )
+    return await reshaped(node, name.scalable, request, done)
+
+
+async def _plain(node: Node, request: Request) -> TopicName:
+    check_enabled(node)
+    name = migration.plain_of(topic_name(f"{Domain.PERSISTENT}://{request.namespace}/{request.parts['topic']}"))
+    await check_namespace(node, name)
+    return name
+
+
+_MIGRATE = "/admin/v2/scalable/{tenant}/{namespace}/{topic}/migrate"
+ROUTES = [
+    get(_MIGRATE, preview, "What a migration of a plain topic would find and make", MigrationPreview),
+    post(_MIGRATE, migrate, "Make a plain topic a scalable one, in place; with force, also under old clients"),
+]

@@ -1,0 +1,57 @@
+"""Moving subscriptions of scalable topics over REST: to a time, to the start or the end, to places, past everything.
+
+Paths, parameter names and statuses are Pulsar's; `to` and the body with places are ours. It is done by the topic's
+controller, over all segments as one plan: a caller that meets another broker is sent to the one that leads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.admin.request import DONE, Request, Response
+from magnetar.admin.resources.scalable.topics import name_of
+from magnetar.admin.route import post
+from magnetar.base.errors import Misuse
+from magnetar.base.ids import Position, SegmentId
+from magnetar.client.documents.scalable import SeekPlaces
+from magnetar.scalable.machines.seek_target import Target, Where, at_places, at_time
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+_WORDS = {"earliest": Where.EARLIEST, "latest": Where.LATEST}
+
+
+async def seek(node: Node, request: Request) -> Response:
+    await node.scalable.seek(name_of(node, request), request.parts["subscription"], _target(request))
+    return DONE
+
+
+async def skip_all(node: Node, request: Request) -> Response:
+    await node.scalable.seek(name_of(node, request), request.parts["subscription"], Target(Where.LATEST))
+    return DONE
+
+
+def _target(request: Request) -> Target:
+    word = request.query.get("to")
+    if "timestamp" in request.query:
+        return at_time(request.number("timestamp"))
+    if word is None and not request.body:
+        return at_time(0)  # as Pulsar does
+    if word is None:
+        asked = request.need(SeekPlaces)
+        if not all(id.isascii() and id.isdecimal() for id in asked.places):
+            raise Misuse("places are named by the ids of segments")
+        return at_places({SegmentId(int(id)): Position(*place) for id, place in asked.places.items()})
+    if word not in _WORDS:
+        raise Misuse("a subscription is moved `to` earliest or latest, to a `timestamp`, or to places", to=word)
+    return Target(_WORDS[word])
+
+
+_SUBSCRIPTION = "/admin/v2/scalable/{tenant}/{namespace}/{topic}/subscriptions/{subscription}"
+ROUTES = [
+    post(
+        f"{_SUBSCRIPTION}/seek", seek, "Move a subscription on all segments: `timestamp`, `to`, or places", SeekPlaces
+    ),
+    post(f"{_SUBSCRIPTION}/skip-all", skip_all, "Acknowledge everything on all segments"),
+]

@@ -1,0 +1,114 @@
+"""The topics of single segments over REST, as Pulsar's brokers call them on each other; here the record decides.
+
+A segment is made, sealed and deleted by its topic's controller alone, and its cursors are those of the topic's
+subscriptions. So a call that asks for what is so already succeeds, and one that would make a segment differ from its
+topic's record is refused with the call that does it properly. Unknown segments are 404.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.admin.request import DONE, Request, Response, shown
+from magnetar.admin.resolve import open_topic
+from magnetar.admin.resources.messages import unacknowledged
+from magnetar.admin.resources.scalable.topics import check_enabled
+from magnetar.admin.route import delete, get, post, put
+from magnetar.base.errors import Conflict, SubscriptionNotFound, TopicNotFound
+from magnetar.base.ids import SegmentId
+from magnetar.layout.segment import Segment
+from magnetar.topic.topic import Topic
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+
+async def create(node: Node, request: Request) -> Response:
+    """It exists if its topic lists it; whatever its topic does not list is not made."""
+    request.read(list[str])
+    await _listed(node, request)
+    return DONE
+
+
+async def terminate(node: Node, request: Request) -> Response:
+    segment = await _listed(node, request)
+    if segment.is_active:
+        raise Conflict("a segment is sealed by a split or a merge of its topic: POST split or merge there")
+    return DONE
+
+
+async def remove(node: Node, request: Request) -> Response:
+    try:
+        await _listed(node, request)
+    except TopicNotFound:
+        return DONE
+    raise Conflict("a segment goes with its topic, or when its retention ends: DELETE the scalable topic")
+
+
+async def subscribe(node: Node, request: Request) -> Response:
+    await _listed(node, request)
+    if not await _subscribed(node, request):
+        raise Conflict("a segment has the subscriptions of its topic: PUT the subscription there")
+    return DONE
+
+
+async def unsubscribe(node: Node, request: Request) -> Response:
+    try:
+        await _listed(node, request)
+    except TopicNotFound:
+        return DONE
+    if await _subscribed(node, request):
+        raise Conflict("a segment has the subscriptions of its topic: DELETE the subscription there")
+    return DONE
+
+
+async def backlog(node: Node, request: Request) -> Response:
+    """Entries that the subscription has not acknowledged."""
+    await _listed(node, request)
+    topic = await open_topic(node, request.topic)
+    assert isinstance(topic, Topic)
+    name = request.parts["subscription"]
+    found = topic.subscriptions.get(name)
+    if found is None:
+        raise SubscriptionNotFound(f"Subscription not found on segment: {name}")
+    return shown(found.cursor.backlog)
+
+
+async def peek(node: Node, request: Request) -> Response:
+    """The n-th entry that the subscription has not acknowledged: Magnetar's own, as Pulsar has it of plain topics."""
+    number = request.number("position")
+    await _listed(node, request)
+    topic = await open_topic(node, request.topic)
+    assert isinstance(topic, Topic)
+    return await unacknowledged(node, topic, request.parts["subscription"], number)
+
+
+async def _listed(node: Node, request: Request) -> Segment:
+    check_enabled(node)
+    name = request.topic
+    assert name.segment is not None
+    record = await node.scalable.read(name.parent)
+    id = SegmentId(name.segment.id)
+    if record is not None and id in record.layout:
+        segment = record.layout.segment(id)
+        if segment.range == name.segment.range:
+            return segment
+    raise TopicNotFound(f"Segment topic not found: {name}")
+
+
+async def _subscribed(node: Node, request: Request) -> bool:
+    found = await node.scalable.subscriptions(request.topic.parent)
+    return any(one.name == request.parts["subscription"] for one in found)
+
+
+_SEGMENT = "/admin/v2/segments/{tenant}/{namespace}/{topic}/{descriptor}"
+_SUBSCRIPTION = f"{_SEGMENT}/subscription/{{subscription}}"
+ROUTES = [
+    put(_SEGMENT, create, "See that a segment is there", list[str]),
+    post(f"{_SEGMENT}/terminate", terminate, "See that a segment is sealed"),
+    delete(_SEGMENT, remove, "See that a segment is gone"),
+    put(_SUBSCRIPTION, subscribe, "See that a segment has a subscription"),
+    delete(_SUBSCRIPTION, unsubscribe, "See that a segment has no such subscription"),
+    get(f"{_SUBSCRIPTION}/backlog", backlog, "Entries that a subscription has not acknowledged", int),
+    get(f"{_SUBSCRIPTION}/position/{{position}}", peek, "The n-th unacknowledged entry of a segment", bytes),
+]

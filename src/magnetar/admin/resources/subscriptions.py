@@ -1,0 +1,281 @@
+"""Subscriptions: list, create, delete, move, clear. A partitioned topic's are those of all its partitions.
+
+Moving goes through the subscription, which sends its consumers away and back; clearing acknowledges on its behalf. Of a
+topic that was migrated both are done to the scalable topic that it is now, or refused (`migrated_subscriptions`).
+Either is durable when the answer goes out. Nothing here creates a subscription by looking at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from magnetar.admin.request import DONE, BadBody, Request, Response, shown
+from magnetar.admin.resolve import check_namespace, not_partitioned, open_topic, partitions, stored, subscription
+from magnetar.admin.resources import migrated_subscriptions
+from magnetar.admin.route import Route, delete, get, post, put
+from magnetar.base.errors import AlreadyExists, Conflict, Misuse, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position
+from magnetar.base.names import check_given
+from magnetar.broker.segments.cursors import given, life, ours
+from magnetar.client.documents.topics import ResetCursor
+from magnetar.ledger.properties import check_size
+from magnetar.scalable.machines.seek_target import Target, Where, at_time
+from magnetar.topic.subscriptions.subscription import Subscription
+from magnetar.topic.topic import Topic
+
+if TYPE_CHECKING:
+    from magnetar.base.names import TopicName
+    from magnetar.broker.node import Node
+
+
+_NO_EXPIRY = "they are moved, not expired"
+
+
+async def names(node: Node, request: Request) -> Response:
+    found: dict[str, None] = {}
+    for topic in await partitions(node, request.topic) or [request.topic]:
+        loaded = await open_topic(node, topic)
+        for one in loaded.subscriptions if isinstance(loaded, Topic) else loaded.subscriptions.values():
+            found[one.name] = None
+    return shown(sorted(found))
+
+
+async def create(node: Node, request: Request) -> Response:
+    """Makes a missing topic too, where using it would. On a partitioned topic it adds what is missing, and is 409 only
+    where every partition had it."""
+    name, wanted = request.topic, check_given(request.parts["subscription"], "subscription")
+    start, properties = _start(request)
+    if not name.is_persistent:
+        raise Refused("Create subscription on non-persistent topic can only be done through client", http_status=400)
+    parts = await partitions(node, name)
+    made = 0
+    for each in parts or [name]:
+        topic = await _topic_made(node, each)
+        if topic.subscriptions.get(wanted) is None:
+            await topic.subscriptions.create(wanted, _mark(topic, start), properties)
+            made += 1
+    if not made:
+        raise AlreadyExists("Subscription already exists for topic")
+    return DONE
+
+
+def _check_own(found: Subscription) -> None:
+    """Conflict: it is one of a scalable topic, or of stream consumers of this one."""
+    if life(found) >= 0:
+        whole = found.topic.part_of or found.topic.name.scalable
+        words = f"subscription {found.name} is of the whole topic: DELETE it on {whole}"
+        raise Conflict(f"{words} (/admin/v2/scalable)")
+
+
+async def remove(node: Node, request: Request) -> Response:
+    name, wanted = request.topic, request.parts["subscription"]
+    parts = await partitions(node, name)
+    if parts is None:
+        topic = await stored(node, request, "Deleting a subscription")
+        _check_own(subscription(topic, wanted))
+        await topic.subscriptions.delete(wanted, force=request.flag("force"))
+        return DONE
+    gone = 0
+    for each in parts:
+        topic = await _loaded(node, each)
+        found = topic.subscriptions.get(wanted)
+        if found is not None:
+            _check_own(found)
+            await topic.subscriptions.delete(wanted, force=request.flag("force"))
+            gone += 1
+    if not gone:
+        raise SubscriptionNotFound("Subscription not found")
+    return DONE
+
+
+# Moving
+
+
+async def reset_to_time(node: Node, request: Request) -> Response:
+    stamp = request.number("timestamp")
+    if await migrated_subscriptions.sought(node, request, lambda _: at_time(max(0, stamp))):
+        return DONE
+    for topic, one in await _targets(node, request):
+        await one.seek(await topic.managed.find(stamp))
+    return DONE
+
+
+async def reset_to_id(node: Node, request: Request) -> Response:
+    if await migrated_subscriptions.sought(node, request, migrated_subscriptions.place(request)):
+        return DONE
+    await not_partitioned(node, request.topic, "Reset-cursor at position is not allowed for partitioned-topic")
+    asked = request.need(ResetCursor)
+    topic = await stored(node, request, "Reset cursor")
+    one = subscription(topic, request.parts["subscription"])
+    position = Position(asked.ledgerId, asked.entryId)
+    await one.seek(topic.managed.after(position) if asked.excluded and position != AFTER_ALL else position)
+    return DONE
+
+
+# Clearing
+
+
+async def skip(node: Node, request: Request) -> Response:
+    count = request.number("count")
+    await migrated_subscriptions.refuse(node, request, "its segments have no order among them to count entries in")
+    await not_partitioned(node, request.topic, "Skip messages on a partitioned topic is not allowed")
+    topic = await stored(node, request, "Skip messages")
+    one = subscription(topic, request.parts["subscription"])
+    if count >= one.cursor.backlog:
+        await one.clear_to(topic.managed.last)
+    elif count > 0:
+        await one.clear_to(nth_unacked(one, count))
+    return DONE
+
+
+async def skip_all(node: Node, request: Request) -> Response:
+    if await migrated_subscriptions.sought(node, request, lambda _: Target(Where.LATEST)):
+        return DONE
+    for topic, one in await _targets(node, request):
+        await one.clear_to(topic.managed.last)
+    return DONE
+
+
+async def expire_by_age(node: Node, request: Request) -> Response:
+    seconds = request.number("seconds")
+    await migrated_subscriptions.refuse(node, request, _NO_EXPIRY)
+    for topic, one in await _targets(node, request):
+        await _expire(topic, one, seconds)
+    return DONE
+
+
+async def expire_all_by_age(node: Node, request: Request) -> Response:
+    seconds = request.number("seconds")
+    await migrated_subscriptions.refuse(node, request, _NO_EXPIRY)
+    for name in await partitions(node, request.topic) or [request.topic]:
+        topic = await _loaded(node, name)
+        for one in topic.subscriptions:
+            if one.durable:
+                await _expire(topic, one, seconds)
+    return DONE
+
+
+async def expire_to_id(node: Node, request: Request) -> Response:
+    await migrated_subscriptions.refuse(node, request, _NO_EXPIRY)
+    await not_partitioned(node, request.topic, "Expire message at position is not allowed for partitioned-topic")
+    asked = request.need(ResetCursor)
+    topic = await stored(node, request, "Expire messages")
+    one = subscription(topic, request.parts["subscription"])
+    position = Position(asked.ledgerId, asked.entryId)
+    await one.clear_to(topic.managed.before(position) if asked.excluded else position)
+    return DONE
+
+
+async def _expire(topic: Topic, one: Subscription, seconds: int) -> None:
+    first_kept = await topic.managed.find(topic.runtime.wall() - max(0, seconds) * 1000)
+    await one.clear_to(topic.managed.before(first_kept))
+
+
+def nth_unacked(one: Subscription, number: int) -> Position:
+    """The `number`-th entry that is not acknowledged, from 1; past the end where there are fewer."""
+    managed, cursor = one.topic.managed, one.cursor
+    if cursor.contiguous:
+        return managed.chain.nth(managed.chain.rank(cursor.mark) + number - 1)
+    position = one.start()
+    for _ in range(number - 1):
+        if position > managed.last:
+            break
+        position = cursor.next_unacked(managed.after(position))
+    return position
+
+
+# Properties
+
+
+async def read_properties(node: Node, request: Request) -> Response:
+    found: dict[str, str] = {}
+    for _, one in await _targets(node, request):
+        found.update(given(one.cursor.properties))
+    return shown(found)
+
+
+async def write_properties(node: Node, request: Request) -> Response:
+    properties: dict[str, str] = request.read(dict[str, str]) or {}
+    check_size(properties)
+    await migrated_subscriptions.refuse(
+        node, request, "they have the properties that their first consumer gives", moves=False
+    )
+    for _, one in await _targets(node, request):
+        await one.cursor.set_properties({**given(properties), **ours(one.cursor.properties)})
+    return DONE
+
+
+# What a path and a body mean
+
+
+async def _targets(node: Node, request: Request) -> list[tuple[Topic, Subscription]]:
+    """The subscription, or that of every partition."""
+    name = request.topic
+    if not name.is_persistent:
+        raise Refused("a non-persistent topic keeps nothing to move in", http_status=405)
+    topics = [await _loaded(node, each) for each in await partitions(node, name) or [name]]
+    return [(topic, subscription(topic, request.parts["subscription"])) for topic in topics]
+
+
+async def _loaded(node: Node, name: TopicName) -> Topic:
+    topic = await open_topic(node, name)
+    if not isinstance(topic, Topic):
+        raise Refused("a non-persistent topic keeps nothing", http_status=405)
+    return topic
+
+
+async def _topic_made(node: Node, name: TopicName) -> Topic:
+    await check_namespace(node, name)
+    await node.served.claim(name)
+    try:
+        topic = await node.topics.get(name, create=True)
+    except TopicNotFound as error:
+        raise Misuse("Topic does not exist and cannot be auto-created") from error
+    assert isinstance(topic, Topic)
+    return topic
+
+
+def _start(request: Request) -> tuple[ResetCursor, Mapping[str, str] | None]:
+    """From nothing (latest), a word, or a message id."""
+    document: Any = request.read(Any)
+    if document is None or document == "latest":
+        return ResetCursor(*AFTER_ALL), None
+    if document == "earliest":
+        return ResetCursor(*BEFORE_ALL), None
+    if isinstance(document, str):
+        raise BadBody("a subscription starts at earliest, latest or a message id")
+    asked = request.need(ResetCursor)
+    check_size(asked.properties or {})
+    return asked, None if asked.properties is None else given(asked.properties)
+
+
+def _mark(topic: Topic, asked: ResetCursor) -> Position:
+    """The last message a new subscription does not get."""
+    managed = topic.managed
+    position = Position(asked.ledgerId, asked.entryId)
+    if position > managed.last:
+        return managed.last
+    return position if asked.excluded else managed.before(managed.next_valid(max(position, managed.first)))
+
+
+def _routes(domain: str) -> list[Route]:
+    topic = f"/admin/v2/{domain}/{{tenant}}/{{namespace}}/{{topic}}"
+    one = f"{topic}/subscription/{{subscription}}"
+    return [
+        get(f"{topic}/subscriptions", names, "The subscriptions of a topic", list[str]),
+        put(one, create, "Create a subscription: `earliest`, `latest` or a message id", ResetCursor),
+        delete(one, remove, "Delete a subscription; with force, also while it is used"),
+        post(f"{one}/resetcursor", reset_to_id, "Move it to a message", ResetCursor),
+        post(f"{one}/resetcursor/{{timestamp}}", reset_to_time, "Move it to a time of publishing"),
+        post(f"{one}/skip/{{count}}", skip, "Acknowledge the next entries"),
+        post(f"{one}/skip_all", skip_all, "Acknowledge everything"),
+        post(f"{one}/expireMessages", expire_to_id, "Acknowledge everything up to a message", ResetCursor),
+        post(f"{one}/expireMessages/{{seconds}}", expire_by_age, "Acknowledge what is older"),
+        post(f"{topic}/all_subscription/expireMessages/{{seconds}}", expire_all_by_age, "The same for all"),
+        get(f"{one}/properties", read_properties, "The properties of a subscription", dict[str, str]),
+        put(f"{one}/properties", write_properties, "Replace them", dict[str, str]),
+    ]
+
+
+ROUTES = _routes("persistent") + _routes("non-persistent")

@@ -1,0 +1,240 @@
+"""The table of all routes, and the one way through it: a request in, a response out, whatever happens.
+
+Literal parts win over parameters, and a path that matches several routes is served by the one that has the method. An
+error of the tree is `{"reason": ...}` with its own status; an unknown path is 404, a wrong method 405 with `Allow`;
+anything unexpected is a 500 that says only so, with the trace in the log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+from urllib.parse import unquote_plus
+
+from magnetar.admin import openapi, unsupported
+from magnetar.admin.monitoring import health, metrics, start_page, stats
+from magnetar.admin.request import AUTHORIZATION, Request, Response, redirected, refused, whole
+from magnetar.admin.request_origin import check_source
+from magnetar.admin.resources import (
+    brokers,
+    clusters,
+    lookup,
+    messages,
+    namespaces,
+    partitions,
+    peers,
+    policies,
+    schemas,
+    subscriptions,
+    tenants,
+    topic_policies,
+    topic_summaries,
+    topics,
+)
+from magnetar.admin.resources.scalable import holds, migration, reshape, seek, segments, sinks
+from magnetar.admin.resources.scalable import topics as scalable_topics
+from magnetar.admin.route import OPEN, PEER, Route
+from magnetar.base.errors import LimitExceeded, MagnetarError, Moved, NotBuilt
+from magnetar.base.limits import HTTP_BODY_BYTES_MAX, HTTP_PATH_CHARS_MAX
+from magnetar.base.secret import Secret
+from magnetar.broker.peers.authentication import check_peer, is_peer
+from magnetar.broker.peers.rpc import PATH
+from magnetar.observe.log import get
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+log = get("admin")
+
+PROBES = frozenset(route.path for route in health.ROUTES)
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
+
+
+class Router:
+    """Routes by the parts of their paths."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes = list(routes)
+        self._root = _Part()
+        for route in self.routes:
+            self._root.add(route, route.parts)
+
+    def match(self, path: str) -> list[tuple[dict[str, Route], dict[str, str]]]:
+        """Every template that fits, the most literal first: its routes by method, and what the parts are."""
+        # `+` is a space, as in Pulsar: its Java admin client writes spaces so.
+        parts = [unquote_plus(part, errors="strict") for part in path.removeprefix("/").removesuffix("/").split("/")]
+        return list(self._root.find(parts, 0, ()))
+
+
+class _Part:
+    """What may follow one prefix of templates."""
+
+    def __init__(self) -> None:
+        self.literal: dict[str, _Part] = {}
+        self.any: _Part | None = None
+        self.routes: dict[str, Route] = {}
+        self.names: list[str] = []
+
+    def add(self, route: Route, parts: list[str]) -> None:
+        place = self
+        for part in parts:
+            if part.startswith("{"):
+                place.any = place.any or _Part()
+                place = place.any
+            else:
+                place = place.literal.setdefault(part, _Part())
+        assert route.method not in place.routes, f"two routes for {route.method} {route.path}"
+        place.routes[route.method] = route
+        place.names = [part[1:-1] for part in parts if part.startswith("{")]
+
+    def find(
+        self, parts: list[str], index: int, taken: tuple[str, ...]
+    ) -> Iterator[tuple[dict[str, Route], dict[str, str]]]:
+        if index == len(parts):
+            if self.routes:
+                yield self.routes, dict(zip(self.names, taken, strict=True))
+            return
+        part = parts[index]
+        if part in self.literal:
+            yield from self.literal[part].find(parts, index + 1, taken)
+        if self.any is not None and part:
+            yield from self.any.find(parts, index + 1, (*taken, part))
+
+
+@cache
+def table() -> Router:
+    rooms = (
+        brokers,
+        clusters,
+        health,
+        holds,
+        lookup,
+        messages,
+        metrics,
+        migration,
+        namespaces,
+        openapi,
+        partitions,
+        peers,
+        policies,
+        reshape,
+        scalable_topics,
+        schemas,
+        seek,
+        segments,
+        sinks,
+        start_page,
+        stats,
+        subscriptions,
+        topic_summaries,
+        tenants,
+        topic_policies,
+        topics,
+        unsupported,
+    )
+    return Router(route for room in rooms for route in room.ROUTES)
+
+
+async def handle(node: Node, request: Request) -> Response:
+    request = _sealed(request)
+    try:
+        return await _handle(node, request)
+    except MagnetarError as error:
+        # A probe that is answered no is no failure: an orchestrator polls it while the broker starts.
+        if error.http_status >= 500 and not isinstance(error, NotBuilt) and request.path not in PROBES:
+            log.warning("request failed", method=request.method, path=request.path, error=str(error))
+        return refused(error.http_status, error.what)
+    except Exception as error:
+        log.crashed("request crashed", error, method=request.method, path=request.path)
+        node.metrics.request_failures.value += 1
+        return refused(500, "an error inside the broker: its log has the trace")
+
+
+async def _handle(node: Node, request: Request) -> Response:
+    bytes_max = body_bytes_max(node, request.method, request.path, request.authorization)
+    if len(request.body) > bytes_max:
+        raise LimitExceeded(f"the body is larger than {bytes_max} bytes", http_status=413)
+    if len(request.path) > HTTP_PATH_CHARS_MAX:
+        raise LimitExceeded(f"the path is longer than {HTTP_PATH_CHARS_MAX} characters", http_status=414)
+    if _BAD_ESCAPE.search(request.path):
+        return refused(400, "the path has a broken % escape")
+    try:
+        found = table().match(request.path)
+    except UnicodeDecodeError:
+        return refused(400, "the path is not UTF-8")
+    if not found:
+        return refused(404, f"there is no such path: {request.path}")
+    if request.path not in PROBES:
+        check_source(node, request)
+    allowed = sorted({method for routes, _ in found for method in routes} | {"OPTIONS"})
+    if request.method == "OPTIONS":
+        return Response(200, b"", {"allow": ",".join(allowed)})
+    method = "GET" if request.method == "HEAD" else request.method
+    for routes, parts in found:
+        route = routes.get(method)
+        if route is not None:
+            response = await _call(node, route, replace(request, parts=parts))
+            return response if request.method != "HEAD" else await _head(response)
+    return refused(405, f"{request.method} is not allowed here", allow=",".join(allowed))
+
+
+async def _call(node: Node, route: Route, request: Request) -> Response:
+    if route.action == PEER:
+        check_peer(node, request.authorization, request.path)
+    elif route.action != OPEN:
+        principal = _principal(node, request.authorization)
+        node.allow(principal, route.action, _resource(request.parts))
+        request = replace(request, principal=principal)
+    try:
+        return await route.handler(node, request)
+    except Moved as error:
+        if error.facts.get("resource") != _moved_of(request):
+            # One of several things the request is about: no other broker could do all of it either.
+            raise NotBuilt(f"{error.what}; repeat it for each part: several brokers serve them") from error
+        return redirected(error.facts["http"], request)
+
+
+async def _head(response: Response) -> Response:
+    size = len(await whole(response))
+    return Response(response.status, b"", {**response.headers, "content-length": str(size)})
+
+
+def body_bytes_max(node: Node, method: str, path: str, authorization: Secret) -> int:
+    """What is read of a body before anything else is done with a request. More than usual only for a route that takes
+    more, and from somebody who may call it."""
+    if path != PATH or method != "POST":
+        return HTTP_BODY_BYTES_MAX
+    return peers.ROUTES[0].body_bytes_max if is_peer(node, authorization) else HTTP_BODY_BYTES_MAX
+
+
+def _sealed(request: Request) -> Request:
+    """Its credentials are a secret from here on: no handler, error or log shows them."""
+    given = request.headers.get(AUTHORIZATION)
+    if given is None:
+        return request
+    left = {name: value for name, value in request.headers.items() if name != AUTHORIZATION}
+    return replace(request, headers=left, authorization=Secret(given))
+
+
+def _principal(node: Node, authorization: Secret) -> str | None:
+    scheme, _, token = authorization.reveal().partition(" ")
+    if scheme.lower() == "bearer" and token:
+        return node.access.authenticate("token", token.strip().encode())
+    return node.access.authenticate("none", b"")
+
+
+def _moved_of(request: Request) -> str | None:
+    """What the request is about and one broker serves: a topic, or a bundle."""
+    parts = request.parts
+    if "bundle" in parts:
+        return f"{request.namespace}/{parts['bundle']}"
+    return str(request.topic) if "topic" in parts else None
+
+
+def _resource(parts: Mapping[str, str]) -> str:
+    """The most precise thing a path names."""
+    words = [parts[name] for name in ("tenant", "namespace", "topic") if name in parts]
+    return "/".join(words) if words else "cluster"

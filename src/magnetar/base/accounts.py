@@ -1,0 +1,96 @@
+"""How much memory all peers together can make a broker hold: every account with its bound, and their sum.
+
+Computed from the limits alone, before the first byte arrives. docs/OPERATING.md states the figures, and a test compares
+them. Two kinds are not here, because stored data decides them and not what peers send: topics in memory with their
+subscriptions, and gaps between acknowledgements. The figures of objects are estimates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from magnetar.base import limits
+
+MIB = 1024 * 1024
+CLIENT_BYTES = 2 * 1024  # a producer or consumer, its place in its topic and in its connection
+REQUEST_BYTES = 4 * 1024  # a task with what it waits for, beside its command
+WATCH_BYTES = 1024  # one watch of a layout, a namespace or a topic list
+CONNECTION_BYTES = 16 * 1024  # its objects and those of its socket
+NAME_BYTES_MAX = 4 * limits.TOPIC_NAME_CHARS_MAX  # a character has four bytes at most
+METADATA_CACHES = 12  # one for each kind of record
+DECODED_FACTOR = 3  # objects of a decoded record beside its stored form
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """`bytes_max`: of all peers together, or of each connection."""
+
+    name: str
+    bytes_max: int
+
+
+def shared(publish_buffer_mb: int = 512) -> tuple[Account, ...]:
+    """Whatever the number of connections. `publish_buffer_mb`: maxMessagePublishBufferSizeInMB."""
+    return (
+        Account("connections before CONNECT", limits.STRANGERS_MAX * limits.HANDSHAKE_FRAME_BYTES_MAX),
+        Account("published messages and large commands in flight", publish_buffer_mb * MIB),
+        Account("frames that are not whole", limits.PARTIAL_FRAMES_BYTES_MAX + limits.MESSAGE_BYTES_MAX),
+        Account("names and properties of producers and consumers", limits.KEPT_BYTES_MAX),
+        Account("newest messages of all topics", limits.TAIL_CACHE_BYTES_MAX),
+        Account("writes of the journal", 2 * limits.JOURNAL_BATCH_BYTES_MAX + limits.JOURNAL_AHEAD_BYTES_MAX),
+        Account("watched topic lists", limits.TOPIC_LISTS_NAMES_MAX * 64),
+        Account("compiled patterns", limits.PATTERNS_CACHED_MAX * limits.PATTERN_BYTES_MAX),
+        Account("parsed names", 2 * 8 * MIB),
+        Account("records of metadata", METADATA_CACHES * limits.METADATA_CACHE_BYTES_MAX * DECODED_FACTOR),
+        Account("records of scalable topics", limits.RECORDS_DECODED_MAX * limits.RECORD_OPEN_BYTES_MAX),
+        Account("REST: connections", (limits.HTTP_CONNECTIONS_MAX + limits.HTTP_PROBES_MAX) * CONNECTION_BYTES),
+        Account("REST: heads of requests", limits.HTTP_CONNECTIONS_MAX * limits.HTTP_HEADER_BYTES_MAX),
+        Account("REST: bodies of requests", limits.HTTP_BODIES_BYTES_MAX),
+        Account("REST: small answers", limits.HTTP_REQUESTS_MAX * limits.HTTP_ANSWER_COUNTED_BYTES_MIN),
+        Account("REST: messages that are decompressed", limits.HTTP_MESSAGES_BYTES_MAX),
+        Account("REST: other large answers", limits.HTTP_ANSWERS_BYTES_MAX),
+        Account("REST: pages of lists", limits.HTTP_STREAMS_MAX * limits.METADATA_PAGE_NAMES_MAX * NAME_BYTES_MAX),
+    )
+
+
+def of_connection() -> tuple[Account, ...]:
+    """Of each connection of a client, beside its share of the others."""
+    clients = limits.CONNECTION_PRODUCERS_MAX + limits.CONNECTION_CONSUMERS_MAX
+    watches = 2 * limits.CONNECTION_WATCHES_MAX + limits.CONNECTION_TOPIC_LISTS_MAX
+    return (
+        Account("the connection", CONNECTION_BYTES),
+        Account("reads", 2 * limits.CONNECTION_READ_BYTES + limits.FRAME_JOIN_BYTES_MAX),
+        Account("bytes that the peer does not read", 2 * limits.CONNECTION_WRITE_BYTES_HIGH),
+        Account("the push that made them too many", limits.BACKLOG_READ_BYTES_MAX + limits.MESSAGE_BYTES_MAX),
+        Account(
+            "requests in flight", limits.CONNECTION_REQUESTS_MAX * (limits.LARGE_COMMAND_BYTES_MIN + REQUEST_BYTES)
+        ),
+        Account("producers and consumers", clients * CLIENT_BYTES),
+        Account("watches", watches * WATCH_BYTES),
+        Account("generated names", limits.CONNECTION_PRODUCER_NAMES_MAX * NAME_BYTES_MAX),
+    )
+
+
+def total(connections: int, publish_buffer_mb: int = 512) -> int:
+    each = sum(account.bytes_max for account in of_connection())
+    return sum(account.bytes_max for account in shared(publish_buffer_mb)) + connections * each
+
+
+def bound(name: str) -> int:
+    """Of one account."""
+    [found] = [account.bytes_max for account in (*shared(), *of_connection()) if account.name == name]
+    return found
+
+
+def table() -> str:
+    """As docs/OPERATING.md has it."""
+    lines = ["| account | bound |", "|---|---|"]
+    lines += [f"| {account.name} | {_mib(account.bytes_max)} |" for account in shared()]
+    lines.append(f"| **together** | **{_mib(total(0))}** |")
+    lines += [f"| each connection: {account.name} | {_mib(account.bytes_max)} |" for account in of_connection()]
+    lines.append(f"| **each connection** | **{_mib(total(1) - total(0))}** |")
+    return "\n".join(lines) + "\n"
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:,.2f} MiB" if size < MIB else f"{-(-size // MIB):,} MiB"

@@ -1,0 +1,187 @@
+"""The end of holds: announced in the record, the log and the metrics before it comes, and written when it comes.
+
+Every broker looks at all holds now and then, and at those of a topic whose end is near when that is due; what is due is
+decided by `scalable/machines/hold.py` and written by compare-and-set, so each thing once. How long a hold has been
+announced is counted from when this broker saw it so, by a clock that only grows. A store that is away ends a look; the
+next one comes all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import BadVersion, MagnetarError
+from magnetar.base.limits import HOLD_LATE_S, HOLD_LOOK_S, HOLD_SOON_S
+from magnetar.base.names import TopicName
+from magnetar.broker.metrics.scalable_topics import Layouts, layout_sample
+from magnetar.observe.log import get
+from magnetar.observe.metrics import Sample
+from magnetar.scalable.leader.sweep import topics
+from magnetar.scalable.machines import hold
+from magnetar.scalable.machines.hold import Due, Held
+from magnetar.scalable.record.record import Record
+from magnetar.scalable.record.subscription import Subscription, SubscriptionState
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+    from magnetar.layout.lag import Lag
+
+log = get("holds")
+
+Seen = dict[tuple[str, str, int], float]  # by topic, name and when it was announced: since when it was seen so
+
+
+class HoldExpirer:
+    """`lag` counts what a hold's reader has before it; None: another broker of the cluster shows that. `shows`: whether
+    this one shows the layout of a topic."""
+
+    def __init__(
+        self,
+        node: Node,
+        lag: Callable[[TopicName, Record, Held], Awaitable[Lag | None]],
+        shows: Callable[[TopicName, Record], Awaitable[bool]],
+    ) -> None:
+        self._node = node
+        self._shows = shows
+        self.layouts = Layouts()
+        self._lag = lag
+        self._next_at = 0.0
+        self._soon: dict[TopicName, float] = {}  # when a topic is looked at before all are
+        self._timer: asyncio.TimerHandle | None = None
+        self._turn = asyncio.Lock()
+        self._announced: Seen = {}
+        self._shown: dict[tuple[str, str], tuple[Held, Lag]] = {}
+        self._warnings = node.registry.counter("magnetar_hold_warnings")
+        self._expirations = node.registry.counter("magnetar_hold_expirations")
+        node.registry.provide(self._samples)
+
+    async def round(self) -> None:
+        """Whatever is due of looks."""
+        node = self._node
+        async with self._turn:
+            now = node.runtime.monotonic()
+            soon = [topic for topic, at in self._soon.items() if at <= now]
+            try:
+                if not node.ownership.steady or not node.scalable.enabled:
+                    pass  # what others write now may be more than this broker knows
+                elif now >= self._next_at:
+                    self._next_at = now + HOLD_LOOK_S
+                    await self.look()
+                else:
+                    await self._look_at(soon)
+            except MagnetarError as error:
+                log.warning("holds not looked at", error=str(error))
+            if self._soon:
+                self._set_timer()  # again: it may have rung a little early, or for nothing
+
+    async def look(self) -> None:
+        """At all of them."""
+        seen, shown = self._announced, self._shown
+        self._announced, self._shown = {}, {}
+        self._soon.clear()
+        try:
+            looked: set[str] = set()
+            async for topic, record, _ in topics(self._node.scalable.records.store):
+                if await self._visit(topic, record, seen):
+                    looked.add(topic.canonical)
+            self.layouts.retain(looked)
+        except MagnetarError:
+            self._announced, self._shown = seen | self._announced, shown | self._shown
+            raise
+
+    def expect(self, topic: TopicName, held: Held, announced_for_s: float = 0.0) -> None:
+        """Something is due before the next look at all: then this topic is looked at."""
+        in_s = max(HOLD_SOON_S, hold.due_in_s(held, self._node.runtime.wall(), announced_for_s))
+        if in_s < HOLD_LOOK_S:
+            at = self._node.runtime.monotonic() + in_s
+            self._soon[topic] = min(at, self._soon.get(topic, at))
+            self._set_timer()
+
+    async def _look_at(self, names: list[TopicName]) -> None:
+        for name in names:
+            self._soon.pop(name, None)
+            record, _ = await self._node.scalable.records.fresh(name)
+            if record is not None:
+                await self._visit(name, record, self._announced)
+
+    async def _visit(self, topic: TopicName, record: Record, seen: Seen) -> bool:
+        """Whether this broker shows the layout of the topic."""
+        runtime = self._node.runtime
+        found = await self._node.scalable.records.subscriptions(topic, record.incarnation) if record.is_live else []
+        shows = record.is_live and not record.is_plain and await self._shows(topic, record)
+        if shows:
+            self.layouts.keep(layout_sample(topic, record, [one for one, _ in found]))
+        for one, version in found:
+            if one.hold is None or one.standing is not SubscriptionState.LIVE:
+                continue
+            since = seen.get((topic.canonical, one.name, one.hold.warned_ms), runtime.monotonic())
+            try:
+                held = await self._settle(topic, one, version, runtime.monotonic() - since)
+                if held is None:
+                    continue
+                if held.warned_ms:
+                    self._announced[topic.canonical, one.name, held.warned_ms] = since
+                self.expect(topic, held, runtime.monotonic() - since)
+                lag = await self._lag(topic, record, held)
+                if lag is not None:
+                    self._shown[topic.canonical, one.name] = held, lag
+            except BadVersion:
+                pass  # its reader came, or another broker was faster
+            except MagnetarError as error:
+                log.warning("hold not looked at", topic=str(topic), hold=one.name, error=str(error))
+        return shows
+
+    async def _settle(self, topic: TopicName, one: Subscription, version: int, since_s: float) -> Held | None:
+        """Write what is due; the hold as it is then."""
+        assert one.hold is not None
+        node, held = self._node, one.hold
+        now_ms = node.runtime.wall()
+        facts = {"topic": str(topic), "hold": one.name, "owner": held.owner, "until_ms": held.until_ms}
+        match hold.due(held, now_ms, since_s):
+            case Due.WARN:
+                held = hold.warned(held, now_ms)
+                await node.scalable.records.write_subscription(topic, replace(one, hold=held), version)
+                log.warning("hold expires soon", **facts, do="start its reader, or what it has not read may be trimmed")
+                node.runtime.mark("hold.warned", topic=str(topic), hold=one.name)
+                self._warnings.value += 1
+            case Due.EXPIRE:
+                held = hold.expired(held, now_ms)
+                await node.scalable.records.write_subscription(topic, replace(one, hold=held), version)
+                log.error("hold expired", **facts, do="what its reader has not read is kept no longer")
+                node.runtime.mark("hold.expired", topic=str(topic), hold=one.name)
+                self._expirations.value += 1
+            case Due.REMOVE:
+                await node.scalable.unsubscribe(topic, one.name)
+                log.warning("hold forgotten", **facts)
+                return None
+            case Due.NOTHING:
+                pass
+        return held
+
+    def _set_timer(self) -> None:
+        """For the first of those that come soon: housekeeping comes too rarely for a hold of some seconds."""
+        loop = asyncio.get_running_loop()
+        in_s = max(HOLD_SOON_S, min(self._soon.values()) - self._node.runtime.monotonic()) + HOLD_LATE_S
+        if self._timer is None or self._timer.when() > loop.time() + in_s:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = loop.call_later(in_s, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        if not self._node.owner.closed:
+            self._node.runtime.spawn(self._node.owner, self.round())
+
+    def _samples(self) -> Iterator[Sample]:
+        now_ms = self._node.runtime.wall()
+        for (topic, name), (held, lag) in self._shown.items():
+            labels = (("topic", topic), ("hold", name), ("owner", held.owner))
+            yield "magnetar_hold_lag_messages", labels, lag.messages
+            yield "magnetar_hold_lag_bytes", labels, lag.bytes
+            yield "magnetar_hold_lag_seconds", labels, lag.at(now_ms).age_s
+            yield "magnetar_hold_expires_seconds", labels, max(0, held.until_ms - now_ms) // 1000
+            yield "magnetar_hold_warned", labels, int(bool(held.warned_ms))
+            yield "magnetar_hold_expired", labels, int(bool(held.expired_ms))

@@ -1,0 +1,307 @@
+"""Holds of scalable topics as this broker acts on them: moved by HOLD, asked by owners before they trim, listed.
+
+The owner of a segment reads the holds of its topic from the store each time before it lets anything go, so there is
+nothing to tell it and nothing to lose. Whoever makes a hold, or brings one back, asks afterwards what is gone already:
+a trim that had not seen it is waited for, one that comes later sees it. Places that are not there are refused by what
+their owners say; of an owner that cannot be asked now they are believed: a reader is not stopped by that. Their end is
+watched by `expiry.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import (
+    AlreadyExists,
+    BadVersion,
+    Busy,
+    Conflict,
+    MagnetarError,
+    Misuse,
+    Refused,
+    SubscriptionNotFound,
+)
+from magnetar.base.ids import AFTER_ALL, Position, SegmentId
+from magnetar.base.limits import HOLD_ASK_S, HOLD_EXPIRES_S, HOLD_NAME_CHARS_MAX, HOLD_TRIES_MAX
+from magnetar.base.names import Domain, TopicName
+from magnetar.broker.batch_read.hold_expiry import HoldExpirer
+from magnetar.broker.batch_read.plans import ReadPlanner
+from magnetar.layout.lag import NO_LAG, Lag
+from magnetar.layout.readable_range import DONE, START, Around, Places, ReadPosition, stands
+from magnetar.observe.log import get
+from magnetar.scalable.machines import hold
+from magnetar.scalable.machines.hold import Held
+from magnetar.scalable.record.record import Record
+from magnetar.scalable.record.subscription import Subscription, SubscriptionState, Type
+from magnetar.topic.measure import FROM_EARLIEST, Asked
+from magnetar.topic.topic import Topic
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+log = get("holds")
+
+
+@dataclass(frozen=True, slots=True)
+class HoldRequest:
+    """`places` None: nothing is said about them. `incarnation`: of the topic that they are of, 0: not told. `begins`:
+    the places are where a new hold begins; one that is there stays where it is, and without places none is made.
+    `resumes`: nor is one made for who had it before.
+    """
+
+    name: str
+    places: Places | None = None
+    incarnation: int = 0
+    expires_s: int = 0
+    owner: str = ""
+    begins: bool = False
+    resumes: bool = False
+    around: Around = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HoldResult:
+    """`expired`: it was over when the reader came. `lost`: segments of which messages behind the places are gone.
+    `owner`: who had it before."""
+
+    record: Record
+    held: Held
+    moved: bool
+    expired: bool
+    lost: tuple[SegmentId, ...]
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldSummary:
+    """`members`: of a group that reads by it, those that are registered."""
+
+    name: str
+    held: Held
+    lag: Lag
+    members: tuple[str, ...] = ()
+
+
+class Holds:
+    def __init__(self, node: Node, plans: ReadPlanner) -> None:
+        self._node = node
+        self._plans = plans
+        self.expiry = HoldExpirer(node, self._shown, self._shows)
+
+    # What readers ask
+
+    async def hold(self, topic: TopicName, asking: HoldRequest) -> HoldResult:
+        """Durable when it returns. Refused: the places are of another life of the topic (H-C4), or there is a
+        subscription of this name that is no checkpoint's. Misuse: a place is not there. SubscriptionNotFound: it was
+        asked about and is not there. Busy: two change it all the time."""
+        _check(asking)
+        scalable, whole = self._node.scalable, topic.scalable
+        looked = False
+        for _ in range(HOLD_TRIES_MAX):
+            record = await self._plans.record(topic)
+            if not record.incarnation:  # a plain topic that nobody needed a record of yet
+                record = await self._node.segments.plains.stand_in(topic)
+            if asking.incarnation and asking.incarnation != record.incarnation:
+                raise Refused(
+                    "the topic was deleted and made again since these places were read: begin anew", topic=str(topic)
+                )
+            one, version = await scalable.records.subscription(whole, asking.name)
+            there = one is not None and one.incarnation == record.incarnation and one.ready
+            makes = not asking.resumes and (not asking.begins or asking.places is not None)
+            if not makes and (one is None or not there or one.hold is None):
+                raise SubscriptionNotFound(f"Hold {asking.name} not found on topic {topic}")
+            if not looked:  # once: what is there stays there
+                await self._check_places(topic, record, one.hold if one is not None and there else None, asking)
+                looked = True
+            if one is None or not there:
+                await scalable.subscribe(whole, asking.name, Type.CHECKPOINT, earliest=True)
+                continue
+            try:
+                answer = await self._move(topic, record, one, version, asking)
+                self.expiry.expect(whole, answer.held)
+                return answer
+            except BadVersion:
+                continue  # somebody else wrote: look what stands there now
+        raise Busy(f"hold {asking.name} of {topic} is changed by others all the time: ask again")
+
+    async def _move(
+        self, topic: TopicName, record: Record, one: Subscription, version: int, asking: HoldRequest
+    ) -> HoldResult:
+        if one.type is not Type.CHECKPOINT:
+            raise AlreadyExists(f"subscription {one.name} of {topic} is of type {one.type}: choose another name")
+        if one.standing is not SubscriptionState.LIVE:
+            raise Busy("the hold is being released: ask again")
+        before = one.hold
+        held, moved = hold.moved(
+            before,
+            record.layout,
+            {} if asking.places is None or (asking.begins and before is not None) else asking.places,
+            now_ms=self._node.runtime.wall(),
+            expires_s=asking.expires_s or (before.expires_s if before is not None else HOLD_EXPIRES_S),
+            owner=asking.owner,
+            around=asking.around,
+        )
+        await self._node.scalable.records.write_subscription(topic.scalable, replace(one, hold=held), version)
+        expired = before is not None and not before.keeps
+        if expired:
+            self._node.runtime.mark("hold.revived", topic=str(topic), hold=one.name)
+        asks = asking.places is not None and (expired or before is None)
+        lost = await self._lost(topic, record, held) if asks else ()
+        return HoldResult(record, held, moved, expired, lost, "" if before is None else before.owner)
+
+    async def _check_places(self, topic: TopicName, record: Record, before: Held | None, asking: HoldRequest) -> None:
+        """Misuse: one that a reader of the topic cannot be at. It would let go of what nobody has read, and holds do
+        not move back. Those that are behind the present ones change nothing, whatever they are. Of a plain topic they
+        may be of another life, which readers of a group that begins find out and tell as a loss (H-G12)."""
+        plain = topic.domain is not Domain.TOPIC
+        if asking.places is None or (asking.begins and (plain or before is not None)):
+            return
+        layout = record.layout
+        if topic.domain is Domain.TOPIC and any(id >= layout.next_segment_id for id in asking.places):
+            fresh, _ = await self._node.scalable.records.fresh(topic)  # the reader may know a newer layout
+            layout = layout if fresh is None else fresh.layout
+            strange = sorted(id for id in asking.places if id >= layout.next_segment_id)
+            if strange and layout.segments:
+                raise Misuse(f"there never was a segment {strange[0]}: {_ADVICE}", topic=str(topic))
+        kept = {} if before is None else {id: at for id, at in before.places if id in record.layout}
+        known = stands(record.layout, kept)
+        wanted = [
+            (id, place)
+            for id, place in sorted(asking.places.items())
+            if id in known and place != DONE and place > known[id]
+        ]
+        asked = [(record.layout.segment(id).topic(topic), Asked(place, exact=True)) for id, place in wanted]
+        if not asked:
+            return
+        try:
+            async with asyncio.timeout(HOLD_ASK_S):
+                found = await self._plans.measure(asked)
+        except (TimeoutError, MagnetarError) as error:
+            log.info("places not looked for", topic=str(topic), hold=asking.name, error=str(error))
+            return
+        for (id, place), said in zip(wanted, found, strict=True):
+            if said is not None and said.start != place:
+                nearest = f"the nearest place is {said.start}" if said.start.ledger >= 0 else "it never had a message"
+                raise Misuse(f"segment {id} has nothing at {place}, {nearest}: {_ADVICE}", topic=str(topic))
+
+    async def release(self, topic: TopicName, name: str, *, force: bool = True) -> None:
+        """SubscriptionNotFound: there is none. Conflict: a group reads by it, and it is not forced: it would end."""
+        found = await self.find(topic, name)
+        if found.members and not force:
+            members = ", ".join(found.members)
+            raise Conflict(f"Hold {name} of {topic} is used by members of its group ({members}): close them, or force")
+        await self._node.scalable.unsubscribe(topic.scalable, name)
+
+    async def _lost(self, topic: TopicName, record: Record, held: Held) -> tuple[SegmentId, ...]:
+        """Nothing more goes from here on. What is gone already?"""
+        asked = [
+            (id, Asked(place, marks_max=1, settled=True))
+            for id, place in stands(record.layout, dict(held.places)).items()
+            if place != DONE
+        ]
+        found = await self._plans.measure([(record.layout.segment(id).topic(topic), one) for id, one in asked])
+        gone = [
+            id
+            for (id, one), said in zip(asked, found, strict=True)
+            if (said.lost if said is not None else not record.layout.segment(id).is_active)
+        ]
+        return tuple(gone)
+
+    # What owners ask
+
+    async def floor(self, topic: Topic) -> Position:
+        """The last entry of a topic that no hold needs. Unavailable: nobody can say, so nothing may go."""
+        scalable = self._node.scalable
+        if not scalable.enabled:
+            return AFTER_ALL
+        parent = topic.name.parent if topic.name.is_segment else topic.name.scalable
+        record, _ = await scalable.records.fresh(parent)
+        id = None if record is None or not record.is_live else _segment(topic.name, record)
+        found = AFTER_ALL
+        if record is None or id is None:
+            return found
+        for one, _ in await scalable.records.subscriptions(parent, record.incarnation):
+            if one.hold is not None:
+                found = min(found, hold.floor(one.hold, record.layout, id))
+        return found
+
+    # What people ask
+
+    async def find(self, topic: TopicName, name: str) -> HoldSummary:
+        for one in await self.list(topic):
+            if one.name == name:
+                return one
+        raise SubscriptionNotFound(f"Hold {name} not found on topic {topic}")
+
+    async def list(self, topic: TopicName) -> list[HoldSummary]:
+        """Of a plain topic by the name of the scalable one that stands for it, or by its own."""
+        record = await self._node.scalable.read(topic.scalable)
+        if record is None:
+            record = await self._plans.record(topic)
+        found = await self._node.scalable.records.subscriptions(topic.scalable, record.incarnation)
+        return [
+            HoldSummary(
+                one.name,
+                one.hold,
+                await self.behind(topic, record, dict(one.hold.places)),
+                tuple(member.name for member in one.members),
+            )
+            for one, _ in found
+            if one.hold is not None and one.standing is SubscriptionState.LIVE
+        ]
+
+    async def behind(self, topic: TopicName, record: Record, places: Places, *, kept: bool = True) -> Lag:
+        """What lies before a reader at these places. `kept`: nothing behind them was trimmed, so a sealed segment of
+        which nothing was read has its counts in the record and need not be loaded."""
+        found = NO_LAG
+        asked: list[tuple[TopicName, Asked]] = []
+        for id, place in stands(record.layout, places).items():
+            segment = record.layout.segment(id)
+            if place == START and segment.ending is not None and kept:
+                found += Lag(segment.ending.messages, segment.ending.bytes, segment.ending.first_publish_ms)
+            elif place != DONE:
+                asked.append((segment.topic(topic), Asked(_from(place), marks_max=1)))
+        firsts: list[tuple[TopicName, Asked]] = []
+        for (name, _), said in zip(asked, await self._plans.measure(asked), strict=True):
+            if said is not None and said.messages:
+                found += Lag(said.messages, said.bytes)
+                next = ReadPosition(said.start.ledger, said.start.entry + 1)
+                firsts.append((name, Asked(said.start, target=next, marks_max=1)))
+        for said in await self._plans.measure(firsts):
+            if said is not None and said.marks:
+                found += Lag(oldest_ms=said.marks[0].publish_ms)
+        return found
+
+    async def _shows(self, topic: TopicName, record: Record) -> bool:
+        """One broker of a cluster shows the whole topic: who has the first active segment."""
+        try:
+            return await self._plans.serves(record.layout.active[0].topic(topic))
+        except MagnetarError:
+            return False  # ownership moves: the next look finds out
+
+    async def _shown(self, topic: TopicName, record: Record, held: Held) -> Lag | None:
+        """One broker of a cluster counts what lies before a hold: who has the first active segment."""
+        if not await self._plans.serves(record.layout.active[0].topic(topic)):
+            return None
+        return await self.behind(topic, record, dict(held.places))
+
+
+def _segment(name: TopicName, record: Record) -> SegmentId | None:
+    """Which segment a topic holds the messages of; None: its record does not say that it holds any."""
+    if name.segment is not None:
+        return SegmentId(name.segment.id)
+    return next((one.id for one in record.layout.segments if one.legacy_topic == str(name)), None)
+
+
+_ADVICE = "the hold is as it was; give places that were read, or that a plan of this topic told"
+
+
+def _check(asking: HoldRequest) -> None:
+    if not asking.name or max(len(asking.name), len(asking.owner)) > HOLD_NAME_CHARS_MAX:
+        raise Misuse(f"a hold has a name, and neither it nor its owner is longer than {HOLD_NAME_CHARS_MAX} characters")
+
+
+def _from(place: ReadPosition) -> ReadPosition | str:
+    return FROM_EARLIEST if place == START else place

@@ -1,0 +1,166 @@
+"""Answers PLAN: reads the layout, finds the owners of the segments a reader may get next, and has them measured.
+
+A segment that this broker serves is measured here; those of another broker are asked for in one call. Segments are
+loaded for it where they are not in memory. It decides nothing: `scalable/machines/read_plan.py` says which are asked
+and when there is enough. Errors are the caller's: NotReady where ownership moves meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import TopicNotFound
+from magnetar.base.ids import SegmentId
+from magnetar.base.limits import CALLS_AT_ONCE_MAX, RECORDS_DECODED_MAX
+from magnetar.base.names import Domain, TopicName, topic_name
+from magnetar.cluster.ownership import Broker
+from magnetar.cluster.peers import Measure, MeasuredAll
+from magnetar.layout.layout import Layout
+from magnetar.layout.plain_layout import synthetic
+from magnetar.layout.readable_range import ReadableRange
+from magnetar.scalable.machines.read_plan import MeasureRequest, agreed, asked, enough, missing, rounds
+from magnetar.scalable.record.record import Record
+from magnetar.topic.measure import Asked
+from magnetar.topic.topic import Topic
+from magnetar.wire.scalable.plan_ranges import EncodedRange, told
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """`told` by segment, of those that were measured."""
+
+    record: Record
+    told: dict[SegmentId, EncodedRange]
+
+    @property
+    def stretches(self) -> dict[SegmentId, ReadableRange]:
+        return {id: one.stretch for id, one in self.told.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Of a topic that is asked about again and again: what holds as long as its layout does."""
+
+    layout: Layout
+    topics: dict[SegmentId, TopicName]
+
+
+class ReadPlanner:
+    """`destination` tells who is asked about a topic."""
+
+    def __init__(self, node: Node, destination: Callable[[Node, TopicName], Awaitable[Broker]]) -> None:
+        self._node = node
+        self._destination = destination
+        self._kept: dict[str, _Kept] = {}  # the one used last comes last
+
+    async def plan(self, name: TopicName, question: MeasureRequest) -> ReadPlan:
+        """TopicNotFound: there is no such topic."""
+        record = await self.record(name)
+        layout = record.layout
+        found: dict[SegmentId, EncodedRange] = {}
+        topics = self._known(name, layout).topics
+        for ids in rounds(layout, question):
+            wanted = list(zip([topics[id] for id in ids], asked(question, ids), strict=True))
+            for id, said in zip(ids, await self._told(wanted), strict=True):
+                if said is None:
+                    said = told(missing(layout.segment(id), question))
+                elif said.sealed and layout.segment(id).is_active:
+                    said = told(agreed(said.stretch))
+                found[id] = said
+            if enough(question, found):
+                break
+        return ReadPlan(record, found)
+
+    def _known(self, name: TopicName, layout: Layout) -> _Kept:
+        key = name.canonical
+        known = self._kept.pop(key, None)
+        if known is None or known.layout is not layout:
+            known = _Kept(layout, {one.id: one.topic(name) for one in layout.segments})
+            if len(self._kept) >= RECORDS_DECODED_MAX:
+                del self._kept[next(iter(self._kept))]
+        self._kept[key] = known
+        return known
+
+    async def measured(self, request: Measure) -> MeasuredAll:
+        """For another broker."""
+        pairs = zip(request.topics, request.asked, strict=True)
+        found = await self._here([(topic_name(topic), one) for topic, one in pairs])
+        return MeasuredAll(tuple(None if said is None else said.stretch for said in found))
+
+    async def record(self, name: TopicName) -> Record:
+        """Of a scalable topic, or of a plain one that was migrated; else a plain one is shown as the layout that it
+        stands for. TopicNotFound."""
+        found = await self._node.scalable.read(name.scalable)
+        if name.domain is Domain.PERSISTENT and (found is None or found.is_plain):
+            topics = await self._node.segments.plains.topics(name, create=False)
+            if found is not None:
+                return found.grown(topics)
+            return Record(synthetic(topics, epoch=len(topics) if topic_name(topics[0]).is_partition else 0), 0)
+        if found is None or found.is_plain:
+            raise TopicNotFound(f"Scalable topic not found: {name}")
+        return found
+
+    async def serves(self, name: TopicName) -> bool:
+        """Whether this broker is the one that is asked about a topic."""
+        node = self._node
+        return not node.served.cluster or (await self._destination(node, name)).id == node.ownership.me.id
+
+    async def measure(self, wanted: list[tuple[TopicName, Asked]]) -> list[ReadableRange | None]:
+        """By their owners, each in its own words. None: there is no such topic."""
+        return [None if said is None else said.stretch for said in await self._told(wanted)]
+
+    async def _told(self, wanted: list[tuple[TopicName, Asked]]) -> list[EncodedRange | None]:
+        node = self._node
+        if not node.served.cluster:
+            return await self._here(wanted)
+        places: dict[str, list[int]] = {}
+        for index, (topic, _) in enumerate(wanted):
+            places.setdefault((await self._destination(node, topic)).id, []).append(index)
+        found: list[EncodedRange | None] = [None] * len(wanted)
+        parts = list(places.items())
+        answers = await asyncio.gather(*(self._at(broker, [wanted[index] for index in part]) for broker, part in parts))
+        for (_, part), answer in zip(parts, answers, strict=True):
+            for index, said in zip(part, answer, strict=True):
+                found[index] = said
+        return found
+
+    async def _at(self, broker: str, wanted: list[tuple[TopicName, Asked]]) -> list[EncodedRange | None]:
+        if broker == self._node.ownership.me.id:
+            return await self._here(wanted)
+        request = Measure(
+            op="plan", topics=tuple(str(topic) for topic, _ in wanted), asked=tuple(one for _, one in wanted)
+        )
+        found = (await self._node.peers.measure(wanted[0][0], request)).stretches
+        return [None if said is None else told(said) for said in found]
+
+    async def _here(self, wanted: list[tuple[TopicName, Asked]]) -> list[EncodedRange | None]:
+        """Those in memory at once; the others are loaded, a bounded number at a time."""
+        found: list[EncodedRange | None] = [None] * len(wanted)
+        cold: list[int] = []
+        loaded = self._node.topics.loaded
+        for index, (name, one) in enumerate(wanted):
+            topic = loaded.get(name.canonical)
+            if isinstance(topic, Topic) and not topic.closing:
+                said = topic.meter.at_once(one)
+                found[index] = said if said is not None else await topic.meter.measure(one)
+            else:
+                cold.append(index)
+        for at in range(0, len(cold), CALLS_AT_ONCE_MAX):
+            part = cold[at : at + CALLS_AT_ONCE_MAX]
+            for index, said in zip(part, await asyncio.gather(*(self._load(*wanted[i]) for i in part)), strict=True):
+                found[index] = said
+        return found
+
+    async def _load(self, name: TopicName, one: Asked) -> EncodedRange | None:
+        try:
+            topic = await self._node.topics.get(name, create=False)
+        except TopicNotFound:
+            return None
+        assert isinstance(topic, Topic)
+        return await topic.meter.measure(one)

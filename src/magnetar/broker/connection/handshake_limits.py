@@ -1,0 +1,56 @@
+"""Connections before their CONNECT is answered: a short time, few bytes each, and a bounded number.
+
+A stranger has shown no right to anything, so that all of them together hold a bounded amount: the number here times the
+largest frame that they may send. Where too many are there the oldest goes, and not the newest: a client that means it
+says CONNECT at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from magnetar.base.limits import HANDSHAKE_S, STRANGERS_MAX
+
+
+class Stranger(Protocol):
+    def abort(self, reason: str) -> None: ...
+
+
+class Strangers:
+    """`abort` is expected to lead to `leave`."""
+
+    def __init__(self, strangers_max: int = STRANGERS_MAX) -> None:
+        self._strangers_max = strangers_max
+        self._until: dict[Stranger, float] = {}  # the oldest first
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def came(self, stranger: Stranger) -> None:
+        if len(self._until) >= self._strangers_max:
+            oldest = next(iter(self._until))
+            self.leave(oldest)
+            oldest.abort(f"more than {self._strangers_max} connections have not sent CONNECT: this is the oldest")
+        loop = asyncio.get_running_loop()
+        self._until[stranger] = loop.time() + HANDSHAKE_S
+        if self._timer is None:
+            self._timer = loop.call_later(HANDSHAKE_S, self._time_is_up)
+
+    def leave(self, stranger: Stranger) -> None:
+        """It is known now, or gone."""
+        self._until.pop(stranger, None)
+        if not self._until and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _time_is_up(self) -> None:
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for stranger in [one for one, until in self._until.items() if until <= now]:
+            self.leave(stranger)
+            stranger.abort(f"no CONNECT within {HANDSHAKE_S:.0f} s")
+        if self._until and self._timer is None:
+            self._timer = loop.call_at(next(iter(self._until.values())), self._time_is_up)

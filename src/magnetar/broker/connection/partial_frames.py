@@ -1,0 +1,39 @@
+"""Large frames that have not arrived whole: the bytes of them that all connections hold together.
+
+Each frame has a bound of its own, and a connection has at most one. An honest peer sends the rest of a frame within
+milliseconds, so that few are open at once. Where their sum is too large the broker closes the connection whose frame
+began first: it has had the most time. Decides and counts; the connections hold the bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from magnetar.base.limits import PARTIAL_FRAMES_BYTES_MAX
+
+
+class Sender(Protocol):
+    def abort(self, reason: str) -> None: ...
+
+
+class PartialFrames:
+    """Of one broker. `abort` may lead to `remove`."""
+
+    def __init__(self, bytes_max: int = PARTIAL_FRAMES_BYTES_MAX) -> None:
+        self.bytes = 0
+        self._bytes_max = bytes_max
+        self._sizes: dict[Sender, int] = {}  # the frame that began first is first
+
+    def add(self, sender: Sender, size: int) -> None:
+        self._sizes[sender] = self._sizes.get(sender, 0) + size
+        self.bytes += size
+        while self.bytes > self._bytes_max:
+            oldest = next(iter(self._sizes))
+            self.remove(oldest)
+            oldest.abort(
+                f"all frames that are not whole have more than {self._bytes_max} bytes, and this one began first"
+            )
+
+    def remove(self, sender: Sender) -> None:
+        """Its frame is whole, or the connection is gone."""
+        self.bytes -= self._sizes.pop(sender, 0)

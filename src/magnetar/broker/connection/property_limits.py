@@ -1,0 +1,99 @@
+"""What producers and consumers make the broker keep: their names and properties.
+
+Each of them has a bound, one connection has a bound for all of its own, and so has the broker for all connections.
+Something beyond a bound is refused before it is made, and nothing is cut: an application that relies on a property must
+not find a part of it. Decides only; handlers ask it, and say what came and what left.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from magnetar.base.errors import LimitExceeded
+from magnetar.base.limits import (
+    CONNECTION_KEPT_BYTES_MAX,
+    GIVEN_PROPERTIES_BYTES_MAX,
+    GIVEN_PROPERTIES_MAX,
+    KEPT_BYTES_MAX,
+)
+from magnetar.wire.proto import pb
+
+
+class Asked(Protocol):
+    """PRODUCER or SUBSCRIBE."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def metadata(self) -> Properties: ...
+
+
+class Properties(Protocol):
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> pb.KeyValue: ...
+
+
+class Account:
+    """Of all connections of a broker."""
+
+    def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
+        self.bytes = 0
+
+
+class Kept:
+    """Of one connection, by producer and consumer."""
+
+    def __init__(self, account: Account) -> None:
+        self.bytes = 0
+        self._account = account
+        self._sizes: dict[tuple[str, int], int] = {}
+
+    def check(self, asked: Asked, what: str, *names: str) -> int:
+        """How many bytes a producer or consumer would keep. `LimitExceeded`: it must not be made."""
+        size = properties_size(asked.metadata, f"a {what}", GIVEN_PROPERTIES_BYTES_MAX)
+        size += sum(len(name) for name in names)
+        if self.bytes + size > CONNECTION_KEPT_BYTES_MAX:
+            raise LimitExceeded(
+                f"the names and properties of the producers and consumers of one connection have at most "
+                f"{CONNECTION_KEPT_BYTES_MAX} bytes: close some, or give them fewer properties",
+                bytes=self.bytes,
+            )
+        if self._account.bytes + size > self._account.bytes_max:
+            raise LimitExceeded(
+                f"the names and properties of all producers and consumers have at most {self._account.bytes_max} "
+                "bytes: close some, or give them fewer properties",
+                bytes=self._account.bytes,
+            )
+        return size
+
+    def add(self, what: str, id: int, size: int) -> None:
+        self.remove(what, id)
+        self._sizes[what, id] = size
+        self._change(size)
+
+    def remove(self, what: str, id: int) -> None:
+        self._change(-self._sizes.pop((what, id), 0))
+
+    def clear(self) -> None:
+        self._sizes.clear()
+        self._change(-self.bytes)
+
+    def _change(self, size: int) -> None:
+        self.bytes += size
+        self._account.bytes += size
+
+
+def properties_size(properties: Properties, whose: str, bytes_max: int) -> int:
+    """`LimitExceeded`: there are too many, or they are too large."""
+    count = len(properties)
+    if count > GIVEN_PROPERTIES_MAX:
+        text = f"the properties of {whose} are at most {GIVEN_PROPERTIES_MAX}: give it fewer"
+        raise LimitExceeded(text, properties=count)
+    size = sum(properties[index].ByteSize() for index in range(count))
+    if size > bytes_max:
+        text = f"the properties of {whose} have at most {bytes_max} bytes: give it less"
+        raise LimitExceeded(text, bytes=size)
+    return size

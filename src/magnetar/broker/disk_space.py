@@ -1,0 +1,183 @@
+"""Free space of the data directory: below a floor the broker stores no more messages, and goes on reading and trimming.
+
+A broker whose disk is full has to stop, and a broker that has stopped cannot be drained. So publishing ends while there
+is still room for what makes room: acknowledgements, records and the copies of compaction. Producers are closed and
+refused until there is room again, and clients try again by themselves. Topics are unloaded once, which closes the
+ledgers that are being written: only closed ledgers can be trimmed.
+
+A file named `reserve`, made when the disk begins to fill, keeps a little space back. If something else fills the disk
+all the same, the next start removes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import MagnetarError, StorageFull
+from magnetar.base.limits import (
+    DISK_FLOOR_SHARE,
+    DISK_LOOK_NEAR_S,
+    DISK_LOOK_S,
+    DISK_LOOK_SHARE,
+    DISK_RESERVE_SHARE,
+    DISK_WARN_FLOORS,
+    DISK_WARN_PERCENT,
+    UNLOADS_AT_ONCE_MAX,
+)
+from magnetar.observe.log import get
+from magnetar.observe.metrics import Sample
+from magnetar.runtime.files import Files
+from magnetar.topic.topic import Topic
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+log = get("disk")
+
+RESERVE = "reserve"
+MIB = 1024 * 1024
+PRODUCER_BLOCKED = 7  # on the wire: a client that had a producer tries again, one that asks for its first is refused
+
+
+def floor_bytes(asked_mib: int, capacity: int) -> int:
+    """What must stay free: as much as asked for, and on a small file system a tenth of it at most."""
+    return min(asked_mib * MIB, capacity // DISK_FLOOR_SHARE)
+
+
+def is_low(was_low: bool, free: int, floor: int) -> bool:
+    """Whether nothing more may be stored. It ends a quarter above the floor: it does not begin again at once."""
+    return free < (floor * 5 // 4 if was_low else floor)
+
+
+def release_reserve(files: Files, data: str) -> None:
+    """Before the start: if the disk has less room than the reserve, the reserve is the room. Blocks."""
+    path = os.path.join(data, RESERVE)
+    if not files.exists(path):
+        return
+    file = files.open(path)
+    size = file.size()
+    file.close()
+    if files.free(data) < size:
+        files.remove(path)
+        files.sync_dir(data)
+
+
+class DiskSpace:
+    """`begin` it before clients are let in."""
+
+    def __init__(self, node: Node, data: str) -> None:
+        self._node = node
+        self._data = data
+        self._asked_mib = node.settings.number("diskFreeFloorMbytes")
+        self._low = False
+        self._warned = False
+        self._free = -1
+        self._capacity = 0
+        self._unmeasured = 0  # bytes written since the last measurement
+        self._due = asyncio.Event()
+
+    def journal_written(self, size: int) -> None:
+        """Measures early after a part of the floor was written: a fast disk fills faster than the timer fires."""
+        self._unmeasured += size
+        if self._unmeasured * DISK_LOOK_SHARE >= self.floor:
+            self._due.set()
+
+    async def begin(self) -> None:
+        await self._look()
+        self._node.registry.provide(self.samples)
+        self._node.runtime.spawn(self._node.owner, self._watch())
+
+    @property
+    def floor(self) -> int:
+        return floor_bytes(self._asked_mib, self._capacity)
+
+    def samples(self) -> Iterator[Sample]:
+        if self._free >= 0:
+            yield "magnetar_data_free_bytes", (), self._free
+            yield "magnetar_data_floor_bytes", (), self.floor
+            yield "magnetar_data_writable", (), int(not self._low)
+
+    async def _watch(self) -> None:
+        while True:
+            near = 0 <= self._free < 4 * self.floor
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._due.wait(), DISK_LOOK_NEAR_S if near else DISK_LOOK_S)
+            self._due.clear()
+            await self._look()
+
+    async def _look(self) -> None:
+        runtime = self._node.runtime
+        self._unmeasured = 0
+        try:
+            self._free, self._capacity = await runtime.offload(self._measured, "journal")
+        except MagnetarError as error:
+            log.once("disk_not_measured", error=str(error))
+            return
+        was_low, self._low = self._low, is_low(self._low, self._free, self.floor)
+        if self._low:
+            if not was_low:
+                self._refuse()
+            # A producer that was being made when this began may attach after it.
+            await self._unload([one for one in self._topics() if len(one.producers) or not was_low])
+        elif was_low:
+            self._node.blocked = None
+            log.warning("disk_has_room", free_bytes=self._free, floor_bytes=self.floor, do="producers may go on")
+        self._warn()
+
+    def _measured(self) -> tuple[int, int]:
+        """In the thread of the journal, so that at most one batch is written before the result.
+
+        The reserve is made when the disk begins to fill: nothing else needs it.
+        """
+        files = self._node.runtime.files
+        free, capacity = files.free(self._data), files.capacity(self._data)
+        floor = floor_bytes(self._asked_mib, capacity)
+        path = os.path.join(self._data, RESERVE)
+        if 2 * floor < free < DISK_WARN_FLOORS * floor and not files.exists(path):
+            file = files.open(path, create=True)
+            try:
+                file.allocate(floor // DISK_RESERVE_SHARE, written=False)
+                file.datasync()
+            finally:
+                file.close()
+        return free, capacity
+
+    def _refuse(self) -> None:
+        text = (
+            f"the disk of the broker is almost full: {self._free // MIB} MiB are free and {self.floor // MIB} MiB must "
+            "stay free (diskFreeFloorMbytes); consume, shorten retention or delete topics, then send again"
+        )
+        self._node.blocked = StorageFull(text, wire_code=PRODUCER_BLOCKED)
+        log.error(
+            "disk_almost_full",
+            free_bytes=self._free,
+            floor_bytes=self.floor,
+            why="messages are refused until there is room; reading, acknowledging and trimming go on",
+            do="consume, shorten retention (magnetar topic set), delete topics, or enlarge the disk",
+        )
+
+    def _topics(self) -> list[Topic]:
+        """Those that have messages or may get some."""
+        loaded = self._node.topics.loaded.values()
+        return [one for one in loaded if isinstance(one, Topic) and (len(one.producers) or one.managed.bytes)]
+
+    async def _unload(self, topics: list[Topic]) -> None:
+        for first in range(0, len(topics), UNLOADS_AT_ONCE_MAX):
+            part = topics[first : first + UNLOADS_AT_ONCE_MAX]
+            unloads = (self._node.topics.unload(one.name) for one in part)
+            for one in await asyncio.gather(*unloads, return_exceptions=True):
+                if isinstance(one, BaseException):
+                    log.warning("unload failed", error=str(one))
+
+    def _warn(self) -> None:
+        """Once, until there is room again. Of a large disk a fifth is room enough for a long time."""
+        used = 100 - self._free * 100 // max(1, self._capacity)
+        if used < DISK_WARN_PERCENT or self._free > DISK_WARN_FLOORS * self.floor:
+            self._warned = False
+        elif not self._warned:
+            self._warned = True
+            log.warning("disk_filling", used_percent=used, free_bytes=self._free, floor_bytes=self.floor)

@@ -1,0 +1,179 @@
+"""A whole broker in somebody else's process: the standalone's engines, node and REST skin on the running loop.
+
+It takes no signals, configures no log and writes to nobody's standard output: its host decides. It ends in two ways:
+`stop` in order, with everything on disk, and `kill` as a process ends on `kill -9`: peers hear nothing, what was not
+begun is never written, what was acknowledged is on the disk. `kill` ends every other task of the loop, which therefore
+must be the broker's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from magnetar.base.errors import Conflict, MagnetarError, Misuse
+from magnetar.base.limits import KILL_ROUNDS_MAX
+from magnetar.base.names import namespace_name
+from magnetar.broker.node import Addresses, Node
+from magnetar.broker.standalone import open_node
+from magnetar.metadata.embedded import EmbeddedStore
+from magnetar.policy.settings import Settings
+from magnetar.policy.table import KEYS
+from magnetar.runtime.disk import RealFile, RealFiles, RealLock
+from magnetar.runtime.files import Files, Lock
+from magnetar.runtime.system_runtime import RealRuntime
+
+
+class WebServerProtocol(Protocol):
+    """The REST skin, which can also end without a word."""
+
+    async def start(self, host: str, port: int) -> int: ...
+
+    async def stop(self) -> None: ...
+
+    def sockets(self) -> list[Any]: ...
+
+    def cut(self) -> None: ...
+
+
+class EmbeddedBroker:
+    """`start` returns a broker that serves; then exactly one of `stop` and `kill`."""
+
+    def __init__(self, runtime: RealRuntime, files: HeldFiles, node: Node, lock: Lock, skin: WebServerProtocol) -> None:
+        self._runtime = runtime
+        self._files = files
+        self._node = node
+        self._lock = lock
+        self._skin = skin
+
+    @classmethod
+    async def start(
+        cls,
+        data: str,
+        given: Mapping[str, str],
+        skin: Callable[[Node], WebServerProtocol],
+        *,
+        make_runtime: Callable[[Files], RealRuntime] = RealRuntime,
+    ) -> EmbeddedBroker:
+        """On this directory, with these settings. Conflict: the directory or a port is taken. Misuse: a setting is
+        unknown or of the wrong form. `make_runtime`: for a host that has another clock or another disk.
+        """
+        settings = Settings(None, given)
+        if settings.unknown:
+            raise Misuse(f"no such setting: {', '.join(sorted(settings.unknown))}")
+        files = HeldFiles()
+        runtime = make_runtime(files)
+        try:
+            node, lock = await open_node(data, settings, runtime)
+        except BaseException:
+            runtime.close()
+            raise
+        hosted = cls(runtime, files, node, lock, skin(node))
+        try:
+            await hosted._serve(settings)
+        except BaseException:
+            await hosted.stop()
+            raise
+        return hosted
+
+    @property
+    def addresses(self) -> Addresses:
+        return self._node.addresses
+
+    @property
+    def failure(self) -> MagnetarError | None:
+        """Why it serves no more: the disk did not take what it was given."""
+        return self._node.failure
+
+    async def create_namespace(self, name: str) -> None:
+        await self._node.namespaces.create(namespace_name(name))
+
+    async def stop(self) -> None:
+        """In order: what is in flight is answered, everything is durable."""
+        copies = self._sockets()
+        try:
+            await self._skin.stop()
+            await self._node.stop()
+        finally:
+            self._lock.release()
+            self._runtime.close()
+            _hang_up(copies)
+
+    async def kill(self) -> None:
+        """Now: nothing more is written, answered or said."""
+        self._runtime.abandon()
+        _hang_up(self._sockets())
+        self._skin.cut()
+        self._node.cut()
+        await _end_tasks()
+        metadata = self._node.metadata
+        assert isinstance(metadata, EmbeddedStore)
+        metadata.abandon()
+        self._files.let_go()
+
+    def _sockets(self) -> list[socket.socket]:
+        return [one.dup() for one in (*self._skin.sockets(), *self._node.sockets())]
+
+    async def _serve(self, settings: Settings) -> None:
+        host = settings.text("bindAddress")
+        node = self._node
+        await node.start(host, settings.number("brokerServicePort"), host_shown=settings.text("advertisedAddress"))
+        await node.serve(await self._skin.start(host, settings.number("webServicePort")))
+
+
+class HeldFiles(RealFiles):
+    """Remembers what is open, so that it can be let go of at once, as the kernel does for a process that ends."""
+
+    __slots__ = ("_files", "_locks")
+
+    def __init__(self) -> None:
+        self._files: list[RealFile] = []
+        self._locks: list[RealLock] = []
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        file = super().open(path, create=create)
+        self._files.append(file)
+        return file
+
+    def lock(self, path: str, holder: str) -> RealLock:
+        lock = super().lock(path, holder)
+        self._locks.append(lock)
+        return lock
+
+    def let_go(self) -> None:
+        for file in self._files:
+            file.close()
+        for lock in self._locks:
+            lock.release()
+
+
+def known_settings() -> list[str]:
+    return list(KEYS)
+
+
+def _hang_up(sockets: list[socket.socket]) -> None:
+    """Closing tells the peer nothing while a child that the host forked has a copy of the descriptor."""
+    for one in sockets:
+        try:
+            one.shutdown(socket.SHUT_RDWR)
+        except OSError:  # hung up already
+            pass
+        one.close()
+
+
+async def _end_tasks() -> None:
+    """Cancel until nothing runs: a task that goes on to wait for the disk waits in vain, and is cancelled again."""
+    current = asyncio.current_task()
+    for _ in range(KILL_ROUNDS_MAX):
+        left = [task for task in asyncio.all_tasks() if task is not current]
+        if not left:
+            await asyncio.sleep(0)  # transports that were aborted tell their protocols in the next turn
+            left = [task for task in asyncio.all_tasks() if task is not current]
+            if not left:
+                return
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=0.01)
+    raise Conflict("tasks of the broker do not end", tasks=len(asyncio.all_tasks()) - 1)

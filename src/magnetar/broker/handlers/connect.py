@@ -1,0 +1,65 @@
+"""CONNECT, PING, PONG and AUTH_RESPONSE: who is there, and is it still there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar import __version__
+from magnetar.base.errors import BadFrame
+from magnetar.base.limits import CLIENT_VERSION_CHARS_MAX
+from magnetar.observe.log import get
+from magnetar.wire import commands
+from magnetar.wire.proto import pb
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection.connection import Connection
+
+log = get("session")
+
+NO_REQUEST = 2**64 - 1  # the id that an error in answer to CONNECT has, as Pulsar
+EXTENSIONS_VERSION = 1  # of our own commands and fields, told only to peers that told theirs
+
+
+def connect(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.connect
+    if connection.connected:
+        raise BadFrame("a second CONNECT on one connection")
+    if len(asked.client_version) > CLIENT_VERSION_CHARS_MAX:
+        text = f"client_version has at most {CLIENT_VERSION_CHARS_MAX} characters: shorten the description"
+        connection.write(commands.error(NO_REQUEST, pb.NotAllowedError, text))
+        connection.close()
+        return
+    if asked.proxy_to_broker_url:
+        log.info("proxied connect", peer=connection.peer, to=asked.proxy_to_broker_url)
+    connection.client_version = asked.client_version
+    connection.protocol_version = min(commands.PROTOCOL_VERSION, asked.protocol_version)
+    connection.features = pb.FeatureFlags.FromString(asked.feature_flags.SerializeToString())  # else all is kept
+    connection.features.DiscardUnknownFields()
+    connection.principal = connection.node.access.authenticate(asked.auth_method_name, asked.auth_data)
+    node = connection.node
+    flags = pb.FeatureFlags(
+        supports_topic_watchers=node.settings.flag("enableBrokerTopicListWatcher"),
+        supports_get_partitioned_metadata_without_auto_creation=True,
+        supports_scalable_topics=node.scalable.enabled,
+    )
+    if asked.feature_flags.magnetar_extensions:
+        flags.magnetar_extensions = min(EXTENSIONS_VERSION, asked.feature_flags.magnetar_extensions)
+    connection.connected = True
+    node.strangers.leave(connection)
+    connection.frame_bytes_max = node.frame_bytes_max
+    connection.write(
+        commands.connected(f"Magnetar-{__version__}", connection.protocol_version, node.message_bytes_max, flags)
+    )
+
+
+def ping(connection: Connection, command: pb.BaseCommand) -> None:
+    connection.write(commands.PONG)
+
+
+def pong(connection: Connection, command: pb.BaseCommand) -> None:
+    """Hearing anything at all is noted by the connection; this says also what the peer has read by now."""
+    connection.round_trips.ponged()
+
+
+def auth_response(connection: Connection, command: pb.BaseCommand) -> None:
+    """Nobody was challenged: authentication is not built yet, and an answer nobody asked for changes nothing."""

@@ -1,0 +1,117 @@
+"""Watching the scalable topics of a namespace (76, 78): the whole list first, then what came and went, in order.
+
+A watch lives as long as its connection, and is told from an earlier one of the same number by being another object
+(H-F7). Changes of a short while go out together, and nothing goes out while the peer does not read: what it missed is
+in the next difference. What there is to tell is decided by `scalable/membership`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import LimitExceeded, TopicNotFound
+from magnetar.base.hashes import topics_hash
+from magnetar.base.limits import CONNECTION_WATCHES_MAX, MEMBERS_GATHER_S
+from magnetar.base.names import NamespaceName, namespace_name
+from magnetar.broker.handlers.requests import start
+from magnetar.broker.handlers.scalable import check_enabled
+from magnetar.scalable.watch.namespace_diff import Member, NamespaceDiff
+from magnetar.wire.proto import pb
+from magnetar.wire.scalable import namespace_watch
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection.connection import Connection
+
+
+class NamespaceWatch:
+    """Keeps the `Listener` of `scalable/members`."""
+
+    def __init__(self, connection: Connection, asked: pb.CommandWatchScalableTopics) -> None:
+        self.id = asked.watch_id
+        self._connection = connection
+        self._known_hash = asked.current_hash if asked.HasField("current_hash") else None
+        self._membership = NamespaceDiff([(one.key, one.value) for one in asked.property_filters])
+        self._stop: Callable[[], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def open(self, watch: Callable[[NamespaceWatch], Callable[[], None]]) -> None:
+        stop = watch(self)
+        if self._closed:
+            stop()
+        else:
+            self._stop = stop
+
+    def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._stop is not None:
+            self._stop()
+            self._stop = None
+
+    def begun(self, members: Mapping[str, Member]) -> None:
+        """Who comes back and says that it knows all of it is told nothing, as Pulsar does."""
+        topics = self._membership.begun(members)
+        if self._known_hash is None or self._known_hash != topics_hash(topics):
+            self._connection.write(namespace_watch.snapshot(self.id, topics))
+
+    def noted(self, name: str, member: Member | None) -> None:
+        self._membership.noted(name, member)
+        self.resume()
+
+    def resume(self) -> None:
+        """There may be something to tell, soon."""
+        if self._timer is None and not self._closed and self._membership.due:
+            self._timer = asyncio.get_running_loop().call_later(MEMBERS_GATHER_S, self._tell)
+
+    def _tell(self) -> None:
+        self._timer = None
+        if self._closed or self._connection.congested or not self._membership.due:
+            return
+        news = self._membership.difference()
+        self._connection.write(namespace_watch.difference(self.id, news.added, news.removed))
+
+
+def watch(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.watchScalableTopics
+    old = connection.memberships.pop(asked.watch_id, None)
+    if old is not None:
+        old.close()
+    if len(connection.memberships) >= CONNECTION_WATCHES_MAX:
+        text = f"a connection watches {CONNECTION_WATCHES_MAX} namespaces at most: open another one"
+        connection.write(namespace_watch.failed(asked.watch_id, LimitExceeded.wire, text))
+        return
+    made = connection.memberships[asked.watch_id] = NamespaceWatch(connection, asked)
+    start(connection, _watch(connection, made, asked.namespace), partial(namespace_watch.failed, asked.watch_id))
+
+
+async def _watch(connection: Connection, made: NamespaceWatch, text: str) -> None:
+    node = connection.node
+    try:
+        check_enabled(node)
+        namespace = namespace_name(text)
+        node.allow(connection.principal, "list", str(namespace))
+        await _check(connection, namespace)
+    except BaseException:
+        made.close()
+        if connection.memberships.get(made.id) is made:
+            del connection.memberships[made.id]
+        raise
+    if not connection.closed and connection.memberships.get(made.id) is made:
+        made.open(lambda listener: node.scalable.members.watch(namespace, listener))
+
+
+async def _check(connection: Connection, namespace: NamespaceName) -> None:
+    if await connection.node.namespaces.policies(namespace) is None:
+        raise TopicNotFound(f"Namespace {namespace} does not exist: create it, or check its name")
+
+
+def unwatch(connection: Connection, command: pb.BaseCommand) -> None:
+    """No answer is expected, and an unknown watch is closed already."""
+    made = connection.memberships.pop(command.watchScalableTopicsClose.watch_id, None)
+    if made is not None:
+        made.close()

@@ -1,0 +1,81 @@
+"""One request that waits: its task, its answer, and the answer when it fails.
+
+Every handler that must await something goes through `start`: the task is owned by the connection, the number in flight
+is bounded, an error of the tree becomes the reply that ends this kind of request, and anything else ends in
+UnknownError for the client and a full trace in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import Closed, MagnetarError, Unknown
+from magnetar.observe.log import get
+from magnetar.wire import commands
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection.connection import Connection
+
+log = get("request")
+
+Fail = Callable[[int, str], bytes]  # (wire code, sentence) -> the frame that ends the request
+
+
+def start(
+    connection: Connection, work: Coroutine[object, object, bytes | None], fail: Fail
+) -> asyncio.Task[None] | None:
+    """Run `work` and write what it returns; `fail` makes the frame for an error. None: the connection is gone."""
+    if connection.owner.closed:
+        work.close()
+        return None
+    size = connection.command_bytes
+    connection.request_started(size)
+    task = connection.node.runtime.spawn(connection.owner, _run(connection, work, fail))
+
+    def ended(_: asyncio.Task[None]) -> None:
+        work.close()  # cancelled before its first step, nobody else ends it
+        if size:
+            connection.released(size)
+
+    task.add_done_callback(ended)
+    return task
+
+
+async def _run(connection: Connection, work: Coroutine[object, object, bytes | None], fail: Fail) -> None:
+    try:
+        answer = await work
+    except Closed as error:
+        answer = fail(error.wire_code, error.what)
+    except MagnetarError as error:
+        connection.refused.add()
+        log.info("request refused", peer=connection.peer, error=type(error).__name__, why=str(error))
+        answer = fail(error.wire_code, error.what)
+    except Exception as error:
+        log.crashed("request failed", error, peer=connection.peer)
+        connection.node.metrics.request_failures.value += 1
+        answer = fail(0, f"an error inside the broker: {type(error).__name__}; its log has the trace")
+    finally:
+        connection.request_ended()
+    if answer is not None:
+        connection.write(answer)
+
+
+async def honestly(work: Coroutine[object, object, bytes]) -> bytes:
+    """For what must not be taken for undone: an outcome that nobody knows is UnknownError. ServiceNotReady, which lets
+    clients attach again by themselves, says that nothing happened.
+    """
+    try:
+        return await work
+    except Unknown as error:
+        raise Unknown(error.what, wire_code=0, **error.facts) from error
+
+
+def error_reply(request_id: int) -> Fail:
+    """The plain ERROR: for every request whose client accepts it (SC-A3)."""
+    return partial(commands.error, request_id)
+
+
+success = commands.success

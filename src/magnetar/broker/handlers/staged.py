@@ -1,0 +1,122 @@
+"""BEGIN_STAGE, SEAL_STAGE, COMMIT_STAGES, DROP_STAGES, RENEW_STAGE: exactly-once publishing in batches.
+
+Ours, and only for peers that announced our extensions: others are told what is missing. What happens is decided in
+`staged`; here commands become calls and outcomes answers. A commit whose outcome is not known is answered with
+UnknownError: asked again, the record says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import Refused
+from magnetar.base.limits import STAGE_LEASE_S
+from magnetar.base.names import TopicName, topic_name
+from magnetar.broker.handlers.requests import error_reply, honestly, start, success
+from magnetar.staged.codec import stage_id
+from magnetar.staged.machine import AlreadyCommitted, Committed
+from magnetar.staged.service import May
+from magnetar.wire.frames import encode_command
+from magnetar.wire.proto import pb
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection.connection import Connection
+
+
+def begin(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.beginStage
+    _start(connection, asked.request_id, lambda: _begin(connection, asked))
+
+
+def seal(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.sealStage
+    _start(connection, asked.request_id, lambda: _seal(connection, asked))
+
+
+def commit(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.commitStages
+    _start(connection, asked.request_id, lambda: honestly(_commit(connection, asked)))
+
+
+def drop(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.dropStages
+    _start(connection, asked.request_id, lambda: _drop(connection, asked))
+
+
+def renew(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.renewStage
+    _start(connection, asked.request_id, lambda: _renew(connection, asked))
+
+
+def _start(connection: Connection, request_id: int, work: Callable[[], Coroutine[object, object, bytes]]) -> None:
+    start(connection, _announced(connection, work), error_reply(request_id))
+
+
+async def _announced(connection: Connection, work: Callable[[], Coroutine[object, object, bytes]]) -> bytes:
+    if connection.features is None or not connection.features.magnetar_extensions:
+        raise Refused("stages are an extension of Magnetar: announce magnetar_extensions in CONNECT first")
+    return await work()
+
+
+def _target(connection: Connection, text: str) -> TopicName:
+    name = topic_name(text)
+    _may(connection)(str(name))
+    return name
+
+
+def _may(connection: Connection) -> May:
+    """Whoever publishes to a topic does everything with its stages."""
+    return partial(connection.node.allow, connection.principal, "produce")
+
+
+async def _begin(connection: Connection, asked: pb.CommandBeginStage) -> bytes:
+    node, topic = connection.node, _target(connection, asked.topic)
+    await node.staging.partitions(topic)  # one that cannot be published to is refused before anything is written
+    begun = await node.sinks.begin(topic, asked.sink, asked.batch, run=asked.run, once=asked.once)
+    answer = pb.BaseCommand(type=pb.BaseCommand.BEGIN_STAGE_RESPONSE)
+    told = answer.beginStageResponse
+    told.request_id = asked.request_id
+    if isinstance(begun, AlreadyCommitted):
+        warning = begun.warning
+    else:
+        id, stage, warning = begun
+        told.stage, told.stage_topic = str(id), str(stage)
+        told.lease_ms = round(STAGE_LEASE_S * 1000)
+    if warning:
+        told.warning = warning
+    return encode_command(answer)
+
+
+async def _seal(connection: Connection, asked: pb.CommandSealStage) -> bytes:
+    messages = await connection.node.sinks.seal(stage_id(asked.stage), _may(connection))
+    answer = pb.BaseCommand(type=pb.BaseCommand.SEAL_STAGE_RESPONSE)
+    answer.sealStageResponse.request_id = asked.request_id
+    answer.sealStageResponse.messages = messages
+    return encode_command(answer)
+
+
+async def _commit(connection: Connection, asked: pb.CommandCommitStages) -> bytes:
+    topic = _target(connection, asked.topic)
+    ids = [stage_id(text) for text in asked.stages]
+    outcome, published = await connection.node.sinks.commit(topic, asked.sink, asked.batch, ids)
+    answer = pb.BaseCommand(type=pb.BaseCommand.COMMIT_STAGES_RESPONSE)
+    told = answer.commitStagesResponse
+    told.request_id = asked.request_id
+    told.committed = isinstance(outcome, Committed)
+    told.published = published
+    if isinstance(outcome, AlreadyCommitted) and outcome.warning:
+        told.warning = outcome.warning
+    return encode_command(answer)
+
+
+async def _drop(connection: Connection, asked: pb.CommandDropStages) -> bytes:
+    for text in asked.stages:
+        await connection.node.sinks.drop(stage_id(text), _may(connection))
+    return success(asked.request_id)
+
+
+async def _renew(connection: Connection, asked: pb.CommandRenewStage) -> bytes:
+    await connection.node.sinks.renew(stage_id(asked.stage), _may(connection))
+    return success(asked.request_id)

@@ -1,0 +1,79 @@
+"""SEEK_SUBSCRIPTION: a consumer of a scalable topic moves its subscription over all segments; our own command.
+
+Needs the right to consume, and is done by whoever leads the topic: elsewhere it is NotReady, and the client asks the
+leader that its watch tells. What it means is decided by `scalable/machines/seek_target.py` and
+`scalable/machines/seek.py`. For a peer that did not announce our extensions it is a command that this broker does not
+know.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import Misuse, Moved, NotReady, TopicNotFound
+from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position, SegmentId
+from magnetar.base.names import Domain, TopicName
+from magnetar.broker.handlers.read_plan import announced, given_places, planned_name
+from magnetar.broker.handlers.requests import error_reply, honestly, start, success
+from magnetar.broker.handlers.scalable import check_enabled
+from magnetar.layout.readable_range import DONE, START, ReadPosition
+from magnetar.scalable.machines.seek_target import Target, Where, at_places, at_time
+from magnetar.scalable.record.record import Record
+from magnetar.wire.proto import pb
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection.connection import Connection
+    from magnetar.broker.node import Node
+
+_WORDS = {pb.FROM_START: Where.EARLIEST, pb.FROM_EARLIEST: Where.EARLIEST, pb.FROM_LATEST: Where.LATEST}
+
+
+def seek(connection: Connection, command: pb.BaseCommand) -> None:
+    if not announced(connection):
+        connection.node.unknown_command(connection)
+        return
+    asked = command.seekSubscription
+    start(connection, honestly(_seek(connection, asked)), error_reply(asked.request_id))
+
+
+async def _seek(connection: Connection, asked: pb.CommandSeekSubscription) -> bytes:
+    node = connection.node
+    check_enabled(node)
+    name = planned_name(asked.topic)
+    node.allow(connection.principal, "consume", str(name))
+    record = await _record(node, name)
+    try:
+        await node.scalable.seek(name.scalable, asked.subscription, _target(asked, record))
+    except Moved as error:
+        raise NotReady(f"another broker leads {name}: its watch tells which") from error
+    return success(asked.request_id)
+
+
+async def _record(node: Node, name: TopicName) -> Record:
+    """TopicNotFound: of a plain topic too, whose subscriptions are moved as Pulsar does."""
+    found = await node.scalable.read(name.scalable)
+    if name.domain is Domain.PERSISTENT and (found is None or found.is_plain):
+        raise TopicNotFound(f"{name} is no scalable topic: plain ones are moved with `magnetar subscription seek`")
+    if found is None or found.is_plain:
+        raise TopicNotFound(f"Scalable topic not found: {name}")
+    return found
+
+
+def _target(asked: pb.CommandSeekSubscription, record: Record) -> Target:
+    if asked.HasField("places"):
+        if asked.incarnation and asked.incarnation != record.incarnation:
+            raise Misuse("the places are of a topic of this name that was deleted", topic=asked.topic)
+        places = given_places(asked.places)
+        kept = {id: place for id, place in places.items() if id in record.layout or place != DONE}
+        return at_places({SegmentId(id): _position(place) for id, place in kept.items()})
+    if asked.to != pb.FROM_TIME:
+        return Target(_WORDS[asked.to])
+    if not asked.HasField("publish_time"):
+        raise Misuse("a seek to a time says which")
+    return at_time(asked.publish_time)
+
+
+def _position(place: ReadPosition) -> Position:
+    if place == DONE:
+        return AFTER_ALL
+    return BEFORE_ALL if place == START else Position(place.ledger, place.entry)

@@ -1,0 +1,118 @@
+"""GET_TOPICS_OF_NAMESPACE and the topic-list watcher: which topics are there, now and from now on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import LimitExceeded, Misuse, Refused
+from magnetar.base.hashes import topics_hash
+from magnetar.base.limits import CONNECTION_TOPIC_LISTS_MAX
+from magnetar.base.names import NamespaceName, namespace_name
+from magnetar.broker.handlers.requests import error_reply, start, success
+from magnetar.broker.handlers.topic_list_watch import TopicListWatcher, matching_in_turns
+from magnetar.wire import commands
+from magnetar.wire.proto import pb
+
+if TYPE_CHECKING:
+    from magnetar.broker.connection.connection import Connection
+    from magnetar.broker.handlers.topic_pattern import Pattern
+    from magnetar.broker.node import Node
+
+_MODES = {
+    pb.CommandGetTopicsOfNamespace.PERSISTENT: ("persistent",),
+    pb.CommandGetTopicsOfNamespace.NON_PERSISTENT: ("non-persistent",),
+    pb.CommandGetTopicsOfNamespace.ALL: ("persistent", "non-persistent"),
+}
+
+
+def topics_of_namespace(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.getTopicsOfNamespace
+    start(connection, _topics(connection, asked), error_reply(asked.request_id))
+
+
+async def _topics(connection: Connection, asked: pb.CommandGetTopicsOfNamespace) -> None:
+    namespace = namespace_name(asked.namespace)
+    connection.node.allow(connection.principal, "list", str(namespace))
+    async with connection.list_answers.turn():
+        connection.write(await _listed(connection.node, namespace, asked))
+
+
+async def _listed(node: Node, namespace: NamespaceName, asked: pb.CommandGetTopicsOfNamespace) -> bytes:
+    topics = await node.topics.names(namespace, _MODES[asked.mode])
+    filtered = False
+    pattern = _pattern(node, asked.topics_pattern)
+    if pattern is not None:
+        topics = await matching_in_turns(pattern, topics)
+        filtered = True
+    known = topics_hash(topics)
+    changed = not asked.topics_hash or asked.topics_hash != known
+    return commands.topics_of_namespace(
+        asked.request_id, topics if changed else (), topics_hash=known, filtered=filtered, changed=changed
+    )
+
+
+def _pattern(node: Node, text: str) -> Pattern | None:
+    """None: the client gets all names and filters them itself. As in Pulsar, that is so of a long pattern too."""
+    settings = node.settings
+    if not text or not settings.flag("enableBrokerSideSubscriptionPatternEvaluation"):
+        return None
+    return None if len(text) > settings.number("subscriptionPatternMaxLength") else node.pattern(text)
+
+
+def watch(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.watchTopicList
+    start(connection, _watch(connection, asked), error_reply(asked.request_id))
+
+
+async def _watch(connection: Connection, asked: pb.CommandWatchTopicList) -> bytes | None:
+    node = connection.node
+    if not node.settings.flag("enableBrokerTopicListWatcher"):
+        raise Refused("topic-list watches are switched off here (enableBrokerTopicListWatcher)")
+    namespace = namespace_name(asked.namespace)
+    node.allow(connection.principal, "list", str(namespace))
+    pattern = node.pattern(asked.topics_pattern)
+    if pattern is None:
+        raise Misuse("look-arounds and back references are not watched by the broker: ask for the list now and then")
+    old = connection.watchers.pop(asked.watcher_id, None)
+    if old is not None:
+        old.close()
+    if len(connection.watchers) >= CONNECTION_TOPIC_LISTS_MAX:
+        raise LimitExceeded(f"a connection watches {CONNECTION_TOPIC_LISTS_MAX} topic lists at most: open another one")
+    watcher = connection.watchers[asked.watcher_id] = TopicListWatcher(asked.watcher_id, connection)
+    try:
+        topics = await node.topics.lists.open(namespace, asked.topics_pattern, pattern)
+    except BaseException:
+        if connection.watchers.get(asked.watcher_id) is watcher:
+            del connection.watchers[asked.watcher_id]
+        raise
+    if connection.closed or connection.watchers.get(asked.watcher_id) is not watcher:
+        topics.release()
+        return None
+    started = False
+    try:
+        async with connection.list_answers.turn():
+            if connection.watchers.get(asked.watcher_id) is not watcher:
+                return None
+            news = () if asked.topics_hash == topics.hash else topics.topics
+            connection.write(commands.watch_topic_list_success(asked.request_id, asked.watcher_id, news, topics.hash))
+            watcher.start(topics)
+            started = True
+    finally:
+        if not started:
+            topics.release()
+    return None
+
+
+def resume(connection: Connection) -> None:
+    """The peer reads again."""
+    connection.list_answers.resume()
+    for watcher in connection.watchers.values():
+        watcher.tell()
+
+
+def unwatch(connection: Connection, command: pb.BaseCommand) -> None:
+    asked = command.watchTopicListClose
+    watcher = connection.watchers.pop(asked.watcher_id, None)
+    if watcher is not None:
+        watcher.close()
+    connection.write(success(asked.request_id))

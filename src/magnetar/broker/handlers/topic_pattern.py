@@ -1,0 +1,47 @@
+"""Patterns that clients send: matched in time that grows with the text alone, whatever the pattern is.
+
+RE2 does the matching, as in Pulsar's own brokers: a pattern that takes a backtracking engine for ever would stop
+everybody's loop. What RE2 cannot promise that for (look-arounds, back references) is not matched here at all: the
+client that sent it can do it itself. So can it with a pattern whose program is too large. The library is loaded with
+the first pattern.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Protocol
+
+from magnetar.base.errors import Misuse
+from magnetar.base.limits import PATTERN_BYTES_MAX, PATTERNS_CACHED_MAX
+
+
+class Pattern(Protocol):
+    def fullmatch(self, text: str) -> object | None: ...
+
+
+def compiled(text: str, chars_max: int) -> Pattern | None:
+    """On names without domain. None: a pattern, but not one for the broker. Misuse: too long, or no pattern."""
+    if len(text) > chars_max:
+        raise Misuse(f"the pattern has {len(text)} characters, {chars_max} are allowed (subscriptionPatternMaxLength)")
+    return _compiled(text.split("://", 1)[1] if "://" in text else text)
+
+
+@lru_cache(maxsize=PATTERNS_CACHED_MAX)
+def _compiled(bare: str) -> Pattern | None:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = PATTERN_BYTES_MAX
+    try:
+        found: Pattern = re2.compile(bare, options=options)
+        return found
+    except re2.error as refused:
+        if "too large" in str(refused):
+            return None  # a few characters can ask for megabytes and for 90 ms: its client can match it
+        try:
+            re.compile(bare, re.ASCII)
+        except re.error as error:
+            raise Misuse(f"the pattern cannot be read: {error}", pattern=bare) from error
+        return None

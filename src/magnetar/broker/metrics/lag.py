@@ -1,0 +1,154 @@
+"""How far subscriptions are behind, in messages, and who is attached to the segments of a scalable topic.
+
+A subscription with cursors is measured by the owners of its topics, partitions or segments; a hold, or a group of
+checkpoint consumers, from its places as plans are. The record of a topic knows the consumers of streams and groups.
+Those of a queue attach to every segment and register nowhere, so the owners name them too. An owner that does not
+answer in time leaves its part unknown: callers do not wait for it, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import MagnetarError, NotReady, SubscriptionNotFound, TopicNotFound
+from magnetar.base.ids import SegmentId
+from magnetar.base.limits import ATTENDANCE_WAIT_S, CALLS_AT_ONCE_MAX
+from magnetar.base.names import Domain, TopicName
+from magnetar.cluster.peers import InspectPlainTopic, PlainFacts
+from magnetar.layout.lag import NO_LAG, Lag
+from magnetar.layout.readable_range import Places
+from magnetar.observe.log import get
+from magnetar.scalable.record.subscription import Subscription, SubscriptionState
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+    from magnetar.scalable.record.record import Record
+
+log = get("lags")
+
+_OF_SEGMENT = re.compile(r"-seg-\d+$")  # as consumers name what they attach to a segment
+
+
+@dataclass(frozen=True, slots=True)
+class Attendance:
+    """Of one subscription. `left`: the lag of each segment, none where its owner does not answer. `consumers`: who is
+    attached to segments."""
+
+    consumers: dict[str, list[SegmentId]] = field(default_factory=dict)
+    left: dict[SegmentId, Lag | None] = field(default_factory=dict)
+
+    @property
+    def lag(self) -> Lag | None:
+        """None: some owner does not answer."""
+        return total(self.left.values())
+
+
+def total(parts: Collection[Lag | None]) -> Lag | None:
+    known = [one for one in parts if one is not None]
+    return reduce(add, known, NO_LAG) if len(known) == len(parts) else None
+
+
+async def attendance(
+    node: Node, name: TopicName, record: Record, found: Collection[Subscription]
+) -> dict[str, Attendance]:
+    """Of those that have cursors. Only segments that one of them has not drained are asked about."""
+    wanted = [one for one in found if one.has_cursors]
+    seen = {one.name: Attendance() for one in wanted}
+    segments = [one for one in record.layout.segments if any(one.id not in each.latched for each in wanted)]
+    facts = await look(node, [one.topic(name) for one in segments])
+    by_segment = dict(zip([one.id for one in segments], facts, strict=True))
+    for one in wanted:
+        for segment in record.layout.segments:
+            drained = segment.id in one.latched
+            _add(seen[one.name], one.name, segment.id, PlainFacts(lags={}) if drained else by_segment[segment.id])
+    return seen
+
+
+def _add(one: Attendance, name: str, segment: SegmentId, facts: PlainFacts | None) -> None:
+    if facts is None:
+        one.left[segment] = None
+        return
+    one.left[segment] = None if facts.lags is None else facts.lags.get(name, NO_LAG)
+    for consumer in sorted({_OF_SEGMENT.sub("", each.name) for each in facts.clients if each.subscription == name}):
+        one.consumers.setdefault(consumer, []).append(segment)
+
+
+async def look(node: Node, topics: list[TopicName]) -> list[PlainFacts | None]:
+    """At topics that hold messages, by their owners. None: the owner does not answer."""
+    found: list[PlainFacts | None] = []
+    for start in range(0, len(topics), CALLS_AT_ONCE_MAX):
+        found += await asyncio.gather(*(_look(node, one) for one in topics[start : start + CALLS_AT_ONCE_MAX]))
+    return found
+
+
+async def _look(node: Node, topic: TopicName) -> PlainFacts | None:
+    try:
+        async with asyncio.timeout(ATTENDANCE_WAIT_S):
+            answer = await node.peers.owner(topic).ask(InspectPlainTopic(op="lag", lags=True))
+    except TopicNotFound:
+        return PlainFacts(lags={})  # nobody has used it yet
+    except (MagnetarError, TimeoutError) as error:
+        log.info("owner_not_answered", topic=str(topic), error=str(error))
+        return None
+    assert isinstance(answer, PlainFacts)
+    return answer
+
+
+async def lag_of(node: Node, name: TopicName, subscription: str) -> Lag:
+    """Of a subscription, a group or a hold, over all partitions or segments. NotReady: an owner does not answer.
+    TopicNotFound, SubscriptionNotFound."""
+    if name.domain is Domain.NON_PERSISTENT:
+        return NO_LAG  # nothing is kept
+    found = await _scalable(node, name, subscription)
+    if found is not None:
+        record, one = found
+        if one.hold is not None:
+            return await node.handlers.holds.behind(name, record, dict(one.hold.places))
+        return _known((await attendance(node, name.scalable, record, [one]))[one.name].lag, name)
+    topics = [name]
+    if name.domain is Domain.PERSISTENT:
+        partitioned = None if name.is_partition else await node.catalogue.partitioned(name)
+        if partitioned is not None:
+            topics = [name.partition(index) for index in range(partitioned.partitions)]
+        elif not await node.catalogue.exists(name):
+            raise TopicNotFound(f"Topic {name} not found")
+    elif name.domain is Domain.TOPIC and await node.scalable.read(name) is None:
+        raise TopicNotFound(f"Scalable topic not found: {name}")
+    facts = [] if name.domain is Domain.TOPIC else await look(node, topics)
+    if not any(one is None or one.lags is None or subscription in one.lags for one in facts):
+        raise SubscriptionNotFound(f"Subscription {subscription} not found on topic {name}")
+    return _known(total([_part(one, subscription) for one in facts]), name)
+
+
+async def lag_behind(node: Node, name: TopicName, places: Places) -> Lag:
+    """Of a reader that stands at these places and has no subscription."""
+    record = await node.handlers.plans.record(name)
+    return await node.handlers.holds.behind(name, record, places, kept=False)
+
+
+async def _scalable(node: Node, name: TopicName, subscription: str) -> tuple[Record, Subscription] | None:
+    if not node.scalable.enabled or name.is_partition or name.domain is Domain.SEGMENT:
+        return None
+    record = await node.scalable.read(name.scalable)
+    if record is None:
+        return None
+    for one in await node.scalable.subscriptions(name.scalable):
+        if one.name == subscription and one.standing is SubscriptionState.LIVE:
+            return record, one
+    return None
+
+
+def _part(facts: PlainFacts | None, subscription: str) -> Lag | None:
+    return None if facts is None or facts.lags is None else facts.lags.get(subscription, NO_LAG)
+
+
+def _known(found: Lag | None, name: TopicName) -> Lag:
+    if found is None:
+        raise NotReady(f"the owner of a part of {name} does not answer: ask again")
+    return found

@@ -1,0 +1,57 @@
+"""What metrics show of scalable topics as a whole: their segments, and the segments that subscriptions wait for.
+
+Filled by the look at all scalable topics that the expiry of holds makes anyway, so a figure may be half a minute old.
+In a cluster the broker that has the first active segment shows a topic. Holds values only, a bounded number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from magnetar.base.ids import SegmentId
+from magnetar.base.limits import LAYOUT_SAMPLES_MAX
+from magnetar.base.names import TopicName
+from magnetar.layout.lineage import ancestors
+from magnetar.scalable.record.record import Record
+from magnetar.scalable.record.subscription import Subscription, SubscriptionState, Type
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutSample:
+    """`waiting`: of each stream subscription, the segments that wait until others are drained."""
+
+    topic: TopicName
+    active: int
+    sealed: int
+    epoch: int
+    waiting: tuple[tuple[str, int], ...] = ()
+
+
+def layout_sample(topic: TopicName, record: Record, found: Collection[Subscription]) -> LayoutSample:
+    layout = record.layout
+    waiting = [
+        (one.name, sum(1 for each in layout.segments if _waits(record, each.id, set(one.latched))))
+        for one in found
+        if one.type is Type.STREAM and one.standing is SubscriptionState.LIVE
+    ]
+    active = len(layout.active)
+    return LayoutSample(topic, active, len(layout) - active, layout.epoch, tuple(waiting))
+
+
+def _waits(record: Record, id: SegmentId, drained: set[SegmentId]) -> bool:
+    return id not in drained and not ancestors(record.layout, id) <= drained
+
+
+class Layouts:
+    def __init__(self) -> None:
+        self.shown: dict[str, LayoutSample] = {}
+
+    def keep(self, one: LayoutSample) -> None:
+        key = one.topic.canonical
+        if key in self.shown or len(self.shown) < LAYOUT_SAMPLES_MAX:
+            self.shown[key] = one
+
+    def retain(self, seen: Collection[str]) -> None:
+        """After a look at all of them: the others are gone, or another broker shows them."""
+        self.shown = {key: one for key, one in self.shown.items() if key in seen}

@@ -1,0 +1,108 @@
+"""What metrics show of one topic and its subscriptions: values taken from a topic in memory, or kept of one that left.
+
+A sample of a topic that is not in memory has no clients and no rates; its backlog, its lag and its totals are those of
+the moment when it left. The age of its oldest message goes on, since its publish time is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from magnetar.base.names import TopicName
+from magnetar.layout.lag import NO_LAG, Lag
+from magnetar.topic.dispatch.key_shared import KeySharedDispatcher
+from magnetar.topic.dispatch.shared import SharedDispatcher
+from magnetar.topic.nonpersistent import LooseSubscription, NonPersistentTopic
+from magnetar.topic.subscriptions.subscription import Subscription
+from magnetar.topic.topic import Topic
+
+AnyTopic = Topic | NonPersistentTopic
+AnySubscription = Subscription | LooseSubscription
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionSample:
+    """`backlog` counts entries, as Pulsar does, `lag` messages."""
+
+    name: str
+    stored: bool = True
+    consumers: int = 0
+    unacked: int = 0
+    blocked: bool = False
+    delayed: int = 0
+    backlog: int = 0
+    lag: Lag = NO_LAG
+    messages_out: int = 0
+    bytes_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSample:
+    name: TopicName
+    stored: bool = True
+    producers: int = 0
+    messages_in: int = 0
+    bytes_in: int = 0
+    entries_in: int = 0
+    since_ms: int = 0
+    size: int = 0
+    part_of: TopicName | None = None
+    subscriptions: tuple[SubscriptionSample, ...] = field(default=())
+
+    @property
+    def has_backlog(self) -> bool:
+        return any(one.backlog for one in self.subscriptions)
+
+
+def subscriptions(topic: AnyTopic) -> list[AnySubscription]:
+    return list(topic.subscriptions) if isinstance(topic, Topic) else list(topic.subscriptions.values())
+
+
+def outgoing(subscription: AnySubscription) -> tuple[int, int]:
+    """(messages, bytes) handed out, also to consumers that have left."""
+    messages = subscription.messages_out + sum(consumer.messages_out for consumer in subscription.consumers)
+    return messages, subscription.bytes_out + sum(consumer.bytes_out for consumer in subscription.consumers)
+
+
+def sample(topic: AnyTopic) -> TopicSample:
+    """Of a topic in memory. Lags are those that were measured last."""
+    stored = isinstance(topic, Topic)
+    return TopicSample(
+        topic.name,
+        stored,
+        len(topic.producers),
+        topic.messages_in,
+        topic.bytes_in,
+        topic.entries_in,
+        topic.since_ms,
+        topic.managed.bytes if isinstance(topic, Topic) else 0,
+        topic.part_of if isinstance(topic, Topic) else None,
+        tuple(sample_subscription(one) for one in subscriptions(topic)),
+    )
+
+
+def sample_subscription(one: AnySubscription) -> SubscriptionSample:
+    messages, size = outgoing(one)
+    consumers = one.consumers
+    made = SubscriptionSample(
+        one.name,
+        isinstance(one, Subscription),
+        len(consumers),
+        sum(each.pending.messages for each in consumers),
+        any(each.blocked for each in consumers),
+        messages_out=messages,
+        bytes_out=size,
+    )
+    if not isinstance(one, Subscription):
+        return made
+    dispatcher, backlog = one.dispatcher, one.cursor.backlog
+    delayed = len(dispatcher.delay.index) if isinstance(dispatcher, SharedDispatcher | KeySharedDispatcher) else 0
+    return replace(made, delayed=delayed, backlog=backlog, lag=one.lag.known if backlog else NO_LAG)
+
+
+def unloaded(found: TopicSample) -> TopicSample:
+    """The same after the topic has left memory: nobody is connected."""
+    quiet = tuple(
+        replace(one, consumers=0, unacked=0, blocked=False, delayed=0) for one in found.subscriptions if one.stored
+    )
+    return replace(found, producers=0, subscriptions=quiet)

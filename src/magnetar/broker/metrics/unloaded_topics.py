@@ -1,0 +1,70 @@
+"""What is remembered of topics that have left memory: the backlog that metrics go on showing, and their counters.
+
+A topic with a backlog keeps one sample here, so that an alert on it does not end when the last client has gone. Totals
+of the others are kept too, fewer of them, so that counters go on where they were when the topic is loaded again. Both
+are bounded: the oldest is dropped first, and counted. A bundle that leaves this broker takes its samples along. Holds
+values only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from magnetar.base.limits import UNLOADED_SAMPLES_MAX, UNLOADED_TOTALS_MAX
+from magnetar.broker.metrics.topic_samples import AnyTopic, TopicSample, unloaded
+from magnetar.topic.topic import Topic
+
+
+class Unloaded:
+    def __init__(self) -> None:
+        self._samples: dict[str, tuple[TopicSample, Any]] = {}  # with the bundle; the one that left last comes last
+        self._totals: dict[str, TopicSample] = {}
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __iter__(self) -> Iterator[TopicSample]:
+        return (one for one, _ in list(self._samples.values()))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._samples
+
+    def keep(self, key: str, found: TopicSample, place: Any = None) -> None:
+        """A topic has left memory. `place`: its bundle, where there are several brokers."""
+        self._samples.pop(key, None)
+        self._totals.pop(key, None)
+        if found.has_backlog:
+            self._samples[key] = unloaded(found), place
+            if len(self._samples) > UNLOADED_SAMPLES_MAX:
+                del self._samples[next(iter(self._samples))]
+                self.dropped += 1
+        elif found.messages_in or any(one.messages_out for one in found.subscriptions):
+            self._totals[key] = unloaded(found)
+            if len(self._totals) > UNLOADED_TOTALS_MAX:
+                del self._totals[next(iter(self._totals))]
+
+    def resume(self, key: str, topic: AnyTopic) -> None:
+        """It is in memory again: its counters go on."""
+        found = self.forget(key)
+        if found is None or not isinstance(topic, Topic):
+            return
+        topic.messages_in += found.messages_in
+        topic.bytes_in += found.bytes_in
+        topic.entries_in += found.entries_in
+        topic.since_ms = found.since_ms
+        for one in found.subscriptions:
+            subscription = topic.subscriptions.get(one.name)
+            if subscription is not None:
+                subscription.messages_out += one.messages_out
+                subscription.bytes_out += one.bytes_out
+
+    def forget(self, key: str) -> TopicSample | None:
+        sample = self._samples.pop(key, None)
+        return self._totals.pop(key, None) if sample is None else sample[0]
+
+    def forget_place(self, place: Any) -> None:
+        """The bundle has another owner, which shows its topics from now on."""
+        for key in [key for key, (_, where) in self._samples.items() if where == place]:
+            del self._samples[key]

@@ -1,0 +1,93 @@
+"""Plain topics become scalable ones, in place (PIP-475): what would happen, whether it may, and the beginning of it.
+
+Nothing is copied. The plain topic, or each partition of it, is sealed and becomes a sealed segment of the new topic,
+which its new segments follow; whoever leads the topic carries that out as it does a split
+(`scalable/machines/reshape.py`), with all subscriptions (`scalable/leader/migration.py`). One way only. Clients that do
+not know scalable topics would be left behind: while there are any it is refused, unless it is forced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import AlreadyExists, Conflict, LimitExceeded, Misuse, TopicNotFound
+from magnetar.base.limits import SUBSCRIPTIONS_MAX
+from magnetar.base.names import Domain, TopicName, topic_name
+from magnetar.cluster.peers import InspectPlainTopic, PlainClient, PlainFacts
+from magnetar.layout.layout import Layout
+from magnetar.layout.plain_layout import migrated
+from magnetar.scalable.leader.operations import Operation
+from magnetar.scalable.machines.buckets import shared_out
+from magnetar.scalable.machines.migration import MigratedSubscription, carried, left_behind, refusal
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a migration would find and make. `left`: clients that would be left behind, among `clients`."""
+
+    topics: tuple[str, ...]
+    layout: Layout
+    subscriptions: tuple[MigratedSubscription, ...]
+    clients: tuple[PlainClient, ...]
+    left: tuple[PlainClient, ...]
+    messages: int
+    size_bytes: int
+
+
+async def preview(node: Node, name: TopicName) -> Preview:
+    """Looks only. TopicNotFound: there is no such plain topic. AlreadyExists: it is a scalable one."""
+    topics = await _topics(node, name)
+    found = await asyncio.gather(*(_look(node, one) for one in topics))
+    return Preview(
+        topics=topics,
+        layout=migrated(topics, now_ms=node.runtime.wall()),
+        subscriptions=tuple(carried(found)),
+        clients=tuple(client for facts in found for client in facts.clients),
+        left=tuple(left_behind(found)),
+        messages=sum(facts.messages for facts in found),
+        size_bytes=sum(facts.size_bytes for facts in found),
+    )
+
+
+async def migrate(node: Node, name: TopicName, *, force: bool, reason: str = "", wait: bool = True) -> Operation:
+    """Done when it returns; without `wait`, begun. Conflict: clients would be left behind, and not `force`."""
+    seen = await preview(node, name)
+    if len(seen.subscriptions) > SUBSCRIPTIONS_MAX:
+        words = f"a scalable topic has at most {SUBSCRIPTIONS_MAX} subscriptions: delete some first"
+        raise LimitExceeded(words, subscriptions=len(seen.subscriptions))
+    if seen.left and not force:
+        raise Conflict(refusal(list(seen.left)))
+    await node.segments.plains.stand_in(plain_of(name))
+    buckets = shared_out(node.settings.number("scalableTopicEntryBucketBudget"), len(seen.topics), None)
+    return await node.scalable.migrate(name.scalable, buckets=buckets, reason=reason, wait=wait)
+
+
+def plain_of(name: TopicName) -> TopicName:
+    """The plain topic that has the name of a scalable one."""
+    if name.domain is Domain.TOPIC:
+        return topic_name(f"{Domain.PERSISTENT}://{name.namespace}/{name.local_name}")
+    if name.domain is not Domain.PERSISTENT or name.is_partition:
+        raise Misuse(f"{name} cannot be migrated: name a persistent topic, the whole of it")
+    return name
+
+
+async def _topics(node: Node, name: TopicName) -> tuple[str, ...]:
+    record = await node.scalable.read(name.scalable)
+    if record is not None and not record.is_plain:
+        raise AlreadyExists(f"Scalable topic already exists: {name.scalable}")
+    plain = plain_of(name)
+    try:
+        return await node.segments.plains.topics(plain, create=False)
+    except TopicNotFound:
+        raise TopicNotFound(f"Topic {plain} not found") from None
+
+
+async def _look(node: Node, topic: str) -> PlainFacts:
+    answer = await node.peers.owner(topic_name(topic)).ask(InspectPlainTopic(op="migration"))
+    assert isinstance(answer, PlainFacts)
+    return answer

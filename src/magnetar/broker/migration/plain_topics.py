@@ -1,0 +1,360 @@
+"""Plain topics that clients of scalable topics use, and that are migrated: the owner's half.
+
+A plain topic belongs to everybody until its migration begins. Then it is guarded, which its own record remembers: no
+durable subscription comes to it or goes but through the record of its scalable topic, so that none can be missed when
+the segments that follow it get their cursors (H-D1). Producers go on until it is sealed. A migration that was taken
+back leaves the guard, which then lets everybody pass: the record as it is now decides, each time anew.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from magnetar.base.errors import (
+    BadVersion,
+    Conflict,
+    Fenced,
+    MagnetarError,
+    Misuse,
+    NotFound,
+    NotReady,
+    Refused,
+    Sealed,
+    SubscriptionNotFound,
+)
+from magnetar.base.ids import Term
+from magnetar.base.names import Domain, TopicName, topic_name
+from magnetar.broker.segments.cursors import describe, given, life, place, start
+from magnetar.broker.segments.queue_admission import check_moved, described
+from magnetar.cluster.peers import (
+    CursorPlacedReply,
+    InspectPlainTopic,
+    PlaceCursor,
+    PlainClient,
+    PlainFacts,
+    PlainSubscription,
+)
+from magnetar.layout.lag import Lag
+from magnetar.layout.plain_layout import FOLLOWS, topics_of
+from magnetar.observe.log import get
+from magnetar.scalable.machines import admission, migration
+from magnetar.scalable.record import record
+from magnetar.scalable.record.record import NO_TERM, Lifecycle, Record
+from magnetar.scalable.record.subscription import Start
+from magnetar.topic.producers.admission import Admission
+from magnetar.topic.seal import sealed
+from magnetar.topic.subscriptions.consumer import Consumer
+from magnetar.topic.subscriptions.subscribe import Subscribe
+from magnetar.topic.subscriptions.subscription import EXCLUSIVE, Subscription
+from magnetar.topic.topic import Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from magnetar.broker.node import Node
+
+log = get("plain")
+
+_OF_SEGMENT = re.compile(r"-seg-\d+$")  # as stream consumers name what they attach to a segment
+_CLIENTS_OWN = ("-DLQ", "-RETRY")  # how the names of topics end that clients make for themselves
+GUARD_PROPERTY = "magnetar.guarded"  # of the managed ledger: the operation that began to migrate the topic
+
+
+class PlainTopics:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    # Records that stand for plain topics
+
+    async def stand_in(self, name: TopicName) -> Record:
+        """The record of a plain topic, made if it has none; the topic too, where its use by a client may make it. Of
+        one that was migrated, that of its scalable topic."""
+        records, scalable = self._node.scalable.records, name.scalable
+        while True:
+            before, version = await records.fresh(scalable)
+            if before is not None and before.lifecycle is Lifecycle.DELETING:
+                raise NotReady(f"{scalable} is being deleted: ask again")
+            if before is not None and before.is_live and not before.is_plain:
+                return before
+            topics = await self.topics(name, create=True)
+            if before is not None and before.is_live:
+                wanted = before.grown(topics)
+            else:
+                wanted = record.plain(before, topics, now_ms=self._node.runtime.wall())
+            if wanted == before:
+                return wanted
+            try:
+                await records.put(scalable, wanted, version)
+            except BadVersion:
+                continue  # somebody was faster: look what stands there now
+            return wanted
+
+    async def topics(self, name: TopicName, *, create: bool) -> tuple[str, ...]:
+        """The topics that hold the messages of a plain or partitioned one. TopicNotFound."""
+        count = await self._node.catalogue.partitions(name, create=create)
+        found = topics_of(name, count)
+        for one in found:
+            await self.admit(topic_name(one), create=create or count > 0)
+        return found
+
+    async def admit(self, name: TopicName, *, create: bool) -> None:
+        """A client uses a plain topic: it exists, or is made where policies allow. The name of one that was migrated,
+        or of a scalable one, is not given to another topic."""
+        catalogue = self._node.catalogue
+        if create and name.domain is Domain.PERSISTENT:
+            if await catalogue.exists(name):
+                return
+            await self.check_single(name)
+        await catalogue.admit(name, create=create)
+
+    async def check_free(self, name: TopicName) -> None:
+        """Refused: the name is that of a topic that was migrated, or of a partition of one."""
+        await self._scalable_of(name)
+
+    async def check_single(self, name: TopicName) -> None:
+        """Before a topic is made because a client uses it. Refused: one of the other kind has this name. Clients of
+        scalable topics mean that one by both names, so the plain one would be read and written by some and not by
+        others. An administrator may make both, as in Pulsar. Retry and dead-letter topics are named by clients, after
+        the topic as they were asked for it: they may be of both kinds."""
+        own = name.partitioned.local_name.endswith(_CLIENTS_OWN)
+        if name.domain is not Domain.TOPIC:
+            if await self._scalable_of(name) is not None and not own:
+                raise Refused(f"there is a scalable topic of this name: use {name.scalable}, or another name")
+        elif not own and (plain := _plain_of(name)) is not None and await self._exists(plain):
+            words = f"there is a plain topic of this name: `magnetar topic migrate {plain}` makes it a scalable one"
+            raise Refused(f"{words}; use that name for it, or another one")
+
+    async def _scalable_of(self, name: TopicName) -> Record | None:
+        """The scalable topic of a plain one's name, which it never was. Refused: it was, and is a part of it."""
+        found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
+        if found is None or found.is_plain:
+            return None
+        if any(one.legacy_topic for one in found.layout.segments):
+            words = (
+                f"{name.partitioned_name} was migrated: it is {name.scalable} now, and used, ended and deleted as that"
+            )
+            raise Refused(words, http_status=409)
+        return found
+
+    async def _exists(self, name: TopicName) -> bool:
+        catalogue = self._node.catalogue
+        return await catalogue.exists(name) or await catalogue.partitioned(name) is not None
+
+    async def check_seek(self, one: Subscription) -> None:
+        """Refused: the subscription is one of a scalable topic, whose cursors are moved together or not at all (H-D7).
+        NotReady: it is about to be. A reader's own cursor goes where its reader likes."""
+        topic = one.topic
+        if not one.durable or topic.part_of is None:
+            return
+        found = await self._node.scalable.read(topic.part_of)
+        if not topic.name.is_segment and (found is None or (found.is_plain and not found.is_migrating)):
+            return
+        if found is not None and found.is_plain:
+            raise NotReady(f"{topic.name.partitioned_name} is being migrated: it is {topic.part_of} in a moment")
+        raise Refused(
+            f"{topic.name} is a part of {topic.part_of}, and subscription {one.name} is of the whole: move it there, "
+            f"with `magnetar subscription seek {topic.part_of} {one.name}` or a client that knows scalable topics"
+        )
+
+    async def term(self, name: TopicName) -> Term:
+        """In whose name an administrator ends or deletes a plain topic: of one whose migration was taken back, of the
+        leader that did so. Conflict: it is being migrated."""
+        found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
+        if found is not None and found.is_migrating:
+            raise Conflict(f"{name.partitioned_name} is being migrated: it is {name.scalable} in a moment")
+        return found.term if found is not None and found.is_plain else NO_TERM
+
+    async def forget(self, name: TopicName) -> None:
+        """The plain topic is deleted: so is the record that stood for it, with its subscriptions."""
+        found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
+        if found is not None and found.is_plain and not name.is_partition:
+            try:
+                await self._node.scalable.delete(name.scalable, force=True)
+            except MagnetarError as error:  # led elsewhere, as a rule: it stands for a topic that comes again, or none
+                log.warning("record kept", topic=str(name), error=str(error))
+
+    async def forget_partitions(self, name: TopicName) -> None:
+        """A partition of a topic that was migrated is deleted, and with it that there were any."""
+        found = await self._node.scalable.records.fresh(name.scalable)
+        if found[0] is not None and not found[0].is_live:
+            try:
+                await self._node.catalogue.forget_partitioned(name)
+            except NotFound:
+                pass  # with the partition before
+
+    async def grown(self, name: TopicName) -> None:
+        """Its partitions became more: so does the record, if there is one."""
+        found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
+        if found is not None and found.is_plain:
+            await self.stand_in(name)
+
+    # What leaders ask
+
+    async def handle(self, name: TopicName, request: PlaceCursor | InspectPlainTopic) -> CursorPlacedReply | PlainFacts:
+        topic = await self._node.topics.get(name, create=isinstance(request, InspectPlainTopic) and request.guard)
+        assert isinstance(topic, Topic)
+        try:
+            return await self._handle(topic, name, request)
+        except Fenced as error:  # by its record: nobody tells an owner that writes nothing that another has had it
+            self._node.topics.failed(topic, error)
+            raise NotReady(f"{topic.name} is opened anew: another owner has had it since") from error
+
+    async def _handle(
+        self, topic: Topic, name: TopicName, request: PlaceCursor | InspectPlainTopic
+    ) -> CursorPlacedReply | PlainFacts:
+        if isinstance(request, InspectPlainTopic):
+            if request.guard:
+                await self._guard(topic, request.op)
+                await topic.subscriptions.settled()  # what was let in before the guard stood
+            lags = {one.name: await one.lag.measure() for one in topic.subscriptions} if request.lags else None
+            return _facts(topic, lags)
+        one = request.subscription
+        found, _ = await self._node.scalable.records.subscription(name.scalable, one.name)
+        admission.check_cursor(found, one.life)
+        assert found is not None
+        one = msgspec.structs.replace(one, properties=found.properties)
+        await place(topic, one, at_end=request.at_end, asked=found.start is Start.ASKED)
+        return CursorPlacedReply()
+
+    # The guard
+
+    async def _guard(self, topic: Topic, op: str) -> None:
+        """Durable first: whoever serves the topic next guards it too."""
+        if GUARD_PROPERTY not in topic.managed.properties:
+            await topic.managed.set_properties({GUARD_PROPERTY: op})
+        if topic.part_of is None:
+            self.guarded(topic)
+            for one in topic.subscriptions:
+                one.cursor.on_durable(one.caught_up)
+            self._node.runtime.mark("plain.guarded", topic=str(topic.name), op=op)
+            log.info("guarded", topic=str(topic.name), op=op)
+
+    def guarded(self, topic: Topic) -> None:
+        """The guard of a topic that is loaded, from its record on."""
+        topic.part_of = topic.name.scalable
+        passes = False  # what the record said when it was read last
+
+        async def consume(asked: Subscribe) -> None:
+            nonlocal passes
+            passes = await self._consume(topic, asked)
+            if not passes:
+                await self._describe(topic, asked)
+            if not passes and topic.managed.terminated is not None:
+                _make_way(topic, asked)
+
+        def durable_cursor(name: str) -> None:
+            if not passes:
+                raise SubscriptionNotFound(
+                    f"{topic.part_of} has no subscription {name}: create it there, {topic.name} is a part of it"
+                )
+
+        topic.admission = Admission(durable_cursor=durable_cursor, attach=start, consume=consume)
+
+    async def _consume(self, topic: Topic, asked: Subscribe) -> bool:
+        """Whether the topic is plain after all, and everybody may. Else the subscription is there, of the right type,
+        when this returns."""
+        scalable, name = self._node.scalable, topic.name.scalable
+        found = await scalable.read(name)
+        if found is None or (found.is_plain and not found.is_migrating):
+            return True
+        one, _ = await scalable.records.subscription(name, asked.subscription)
+        if one is not None and one.incarnation != found.incarnation:
+            one = None
+        segment = next((each.id for each in found.layout.segments if each.legacy_topic == str(topic.name)), None)
+        if one is not None and segment is not None:
+            check_moved(scalable, name, one, segment, asked)
+            if not found.is_plain and not _is_new(asked):
+                migration.check_left(one, segment)
+        if migration.check_consumer(one, asked.kind):
+            return False
+        if one is None and not (asked.creates and topic.settings.auto_subscription):
+            raise SubscriptionNotFound(f"{name} has no subscription {asked.subscription}, and none is made here")
+        if one is None and not (found.is_plain or asked.earliest or _follows(asked.metadata)):
+            raise _too_late(topic)
+        await scalable.subscribe(name, asked.subscription, migration.type_of(asked.kind), earliest=asked.earliest)
+        return False
+
+    async def _describe(self, topic: Topic, asked: Subscribe) -> None:
+        """Its properties, those that it had before the migration too: segments have what the record says."""
+        found = topic.subscriptions.get(asked.subscription)
+        said = ({} if found is None else given(found.cursor.properties)) or given(asked.properties)
+        if said:
+            said = dict(await described(self._node.scalable, topic.name.scalable, asked.subscription, said))
+        await describe(found, said)
+
+
+def _too_late(topic: Topic) -> MagnetarError:
+    """To whoever would begin behind the last message that its topic will ever have, and keep all that comes to the
+    segments that follow it from being dropped. From the earliest message on there is still something to get here."""
+    words = sealed(topic, topic.managed.last).what
+    return Sealed(f"{words}: a new subscription here gets nothing, unless it begins with the earliest message")
+
+
+def _make_way(topic: Topic, asked: Subscribe) -> None:
+    """Old consumers that stayed on what was sealed, read to its end or not, keep nobody away who follows: they go, and
+    what they have not acknowledged comes to the new one. They may come back when it has left."""
+    found = topic.subscriptions.get(asked.subscription)
+    if found is None or not _is_new(asked) or (asked.kind == found.type and asked.kind != EXCLUSIVE):
+        return
+    for one in list(found.consumers):
+        if not (_follows(one.metadata) or _streams(found, one)):
+            log.info("old consumer closed", topic=str(topic.name), consumer=one.name, follower=asked.consumer_name)
+            topic.subscriptions.close_consumer(one)
+
+
+def _is_new(asked: Subscribe) -> bool:
+    """Of a client that knows scalable topics."""
+    return _follows(asked.metadata) or _OF_SEGMENT.search(asked.consumer_name) is not None
+
+
+def _plain_of(name: TopicName) -> TopicName | None:
+    """The plain topic of the same name. None: there can be none, as with a slash in it."""
+    try:
+        found = topic_name(f"{Domain.PERSISTENT}://{name.namespace}/{name.local_name}")
+    except Misuse:
+        return None
+    return found if found.scalable == name else None
+
+
+def is_guarded(properties: Mapping[str, str]) -> bool:
+    return GUARD_PROPERTY in properties
+
+
+def _facts(topic: Topic, lags: dict[str, Lag] | None = None) -> PlainFacts:
+    durable = [one for one in topic.subscriptions if one.durable]
+    kinds = [one.type if one.consumers and one.type is not None else -1 for one in durable]
+    clients = [
+        PlainClient(one.name, one.address, one.outlet.client_version, follows=_follows(one.metadata))
+        for one in topic.producers
+    ]
+    clients += [
+        PlainClient(
+            each.name,
+            each.address,
+            each.outlet.client_version,
+            one.name,
+            _follows(each.metadata) or _streams(one, each),
+        )
+        for one in topic.subscriptions
+        for each in one.consumers
+    ]
+    return PlainFacts(
+        tuple(PlainSubscription(one.name, kind, one.backlog) for one, kind in zip(durable, kinds, strict=True)),
+        tuple(clients),
+        topic.managed.messages,
+        topic.managed.bytes,
+        lags,
+    )
+
+
+def _streams(subscription: Subscription, consumer: Consumer) -> bool:
+    """A stream consumer's: the Java client 5.0.0-M1 marks none of these, since no broker of its release takes them."""
+    return life(subscription) >= 0 and _OF_SEGMENT.search(consumer.name) is not None
+
+
+def _follows(metadata: Mapping[str, str]) -> bool:
+    key, text = FOLLOWS
+    return metadata.get(key) == text

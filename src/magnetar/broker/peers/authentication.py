@@ -1,0 +1,64 @@
+"""How far a call of another broker is believed: only with the secret of the cluster, and only within bounds.
+
+All brokers of a cluster have one secret (`brokerClientAuthenticationParameters`). A caller without it is nobody, and a
+broker that is alone takes no calls at all. A caller that has it may still be wrong: terms are checked against the
+record of the topic, since a term that was believed once is refused to nobody any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import Misuse, NotAuthenticated, NotFound, Refused
+from magnetar.base.limits import CLUSTER_SECRET_CHARS_MIN
+from magnetar.base.names import Domain, TopicName
+from magnetar.base.secret import Secret
+from magnetar.cluster.peers import Request
+from magnetar.policy.settings import Settings
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+
+def secret_of(settings: Settings) -> Secret:
+    """Empty: none is set."""
+    return Secret(settings.text("brokerClientAuthenticationParameters").removeprefix("token:"))
+
+
+def check_secret(settings: Settings) -> None:
+    """Misuse: brokers of a cluster need one."""
+    if len(secret_of(settings).reveal()) < CLUSTER_SECRET_CHARS_MIN:
+        raise Misuse(
+            f"a broker of a cluster needs the secret that all its brokers share: set "
+            f"brokerClientAuthenticationParameters=token:SECRET, of {CLUSTER_SECRET_CHARS_MIN} characters or more"
+        )
+
+
+def is_peer(node: Node, authorization: Secret) -> bool:
+    """Whether a broker of the same cluster sent this request; `authorization` is its header."""
+    scheme, _, given = authorization.reveal().partition(" ")
+    if not node.served.cluster or scheme.lower() != "bearer":
+        return False
+    return secret_of(node.settings).matches(given.strip())
+
+
+def check_peer(node: Node, authorization: Secret, path: str) -> None:
+    """NotFound: a broker that is alone has no such path. NotAuthenticated: no broker of the cluster."""
+    if not node.served.cluster:
+        raise NotFound(f"there is no such path: {path}")
+    if not is_peer(node, authorization):
+        raise NotAuthenticated("only brokers of this cluster may call here, with the cluster's secret")
+
+
+async def check_term(node: Node, name: TopicName, request: Request) -> None:
+    """Refused: no leader of this topic can have such a term. It would be remembered, and no real one obeyed after."""
+    term = getattr(request, "term", None)
+    if term is None:
+        return
+    bound = 0
+    if name.domain is not Domain.NON_PERSISTENT:
+        found, _ = await node.scalable.records.fresh(name.parent if name.is_segment else name.scalable)
+        bound = 0 if found is None else found.term + 1
+    if not 0 <= term <= bound:
+        node.runtime.mark("term.nonsense", topic=str(name), term=term, bound=bound)
+        raise Refused(f"term {term} cannot be: the record of the topic allows at most {bound}", topic=str(name))

@@ -1,0 +1,176 @@
+"""The calls of `cluster/peers.py` acted on by this node's topics, and the carrier that finds whoever owns one.
+
+One call at a time for each topic, so that two terms cannot cross between the look at the term and the deed. The term is
+kept in the topic's record, with what it authorised: a later owner refuses what an earlier one refused. A call about a
+topic that another broker owns goes to that broker (`broker/peers/rpc.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import AlreadyExists, Conflict, Fenced, NotReady, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.ids import Term
+from magnetar.base.names import Domain, TopicName
+from magnetar.broker.batch_read.holds import Holds
+from magnetar.broker.batch_read.plans import ReadPlanner
+from magnetar.broker.peers.keyed_lock import KeyedLock
+from magnetar.broker.peers.rpc import PeerClient
+from magnetar.cluster.ownership import Broker, Candidate
+from magnetar.cluster.peers import (
+    Answer,
+    ApplyAcks,
+    AwaitAssignment,
+    AwaitDrained,
+    AwaitReceived,
+    AwaitReleased,
+    Create,
+    Created,
+    Delete,
+    Deleted,
+    Flush,
+    Flushed,
+    Leave,
+    Measure,
+    Register,
+    Request,
+    Seal,
+)
+from magnetar.ledger.properties import number
+from magnetar.topic.seal import TERM_PROPERTY, SealResult
+from magnetar.topic.topic import Topic
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+OP_PROPERTY = "magnetar.created-by"  # of the managed ledger: the operation that made the topic
+
+
+class PeerHandlers:
+    """What a broker does when it is asked, over whatever carrier. Idempotent; a lower term is Fenced."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.plans = ReadPlanner(node, destination)
+        self.holds = Holds(node, self.plans)
+        self._turns = KeyedLock()
+
+    async def handle(self, name: TopicName, request: Request) -> Answer:
+        """NotReady: this broker does not own the topic, or cannot say so now."""
+        match request:
+            case AwaitDrained() | AwaitReleased() | AwaitReceived() | ApplyAcks():
+                return await self._node.segments.wait(name, request)
+            case Measure():
+                return await self.plans.measured(request)
+            case Register() | AwaitAssignment() | Leave():
+                return await self._node.scalable.asked(name, request)
+        async with self._turns.through(name.canonical):
+            match request:
+                case Create():
+                    return await self._create(name, request)
+                case Seal():
+                    return await self._seal(name, request)
+                case Delete():
+                    return await self._delete(name, request)
+                case Flush():
+                    return await self._flush(name, request)
+                case _:
+                    return await self._node.segments.handle(name, request)
+
+    async def _create(self, name: TopicName, request: Create) -> Created:
+        if name.is_stage and not await self._node.sinks.listed(name):
+            raise TopicNotFound(f"{name} is a stage that was dropped")
+        try:
+            await self._node.catalogue.create(name, own={OP_PROPERTY: request.op})
+        except AlreadyExists:
+            pass  # by an earlier try, or by somebody else: its record says
+        if name.is_stage and not await self._node.sinks.listed(name):  # dropped meanwhile: nobody else would delete it
+            await self._node.topics.delete(name, force=True)
+            raise TopicNotFound(f"{name} is a stage that was dropped")
+        topic = await self._topic(name)
+        check_term(topic, request.term)
+        by = topic.managed.properties.get(OP_PROPERTY)
+        if by != request.op:
+            raise Conflict(f"{name} exists already, made by {by or 'a client'}: it cannot be made anew", op=request.op)
+        if topic.managed.entries or topic.managed.terminated is not None:
+            return _cursors(topic)  # it is in use: this is a late repetition, and cursors may have come since
+        if request.term > term_of(topic):
+            await topic.managed.set_properties({TERM_PROPERTY: str(request.term)})
+        for found in [each.name for each in topic.subscriptions if each.durable and each.name not in request.cursors]:
+            await topic.subscriptions.delete(found, force=True)
+        for wanted in request.cursors:
+            if topic.subscriptions.get(wanted) is None:
+                await topic.subscriptions.create(wanted, topic.managed.before(topic.managed.first))
+        return _cursors(topic)
+
+    async def _seal(self, name: TopicName, request: Seal) -> SealResult:
+        # A segment that the record lists and nobody has used yet is made by this: its parent could not be split else.
+        return await (await self._topic(name, create=name.is_segment)).seal(request.op, request.term)
+
+    async def _delete(self, name: TopicName, request: Delete) -> Deleted:
+        try:
+            if name.is_persistent:
+                topic = await self._topic(name)
+                check_term(topic, request.term)
+                if name.is_partition and topic.part_of is not None:
+                    await self._node.segments.plains.forget_partitions(name.partitioned)
+            await self._node.topics.delete(name, force=request.force)
+        except TopicNotFound:
+            return Deleted(existed=False)
+        return Deleted(existed=True)
+
+    async def _flush(self, name: TopicName, request: Flush) -> Flushed:
+        topic = await self._topic(name)
+        check_term(topic, request.term)
+        found = topic.subscriptions.get(request.cursor)
+        if found is None:
+            raise SubscriptionNotFound(f"Subscription {request.cursor} not found for topic {name}")
+        return Flushed(await found.cursor.flush())
+
+    async def _topic(self, name: TopicName, *, create: bool = False) -> Topic:
+        topic = await self._node.topics.get(name, create=create)
+        if not isinstance(topic, Topic):
+            raise Refused(f"{name} keeps nothing: only a persistent topic has cursors and an end")
+        return topic
+
+
+class PeerRouter:
+    """Straight to this node's handlers for what it owns, over REST to the broker that owns the rest."""
+
+    def __init__(self, node: Node, remote: PeerClient | None = None) -> None:
+        self._node = node
+        self._remote = PeerClient(node) if remote is None else remote
+
+    async def carry(self, name: TopicName, request: Request) -> Answer:
+        node = self._node
+        if node.served.cluster:
+            broker = await destination(node, name)
+            if broker.id != node.ownership.me.id:
+                return await self._remote.ask(broker, name, request)
+        return await node.handlers.handle(name, request)
+
+
+async def destination(node: Node, name: TopicName) -> Broker:
+    """Who is asked about a topic: the leader of a scalable one, the owner of any other. NotReady: nobody leads it."""
+    if name.domain is Domain.TOPIC:
+        leader = await node.scalable.leader(name)
+        if leader is None:
+            raise NotReady(f"{name} has no leader now: ask again")
+        return leader
+    found = await node.ownership.owner(*await node.served.place(name))
+    return found.broker if isinstance(found, Candidate) else found
+
+
+def term_of(topic: Topic) -> int:
+    return number(topic.managed.properties, TERM_PROPERTY, -1)
+
+
+def check_term(topic: Topic, term: Term) -> None:
+    known = term_of(topic)
+    if term < known:
+        topic.runtime.mark("term.refused", topic=str(topic.name), term=term, known=known)
+        raise Fenced(f"term {term} is over: term {known} has spoken to this topic", topic=str(topic.name), wire_code=6)
+
+
+def _cursors(topic: Topic) -> Created:
+    return Created(tuple(sorted(found.name for found in topic.subscriptions if found.durable)))

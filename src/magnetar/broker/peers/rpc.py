@@ -1,0 +1,117 @@
+"""Calls to other brokers over their REST: the carrier of `cluster/peers.py` where the owner is somewhere else.
+
+A call is one request to the owner's `/admin/v2/peers`, made with the secret of the cluster and answered with what
+its handlers say, errors of the tree included. No answer is an error that says what may have happened: nothing where
+nobody listens, anything where the connection broke. Nothing is repeated here: whoever asks knows what repeating means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from magnetar.base import errors
+from magnetar.base.errors import ConnectionLost, MagnetarError, Moved, NotReady, Refused, Unknown
+from magnetar.base.limits import PEER_CALL_S
+from magnetar.base.names import Domain, TopicName, topic_name
+from magnetar.broker.peers.authentication import check_term, secret_of
+from magnetar.cluster.ownership import Broker
+from magnetar.cluster.peers import Answer, Request
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from magnetar.broker.node import Node
+    from magnetar.client.admin.aio.transport import RestTransport
+
+PATH = "/admin/v2/peers"
+
+
+class PeerRequest(msgspec.Struct, frozen=True):
+    """What goes over: a request, and the topic whose owner is asked."""
+
+    topic: str
+    request: Request
+
+
+class PeerReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What comes back: an answer, or the name of an error with its words and codes."""
+
+    answer: msgspec.Raw = msgspec.Raw(b"null")
+    error: str = ""
+    what: str = ""
+    wire: int = 0
+    http: int = 0
+
+
+async def answered(node: Node, call: PeerRequest) -> PeerReply:
+    """The other end: this broker's handlers. Its bundle is taken first if it is nobody's and should be here."""
+    try:
+        name = topic_name(call.topic)
+        await check_term(node, name, call.request)
+        if name.domain is not Domain.TOPIC:  # it has no owner: its leader is asked
+            await node.served.claim(name)
+        return PeerReply(msgspec.Raw(msgspec.json.encode(await node.handlers.handle(name, call.request))))
+    except Moved as error:
+        return _refused(NotReady(error.what))
+    except MagnetarError as error:
+        return _refused(error)
+
+
+class PeerClient:
+    """To any broker by its address; connections are kept until the node goes. `transport` is the network's."""
+
+    def __init__(self, node: Node, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+        self._node = node
+        self._transport = transport
+        self._exchanges: dict[str, RestTransport] = {}
+
+    async def ask(self, broker: Broker, name: TopicName, request: Request) -> Answer:
+        """NotReady: nothing happened. Unknown: anything may have."""
+        url = broker.urls.http or broker.urls.https
+        if not url:
+            raise NotReady(f"broker {broker.id} has no web address: {name} cannot be asked for")
+        try:
+            reply = await self._exchange(url).ask("POST", PATH, PeerReply, PeerRequest(str(name), request))
+        except (Refused, errors.Misuse) as error:  # not by its handlers: a proxy, an older version, no credentials
+            raise NotReady(f"broker {broker.id} does not take calls: {error.what}") from error
+        if reply.error:
+            raise _error(reply)
+        found: Answer = msgspec.json.decode(reply.answer, type=Answer)
+        return found
+
+    def _exchange(self, url: str) -> RestTransport:
+        found = self._exchanges.get(url)
+        if found is None:
+            from magnetar.client.admin.aio.transport import RestTransport  # a broker alone never needs it
+
+            found = self._exchanges[url] = RestTransport(
+                url, token=secret_of(self._node.settings).reveal(), timeout_s=PEER_CALL_S, transport=self._transport
+            )
+            if len(self._exchanges) == 1:
+                self._node.runtime.spawn(self._node.owner, self._keep())
+        return found
+
+    async def _keep(self) -> None:
+        """Until the node closes what it owns."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            exchanges, self._exchanges = self._exchanges, {}
+            for exchange in exchanges.values():
+                await exchange.aclose()
+
+
+def _refused(error: MagnetarError) -> PeerReply:
+    return PeerReply(error=type(error).__name__, what=error.what, wire=error.wire_code, http=error.http_status)
+
+
+def _error(reply: PeerReply) -> MagnetarError:
+    kind = getattr(errors, reply.error, None)
+    if not isinstance(kind, type) or not issubclass(kind, MagnetarError):
+        return Unknown(f"{reply.error}: {reply.what}")
+    if issubclass(kind, Unknown):
+        return ConnectionLost(reply.what)
+    return kind(reply.what, wire_code=reply.wire, http_status=reply.http)

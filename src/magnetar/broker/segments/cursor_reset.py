@@ -1,0 +1,51 @@
+"""Moves the cursor of one segment while its subscription is sought (H-D7).
+
+The record of the subscription says which seek is under way; a call of any other is overtaken. The number of the seek is
+kept with the cursor: a call that comes again moves nothing, and cannot take back what was acknowledged since.
+"""
+
+from __future__ import annotations
+
+from magnetar.base.errors import SubscriptionNotFound
+from magnetar.base.names import topic_name
+from magnetar.broker.segments.cursors import START_PROPERTY, life
+from magnetar.cluster.peers import CursorPlacedReply, ResetCursor, Stale
+from magnetar.ledger.properties import number
+from magnetar.scalable.record.store import RecordStore
+from magnetar.topic.subscriptions.subscription import Subscription
+from magnetar.topic.topic import Topic
+
+SEEKS_PROPERTY = "magnetar.seeks"  # of a cursor: the last seek that moved it
+
+
+async def reset(records: RecordStore, topic: Topic, request: ResetCursor) -> CursorPlacedReply | Stale:
+    one = request.subscription
+    known, _ = await records.subscription(topic_name(request.topic), one.name)
+    if known is None or known.life != one.life:
+        raise SubscriptionNotFound(f"{request.topic} has no such subscription", subscription=one.name)
+    if known.seek is None or known.seeks != request.seeks:
+        return Stale()
+    found = topic.subscriptions.get(one.name)
+    if found is None or life(found) != one.life:
+        raise SubscriptionNotFound(f"Subscription {one.name} not found on topic {topic.name}")
+    if found.cursor.properties.get(SEEKS_PROPERTY) != str(request.seeks):
+        await _move(topic, found, request)
+    end = topic.managed.terminated
+    return CursorPlacedReply(end is not None and found.cursor.drained(end))
+
+
+def seeks_of(subscription: Subscription | None) -> int:
+    """How often it was moved as one of a scalable topic's; told to clients, which have left what was drained."""
+    return 0 if subscription is None else number(subscription.cursor.properties, SEEKS_PROPERTY, 0)
+
+
+async def _move(topic: Topic, found: Subscription, request: ResetCursor) -> None:
+    """Where a consumer would have said that it starts, the seek has said so."""
+    if request.by_time:
+        await found.seek_time(request.time_ms)
+    else:
+        await found.seek(request.position)
+    kept = {key: text for key, text in found.cursor.properties.items() if key != START_PROPERTY}
+    await found.cursor.set_properties({**kept, SEEKS_PROPERTY: str(request.seeks)})
+    topic.runtime.mark("cursor.sought", topic=str(topic.name), subscription=found.name, seeks=request.seeks)
+    topic.stir(found)

@@ -1,0 +1,78 @@
+"""The cursors of a scalable topic's subscriptions on the topics that hold its messages: made, known again, started.
+
+A cursor says which life of its subscription it is of, so that one of an earlier life is never taken for it (H-D9), and
+whether the first consumer has still to say where it starts, in properties of ours beside those of its consumers. On a
+plain topic a cursor that clients made before is taken over where it stands. Whether there may be one is decided
+elsewhere (`scalable/machines/admission.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from magnetar.cluster.peers import SubscriptionLife
+from magnetar.ledger.properties import RESERVED, number
+from magnetar.topic.producers.admission import Admission
+from magnetar.topic.subscriptions.subscribe import Subscribe
+from magnetar.topic.subscriptions.subscription import Subscription
+from magnetar.topic.topic import Topic
+
+LIFE_PROPERTY = "magnetar.life"  # of a cursor: the life of its subscription
+START_PROPERTY = "magnetar.start"  # of a cursor: its first consumer says where it starts
+
+
+def given(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those that clients and administrators gave."""
+    return {key: text for key, text in properties.items() if not key.startswith(RESERVED)}
+
+
+def ours(properties: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in properties.items() if key.startswith(RESERVED)}
+
+
+async def describe(subscription: Subscription | None, properties: Mapping[str, str]) -> None:
+    """Those that its consumer gives, where nobody gave any before: as Pulsar does, the first that come stay."""
+    if subscription is not None and subscription.durable and given(properties):
+        found = subscription.cursor.properties
+        if not given(found):
+            await subscription.cursor.set_properties({**given(properties), **found})
+
+
+async def start(subscription: Subscription, asked: Subscribe) -> None:
+    """The first consumer of a segment says where its subscription starts, if nobody has said so yet, and what it is."""
+    await describe(subscription, asked.properties)
+    cursor = subscription.cursor
+    if START_PROPERTY not in cursor.properties:
+        return
+    if not asked.earliest:
+        cursor.reset(subscription.topic.managed.last)
+        subscription.dispatcher.rewind()
+        await cursor.flush()
+    await cursor.set_properties({key: text for key, text in cursor.properties.items() if key != START_PROPERTY})
+    subscription.topic.stir(subscription)
+
+
+async def place(topic: Topic, one: SubscriptionLife, *, at_end: bool, asked: bool = False) -> None:
+    """Made if it is not there. One of an earlier life is not the one that is meant (H-D9); one that clients of a plain
+    topic made is taken over where it stands."""
+    found = topic.subscriptions.get(one.name)
+    if found is not None and found.durable and life(found) == one.life:
+        return
+    if found is not None and found.durable and not topic.name.is_segment:
+        await found.cursor.set_properties({**found.cursor.properties, LIFE_PROPERTY: str(one.life)})
+        return
+    if found is not None:
+        await topic.subscriptions.delete(one.name, force=True)
+    managed = topic.managed
+    position = managed.last if at_end else managed.before(managed.first)
+    ours = {LIFE_PROPERTY: str(one.life), **({START_PROPERTY: "asked"} if asked else {})}
+    properties = {**dict(one.properties), **ours}
+    await topic.subscriptions.create(one.name, position, properties, admitted=True)
+
+
+def life(subscription: Subscription) -> int:
+    """-1: it is no scalable topic's."""
+    return number(subscription.cursor.properties, LIFE_PROPERTY, -1)
+
+
+REGULAR = Admission(attach=start)  # of a plain topic: everybody may, and stream consumers say where they start

@@ -1,0 +1,139 @@
+"""What the leader of a scalable topic waits for at the owner of a segment: everything acknowledged for good, nobody
+attached, or everything received by one consumer.
+
+A question waits here and is answered the moment it happens (H-F14), or with no when its time is up. Drained means on
+disk, not in memory alone (H-F2): what is acknowledged up to the end is flushed at once. A segment that is unloaded ends
+its questions; they are asked again where it is loaded next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from magnetar.base.errors import MagnetarError, NotReady
+from magnetar.base.limits import DRAINED_ASK_S
+from magnetar.cluster.peers import AwaitDrained, AwaitReceived, AwaitReleased
+from magnetar.observe.log import get
+from magnetar.topic.dispatch.single import SingleActive
+from magnetar.topic.subscriptions.consumer import Consumer
+from magnetar.topic.subscriptions.subscription import KEY_SHARED, Subscription
+from magnetar.topic.topic import Topic
+
+log = get("segments")
+
+RECEIVED_TRIES_MAX = 3  # a consumer that comes and goes is asked about again, later
+
+
+async def awaited(
+    topic: Topic, subscription: Subscription, request: AwaitDrained | AwaitReleased | AwaitReceived
+) -> bool:
+    """NotReady: the segment is being unloaded."""
+    if isinstance(request, AwaitReleased) and request.evict:
+        _evict(topic, subscription, request.evict)
+    happened = _released
+    if isinstance(request, AwaitDrained):
+        happened = _drained
+        subscription.leftover.look()
+    wait_s = min(DRAINED_ASK_S, request.wait_s)
+    if isinstance(request, AwaitReceived):
+        until = _until_received(topic, subscription, request.consumer, wait_s)
+    else:
+        until = _until(topic, subscription, happened, wait_s)
+    waiting = topic.runtime.spawn(topic.owner, until)
+    try:
+        await asyncio.wait([waiting])
+    finally:
+        waiting.cancel()
+    if waiting.cancelled():
+        raise NotReady(f"{topic.name} is being unloaded: look it up again")
+    if waiting.result() and not isinstance(request, AwaitDrained):
+        subscription.admissions += 1  # who is about to attach was admitted by a record that may be of before
+    return waiting.result()
+
+
+async def _until_received(topic: Topic, subscription: Subscription, name: str, wait_s: float) -> bool:
+    """Everything was written to the consumer's connection, and it has answered to a PING behind that: so whatever it is
+    sent on another connection from now on comes later (H-F20)."""
+    for _ in range(RECEIVED_TRIES_MAX):
+        if not await _until(topic, subscription, lambda topic, one: _sent_to(topic, one, name) is not None, wait_s):
+            return False
+        consumer = _sent_to(topic, subscription, name)
+        if consumer is None:
+            continue
+        if await consumer.outlet.round_trip() and _sent_to(topic, subscription, name) is consumer:
+            return True
+    return False
+
+
+def _sent_to(topic: Topic, subscription: Subscription, name: str) -> Consumer | None:
+    """The one consumer of a sealed segment, if it is of this name and everything was sent to it."""
+    end, dispatcher = topic.managed.terminated, subscription.dispatcher
+    if end is None or not isinstance(dispatcher, SingleActive) or topic.name.segment is None:
+        return None
+    consumer = dispatcher.active
+    if consumer is None or consumer.closed or consumer.name != f"{name}-seg-{topic.name.segment.id}":
+        return None
+    return consumer if dispatcher.read_position > end else None
+
+
+async def _until(
+    topic: Topic,
+    subscription: Subscription,
+    happened: Callable[[Topic, Subscription], bool],
+    wait_s: float,
+) -> bool:
+    woken = asyncio.Event()
+
+    def stirred(about: Subscription) -> None:
+        if about is subscription:
+            woken.set()
+
+    topic.stirred.append(stirred)
+    try:
+        async with asyncio.timeout(wait_s):
+            while not happened(topic, subscription):
+                if _flushable(topic, subscription):
+                    await subscription.cursor.flush()
+                    continue
+                woken.clear()
+                await woken.wait()
+        return True
+    except TimeoutError:
+        return False
+    except MagnetarError as error:
+        log.warning("not awaited", topic=str(topic.name), subscription=subscription.name, error=str(error))
+        return False
+    finally:
+        topic.stirred.remove(stirred)
+
+
+def _evict(topic: Topic, subscription: Subscription, consumer: str) -> None:
+    """Of those that share a segment the others stay."""
+    subscription.early = None  # what it has not acknowledged for good comes again (H-F20)
+    if subscription.type != KEY_SHARED:
+        subscription.disconnect_all()
+        return
+    for found in list(subscription.consumers):
+        if topic.name.segment is None or found.name == f"{consumer}-seg-{topic.name.segment.id}":
+            topic.subscriptions.close_consumer(found)
+
+
+def _drained(topic: Topic, subscription: Subscription) -> bool:
+    """On disk, not in memory alone (H-F2)."""
+    end = topic.managed.terminated
+    return end is not None and subscription.cursor.drained(end)
+
+
+def _released(topic: Topic, subscription: Subscription) -> bool:
+    return not subscription.consumers
+
+
+def _flushable(topic: Topic, subscription: Subscription) -> bool:
+    """Everything is acknowledged and only the disk does not know yet. Of a reader it never will."""
+    return (
+        subscription.durable
+        and topic.managed.terminated is not None
+        and not subscription.backlog
+        and subscription.cursor.dirty
+    )

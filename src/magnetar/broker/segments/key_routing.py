@@ -1,0 +1,89 @@
+"""Where the entries of a segment lie among the hashes of keys, as far as that is to be seen: for deduplication, which
+goes by ranges of them, and to refuse what belongs to another segment.
+
+A batch hides its keys. An entry that cannot be read lies nowhere; whoever stores it finds out. Decides only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from magnetar.base.errors import Corrupt, InvalidRange, MagnetarError
+from magnetar.base.names import SINK_PREFIX, TopicName
+from magnetar.base.ranges import FULL
+from magnetar.layout.routing import Routing, segment_hash
+from magnetar.topic.producers.producer import base_name
+from magnetar.wire import entry
+from magnetar.wire.metadata import Metadata, key_of
+
+
+def slots(name: TopicName, routing: Routing) -> Callable[[bytes, int, int], int | None]:
+    """Where an entry lies; None: it has no key, a batch hides them, or it is not of this segment. What a sink sends
+    without a key is spread by producer and number (H-E5): after a merge only that tells which parent may have it.
+    """
+    assert name.segment is not None
+    range = name.segment.range
+
+    def slot(buffer: bytes, start: int, end: int) -> int | None:
+        try:
+            found = entry.read(buffer, start, end)
+            key = _key(found)
+        except Corrupt:
+            return None
+        if key is None and found.messages < 0 and found.producer is not None:
+            sender = base_name(name, found.producer.decode("utf-8", "replace"))
+            key = f"{sender}-{found.sequence_id}".encode() if sender.startswith(SINK_PREFIX) else None
+        hash = None if key is None else segment_hash(key, routing)
+        return hash if hash is not None and hash in range else None
+
+    return slot
+
+
+def spreads(name: TopicName, routing: Routing) -> Callable[[str, int], int | None]:
+    """Where a message without a key lies that its producer spreads by its number (H-E5); None: in another segment."""
+    assert name.segment is not None
+    range = name.segment.range
+
+    def slot(producer: str, sequence: int) -> int | None:
+        hash = segment_hash(f"{producer}-{sequence}".encode(), routing)
+        return hash if hash in range else None
+
+    return slot
+
+
+def misrouted(
+    name: TopicName, routing: Routing
+) -> Callable[[bytes, list[int], list[int]], MagnetarError | None] | None:
+    """The refusal of entries of which one has a key that is seen to belong elsewhere: its order would be lost silently
+    (H-E10). A batch has no key of its own and is passed over. None: all keys belong here."""
+    assert name.segment is not None
+    range = name.segment.range
+
+    def refusal(buffer: bytes, offsets: list[int], counts: list[int]) -> MagnetarError | None:
+        if 1 not in counts:
+            return None
+        start = offsets[0]
+        for count, end in zip(counts, offsets[1:], strict=True):
+            if count == 1:
+                hash = _hash(buffer, start, end, routing)
+                if hash is not None and hash not in range:
+                    what = f"the key has hash {hash:04x} by {routing} and does not belong to segment {name.segment}"
+                    return InvalidRange(what)
+            start = end
+        return None
+
+    return None if range == FULL else refusal
+
+
+def _hash(buffer: bytes, start: int, end: int, routing: Routing) -> int | None:
+    try:
+        key = _key(entry.read(buffer, start, end))
+    except Corrupt:
+        return None
+    return None if key is None else segment_hash(key, routing)
+
+
+def _key(found: Metadata) -> bytes | None:
+    """None: no key is to be seen."""
+    hidden = found.messages >= 0 or (found.key is None and found.ordering_key is None)
+    return None if hidden else key_of(found)

@@ -1,0 +1,68 @@
+"""How much the segments of a scalable topic hold together: what the size limit of its retention is compared with.
+
+Read from the records of the segments, wherever their owners are, and remembered for a minute. A record says how large a
+closed ledger is and nothing about an open one: of open ledgers those count that are loaded here. A plain topic that was
+migrated is not counted: it has a retention of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import Corrupt
+from magnetar.base.limits import SIZES_KEPT_S, SIZES_TOPICS_MAX
+from magnetar.base.names import TopicName
+from magnetar.ledger.chain import LedgerSpan
+from magnetar.ledger.record import decode_links
+from magnetar.ledger.retention import TopicSizes
+from magnetar.observe.log import get
+from magnetar.topic.topic import Topic
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+log = get("sizes")
+
+
+class SegmentSizes:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._kept: dict[TopicName, tuple[float, TopicSizes]] = {}
+
+    async def of(self, topic: Topic) -> TopicSizes:
+        """Of the scalable topic that this segment is part of."""
+        parent, now = topic.name.parent, self._node.runtime.monotonic()
+        found = self._kept.pop(parent, None)
+        if found is None or now - found[0] >= SIZES_KEPT_S:
+            found = now, await self._read(parent, topic.managed.path.rpartition("/")[0])
+        while len(self._kept) >= SIZES_TOPICS_MAX:
+            del self._kept[next(iter(self._kept))]
+        self._kept[parent] = found
+        return found[1]
+
+    async def _read(self, parent: TopicName, directory: str) -> TopicSizes:
+        records = [(f"{directory}/{child}", row.value) async for child, row in self._node.metadata.scan(directory)]
+        return self.added(parent, records)
+
+    def added(self, parent: TopicName, records: Sequence[tuple[str, bytes]]) -> TopicSizes:
+        """Of records that somebody has read: path and value of each segment's."""
+        closed = [(link.closed_ms, link.bytes) for path, value in records for link in _links(path, value)]
+        return TopicSizes((one for one in closed if one[0]), self._open_bytes(parent))
+
+    def _open_bytes(self, parent: TopicName) -> int:
+        return sum(
+            link.bytes
+            for topic in self._node.topics.loaded.values()
+            if isinstance(topic, Topic) and topic.part_of == parent
+            for link in topic.managed.chain.links[-1:]
+            if not link.closed_ms
+        )
+
+
+def _links(path: str, value: bytes) -> list[LedgerSpan]:
+    try:
+        return decode_links(path, value)
+    except Corrupt as error:  # it counts as empty, which keeps more of the others
+        log.warning("record_skipped", path=path, error=str(error))
+        return []

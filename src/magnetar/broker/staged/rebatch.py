@@ -1,0 +1,205 @@
+"""Batches of a stage cut anew for the topic that they go to: whole entries in, whole entries out, under the numbers
+that were fixed when the stage was chosen. No object for a message on its way.
+
+Messages of one segment or partition share an entry; their numbers grow in it and may have holes, where those of others
+are. All that a message says stays byte for byte (`wire.renumbering`), and it goes where a producer of that name would
+send it alone. A batch that is written in another way is not taken: it goes message by message. Decides only.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate
+
+from magnetar.base.hashes import java_string_hash, low16, masked, murmur3, utf8
+from magnetar.base.limits import CACHED_KEY_CHARS_MAX, ROUTES_CACHED_MAX
+from magnetar.client.consumer.ack.acks import all_bits
+from magnetar.client.consumer.ack.message_copy import copied
+from magnetar.client.consumer.receive.decode import open_batch
+from magnetar.client.message import Delivery, Message
+from magnetar.client.producer.fields import MessageFields
+from magnetar.client.producer.prebuilt_batch import BatchingPlan, PrebuiltBatch, Single
+from magnetar.client.producer.router import KeyRoute, routing_key
+from magnetar.client.producer.scalable.entry_buckets import anywhere
+from magnetar.client.schema import BYTES
+from magnetar.layout.routing import segment_hash
+from magnetar.wire.batch_renumber import Row, renumbered, rows
+from magnetar.wire.proto import pb
+from magnetar.wire.send_frames import size_index
+
+_INDEXED_MIN = 16  # messages from which on their sizes are told, as the client does
+_Way = tuple[int, int]  # the place of a segment or partition; the hash among entry buckets, -1: no key
+
+
+class StageRebatcher:
+    """Of one stage, whose first message has the number `first`. `producer` is the name that its messages are sent
+    under. `partitions`: of a partitioned topic as it was when the stage was chosen, 0: it is none.
+    """
+
+    def __init__(self, cutting: BatchingPlan, producer: str, *, first: int, partitions: int = 0) -> None:
+        self.cutting = cutting
+        self._producer = producer.encode()
+        self._first = first
+        self._partitions = partitions
+        places = partitions or len(cutting.starts)
+        self._known: dict[bytes, _Way] = {}  # of keys of text that came before
+        self._rows: list[Row] = []
+        self._next = -1  # the number behind the last message
+        self._pieces: list[list[bytes]] = [[] for _ in range(places)]
+        self._numbers: list[list[int]] = [[] for _ in range(places)]
+
+    def renew(self, cutting: BatchingPlan) -> None:
+        """How messages are cut from now on; nothing waits to be cut."""
+        before, self.cutting = self.cutting, cutting
+        if (cutting.epoch, cutting.routing) != (before.epoch, before.routing):
+            self._known.clear()
+            if not self._partitions:
+                self._pieces = [[] for _ in cutting.starts]
+                self._numbers = [[] for _ in cutting.starts]
+
+    def take(self, payload: bytes, count: int, number: int, *, skip: int = 0) -> bool:
+        """The messages of a batch but the first so many; the first of the rest has this number, and those of the batch
+        before had the numbers below it. False: it is written in another way, and nothing was taken.
+        """
+        found = rows(payload, count)
+        if found is None:
+            return False
+        if skip:
+            found = found[skip:]
+        ways = self._ways(found, number)
+        if ways is None:
+            return False
+        pieces = renumbered(payload, found, number)
+        after = number + len(found)
+        if len(self._pieces) == 1:
+            self._pieces[0] += pieces
+            self._numbers[0] += range(number, after)
+        else:
+            shares, numbers = self._pieces, self._numbers
+            for place, piece in zip(ways, pieces, strict=True):
+                shares[place].append(piece)
+                numbers[place].append(number)
+                number += 1
+        self._rows += found
+        self._next = after
+        return True
+
+    def sheaves(self) -> list[PrebuiltBatch]:
+        """All that was taken since they were asked for last."""
+        made = [
+            self._sheaf(place, first, last)
+            for place, pieces in enumerate(self._pieces)
+            for first, last in _runs(pieces, self.cutting)
+        ]
+        for pieces, numbers in zip(self._pieces, self._numbers, strict=True):
+            pieces.clear()
+            numbers.clear()
+        self._rows.clear()
+        return made
+
+    def _sheaf(self, place: int, first: int, last: int) -> PrebuiltBatch:
+        cutting = self.cutting
+        pieces, numbers = self._pieces[place][first:last], self._numbers[place][first:last]
+        base = self._next - len(self._rows)
+        found = [self._rows[number - base] for number in numbers]
+        payload, (*_, key, base64) = b"".join(pieces), found[0]
+        segments = cutting.epoch >= 0
+        return PrebuiltBatch(
+            payload,
+            len(pieces),
+            numbers[0],
+            numbers=numbers,
+            value_bytes=sum(row[4] for row in found),
+            singles=partial(self._singles, payload, numbers),
+            index=size_index(list(map(len, pieces))) if len(pieces) >= _INDEXED_MIN else b"",
+            key=key,
+            key_base64=base64,
+            hashes=self._stamp(found, numbers[0]) if segments and cutting.splits[place] else None,
+            route=KeyRoute(cutting.starts[place], 0) if segments else KeyRoute(0, 0),
+            epoch=cutting.epoch,
+            partition=place if self._partitions else -1,
+        )
+
+    def _stamp(self, found: list[Row], number: int) -> tuple[int, int]:
+        """The lowest and the highest hash of keys, as for any batch whose numbers its sender gave."""
+        hashes = [self._way(key, base64, number)[1] for *_, key, base64 in found if key is not None]
+        return (min(hashes), max(hashes)) if hashes else anywhere(number)
+
+    # Where messages go
+
+    def _ways(self, found: list[Row], number: int) -> list[int] | None:
+        """None: one has a key that is not what it says it is."""
+        if self.cutting.epoch < 0 and not self._partitions:
+            return []
+        known, ways = self._known, []
+        try:
+            for at, row in enumerate(found, number):
+                key = row[5]
+                way = None if key is None or row[6] else known.get(key)
+                ways.append((way or self._way(key, row[6], at))[0])
+        except ValueError:  # not text, or not base64
+            return None
+        return ways
+
+    def _way(self, key: bytes | None, base64: bool, number: int) -> _Way:
+        if key is None:
+            return self._loose(number), -1
+        way = None if base64 else self._known.get(key)
+        if way is None:
+            text = key.decode()
+            raw = b64decode(text) if base64 else key
+            way = self._place(text, raw), low16(murmur3(raw))
+            if not base64 and len(key) <= CACHED_KEY_CHARS_MAX:
+                if len(self._known) >= ROUTES_CACHED_MAX:
+                    self._known.clear()
+                self._known[key] = way
+        return way
+
+    def _place(self, text: str, raw: bytes) -> int:
+        if self._partitions:
+            return masked(java_string_hash(text)) % self._partitions
+        return bisect_right(self.cutting.starts, segment_hash(raw, self.cutting.routing)) - 1
+
+    def _loose(self, number: int) -> int:
+        if self._partitions:
+            return (number - self._first) % self._partitions
+        return self._place("", b"%b-%d" % (self._producer, number))
+
+    # One by one
+
+    def _singles(self, payload: bytes, numbers: Sequence[int]) -> Iterable[Single]:
+        for number, message in zip(numbers, opened(pb.MessageMetadata(), payload, len(numbers)), strict=True):
+            data, fields = copied(message, number)
+            yield data, fields, self._route(fields, number)
+
+    def _route(self, fields: MessageFields, number: int) -> KeyRoute:
+        """As `client.router` says."""
+        raw = routing_key(fields)
+        if raw is None:
+            raw = b"%b-%d" % (self._producer, number)
+        return KeyRoute(
+            segment_hash(raw, self.cutting.routing), murmur3(raw if fields.key is None else utf8(fields.key))
+        )
+
+
+def opened(metadata: pb.MessageMetadata, payload: bytes, count: int) -> list[Message[bytes]]:
+    """The messages of a batch, however it is written. `Corrupt`: it cannot be read."""
+    delivery = Delivery(metadata, "", BYTES, ledger=-1, entry=-1)
+    delivery.size, delivery.unacked = count, all_bits(count)
+    return open_batch(payload, delivery)
+
+
+def _runs(pieces: list[bytes], cutting: BatchingPlan) -> Iterator[tuple[int, int]]:
+    """Where entries begin and end: about alike, as far as there is room."""
+    offsets = [0, *accumulate(map(len, pieces))]
+    first = 0
+    while first < len(pieces):
+        entries = -(-(len(pieces) - first) // cutting.messages_max)
+        most = first + -(-(len(pieces) - first) // entries)
+        fits = bisect_right(offsets, offsets[first] + cutting.bytes_max) - 1
+        last = min(most, max(fits, first + 1))
+        yield first, last
+        first = last

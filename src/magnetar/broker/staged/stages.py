@@ -1,0 +1,68 @@
+"""What a broker does for the stages of sinks: their topics through `cluster/peers.py`, their messages by a client of
+its own (`publish`), through ordinary lookups, routing and deduplication.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import Closed, Misuse
+from magnetar.base.ids import Term
+from magnetar.base.names import TopicName
+from magnetar.broker.handlers.scalable import check_enabled, find
+from magnetar.staged.machine import CommittedStage, Sink
+from magnetar.staged.publisher import Saved
+from magnetar.staged.service import StagedSinkService
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+    from magnetar.client.client import Client
+
+CURSOR = "__sink"  # keeps what a stage holds from being trimmed
+_TERM = Term(0)  # nobody competes for a stage: it is made, sealed and deleted once, by whoever is first
+
+
+class StageStore:
+    """Keeps `StageBackend` of `staged/publisher.py` on a node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._client: Client | None = None
+
+    async def create(self, topic: TopicName) -> None:
+        await self._node.peers.owner(topic).create(topic.local_name, _TERM, cursors=(CURSOR,))
+
+    async def seal(self, topic: TopicName) -> int:
+        return (await self._node.peers.owner(topic).seal(topic.local_name, _TERM)).messages
+
+    async def delete(self, topic: TopicName) -> None:
+        await self._node.peers.owner(topic).delete(topic.local_name, _TERM, force=True)
+
+    async def partitions(self, topic: TopicName) -> int:
+        if topic.is_segment or topic.is_stage or not topic.is_persistent:
+            raise Misuse("rows are published to a persistent or scalable topic", topic=str(topic))
+        if not topic.is_scalable:
+            return await self._node.topics.partitions(topic, create=True)
+        check_enabled(self._node)
+        await find(self._node, topic, create=True)
+        return 0
+
+    async def publish(self, sink: Sink, chosen: CommittedStage, stage: TopicName, saved: Saved) -> None:
+        from magnetar.broker.staged import publish as staged_publish
+
+        if self._client is None:
+            self._client = staged_publish.a_client(self._node.addresses.url, self._node.runtime)
+        await staged_publish.pour(self._client, sink, chosen, stage, saved)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.__aexit__(Closed, None, None)  # do not wait: whoever leads next publishes what is pending
+
+
+def sinks_of(node: Node) -> tuple[StagedSinkService, StageStore]:
+    staging = StageStore(node)
+    made = StagedSinkService(
+        node.metadata, node.runtime, staging, me=lambda: node.ownership.me.id, failed=node.task_failed
+    )
+    return made, staging

@@ -1,0 +1,212 @@
+"""What of the cluster this node serves: which bundle a topic is in, whose it is, and how a bundle leaves.
+
+Lookups and loads ask here. A node that is alone serves everything and asks no store. In a cluster a topic is loaded
+only while the store says that its bundle is ours; a bundle that somebody else has is dropped without a word to the
+stores, because they are not ours to write to any more. It trusts fencing for all that happens in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from magnetar.base.bundles import Bundle
+from magnetar.base.errors import InvalidName, MagnetarError, Moved, NotBuilt, NotReady, TopicNotFound
+from magnetar.base.limits import OWNERSHIP_ECHO_S, READ_RETRY_S
+from magnetar.base.names import NamespaceName, TopicName
+from magnetar.broker.peers.authentication import check_secret
+from magnetar.cluster.lock_ownership import LockOwnership
+from magnetar.cluster.lookup import Connect, Failed, Redirect, lookup
+from magnetar.cluster.ownership import Broker, Candidate, Ownership, SoleOwnership, Urls
+from magnetar.metadata import paths
+from magnetar.metadata.store import Change, Event, Session
+from magnetar.observe.log import get
+from magnetar.policy.policies import Policies
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+
+log = get("served")
+
+Place = tuple[NamespaceName, Bundle]
+
+
+class BundleOwnership:
+    def __init__(self, node: Node, *, cluster: bool) -> None:
+        if cluster:
+            check_secret(node.settings)
+        self.cluster = cluster
+        self._node = node
+        nobody = Broker("", Urls())
+        self.ownership: Ownership = (
+            LockOwnership(node.metadata, node.runtime, nobody, lost=self._lost) if cluster else SoleOwnership(nobody)
+        )
+        self._stops: list[Callable[[], None]] = []
+        self._verifying: asyncio.Task[None] | None = None
+
+    def watch(self) -> None:
+        """Events may be missed while others change what is shared: what is loaded catches up afterwards."""
+        self._stops = [
+            self._node.metadata.subscribe(paths.POLICIES, self._heard),
+            self._node.metadata.on_session(self._heard_session),
+        ]
+
+    async def close(self) -> None:
+        for stop in self._stops:
+            stop()
+        await self.ownership.close()
+
+    # Asking
+
+    async def lookup(self, name: TopicName, listener: str, *, authoritative: bool) -> Connect | Redirect | Failed:
+        place = await self.place(name)
+        return lookup(name, listener, owner=await self.ownership.owner(*place, authoritative=authoritative))
+
+    async def place(self, name: TopicName, policies: Policies | None = None) -> Place:
+        if policies is None:
+            policies = await self._node.namespaces.policies(name.namespace)
+        if policies is None:
+            raise TopicNotFound(f"Namespace {name.namespace} does not exist: create it, or check the topic's name")
+        return name.namespace, await self._node.bundles.find(name, policies)
+
+    async def subscriptions_max(self, name: TopicName) -> int:
+        """What the policies of its namespace allow; 0: no limit."""
+        policies = await self._node.namespaces.policies(name.namespace)
+        return self._node.settings.number("maxSubscriptionsPerTopic", policies)
+
+    async def partitions(self, name: TopicName) -> int:
+        """0: none, or no such topic."""
+        found = await self._node.catalogue.partitioned(name)
+        return 0 if found is None else found.partitions
+
+    async def check(self, name: TopicName, place: Place) -> None:
+        """Before a load. NotReady: stock clients look the topic up again."""
+        if not await self.ownership.owns(*place):
+            raise NotReady(f"{name} is not served by this broker: look it up again")
+
+    async def claim(self, name: TopicName) -> None:
+        """A caller that can be sent elsewhere wants the topic: take its bundle if it should be here. Moved: ask there.
+        NotReady: ask again."""
+        if not self.cluster:
+            return
+        await self._claim(await self.place(name), str(name))
+
+    async def claim_bundle(self, namespace: NamespaceName, bundle: Bundle) -> None:
+        """As `claim`, but a bundle that nobody has is not taken for this."""
+        if self.cluster:
+            found = await self.ownership.known(namespace, bundle)
+            if found is not None and found.id != self.ownership.me.id:
+                raise _moved(found, f"{namespace}/{bundle}")
+
+    async def _claim(self, place: Place, what: str) -> None:
+        found = await self.ownership.owner(*place)
+        broker = found.broker if isinstance(found, Candidate) else found
+        if broker.id != self.ownership.me.id:
+            raise _moved(broker, what)
+
+    async def sweeps(self, path: str) -> bool:
+        """Whether the ledgers of this record are ours to tidy: those of a topic whose bundle we own."""
+        for topic_path in (path, path.rpartition("/")[0]):  # a topic's, or one of its cursors'
+            try:
+                return await self.ownership.owns(*await self.place(paths.topic_of(topic_path)))
+            except InvalidName:
+                continue
+            except TopicNotFound:
+                return False
+        return False
+
+    # Letting go
+
+    async def unload(self, place: Place) -> None:
+        """Topics closed, everything durable; then the lock is free for whoever is asked next, this node included."""
+        await self.ownership.release(*place, lambda: self._node.topics.empty(place))
+
+    async def unload_bundle(self, namespace: NamespaceName, bundle: Bundle) -> None:
+        """Moved: another broker has it."""
+        if self.cluster:
+            await self.claim_bundle(namespace, bundle)
+            await self.unload((namespace, bundle))
+            return
+        policies = await self._node.namespaces.get(namespace)
+        for topic in self._of(namespace):
+            if await self._node.bundles.find(topic, policies) == bundle:
+                await self._node.topics.unload(topic)
+
+    async def unload_namespace(self, namespace: NamespaceName) -> None:
+        """Unloads the bundles of this broker. NotBuilt: other brokers have the rest; the error names them."""
+        for place in self.ownership.held():
+            if place[0] == namespace:
+                await self.unload(place)
+        for topic in self._of(namespace):
+            await self._node.topics.unload(topic)
+        others = await self.others(namespace)
+        if others:
+            words = ", ".join(f"{bundle} at {broker}" for bundle, broker in others.items())
+            raise NotBuilt(f"unloaded on this broker only; repeat it for the bundles of other brokers: {words}")
+
+    def _of(self, namespace: NamespaceName) -> list[TopicName]:
+        return [topic.name for topic in self._node.topics.loaded.values() if topic.name.namespace == namespace]
+
+    async def others(self, namespace: NamespaceName) -> dict[str, str]:
+        """Bundles of a namespace that other brokers have now: which, and who."""
+        if not self.cluster:
+            return {}
+        policies = await self._node.namespaces.get(namespace)
+        found: dict[str, str] = {}
+        for bundle in (await self._node.bundles.get(namespace, policies)).all:
+            owner = await self.ownership.known(namespace, bundle)
+            if owner is not None and owner.id != self.ownership.me.id:
+                found[str(bundle)] = owner.id
+        return found
+
+    async def follow(self, namespace: NamespaceName) -> None:
+        """Its policies changed: the bundles of a namespace that is gone are nobody's."""
+        places = [place for place in self.ownership.held() if place[0] == namespace]
+        try:
+            if places and not await self._node.namespaces.exists(namespace):
+                for place in places:
+                    await self.unload(place)
+        except MagnetarError as error:
+            log.warning("bundles kept", namespace=str(namespace), error=str(error))
+
+    def _lost(self, namespace: NamespaceName, bundle: Bundle) -> None:
+        if not self._node.owner.closed:
+            self._node.runtime.spawn(self._node.owner, self._drop((namespace, bundle)))
+
+    async def _drop(self, place: Place) -> None:
+        try:
+            await self._node.topics.empty(place, lost=True)
+        except MagnetarError as error:
+            log.error("not dropped", bundle=f"{place[0]}/{place[1]}", error=str(error))
+
+    def _heard(self, event: Event) -> None:
+        if event.change is Change.RESYNC:
+            self._catch_up()
+
+    def _heard_session(self, session: Session) -> None:
+        if session in (Session.RECONNECTED, Session.REESTABLISHED):
+            self._catch_up()
+        if session is Session.REESTABLISHED and self.cluster and not self._node.owner.closed:
+            if self._verifying is not None:
+                self._verifying.cancel()
+            self._verifying = self._node.runtime.spawn(self._node.owner, self._verify())
+
+    async def _verify(self) -> None:
+        """While the session was lost another broker may have had a bundle of ours, and have lost it too before we
+        looked: our lock is made anew and says nothing of it. Asked again when that broker must have noticed as well."""
+        for wait_s in (0.0, OWNERSHIP_ECHO_S):
+            await asyncio.sleep(wait_s)
+            left = list(self._node.topics.loaded)
+            while left:
+                left = await self._node.topics.verify(left)
+                await asyncio.sleep(READ_RETRY_S if left else 0.0)
+
+    def _catch_up(self) -> None:
+        if not self._node.owner.closed:
+            self._node.runtime.spawn(self._node.owner, self._node.topics.configure())
+
+
+def _moved(broker: Broker, what: str) -> Moved:
+    words = f"{what} is served by {broker.id}: ask there"
+    return Moved(words, owner=broker.id, http=broker.urls.http or broker.urls.https, resource=what)

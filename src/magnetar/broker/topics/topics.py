@@ -1,0 +1,359 @@
+"""The topics in memory: loaded when first asked for, one load at a time each, unloaded when idle, in use, or asked to.
+
+A topic without clients is a row in the metadata store, not an object. Whether one may be created is decided in
+`cluster`, and whether it may be loaded here in `broker/topics/ownership.py`; this file only acts on the answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from magnetar.base.errors import Fenced, MagnetarError, NotReady, Refused, TopicNotFound
+from magnetar.base.limits import OPEN_TRIES_MAX, TOPIC_IDLE_S, UNLOADS_AT_ONCE_MAX
+from magnetar.base.names import Domain, NamespaceName, TopicName
+from magnetar.broker.handlers.topic_list_watch import TopicLists
+from magnetar.broker.metrics.topic_samples import TopicSample, sample
+from magnetar.broker.metrics.unloaded_topics import Unloaded
+from magnetar.broker.migration.plain_topics import is_guarded
+from magnetar.broker.segments.cursors import REGULAR
+from magnetar.broker.topics.settings import topic_settings
+from magnetar.ledger.managed import ManagedLedger
+from magnetar.metadata import paths
+from magnetar.observe.log import get
+from magnetar.policy.policies import Policies
+from magnetar.runtime.runtime import Owner
+from magnetar.topic.nonpersistent import NonPersistentTopic
+from magnetar.topic.settings import TopicSettings
+from magnetar.topic.topic import Topic
+from magnetar.topic.write_metrics import Writes
+
+if TYPE_CHECKING:
+    from magnetar.broker.node import Node
+    from magnetar.broker.topics.ownership import Place
+
+log = get("topics")
+
+AnyTopic = Topic | NonPersistentTopic
+T = TypeVar("T")
+
+
+class Topics:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.loaded: dict[str, AnyTopic] = {}
+        self._loading: dict[str, asyncio.Task[AnyTopic]] = {}
+        self._closing: dict[str, asyncio.Task[None]] = {}
+        self._places: dict[str, Place] = {}  # in a cluster: of all that is loaded or being loaded
+        self.closed = False
+        self.departed = 0  # topics that have left memory since the start
+        self.unloaded = Unloaded()
+        self.writes = Writes()  # of topics that have left memory, together
+        self._owner = Owner("topics", _ended)
+        self.lists = TopicLists(self, self._read_again)
+
+    def __len__(self) -> int:
+        return len(self.loaded)
+
+    async def get(self, name: TopicName, *, create: bool) -> AnyTopic:
+        """Loaded, being loaded, or loaded now. TopicNotFound where it neither exists nor may be created."""
+        key = name.canonical
+        while True:
+            found = self.loaded.get(key)
+            if found is not None and not found.closed and key not in self._closing:
+                return found
+            if self.closed:
+                raise NotReady("the broker is stopping: look the topic up again")
+            closing = self._closing.get(key)
+            if closing is not None:
+                await asyncio.wait([closing])
+                continue
+            loading = self._loading.get(key)
+            ours = loading is None
+            if loading is None:
+                loading = self._loading[key] = self._work(self._load(name, create=create))
+            await asyncio.wait([loading])
+            if ours or loading.cancelled() or not isinstance(loading.exception(), TopicNotFound):
+                return _result(loading)
+            # Another one's load did not find it, and maybe was not allowed to create it: ask for ourselves.
+
+    def _work(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Loading and closing are the node's own work: whoever asked may go away, others wait for the same."""
+        return self._node.runtime.spawn(self._owner, work)
+
+    def _read_again(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._owner.closed:
+            work.close()
+        else:
+            self._work(work)
+
+    async def _load(self, name: TopicName, *, create: bool) -> AnyTopic:
+        key = name.canonical
+        try:
+            topic = self.loaded[key] = await self._open(name, create=create)
+            self.unloaded.resume(key, topic)
+            return topic
+        except TopicNotFound:
+            self.unloaded.forget(key)
+            raise
+        finally:
+            del self._loading[key]
+            if key not in self.loaded:
+                self._places.pop(key, None)
+
+    async def _open(self, name: TopicName, *, create: bool) -> AnyTopic:
+        node = self._node
+        if name.is_scalable:
+            raise Refused(
+                f"{name} is a scalable topic: use a client that knows scalable topics, which asks for its segments",
+                topic=str(name),
+            )
+        admit = node.segments.admit if name.is_segment else node.segments.plains.admit
+        policies = await node.namespaces.policies(name.namespace)
+        if policies is None:
+            raise TopicNotFound(f"namespace {name.namespace} does not exist: create it, or check the topic's name")
+        settings = await self._settings(name, policies)
+        if not node.served.cluster:
+            await admit(name, create=create)
+            return await self._recover(name, policies.buckets, settings)
+        place = self._places[name.canonical] = await node.served.place(name, policies)
+        for _ in range(OPEN_TRIES_MAX):
+            await node.served.check(name, place)
+            await admit(name, create=create)
+            try:
+                return await self._recover(name, policies.buckets, settings)
+            except Fenced as error:  # an owner before us wrote once more: it is ours if the bundle still is
+                log.info("opened again", topic=str(name), error=str(error))
+        raise NotReady("another broker keeps writing to the topic: look it up again", topic=str(name))
+
+    async def _settings(self, name: TopicName, policies: Policies) -> TopicSettings:
+        own = await self._node.topic_policies.of(name)
+        return topic_settings(self._node.settings, policies, own, scalable=name.is_segment)
+
+    async def _recover(self, name: TopicName, buckets: int, settings: TopicSettings) -> AnyTopic:
+        node = self._node
+        if name.domain is Domain.NON_PERSISTENT:
+            return NonPersistentTopic(name, runtime=node.runtime, settings=settings)
+        managed = await ManagedLedger.open(
+            paths.topic(name, buckets),
+            ledgers=node.ledgers,
+            metadata=node.metadata,
+            runtime=node.runtime,
+            config=node.managed_config,
+            create=not name.is_segment,  # one that was deleted since it was looked for stays deleted (H-E9)
+        )
+        topic = Topic(
+            name,
+            managed,
+            runtime=node.runtime,
+            metadata=node.metadata,
+            flusher=node.flusher,
+            settings=settings,
+            failed=self.failed,
+            admission=REGULAR,
+        )
+        if is_guarded(managed.properties):
+            node.segments.plains.guarded(topic)
+        topic.kept = partial(node.handlers.holds.floor, topic)
+        if name.is_segment:
+            topic.sizes = partial(node.sizes.of, topic)
+        try:
+            return await (node.segments.recover(topic) if name.is_segment else topic.recover())
+        except BaseException as error:
+            await topic.close(lost=isinstance(error, Fenced))
+            raise
+
+    def failed(self, topic: Topic, error: MagnetarError) -> None:
+        """Nothing more can be stored in it: unload, so that its clients find it recovered, here or elsewhere."""
+        if not self.closed:
+            lost = isinstance(error, Fenced)
+            if lost:
+                self._node.runtime.mark("fence.old_owner", topic=str(topic.name), last=topic.managed.last)
+            self._node.runtime.spawn(self._node.owner, self._give_up(topic.name, lost=lost))
+
+    async def _give_up(self, name: TopicName, *, lost: bool) -> None:
+        place = self._places.get(name.canonical)
+        await self.unload(name, lost=lost)
+        if lost and place is not None:
+            try:
+                await self._node.ownership.owns(*place)  # whoever fenced us may have the whole bundle
+            except NotReady:
+                pass  # the store will tell when it answers again
+
+    async def verify(self, names: Iterable[str]) -> list[str]:
+        """Give up those that another owner has had since they were opened here: nobody tells one that writes nothing.
+        Those that could not be asked about."""
+        silent: list[str] = []
+        for key in names:
+            topic = self.loaded.get(key)
+            if not isinstance(topic, Topic):
+                continue
+            try:
+                await topic.managed.check_current()
+            except Fenced as error:
+                if self.loaded.get(key) is topic:
+                    self.failed(topic, error)
+            except MagnetarError:
+                silent.append(key)
+        return silent
+
+    async def empty(self, place: Place, *, lost: bool = False) -> None:
+        """Unload all topics of a bundle, those being loaded too. `lost`: somebody else owns it, nothing is written."""
+        while keys := [key for key, found in self._places.items() if found == place][:UNLOADS_AT_ONCE_MAX]:
+            await asyncio.gather(*(self._empty(key, lost=lost) for key in keys))
+        self.unloaded.forget_place(place)
+
+    async def _empty(self, key: str, *, lost: bool) -> None:
+        loading = self._loading.get(key)
+        if loading is not None:
+            await asyncio.wait([loading])
+        topic = self.loaded.get(key)
+        if topic is not None:
+            try:
+                await self.unload(topic.name, lost=lost)
+            except MagnetarError as error:
+                log.error("unload failed", topic=str(topic.name), error=str(error))
+
+    async def unload(self, name: TopicName, *, lost: bool = False) -> bool:
+        """Clients look it up again; what was acknowledged is durable. False if it was not loaded. `lost`: somebody else
+        owns it, nothing is written."""
+        key = name.canonical
+        topic = self.loaded.get(key)
+        if topic is None:
+            return False
+        closing = self._closing.get(key)
+        if closing is None:
+            closing = self._closing[key] = self._work(self._close(key, topic, lost=lost))
+        await asyncio.wait([closing])
+        _result(closing)
+        return True
+
+    async def _close(self, key: str, topic: AnyTopic, *, delete: bool = False, lost: bool = False) -> None:
+        found = None
+        try:
+            if not (delete or lost or self.closed):
+                found = await self._sample(topic)
+            await topic.close(lost=lost)
+            if delete and isinstance(topic, Topic):
+                await topic.managed.delete()
+        finally:
+            self.loaded.pop(key, None)
+            self.departed += 1
+            place = self._places.pop(key, None)
+            del self._closing[key]
+            if isinstance(topic, Topic) and topic.writes is not None:
+                self.writes.add(topic.writes)
+            if found is not None:
+                self.unloaded.keep(key, found, place)
+
+    async def _sample(self, topic: AnyTopic) -> TopicSample | None:
+        """What metrics show of it after it has left. None: it keeps nothing, or cannot be measured now."""
+        if not isinstance(topic, Topic):
+            return None
+        try:
+            for one in topic.subscriptions:
+                await one.lag.measure()
+        except MagnetarError as error:
+            log.info("lag_not_measured", topic=str(topic.name), error=str(error))
+            return None
+        return sample(topic)
+
+    async def delete(self, name: TopicName, *, force: bool) -> None:
+        """The topic with everything it holds; TopicNotFound, or Conflict while it is in use and not forced."""
+        node = self._node
+        key = name.canonical
+        if name.domain is Domain.NON_PERSISTENT:
+            if not await self.unload(name):
+                raise TopicNotFound(f"Topic not found {name}")
+            return
+        if key not in self.loaded and not await node.catalogue.exists(name):
+            raise TopicNotFound(f"Topic not found {name}")
+        topic = await self.get(name, create=False)
+        assert isinstance(topic, Topic)
+        if key in self._closing:  # both of us waited for it to load: the other one deletes or unloads it
+            await asyncio.shield(self._closing[key])
+            await self.delete(name, force=force)
+            return
+        topic.check_unused(force=force)
+        self._closing[key] = closing = self._work(self._close(key, topic, delete=True))
+        await asyncio.wait([closing])
+        _result(closing)
+
+    async def partitions(self, name: TopicName, *, create: bool) -> int:
+        """How many parts the topic has, 0 if it has none; made first where auto-creation says so."""
+        return await self._node.catalogue.partitions(name, create=create)
+
+    async def names(self, namespace: NamespaceName, domains: tuple[str, ...]) -> list[str]:
+        """Every topic of a namespace, partitions by their own names; non-persistent ones while they are loaded here:
+        those that another broker serves have no record and are known to it alone."""
+        found: list[str] = []
+        if "persistent" in domains:
+            found += [topic async for topic in self._node.catalogue.topics(namespace)]
+        if "non-persistent" in domains:
+            found += sorted(
+                str(topic.name)
+                for topic in self.loaded.values()
+                if isinstance(topic, NonPersistentTopic) and topic.name.namespace == namespace
+            )
+        return found
+
+    def watch(
+        self, namespace: NamespaceName, heard: Callable[[bool, str], None], missed: Callable[[], None] | None = None
+    ) -> Callable[[], None]:
+        """Persistent topics coming (True) and going, by name. `missed`: some may have been missed, list again."""
+        return self._node.catalogue.watch(namespace, heard, missed)
+
+    async def configure(self, namespace: NamespaceName | None = None) -> None:
+        """Settings or a namespace's policies changed: every loaded topic they apply to takes them over."""
+        for topic in list(self.loaded.values()):
+            if namespace is None or topic.name.namespace == namespace:
+                try:
+                    policies = await self._node.namespaces.policies(topic.name.namespace)
+                    if policies is None or topic.closed:
+                        continue
+                    await topic.configure(await self._settings(topic.name, policies))
+                except MagnetarError as error:
+                    log.warning("settings not taken over", topic=str(topic.name), error=str(error))
+
+    async def maintain(self) -> None:
+        """One round of housekeeping: trimming, deduplication snapshots, idle topics out of memory. None of it while the
+        metadata store is away: what is unloaded then could not be loaded again."""
+        if not self._node.ownership.steady:
+            return
+        now = self._node.runtime.monotonic()
+        for topic in list(self.loaded.values()):
+            if topic.closed or topic.name.canonical in self._closing:
+                continue
+            try:
+                if not topic.idle:
+                    topic.idle_since = now
+                elif now - topic.idle_since > TOPIC_IDLE_S:
+                    await self.unload(topic.name)
+                    continue
+                if isinstance(topic, Topic):
+                    await topic.maintain()
+            except MagnetarError as error:
+                log.warning("housekeeping failed", topic=str(topic.name), error=str(error))
+
+    async def close(self) -> None:
+        self.closed = True
+        while self._loading:
+            await asyncio.wait(list(self._loading.values()))
+        keys = list(self.loaded)
+        for start in range(0, len(keys), UNLOADS_AT_ONCE_MAX):
+            await asyncio.gather(*(self._empty(key, lost=False) for key in keys[start : start + UNLOADS_AT_ONCE_MAX]))
+        await self._owner.close()
+
+
+def _result(task: asyncio.Task[T]) -> T:
+    """Of work that is through; the node's own end is no end of whoever waited for it."""
+    if task.cancelled():
+        raise NotReady("the broker is stopping: look the topic up again")
+    return task.result()
+
+
+def _ended(owner: str, error: BaseException) -> None:
+    if not isinstance(error, MagnetarError):  # those have gone to whoever asked
+        log.crashed("task failed", error, owner=owner)

@@ -1,0 +1,111 @@
+"""What a broker said a moment ago, so that typing does not ask again: a file an answer, below XDG_CACHE_HOME.
+
+Files are named after a digest of address, token and path, so that none tells an address or a token and nobody is
+offered names that only another one may see; they are their owner's alone. A broker that did not answer is left alone
+for a while too. Whatever is wrong with a file, it is as if it were not there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from magnetar.base.limits import (
+    COMPLETION_FILES_MAX,
+    COMPLETION_FRESH_S,
+    COMPLETION_NETWORK_S,
+    COMPLETION_SILENT_S,
+)
+from magnetar.cli.completion.candidates import RestQuery, further, offered, questions
+from magnetar.cli.completion.engine import Candidate
+from magnetar.cli.settings.context_file import folder
+from magnetar.client.admin.quick_get import QuickGet
+
+PATIENCE = "MAGNETAR_COMPLETION_S"
+
+
+def ask(url: str, token: str, *, kind: str, word: str, topic: str, environment: Mapping[str, str]) -> list[Candidate]:
+    """Names of a kind that begin with what is typed."""
+    glance = QuickGet(url, token=token, seconds=_patience(environment))
+    path = os.path.join(folder(environment, "XDG_CACHE_HOME", ".cache"), "magnetar", "completion")
+    memory = CompletionCache(path, glance, who=f"{url}\n{token}")
+    asked = questions(kind, word, topic)
+    found: list[Candidate] = []
+    for question, document in zip(asked, memory.answers(asked), strict=True):
+        more = further(question, word, len(document) if isinstance(document, list) else 0)
+        if more is not None:
+            question, document = more, memory.answers([more])[0]
+        found += offered(question, document, word)
+    return found
+
+
+class CompletionCache:
+    def __init__(self, path: str, glance: QuickGet, *, who: str) -> None:
+        self._path = path
+        self._glance = glance
+        self._who = who
+
+    def answers(self, asked: list[RestQuery]) -> list[Any]:
+        """None where there is none."""
+        names = [self._name(one.path) for one in asked]
+        known = [self._read(name) for name in names]
+        missing = [place for place, one in enumerate(known) if one is None]
+        if missing and not self._is_silent():
+            fresh = self._glance.get([asked[place].path for place in missing])
+            for place, body in zip(missing, fresh, strict=True):
+                known[place] = body
+                if body is not None:
+                    self._write(names[place], body)
+            if not self._glance.was_answered:
+                self._write(self._name(""), b"null")
+        return [_decoded(body) for body in known]
+
+    def _name(self, path: str) -> str:
+        return sha256(f"{self._who}\n{path}".encode()).hexdigest()[:40]
+
+    def _is_silent(self) -> bool:
+        return self._read(self._name(""), COMPLETION_SILENT_S) is not None
+
+    def _read(self, name: str, fresh_s: float = COMPLETION_FRESH_S) -> bytes | None:
+        try:
+            with open(os.path.join(self._path, name), "rb") as file:
+                age_s = self._glance.now_s - os.fstat(file.fileno()).st_mtime
+                return file.read() if 0 <= age_s < fresh_s else None
+        except OSError:
+            return None
+
+    def _write(self, name: str, body: bytes) -> None:
+        beside = os.path.join(self._path, f"{name}.{os.getpid()}")
+        try:
+            os.makedirs(self._path, mode=0o700, exist_ok=True)
+            self._make_room()
+            with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.write(body)
+            os.replace(beside, os.path.join(self._path, name))
+        except OSError:
+            return  # it is asked again next time
+
+    def _make_room(self) -> None:
+        files = list(os.scandir(self._path))
+        if len(files) >= COMPLETION_FILES_MAX:
+            oldest = sorted(files, key=lambda one: one.stat().st_mtime)
+            for one in oldest[: len(files) // 2]:
+                os.unlink(one.path)
+
+
+def _patience(environment: Mapping[str, str]) -> float:
+    """Who is far from the broker may wait longer."""
+    try:
+        return max(0.0, float(environment.get(PATIENCE, "")))
+    except ValueError:
+        return COMPLETION_NETWORK_S
+
+
+def _decoded(body: bytes | None) -> Any:
+    try:
+        return None if body is None else json.loads(body)
+    except ValueError:
+        return None

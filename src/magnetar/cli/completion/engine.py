@@ -1,0 +1,156 @@
+"""What can follow the words of a command line so far.
+
+Pure: words and the table of all commands (`words.tsv`) go in; out comes either what can follow, or which kind of name
+is wanted, for somebody to look up. It knows no shell, reads nothing, and is loaded at every press of TAB: so the table
+is lines of text of which only those of one command are looked at, and nothing heavy is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+MANY = "*"  # behind what a slot takes: any number of them
+CHOICES = "="  # before what a slot takes: one of these words
+FILE = "file"
+EVERYWHERE = "*"  # the options that most commands share, as if they were a command
+
+Candidate = tuple[str, str]  # a word, and what it means
+
+
+class ArgumentSpec(NamedTuple):
+    """Where a word can stand: an argument or an option. `takes` is a kind of name, choices, or nothing (a switch)."""
+
+    names: tuple[str, ...]
+    takes: str
+    help: str
+
+    @property
+    def is_repeated(self) -> bool:
+        return self.takes.endswith(MANY)
+
+
+class Command(NamedTuple):
+    below: list[Candidate]
+    arguments: list[ArgumentSpec]
+    options: list[ArgumentSpec]
+
+    def option(self, name: str) -> ArgumentSpec | None:
+        return next((one for one in self.options if name in one.names), None)
+
+
+class CompletionRequest(NamedTuple):
+    """`candidates` begin with what is typed, unless `kind` says what is to be looked up: then there are none yet.
+    `word` is what is typed of it, `before` what stands in the same word before it (`--context=`). `given` has the
+    options so far by their first name, `arguments` the others.
+    """
+
+    candidates: list[Candidate]
+    kind: str = ""
+    word: str = ""
+    before: str = ""
+    given: Mapping[str, str] = MappingProxyType({})
+    arguments: tuple[str, ...] = ()
+
+
+def wanted(words: Sequence[str], table: str) -> CompletionRequest:
+    """`words` are those after `magnetar`; the last one is being typed, and may be empty."""
+    *past, word = words or [""]
+    path, command = "", _command(table, "")
+    given: dict[str, str] = {}
+    arguments: list[str] = []
+    waiting: ArgumentSpec | None = None
+    plain = False  # after --
+    for token in past:
+        if waiting is not None:
+            given[waiting.names[0]] = token
+            waiting = None
+        elif plain or not token.startswith("-") or token == "-":  # noqa: S105 - a word of the command line
+            if command.below:
+                path = f"{path} {_said(token, command)}".strip()
+                command = _command(table, path)
+            else:
+                arguments.append(token)
+        elif token == "--":  # noqa: S105 - as above
+            plain = True
+        else:
+            name, equals, value = token.partition("=")
+            slot = command.option(name)
+            if slot is not None and slot.takes and not equals:
+                waiting = slot
+            elif slot is not None:
+                given[slot.names[0]] = value
+    so_far = CompletionRequest([], given=given, arguments=tuple(arguments))
+    if waiting is not None:
+        return _values(waiting, word, so_far)
+    if word.startswith("-") and not plain:
+        name, equals, value = word.partition("=")
+        slot = command.option(name) if equals else None
+        if slot is not None and slot.takes:
+            return _values(slot, value, so_far._replace(before=f"{name}="))
+        return so_far._replace(candidates=_beginning(word, _options(command, given)), word=word)
+    if command.below:
+        return so_far._replace(candidates=_beginning(word, command.below), word=word)
+    if slot := _argument(command, len(arguments)):
+        return _values(slot, word, so_far)
+    return so_far._replace(candidates=[] if word else list(_options(command, given)), word=word)
+
+
+def _command(table: str, path: str) -> Command:
+    found = Command([], [], [])
+    for line in _lines(table, path):
+        kind, names, takes, text = line.split("\t")
+        slot = ArgumentSpec(tuple(names.split(",")), takes, text)
+        if kind == "command":
+            found.below.append((names, text))
+        elif kind == "also":
+            found.options.extend(_command(table, names).options)
+        else:
+            (found.options if kind == "option" else found.arguments).append(slot)
+    return found
+
+
+def _lines(table: str, path: str) -> Iterator[str]:
+    """A command's lines stand together, each after its path."""
+    begin = f"\n{path}\t"
+    at = table.find(begin)
+    while at >= 0:
+        end = table.find("\n", at + 1)
+        yield table[at + len(begin) : end]
+        at = end if table.startswith(begin, end) else -1
+
+
+def _said(token: str, command: Command) -> str:
+    """A noun may be said in the plural."""
+    names = [name for name, _ in command.below]
+    return token if token in names else token.removesuffix("s")
+
+
+def _argument(command: Command, place: int) -> ArgumentSpec | None:
+    if place < len(command.arguments):
+        return command.arguments[place]
+    last = command.arguments[-1] if command.arguments else None
+    return last if last is not None and last.is_repeated else None
+
+
+def _options(command: Command, given: dict[str, str]) -> Iterator[Candidate]:
+    """Each by its long names; those that are there already are not offered again."""
+    for slot in command.options:
+        if slot.names[0] not in given or slot.is_repeated:
+            for name in slot.names:
+                if name.startswith("--") or len(slot.names) == 1:
+                    yield name, slot.help
+    yield "--help", "What it does, with examples"
+
+
+def _values(slot: ArgumentSpec, word: str, so_far: CompletionRequest) -> CompletionRequest:
+    takes = slot.takes.removesuffix(MANY)
+    if takes.startswith(CHOICES):
+        choices = [(choice, "") for choice in takes.removeprefix(CHOICES).split("|")]
+        return so_far._replace(candidates=_beginning(word, choices), word=word)
+    return so_far._replace(kind=takes, word=word)
+
+
+def _beginning(word: str, candidates: Iterator[Candidate] | list[Candidate]) -> list[Candidate]:
+    return [one for one in candidates if one[0].startswith(word)]

@@ -1,0 +1,86 @@
+"""`magnetar __complete SHELL [WORDS]`: what shells call at every press of TAB, by the scripts that come of `magnetar
+completion`.
+
+It answers with a line that says how to use the answer (`words`, `nospace`, `files`), then a word a line, each with a
+tab and what it means. It never fails, never writes to standard error, and never waits for a network longer than
+COMPLETION_NETWORK_S; answers are remembered for COMPLETION_FRESH_S below XDG_CACHE_HOME. bash and PowerShell hand the
+line over in a variable, since they cut words at other places than we do, or lose empty ones.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from magnetar.cli.completion.engine import FILE, Candidate, CompletionRequest, wanted
+from magnetar.cli.completion.shell_line import ShellLine, for_bash, for_powershell, split
+
+LINE, BREAKS = "_MAGNETAR_LINE", "_MAGNETAR_BREAKS"
+TABLE = os.path.join(os.path.dirname(__file__), "words.tsv")
+
+
+def complete(arguments: list[str], environment: Mapping[str, str]) -> int:
+    try:
+        text = answer(arguments, environment)
+    except Exception:  # a person is typing: nothing is said, and nothing is offered
+        text = "words\n"
+    sys.stdout.write(text)
+    return 0
+
+
+def answer(arguments: list[str], environment: Mapping[str, str]) -> str:
+    shell, *words = arguments or [""]
+    line = ShellLine(words or [""])
+    if shell in ("bash", "powershell"):
+        line = split(environment.get(LINE, ""), escape="\\" if shell == "bash" else "`")
+        line = line._replace(words=line.words[1:] or [""])
+    with open(TABLE, encoding="utf-8") as file:
+        found = wanted(line.words, file.read())
+    if found.kind == FILE:
+        return "files\n"
+    candidates = found.candidates or (looked_up(found, environment) if found.kind else [])
+    return "".join(_written(shell, line, candidates, found.before, environment))
+
+
+def looked_up(found: CompletionRequest, environment: Mapping[str, str]) -> list[Candidate]:
+    """Names of contexts from their file, others from the broker that the command would ask."""
+    from magnetar.cli.completion.candidates import KINDS
+
+    if found.kind not in KINDS and found.kind != "context":
+        return []
+    from magnetar.cli.settings.resolve import KNOBS
+    from magnetar.cli.settings.sources import gather, revealed
+
+    names = {knob.flag: name for name, knob in KNOBS.items()}
+    flags = {names[flag]: value for flag, value in found.given.items() if flag in names}
+    settings = gather(flags, environment)
+    if found.kind == "context":
+        contexts = settings.contexts.all.values() if settings.contexts else ()
+        named = [(one.name, str(one.fields.get("url") or one.fields.get("admin_url") or "")) for one in contexts]
+        return [one for one in named if one[0].startswith(found.word)]
+    from magnetar.cli.completion.cache import ask
+
+    won = settings.settings["token"].won
+    token = revealed(won, environment) if won is not None else ""
+    topic = found.arguments[0] if found.arguments else ""
+    return ask(
+        settings.value("admin_url"), token, kind=found.kind, word=found.word, topic=topic, environment=environment
+    )
+
+
+def _written(
+    shell: str, line: ShellLine, candidates: list[Candidate], before: str, environment: Mapping[str, str]
+) -> list[str]:
+    word = line.words[-1]
+    told = []
+    for value, text in candidates:
+        whole: str | None = before + value
+        if shell == "bash":
+            whole = for_bash(before + value, word, quote=line.quote, breaks=environment.get(BREAKS, ""))
+        elif shell == "powershell":
+            whole = for_powershell(before + value)
+        if whole is not None:
+            told.append(f"{whole}\t{text}\n")
+    is_open = bool(candidates) and all(value.endswith(("/", "=")) for value, _ in candidates)
+    return ["nospace\n" if is_open else "words\n", *told]

@@ -1,0 +1,166 @@
+"""What was promised and what arrived, counted message by message.
+
+A message is a key and a number; every key counts from zero and belongs to one producer. `DeliveryTally` is told of
+every receipt and every arrival and decides: which acknowledged messages never arrived, which came after a later one of
+their key, which came again. It takes values and returns values: it knows no client and no broker, so it cannot be
+kinder to ours than to another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class Kind(Enum):
+    """The types of subscription; `ordered` ones promise a key's messages in order. Stream consumers are those of the
+    scalable topic, all others of the plain one."""
+
+    EXCLUSIVE = "Exclusive"
+    FAILOVER = "Failover"
+    SHARED = "Shared"
+    KEY_SHARED = "Key_Shared"
+    STREAM = "Stream"
+
+    @property
+    def ordered(self) -> bool:
+        return self is not Kind.SHARED
+
+    @property
+    def scalable(self) -> bool:
+        return self is Kind.STREAM
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """One subscription. A message counts when it comes first; coming again is a duplicate, whatever brought it."""
+
+    kind: Kind
+    arrived: int = 0
+    duplicates: int = 0
+    disordered: int = 0  # came first after a later one of its key had come
+    _seen: dict[int, set[int]] = field(default_factory=dict)
+    _last: dict[int, int] = field(default_factory=dict)
+
+    def add(self, key: int, number: int) -> None:
+        seen = self._seen.setdefault(key, set())
+        if number in seen:
+            self.duplicates += 1
+            return
+        seen.add(number)
+        self.arrived += 1
+        if number < self._last.get(key, -1):
+            self.disordered += 1
+        else:
+            self._last[key] = number
+
+    def missing(self, stored: dict[int, set[int]]) -> int:
+        nothing: set[int] = set()
+        return sum(len(numbers - self._seen.get(key, nothing)) for key, numbers in stored.items())
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionReport:
+    """One subscription, judged."""
+
+    type: str
+    arrived: int
+    missing: int  # acknowledged to the producer, and never here
+    disordered: int
+    ordered: bool  # whether this type promises it
+    duplicates: int
+
+    @property
+    def ok(self) -> bool:
+        return self.missing == 0 and not (self.ordered and self.disordered)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`failed` are sends that ended with an error: nobody was promised anything for them, but some may have arrived."""
+
+    sent: int
+    acknowledged: int
+    failed: int
+    kills: int
+    subscriptions: list[SubscriptionReport]
+    splits: int = 0
+    merges: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return self.acknowledged > 0 and all(judged.ok for judged in self.subscriptions)
+
+    def document(self) -> dict[str, Any]:
+        rows = [{**asdict(judged), "ok": judged.ok} for judged in self.subscriptions]
+        return {**asdict(self), "subscriptions": rows, "ok": self.ok}
+
+    def sentence(self) -> str:
+        missing = sum(judged.missing for judged in self.subscriptions)
+        disordered = sum(judged.disordered for judged in self.subscriptions if judged.ordered)
+        if self.ok:
+            return "every acknowledged message arrived, in the order of its key"
+        if not self.acknowledged:
+            return "nothing was acknowledged, so nothing is shown"
+        return f"{missing} acknowledged messages are missing, {disordered} came out of order"
+
+
+class DeliveryTally:
+    def __init__(self, kinds: list[Kind]) -> None:
+        self.arrivals = {kind: Arrivals(kind) for kind in kinds}
+        self.sent = 0
+        self.acknowledged = 0
+        self.failed = 0
+        self.kills = 0
+        self.splits = 0
+        self.merges = 0
+        # Of the plain topic and of the scalable one: a message is owed to the subscriptions of its own.
+        self._owed = {False: 0, True: 0}
+        self._stored: dict[bool, dict[int, set[int]]] = {False: {}, True: {}}
+
+    def sending(self) -> None:
+        self.sent += 1
+
+    def receipt(self, key: int, number: int, *, scalable: bool = False) -> None:
+        """The broker answered for it: from now on it is owed to every subscription of its topic."""
+        self.acknowledged += 1
+        self._owed[scalable] += 1
+        self._stored[scalable].setdefault(key, set()).add(number)
+
+    def failure(self) -> None:
+        self.failed += 1
+
+    @property
+    def in_flight(self) -> int:
+        """Sent, and nobody has answered."""
+        return self.sent - self.acknowledged - self.failed
+
+    def backlog(self, kind: Kind) -> int:
+        """Owed and not yet there. What arrived before its receipt did is counted when that comes."""
+        return max(0, self._owed[kind.scalable] - self.arrivals[kind].arrived)
+
+    def settled(self) -> bool:
+        """Everything sent has an outcome, and everything owed is there."""
+        if self.sent > self.acknowledged + self.failed:
+            return False
+        if any(self.backlog(kind) for kind in self.arrivals):
+            return False
+        return not any(self._missing(kind) for kind in self.arrivals)
+
+    def _missing(self, kind: Kind) -> int:
+        return self.arrivals[kind].missing(self._stored[kind.scalable])
+
+    def verdict(self) -> Verdict:
+        judged = [
+            SubscriptionReport(
+                type=kind.value,
+                arrived=found.arrived,
+                missing=self._missing(kind),
+                disordered=found.disordered,
+                ordered=kind.ordered,
+                duplicates=found.duplicates,
+            )
+            for kind, found in self.arrivals.items()
+        ]
+        return Verdict(self.sent, self.acknowledged, self.failed, self.kills, judged, self.splits, self.merges)

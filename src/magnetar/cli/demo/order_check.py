@@ -1,0 +1,132 @@
+"""What the pipeline of the demo was given and what it wrote, compared row by row.
+
+An order is a customer and a number; every customer's orders count from zero, and what one costs follows from the two.
+So of any row it can be told whether it was ever sent, whether its sum is right, whether it came before, and whether it
+came in its turn. Values in, values out: it knows no broker and no Spark, so it cannot be kind to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+TAX_PERCENT = 19
+
+Row = tuple[int, int, int]  # customer, number, what is to be paid in cents
+
+
+def cents(customer: int, number: int) -> int:
+    """What an order costs without tax."""
+    return 100 + (customer * 7919 + number * 104_729) % 9_900
+
+
+def gross(net: int) -> int:
+    """With tax, as the pipeline computes it: down to whole cents."""
+    return net * (100 + TAX_PERCENT) // 100
+
+
+@dataclass(slots=True)
+class Orders:
+    """What producers were told: an order that was acknowledged is owed to every place that the pipeline writes to."""
+
+    sent: int = 0
+    acknowledged: int = 0
+    failed: int = 0
+    _next: dict[int, int] = field(default_factory=dict)
+    _stored: dict[int, set[int]] = field(default_factory=dict)
+
+    def sending(self, customer: int) -> int:
+        """The number of this customer's next order."""
+        number = self._next.get(customer, 0)
+        self._next[customer] = number + 1
+        self.sent += 1
+        return number
+
+    def receipt(self, customer: int, number: int) -> None:
+        self.acknowledged += 1
+        self._stored.setdefault(customer, set()).add(number)
+
+    def failure(self) -> None:
+        """Nothing was promised for it; it may have been stored."""
+        self.failed += 1
+
+    @property
+    def in_flight(self) -> int:
+        return self.sent - self.acknowledged - self.failed
+
+    @property
+    def counts(self) -> Mapping[int, int]:
+        return self._next
+
+    @property
+    def stored(self) -> Mapping[int, set[int]]:
+        return self._stored
+
+
+@dataclass(frozen=True, slots=True)
+class OrderReport:
+    """One place that the pipeline wrote to. `invented`: never sent, or with another sum than it must have."""
+
+    place: str
+    rows: int
+    lost: int
+    twice: int
+    disordered: int
+    invented: int
+
+    @property
+    def ok(self) -> bool:
+        return not (self.lost or self.twice or self.disordered or self.invented)
+
+
+def judge(orders: Orders, place: str, rows: Iterable[Row]) -> OrderReport:
+    """`rows` in the order in which they are there."""
+    seen: dict[int, set[int]] = {customer: set() for customer in orders.counts}
+    last: dict[int, int] = {}
+    count = twice = disordered = invented = 0
+    for customer, number, paid in rows:
+        count += 1
+        if not 0 <= number < orders.counts.get(customer, 0) or paid != gross(cents(customer, number)):
+            invented += 1
+        elif number in seen[customer]:
+            twice += 1
+        else:
+            seen[customer].add(number)
+            disordered += number < last.get(customer, -1)
+            last[customer] = max(number, last.get(customer, -1))
+    lost = sum(len(numbers - seen[customer]) for customer, numbers in orders.stored.items())
+    return OrderReport(place, count, lost, twice, disordered, invented)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`restarts`: how often the query ended without having been killed, and was started again."""
+
+    sent: int
+    acknowledged: int
+    failed: int
+    splits: int
+    merges: int
+    query_kills: int
+    broker_kills: int
+    restarts: int
+    places: list[OrderReport]
+
+    @property
+    def ok(self) -> bool:
+        return self.acknowledged > 0 and bool(self.places) and all(judged.ok for judged in self.places)
+
+    def document(self) -> dict[str, Any]:
+        return {**asdict(self), "places": [{**asdict(one), "ok": one.ok} for one in self.places], "ok": self.ok}
+
+    def sentence(self) -> str:
+        if self.ok:
+            return "every key in order, nothing lost, nothing twice, in the topic and in Parquet"
+        if not self.acknowledged:
+            return "nothing was acknowledged, so nothing is shown"
+        wrong = {name: sum(getattr(one, name) for one in self.places) for name in _WRONG}
+        return ", ".join(f"{count} {name}" for name, count in wrong.items() if count) or "nothing was written"
+
+
+_WRONG = ("lost", "twice", "disordered", "invented")

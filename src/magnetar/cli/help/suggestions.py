@@ -1,0 +1,110 @@
+"""What was perhaps meant: names that are near the one that is not there.
+
+Asks the broker for a bounded list, once, and only after something was not found; whatever goes wrong here is nobody's
+concern, since the error that matters is already on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import MagnetarError, SubscriptionNotFound
+from magnetar.base.names import TopicName, namespace_name, topic_name
+
+if TYPE_CHECKING:
+    from magnetar.client.admin.sync.admin import Admin
+
+NAMES_MAX = 1_000  # names looked at: a person waits, and a near one is likely among the first
+SUGGESTIONS_MAX = 3
+ALIKE_MIN = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a command is about; what is not known is None."""
+
+    tenant: str | None = None
+    namespace: str | None = None
+    topic: str | None = None
+    subscription: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """What is changed, as `-o name` tells it: the innermost."""
+        found = self.subscription or self.topic or self.namespace or self.tenant
+        return [found] if found else []
+
+
+def instead(subject: Subject, names: list[str]) -> str:
+    """What to run where `names` are near: of a plain topic that is asked for as a scalable one, what makes it one."""
+    found = names[0]
+    if subject.topic and topic_name(subject.topic).is_scalable:
+        twin = topic_name(found)
+        if not twin.is_scalable and twin.scalable == topic_name(subject.topic):
+            return f"magnetar topic migrate {found} --dry-run, which says what makes this plain topic a scalable one"
+    return f"the same with {found}"
+
+
+def near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
+    try:
+        return _near(admin, subject, error)
+    except MagnetarError:
+        return []
+
+
+def _near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
+    if is_hold(error):
+        return []  # topics are not what is missing
+    if isinstance(error, SubscriptionNotFound) and subject.topic and subject.subscription:
+        scalable = topic_name(subject.topic).is_scalable
+        names = admin.scalable.subscriptions if scalable else admin.subscriptions.names
+        return alike(subject.subscription, names(subject.topic))
+    namespace = subject.namespace
+    if subject.topic:
+        name = topic_name(subject.topic)
+        namespace = str(name.namespace)
+        if "topic" in error.what.lower():
+            return _topics(admin, name)
+    tenant = subject.tenant
+    if namespace:
+        tenant = namespace_name(namespace).tenant
+        if "namespace" in error.what.lower() and tenant in admin.tenants.names():
+            return alike(namespace, admin.namespaces.names(tenant))
+    found = alike(tenant, admin.tenants.names()) if tenant else []
+    return [f"{one}/{namespace_name(namespace).local_name}" for one in found] if namespace else found
+
+
+def _topics(admin: Admin, name: TopicName) -> list[str]:
+    """Of both kinds: who asks for orders may mean topic://public/default/orders."""
+    namespace, wanted = str(name.namespace), name.partitioned.local_name
+    domain = "persistent" if name.is_scalable else str(name.domain)
+    plain = [topic_name(one) for one in islice(admin.topics.walk(namespace, domain=domain, page=NAMES_MAX), NAMES_MAX)]
+    by_part = {one.partitioned.local_name: one.partitioned_name for one in plain}
+    try:
+        scalable = {topic_name(one).local_name: one for one in admin.scalable.names(namespace)[:NAMES_MAX]}
+    except MagnetarError:
+        scalable = {}  # of a broker that has none
+    other = by_part if name.is_scalable else scalable
+    found = [other[wanted]] if wanted in other else []
+    for names in (scalable, by_part) if name.is_scalable else (by_part, scalable):
+        found += [names[one] for one in alike(wanted, names)]
+    return _shortened(found[:SUGGESTIONS_MAX])
+
+
+def is_hold(error: MagnetarError) -> bool:
+    return error.what.startswith("Hold ")
+
+
+def alike(wanted: str, names: Iterable[str]) -> list[str]:
+    candidates = [name for name in names if name != wanted]
+    found = get_close_matches(wanted, candidates, SUGGESTIONS_MAX, ALIKE_MIN)
+    return found or get_close_matches(wanted.lower(), [name for name in candidates if name.islower()], 1, ALIKE_MIN)
+
+
+def _shortened(names: Iterable[str]) -> list[str]:
+    """As people type them."""
+    return [name.removeprefix("persistent://public/default/") for name in names]

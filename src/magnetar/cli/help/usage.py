@@ -1,0 +1,136 @@
+"""What is wrong with a command that was never run: told like any other error, with the command that was perhaps meant.
+
+A noun, a verb and an option that are nearly right are found together: `magnetar topc lst` is told `magnetar topic
+list`. It reads the command tree and runs nothing.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable
+
+import cyclopts
+
+from magnetar.cli.exit_codes import tell
+from magnetar.cli.help.suggestions import alike
+
+CODE = "E200"
+# Options of other tools, and what they are called here where a command has it.
+SYNONYMS = {
+    "--limit": ("--count",),
+    "--num": ("--count",),
+    "--number": ("--count",),
+    "--max": ("--count", "--limit"),
+    "--from": ("--start",),
+    "--offset": ("--start", "--to"),
+    "--group": ("--subscription",),
+    "--format": ("--output",),
+    "--force-yes": ("--yes",),
+    "--retention-time": ("--retention-minutes",),
+    "--retention-size": ("--retention-mb",),
+    "--time": ("--retention-minutes",),
+    "--size": ("--retention-mb",),
+    "--ttl": ("--message-ttl",),
+    "--position": ("--start", "--to"),
+}
+NEVER_MEANT = frozenset(("--yes", "--force"))  # what removes a question is not a guess
+
+
+def tell_usage(error: cyclopts.CycloptsError, tokens: list[str], build: Callable[[str], cyclopts.App]) -> None:
+    """`build` makes the tree with the verbs of one noun."""
+    app = build(tokens[0] if tokens else "")
+    known, place = _known(app, tokens)
+    help = " ".join(["magnetar", *known, "--help"])
+    if isinstance(error, cyclopts.UnknownCommandError):
+        _tell_command(tokens, known, place, build)
+    elif isinstance(error, cyclopts.UnknownOptionError) and (found := _near_option(place, tokens)):
+        wrong, right = found
+        run = _line(_replaced(tokens, wrong, right))
+        tell(f"there is no option {wrong}", why=_usage(place, known), near=[right], run=run, code=CODE)
+    else:
+        what = " ".join(str(error).split())
+        if isinstance(error, cyclopts.UnusedCliTokensError):
+            what = f"too much was said: {shlex.join(error.unused_tokens or [])}"
+        tell(what, why=_usage(place, known), run=help, code=CODE)
+
+
+def _tell_command(
+    tokens: list[str], known: list[str], place: cyclopts.App, build: Callable[[str], cyclopts.App]
+) -> None:
+    """A noun that is nearly one may have a verb behind it that is nearly one."""
+    wrong, rest = tokens[len(known)], tokens[len(known) + 1 :]
+    if wrong.startswith("-"):
+        _tell_option(tokens, wrong)
+        return
+    there = _commands(place)
+    found = alike(wrong, there)[:1]
+    meant = [*known, *found]
+    if found and not known and rest:
+        verbs = _commands(build(found[0])[found[0]])
+        if verbs and rest[0] not in verbs:
+            second = alike(rest[0], verbs)[:1]
+            meant, rest = [*meant, *second], rest[1:] if second else rest
+    what = f"there is no command {wrong!r}" if not known else f"{' '.join(known)} has no verb {wrong!r}"
+    near = [" ".join(meant)] if found else []
+    run = _line([*meant, *rest]) if found else " ".join(["magnetar", *known, "--help"])
+    tell(what, why=f"there are {', '.join(there)}", near=near, run=run, code=CODE)
+
+
+def _tell_option(tokens: list[str], wrong: str) -> None:
+    """Before the noun only those stand that every command has."""
+    from magnetar.cli.main import BARE, VALUED
+
+    name, options = wrong.partition("=")[0], [*VALUED, *BARE]
+    near = alike(name, options)[:1]
+    run = _line(_replaced(tokens, name, near[0])) if near else "magnetar --help"
+    tell(f"there is no option {name}", why=f"before the noun: {', '.join(options)}", near=near, run=run, code=CODE)
+
+
+def _known(app: cyclopts.App, tokens: list[str]) -> tuple[list[str], cyclopts.App]:
+    """The words that lead somewhere, and where."""
+    known: list[str] = []
+    for word in tokens:
+        if word not in _commands(app):
+            break
+        known.append(word)
+        app = app[word]
+    return known, app
+
+
+def _commands(app: cyclopts.App) -> list[str]:
+    return [name for name in app if not name.startswith("-")]
+
+
+def _near_option(place: cyclopts.App, tokens: list[str]) -> tuple[str, str] | None:
+    names = [name for one in place.assemble_argument_collection() for name in one.names if name.startswith("--")]
+    for token in tokens:
+        name = token.partition("=")[0]
+        if name.startswith("--") and name not in names:
+            guesses = [one for one in names if one not in NEVER_MEANT]
+            found = [one for one in SYNONYMS.get(name, ()) if one in names] or alike(name, guesses)
+            if found:
+                return name, found[0]
+    return None
+
+
+def _replaced(tokens: Iterable[str], wrong: str, right: str) -> list[str]:
+    return [right + token.removeprefix(wrong) if token.partition("=")[0] == wrong else token for token in tokens]
+
+
+def _usage(place: cyclopts.App, known: list[str]) -> str:
+    """What the command takes."""
+    if place.default_command is None:
+        return "usage: " + " ".join(["magnetar", *known, "VERB", "..."])
+    taken = [one for one in place.assemble_argument_collection() if one.index is not None or one.required]
+    words = [_word(one.names[0], required=one.required, named=one.index is None) for one in taken]
+    return "usage: " + " ".join(["magnetar", *known, *words, "[OPTIONS]"])
+
+
+def _word(name: str, *, required: bool, named: bool) -> str:
+    if named:
+        return f"{name} {name.strip('-').upper()}"
+    return name if required else f"[{name}]"
+
+
+def _line(words: list[str]) -> str:
+    return shlex.join(["magnetar", *words])

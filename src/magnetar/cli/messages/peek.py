@@ -1,0 +1,36 @@
+"""Unacknowledged messages of a subscription, asked over REST one entry at a time; nothing is consumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import NotFound
+
+if TYPE_CHECKING:
+    from magnetar.cli.session import Session
+    from magnetar.client.admin.messages import PeekedMessage
+
+
+def segments_of(session: Session, topic: str, subscription: str) -> list[str]:
+    """The topics of the segments that the subscription has not read to the end, parents before their children."""
+    drained = set(session.admin.scalable.subscription(topic, subscription).drainedSegmentIds)
+    segments = session.admin.scalable.stats(topic).segments
+    return [segments[id].name for id in sorted(segments, key=int) if int(id) not in drained]
+
+
+def unacknowledged(session: Session, topics: Iterable[str], subscription: str) -> Iterator[PeekedMessage]:
+    """Of all these topics, one after another. An entry that holds a batch has several messages."""
+    admin = session.admin.messages
+    for topic in topics:
+        peek = admin.peek_segment if topic.startswith("segment://") else admin.peek
+        position = 1
+        while True:
+            try:
+                found = peek(topic, subscription, position)
+            except NotFound as error:
+                if "message" in error.what.lower() and (position > 1 or "not found" in error.what.lower()):
+                    break
+                raise
+            yield from found
+            position += 1

@@ -1,0 +1,130 @@
+"""What a change would do, laid out for `--dry-run`: layouts before and after, what is deleted, where a place moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from magnetar.base.ids import SegmentId
+from magnetar.cli.output.formats import KeyValues, Part, TableData
+from magnetar.cli.output.stats import lag_of
+from magnetar.cli.output.values import Cell, Lag, Moment, Size
+from magnetar.cli.positions import Place
+from magnetar.cli.scalable.tree import ScaleStep, hashes
+from magnetar.client.documents.scalable import ScalableTopicStats
+from magnetar.client.documents.stats import SubscriptionStats, TopicStats
+from magnetar.layout.layout import Layout
+
+TITLE = "Would change:"
+
+
+def after_all(layout: Layout, steps: Sequence[ScaleStep]) -> Layout:
+    for step in steps:
+        if step.is_split:
+            layout = layout.split(SegmentId(step.parents[0]), now_ms=0, into=len(step.children))
+        else:
+            layout = layout.merge([SegmentId(id) for id in step.parents], now_ms=0)
+    return layout
+
+
+def reshape_parts(topic: str, before: Layout, after: Layout, steps: Sequence[ScaleStep] | None = None) -> list[Part]:
+    """Each segment that is sealed or made; a segment that a later step seals again is both."""
+    facts: dict[str, Cell] = {"topic": topic}
+    if steps is not None:
+        facts["steps"] = len(steps)
+    facts |= {"active segments now": len(before.active), "and then": len(after.active)}
+    rows: list[tuple[Cell, ...]] = []
+    for one in after.segments:
+        old = before.segment(one.id) if one.id in before else None
+        if old is not None and old.state == one.state:
+            continue
+        made = f"made of {_ids(one.parents)}" if old is None else ""
+        sealed = f"sealed, followed by {_ids(one.children)}" if one.children else ""
+        rows.append((f"#{one.id}", hashes(one.range), ", then ".join(word for word in (made, sealed) if word)))
+    return [KeyValues(facts, title=TITLE), TableData(("SEGMENT", "RANGE", "CHANGE"), rows)]
+
+
+def deleted_topic(topic: str, partitions: int, stats: TopicStats) -> list[Part]:
+    consumers = sum(len(one.consumers) for one in stats.subscriptions.values())
+    facts: dict[str, Cell] = {
+        "deletes": topic,
+        "partitions": partitions or None,
+        "stored": Size(stats.storageSize),
+        "producers": len(stats.publishers),
+        "consumers": consumers,
+    }
+    rows: list[tuple[Cell, ...]] = [
+        (name, Lag(lag_of(one).messages)) for name, one in sorted(stats.subscriptions.items())
+    ]
+    sheet = TableData(("SUBSCRIPTION DELETED", "LAG"), rows)
+    return [KeyValues(facts, title=TITLE, optional=frozenset(("partitions",))), *([sheet] if rows else [])]
+
+
+def deleted_scalable(topic: str, stats: ScalableTopicStats) -> list[Part]:
+    facts: dict[str, Cell] = {"deletes": topic, "segments": stats.totalSegments}
+    rows: list[tuple[Cell, ...]] = [
+        (name, one.consumerCount, None if one.lag is None else Lag(one.lag))
+        for name, one in sorted(stats.subscriptions.items())
+    ]
+    sheet = TableData(("SUBSCRIPTION DELETED", "CONSUMERS", "LAG"), rows, optional=frozenset(("LAG",)))
+    return [KeyValues(facts, title=TITLE), *([sheet] if rows else [])]
+
+
+def deleted_subscription(topic: str, name: str, lag: int | None, consumers: int) -> KeyValues:
+    """`lag`: in messages; None: an owner does not answer."""
+    facts: dict[str, Cell] = {
+        "deletes": name,
+        "topic": topic,
+        "not consumed": None if lag is None else Lag(lag),
+        "consumers": consumers,
+    }
+    return KeyValues(facts, title=TITLE, optional=frozenset(("not consumed",)))
+
+
+def skipped(topic: str, name: str, what: str, lag: int | None) -> KeyValues:
+    facts: dict[str, Cell] = {
+        "moves": name,
+        "topic": topic,
+        "skips": what,
+        "not consumed now": None if lag is None else Lag(lag),
+    }
+    return KeyValues(facts, title=TITLE, optional=frozenset(("not consumed now",)))
+
+
+def deleted_namespace(name: str, topics: Sequence[str], *, force: bool) -> list[Part]:
+    """Without `force` the broker refuses to delete a namespace that has topics."""
+    facts: dict[str, Cell] = {
+        "deletes": name,
+        "topics": len(topics),
+        "refused": "it has topics: --force deletes them too" if topics and not force else None,
+    }
+    rows: list[tuple[Cell, ...]] = [(topic,) for topic in topics]
+    sheet = [TableData(("TOPIC DELETED",), rows)] if rows and force else []
+    return [KeyValues(facts, title=TITLE, optional=frozenset(("refused",))), *sheet]
+
+
+def rebucketed(topic: str, segment: int, now: int, then: int) -> KeyValues:
+    facts: dict[str, Cell] = {
+        "topic": topic,
+        "seals": f"#{segment}",
+        "is followed by": "a segment of the same range",
+        "entry buckets now": now,
+        "and then": then,
+    }
+    return KeyValues(facts, title=TITLE)
+
+
+def moved_subscription(topic: str, name: str, to: str, where: Place | None, one: SubscriptionStats | None) -> KeyValues:
+    """`where`: the place that was meant by `to`, where it is a time; `one`: of a plain topic."""
+    facts: dict[str, Cell] = {
+        "moves": name,
+        "topic": topic,
+        "to": f"{to}, on every segment" if one is None and "/" not in to else to,
+        "which is": Moment(where) if isinstance(where, int) else None,
+        "not consumed now": None if one is None else Lag(lag_of(one).messages),
+        "consumers": None if one is None else len(one.consumers),
+    }
+    return KeyValues(facts, title=TITLE, optional=frozenset(("which is", "not consumed now", "consumers")))
+
+
+def _ids(ids: Sequence[int]) -> str:
+    return ", ".join(f"#{id}" for id in ids)

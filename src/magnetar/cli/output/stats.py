@@ -1,0 +1,138 @@
+"""Statistics of topics as tables: what is read of one, and how it is laid out for people.
+
+Every table is made from the document that REST gave; nothing is counted here that the broker did not count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec import UNSET
+
+from magnetar.base.names import topic_name
+from magnetar.cli.output.output import KeyValues, TableData
+from magnetar.cli.output.values import Cell, Duration, Lag, Moment, Rate, Size
+from magnetar.cli.session import Session
+from magnetar.client.documents.stats import InternalStats, SubscriptionStats, TopicStats
+
+SUBSCRIPTION_COLUMNS = ("SUBSCRIPTION", "TYPE", "CONSUMERS", "LAG", "UNACKED", "OLDEST", "DELIVERED", "OUT", "LAST ACK")
+OPTIONAL = frozenset(("OLDEST", "OUT", "LAST ACK"))  # not every broker measures them
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatsView:
+    name: str
+    partitions: int
+    stats: TopicStats
+    document: bytes  # the statistics as REST gave them
+
+
+def read(session: Session, topic: str) -> TopicStatsView:
+    """A topic that exists, partitioned or not, with its statistics."""
+    name = str(topic_name(topic))
+    session.about(topic=name)
+    count = session.admin.topics.partitions(name).partitions
+    found = session.admin.topics.partitioned_stats(name) if count else session.admin.topics.stats(name)
+    return TopicStatsView(name, count, found, session.document)
+
+
+def lag_of(one: SubscriptionStats) -> Lag:
+    """In messages; a broker of Pulsar counts entries only."""
+    return Lag(one.msgBacklog if one.lagMessages is UNSET else one.lagMessages)
+
+
+def oldest_of(one: SubscriptionStats) -> Duration | None:
+    """The age of the oldest message that is not acknowledged. None: there is none, or the broker does not say."""
+    return Duration(one.lagAgeSeconds) if one.lagAgeSeconds is not UNSET and lag_of(one).messages else None
+
+
+def largest_lag(stats: TopicStats) -> Lag:
+    return Lag(max((lag_of(one).messages for one in stats.subscriptions.values()), default=0))
+
+
+def since(stats: TopicStats) -> Moment | None:
+    """When the broker began to count."""
+    return None if stats.countersSinceTimestamp is UNSET else Moment(stats.countersSinceTimestamp)
+
+
+def traffic_facts(found: TopicStatsView) -> KeyValues:
+    """Rates and sizes."""
+    stats = found.stats
+    facts: dict[str, Cell] = {
+        "topic": found.name,
+        "in": Rate(stats.msgRateIn),
+        "in bytes": Rate(stats.msgThroughputIn, size=True),
+        "out": Rate(stats.msgRateOut),
+        "out bytes": Rate(stats.msgThroughputOut, size=True),
+        "messages in": stats.msgInCounter,
+        "messages out": stats.msgOutCounter,
+        "counted since": since(stats),
+        "average size": Size(stats.averageMsgSize),
+        "stored": Size(stats.storageSize),
+        "backlog": Size(stats.backlogSize),
+        "producers": producers(stats),
+    }
+    return KeyValues(facts, optional=frozenset(("counted since",)))
+
+
+def producers(stats: TopicStats) -> int:
+    if isinstance(stats.partitions, dict) and not stats.publishers:
+        return max((len(one.publishers) for one in stats.partitions.values()), default=0)
+    return len(stats.publishers)
+
+
+def _row(name: str, one: SubscriptionStats) -> tuple[Cell, ...]:
+    return (
+        name,
+        one.type if one.type != "None" else None,
+        len(one.consumers),
+        lag_of(one),
+        one.unackedMessages,
+        oldest_of(one),
+        one.msgOutCounter,
+        Rate(one.msgRateOut),
+        Moment(one.lastAckedTimestamp),
+    )
+
+
+def subscription_sheets(stats: TopicStats) -> list[TableData]:
+    return [subscription_sheet(stats)] if stats.subscriptions else []
+
+
+def subscription_sheet(stats: TopicStats) -> TableData:
+    rows = [_row(name, one) for name, one in sorted(stats.subscriptions.items())]
+    return TableData(SUBSCRIPTION_COLUMNS, rows, optional=OPTIONAL)
+
+
+def partition_sheet(stats: TopicStats) -> TableData:
+    assert isinstance(stats.partitions, dict)
+    rows: list[tuple[Cell, ...]] = []
+    for name, one in sorted(stats.partitions.items(), key=lambda pair: place_of(pair[0])):
+        rates = Rate(one.msgRateIn), Rate(one.msgRateOut)
+        rows.append((str(place_of(name)), *rates, one.msgInCounter, largest_lag(one), Size(one.storageSize)))
+    return TableData(("PARTITION", "IN", "OUT", "MESSAGES IN", "LAG", "STORED"), rows)
+
+
+def internal_parts(name: str, found: InternalStats) -> list[TableData | KeyValues]:
+    """Ledgers and cursors."""
+    facts: dict[str, Cell] = {
+        "topic": name,
+        "entries": found.numberOfEntries,
+        "size": Size(found.totalSize),
+        "last entry": found.lastConfirmedEntry or None,
+        "state": found.state or None,
+    }
+    ledgers = [(str(one.ledgerId), one.entries, Size(one.size)) for one in found.ledgers or []]
+    cursors = [
+        (key, one.markDeletePosition or None, one.readPosition or None, one.totalNonContiguousDeletedMessagesRange)
+        for key, one in sorted(found.cursors.items())
+    ]
+    return [
+        KeyValues(facts),
+        TableData(("LEDGER", "ENTRIES", "SIZE"), ledgers),
+        TableData(("CURSOR", "ACKNOWLEDGED TO", "READS AT", "HOLES"), cursors),
+    ]
+
+
+def place_of(partition: str) -> int:
+    return topic_name(partition).partition_index

@@ -1,0 +1,127 @@
+"""`--watch[=1s]`: every verb that reads, again and again, until Ctrl-C, which is how it ends and no failure.
+
+A verb that changes nothing and does not follow by itself gets the option by being a verb: none can be forgotten. A
+broker that does not answer is noted and asked again; the first answer must come, since a mistake of the command is no
+restart. It trusts verbs to write to `common.out` alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any, get_type_hints
+
+from cyclopts import Group, Parameter
+
+from magnetar.base.errors import Misuse, Unavailable, Unknown
+from magnetar.cli.exit_codes import Exit
+from magnetar.cli.options import COMMON, Common
+from magnetar.cli.output.watch_screen import PipeOutput, Screen, WatchFrame
+from magnetar.cli.sleep import InterruptibleSleep
+
+EVERY = "1s"  # where no time is said
+WATCH_S_MIN, WATCH_S_MAX = 0.1, 86_400.0  # eyes see no more; whoever waits longer has a timer
+READING = Group("Reads", sort_key=10)
+
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|min|h)?", re.ASCII)
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+Watch = Annotated[
+    str | None,
+    Parameter(
+        name="--watch",
+        group=READING,
+        help="Look again every second, or every 500ms, 5s, 2m with --watch=TIME, until Ctrl-C.",
+        show_default=False,
+    ),
+]
+Verb = Callable[..., Any]
+_UNWATCHED: set[Verb] = set()
+
+
+def can_watch(verb: Verb) -> bool:
+    """It reads, and does not go on by itself. A verb that writes files says so by `unwatched`."""
+    taken = inspect.signature(verb).parameters
+    return "common" in taken and not {"change", "follow"} & taken.keys() and verb not in _UNWATCHED
+
+
+def unwatched(verb: Verb) -> Verb:
+    """Nothing that is worth looking at again: the verb is done once."""
+    _UNWATCHED.add(verb)
+    return verb
+
+
+def watchable(verb: Verb) -> Verb:
+    """The same verb with --watch."""
+
+    def run(*arguments: Any, watch: str | None = None, common: Common = COMMON, **options: Any) -> Any:
+        if watch is None:
+            return verb(*arguments, common=common, **options)
+        every_s = interval(watch)
+        with InterruptibleSleep() as pause:
+            once = replace(common, quiet=True)
+            return watch_with(
+                every_s, common, lambda look: verb(*arguments, common=replace(once, sink=look), **options), pause
+            )
+
+    hints = get_type_hints(verb, include_extras=True)
+    signature = inspect.signature(verb)
+    taken = [one.replace(annotation=hints[one.name]) for one in signature.parameters.values()]
+    taken.append(inspect.Parameter("watch", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Watch))
+    run.__doc__, run.__name__, run.__module__ = verb.__doc__, verb.__name__, verb.__module__
+    run.__signature__ = signature.replace(parameters=taken)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in taken}
+    return run
+
+
+def interval(text: str) -> float:
+    """Seconds of 500ms, 1s, 2m, 1h, or of a bare number."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise Misuse("a time is written as 500ms, 1s, 2m, 1h or as seconds", watch=text)
+    seconds = float(found[1]) * _UNITS[found[2] or "s"]
+    if not WATCH_S_MIN <= seconds <= WATCH_S_MAX:
+        raise Misuse(f"looks are {WATCH_S_MIN * 1000:g} ms to {WATCH_S_MAX / 3600:g} h apart", watch=text)
+    return seconds
+
+
+def watch_with(
+    every_s: float, common: Common, look_into: Callable[[WatchFrame], Any], pause: Callable[[float], None]
+) -> Exit:
+    """Until Ctrl-C."""
+    on_screen = common.output == "table" and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    view: Screen | PipeOutput = PipeOutput(sys.stdout)
+    if on_screen:
+        signal.signal(signal.SIGTERM, _end)  # the screen is left as it was found
+        view = Screen(sys.stdout, f"every {every_s:g} s, Ctrl-C ends", colors=common.colors)
+    told, lost = False, False
+    try:
+        while True:
+            look = WatchFrame(common.output, terminal=on_screen)
+            try:
+                look_into(look)
+            except (Unavailable, Unknown) as error:
+                if not told:
+                    raise
+                if not lost:
+                    view.note(f"no answer, asking again: {error.what}")
+                lost = True
+            else:
+                if lost and not on_screen:
+                    view.note("answered again")
+                told, lost = True, False
+                view.show(look)
+            pause(every_s)
+    except KeyboardInterrupt:
+        return Exit.OK
+    finally:
+        view.close()
+
+
+def _end(number: int, frame: object) -> None:
+    sys.exit(128 + number)

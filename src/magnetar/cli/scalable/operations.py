@@ -1,0 +1,120 @@
+"""Splits and merges as work that goes on: begun, told step by step as the broker takes them, and waited for or not.
+
+A broker that is away for a while is asked again; the operation is in the topic's record and goes on without whoever
+asked. It ends with code 6 when `--timeout` is over, and says what goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from magnetar.base.errors import Conflict, TimedOut, Unavailable, Unknown
+from magnetar.cli.exit_codes import ErrorWithHint
+from magnetar.cli.output.formats import KeyValues, TableData
+from magnetar.cli.output.values import Cell, Duration, age, iso
+from magnetar.cli.session import Session
+from magnetar.cli.sleep import InterruptibleSleep
+from magnetar.client.documents.scalable import Operation
+
+POLL_S_MIN, POLL_S_MAX = 0.02, 0.5  # a reshape takes some ten milliseconds; one that takes long is asked for less often
+WORDS = {  # of steps as people are told them; "" where another one says it all
+    "intended": "plan written",
+    "found": "plan found",
+    "child_provisioned": "",
+    "provisioned": "children made",
+    "checked": "subscriptions checked",
+    "parent_sealed": "",
+    "sealed": "parents sealed",
+    "seeded": "producers handed on",
+    "committed": "layout published",
+    "resumed": "taken up again",
+    "overtaken": "subscriptions changed meanwhile",
+}
+ENDED = {"DONE": True, "REFUSED": False, "ABORTED": False}  # whether it was done
+
+
+def operate(session: Session, topic: str, what: str, begin: Callable[[], Operation | None]) -> Operation | None:
+    """Tells its steps. The operation when it is done, or with --no-wait as it began; None in a dry run, and from a
+    broker that says nothing of operations."""
+    begun = session.attempt(what, begin)
+    if begun is None:
+        if not session.is_dry:
+            session.step({"step": what, "done": True, "ms": session.took_ms}, f"{what} ✓ {age(session.took_ms / 1000)}")
+        return None
+    if not session.waits:
+        session.step(_step(begun, "begun", 0), f"{what}: begun as {begun.op}")
+        return begun
+    session.say(f"{what}:", more=True)
+    with InterruptibleSleep() as pause:
+        done = _followed(session, topic, begun, pause)
+    took_ms = _ms(done, done.steps[-1].atMs) if done.steps else 0
+    children = ", ".join(str(id) for id in done.childIds)
+    if not ENDED[done.phase]:
+        session.step(_step(done, done.phase.lower(), took_ms), f" {done.phase.lower()} ✗ {age(took_ms / 1000)}")
+        raise Conflict(f"{what} was not done: {done.error or done.phase.lower()}", op=done.op)
+    session.step({**_step(done, "done", took_ms), "children": done.childIds}, f" {children} ✓ {age(took_ms / 1000)}")
+    return done
+
+
+def operation_parts(done: Operation) -> list[KeyValues | TableData]:
+    facts: dict[str, Cell] = {
+        "operation": done.op,
+        "phase": done.phase,
+        "parents": ", ".join(str(id) for id in done.parentIds),
+        "children": ", ".join(str(id) for id in done.childIds),
+        "took": _took(done),
+    }
+    return [KeyValues(facts, optional=frozenset(("parents", "children", "took")))]
+
+
+def operations_sheet(found: list[Operation]) -> TableData:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            one.op,
+            one.kind,
+            one.phase,
+            ", ".join(str(id) for id in one.parentIds),
+            ", ".join(str(id) for id in one.childIds),
+            _took(one),
+        )
+        for one in found
+    ]
+    return TableData(("OPERATION", "KIND", "PHASE", "PARENTS", "CHILDREN", "TOOK"), rows)
+
+
+def _followed(session: Session, topic: str, seen: Operation, pause: Callable[[float], None]) -> Operation:
+    """Until it has ended, telling what is new."""
+    told, waited_s, wait_s = 0, 0.0, POLL_S_MIN
+    while True:
+        for step in seen.steps[told:]:
+            words = WORDS.get(step.name, step.name)
+            document = _step(seen, step.name, _ms(seen, step.atMs), step.atMs)
+            session.step(document, f" {words} ✓ ·" if words else "", more=True)
+        told = max(told, len(seen.steps))
+        if seen.phase in ENDED:
+            return seen
+        if waited_s >= session.common.timeout:
+            late = TimedOut(f"{seen.op} is not done after {session.common.timeout:g} s: it goes on", phase=seen.phase)
+            raise ErrorWithHint(late, run=f"magnetar segment history {topic} --watch")
+        pause(wait_s)
+        waited_s, wait_s = waited_s + wait_s, min(1.5 * wait_s, POLL_S_MAX)
+        try:
+            seen = session.admin.scalable.operation(topic, seen.op)
+        except (Unavailable, Unknown):
+            waited_s += session.common.timeout / 10  # each of these took its own time
+        else:
+            waited_s += session.took_ms / 1000
+
+
+def _step(operation: Operation, name: str, ms: int, at_ms: int = 0) -> dict[str, Any]:
+    at = at_ms or (operation.steps[-1].atMs if operation.steps else 0)
+    return {"operation": operation.op, "step": name, "at": iso(at) if at else None, "ms": ms}
+
+
+def _ms(operation: Operation, at_ms: int) -> int:
+    return at_ms - operation.steps[0].atMs
+
+
+def _took(operation: Operation) -> Duration | None:
+    return Duration(_ms(operation, operation.steps[-1].atMs) / 1000) if operation.steps else None

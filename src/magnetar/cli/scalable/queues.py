@@ -1,0 +1,107 @@
+"""What `magnetar subscription` and `topic explain` say of subscriptions that have no plan: queues, and holds.
+
+A queue's consumers read all segments at once, so nothing waits for anything: what matters is who is attached and what
+is left, as the owners of the segments told it. A hold has no consumers that a broker knows; its own verbs show it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from magnetar.cli.output.output import KeyValues, TableData
+from magnetar.cli.output.values import Cell, Lag
+from magnetar.cli.scalable.tree import hashes
+from magnetar.client.documents.scalable import ScalableSubscriptionStats, SubscriptionPlan
+from magnetar.layout.layout import Layout
+from magnetar.layout.segment import Segment
+
+UNDECIDED = "undecided: its first consumer says"
+SEGMENT_COLUMNS = ("SEGMENT", "RANGE", "STATE", "CONSUMERS", "LEFT", "WHAT IT DOES")
+
+Told = ScalableSubscriptionStats | SubscriptionPlan
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """One segment that a queue has not done with; `left` none: its owner does not answer."""
+
+    segment: Segment
+    consumers: int
+    left: int | None
+
+    @property
+    def words(self) -> str:
+        if self.left is None:
+            return "its owner does not answer"
+        if not self.consumers:
+            return "nobody is attached to it"
+        return "is read" if self.left else "is read: nothing is left now"
+
+
+def is_queue(told: Told) -> bool:
+    return told.type == "QUEUE"
+
+
+def is_hold(told: Told) -> bool:
+    """What it keeps is for a reader that no broker knows: not for a group of consumers."""
+    return told.type == "CHECKPOINT" and not told.consumers
+
+
+def hold_words(topic: str, name: str) -> str:
+    return f"magnetar hold show {topic} {name}"
+
+
+def queued(layout: Layout, plan: SubscriptionPlan) -> list[QueueStats]:
+    """Each segment that may still have something for the queue: sealed ones that are empty for it never will."""
+    counts = Counter(id for one in plan.consumers for id in one.segmentIds)
+    left = {one.segmentId: one.left for one in plan.segments}
+    found = [QueueStats(one, counts[one.id], left.get(one.id)) for one in layout.segments]
+    return [one for one in found if one.segment.is_active or one.left != 0]
+
+
+def queue_parts(topic: str, layout: Layout, plan: SubscriptionPlan) -> tuple[KeyValues, TableData]:
+    found = queued(layout, plan)
+    known = [one.left for one in found if one.left is not None]
+    silent = len(found) - len(known)
+    facts: dict[str, Cell] = {
+        "subscription": plan.subscription,
+        "topic": topic,
+        "type": UNDECIDED if plan.undecided else plan.type,
+        "consumers": len(plan.consumers),
+        "lag": Lag(sum(known)),
+        "not counted": f"{silent} segments whose owners do not answer" if silent else None,
+        "segments": f"{len(found)} to read, {len(layout) - len(found)} done",
+    }
+    rows: list[tuple[Cell, ...]] = [
+        (
+            one.segment.id,
+            hashes(one.segment.range),
+            str(one.segment.state),
+            one.consumers,
+            None if one.left is None else Lag(one.left),
+            one.words,
+        )
+        for one in found
+    ]
+    return KeyValues(facts, optional=frozenset(("not counted",))), TableData(SEGMENT_COLUMNS, rows)
+
+
+def hold_facts(topic: str, plan: SubscriptionPlan) -> KeyValues:
+    return KeyValues(
+        {
+            "subscription": plan.subscription,
+            "topic": topic,
+            "type": plan.type,
+            "consumers": "none: it keeps messages for a reader that has its own places",
+            "what it keeps": hold_words(topic, plan.subscription),
+        }
+    )
+
+
+def row(name: str, told: ScalableSubscriptionStats) -> tuple[Cell, ...] | None:
+    """Of `topic explain`; none: it has a plan, segment by segment."""
+    if is_queue(told):
+        count = told.consumerCount
+        return name, "all", f"{count} consumer{'' if count == 1 else 's'}", None
+    return (name, "all", "none: a hold", None) if is_hold(told) else None

@@ -1,0 +1,49 @@
+"""Moving a subscription of a scalable topic from the command line: all segments at once, by the topic's controller."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from magnetar.base.errors import Misuse, SubscriptionNotFound
+from magnetar.base.names import topic_name
+from magnetar.cli.output.dry_run import moved_subscription, skipped
+from magnetar.cli.positions import place
+from magnetar.cli.session import Session
+from magnetar.client.documents.topics import MessageId
+
+_IN_A_SEGMENT = re.compile(r"(\d+)/(\d+):(\d+)")
+
+
+def seek(session: Session, topic: str, name: str, to: str) -> None:
+    full = _known(session, topic, name)
+    where = _where(session, to)
+    session.describe(moved_subscription(full, name, to, where if isinstance(where, int) else None, None))
+    session.do(f"move {name} of {full}", lambda: session.admin.scalable.seek(full, name, where))
+
+
+def clear(session: Session, topic: str, name: str) -> None:
+    full = _known(session, topic, name)
+    lag = session.admin.scalable.subscriptions(full)[name].lag
+    session.describe(skipped(full, name, "everything, on every segment", lag))
+    session.confirm(name, f"makes {name} of {full} skip everything it has not consumed, on all segments")
+    session.do(f"clear {name}", lambda: session.admin.scalable.skip_all(full, name))
+
+
+def _known(session: Session, topic: str, name: str) -> str:
+    """What is not there cannot be moved, also in a dry run."""
+    full = str(topic_name(topic))
+    session.about(topic=full, subscription=name)
+    if name not in session.admin.scalable.subscriptions(full):
+        raise SubscriptionNotFound(f"Subscription {name} not found for topic {full}")
+    return full
+
+
+def _where(session: Session, to: str) -> Literal["earliest", "latest"] | int | dict[int, tuple[int, int]]:
+    found = _IN_A_SEGMENT.fullmatch(to)
+    if found is not None:
+        return {int(found[1]): (int(found[2]), int(found[3]))}
+    where = place(to, session.now_ms)
+    if isinstance(where, MessageId):
+        raise Misuse("a message of a scalable topic is in one segment: write segment/ledger:entry", place=to)
+    return where

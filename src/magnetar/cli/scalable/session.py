@@ -1,0 +1,22 @@
+"""How every verb of scalable topics begins: its topic by its whole name, and a session that knows what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from magnetar.base.errors import Refused
+from magnetar.cli.options import Change, Common
+from magnetar.cli.scalable.tree import scalable_name
+from magnetar.cli.session import Session
+
+
+@contextmanager
+def opened(
+    common: Common, topic: str, change: Change | None = None, *, unless: type[Refused] | None = None
+) -> Iterator[tuple[Session, str]]:
+    """The session and the topic's name; `unless`: an error that is none. Misuse: not a scalable topic."""
+    name = str(scalable_name(topic))
+    with common.session(change, unless=unless) as session:
+        session.about(topic=name)
+        yield session, name

@@ -1,0 +1,218 @@
+"""Scalable topics where any topic may be named: what `topic` and `subscription` show and do of them.
+
+Their statistics are those of their segments, asked for one by one. A topic that was migrated is one of them, by its old
+name too. What they have no word for (a partition, a place to
+seek to) is refused with the verb that fits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from magnetar.base.errors import Misuse, NotAuthorized, NotFound, SubscriptionNotFound
+from magnetar.base.names import Domain, topic_name
+from magnetar.cli.commands.namespace_policies import retained
+from magnetar.cli.output.dry_run import deleted_scalable, deleted_subscription
+from magnetar.cli.output.formats import KeyValues, TableData
+from magnetar.cli.output.stats import largest_lag, since
+from magnetar.cli.output.values import Cell, Duration, Lag, Rate, Size, pairs
+from magnetar.cli.scalable.queues import UNDECIDED, hold_words, is_hold, is_queue
+from magnetar.cli.session import Session
+from magnetar.client.documents.scalable import ScalableSubscriptionStats, ScalableTopicStats
+from magnetar.client.documents.stats import TopicStats
+
+STAT_COLUMNS = ("SEGMENT", "STATE", "IN", "OUT", "MESSAGES IN", "LAG", "STORED", "BROKER")
+SUBSCRIPTION_COLUMNS = ("SUBSCRIPTION", "TYPE", "CONSUMERS", "LAG", "OLDEST", "DRAINED SEGMENTS")
+CONSUMER_COLUMNS = ("CONSUMER", "SEGMENTS")
+
+
+def is_scalable(topic: str) -> bool:
+    return topic_name(topic).is_scalable
+
+
+def present(session: Session, topic: str) -> str:
+    """The name under which a topic has all its messages: of one that was migrated, its scalable topic's. A partition
+    is shown as the part that it is."""
+    name = topic_name(topic)
+    if name.domain is not Domain.PERSISTENT or name.is_partition:
+        return topic
+    try:
+        found = session.admin.scalable.metadata(str(name.scalable))
+    except (NotFound, NotAuthorized):
+        return topic  # no such topic, or a broker that has none; or not for this user, who may still see the plain one
+    return str(name.scalable) if any(one.legacyTopicName for one in found.segments.values()) else topic
+
+
+def refuse_scalable(topic: str, why: str) -> None:
+    if is_scalable(topic):
+        raise Misuse(f"not of a scalable topic: {why}", topic=topic)
+
+
+def names(session: Session, namespace: str, after: str | None) -> list[str]:
+    """Of a namespace; none where the broker knows of no such topics."""
+    try:
+        found = session.admin.scalable.names(namespace)
+    except NotFound:
+        return []
+    return [name for name in sorted(found) if after is None or name > after]
+
+
+def show(session: Session, topic: str) -> None:
+    name = _about(session, topic)
+    metadata = session.admin.scalable.metadata(name)
+    layout = session.document
+    stats = session.admin.scalable.stats(name)
+    facts: dict[str, Cell] = {
+        "topic": name,
+        **layout_facts(stats),
+        "subscriptions": len(stats.subscriptions),
+        "properties": pairs(metadata.properties),
+    }
+    document = {"topic": name, "layout": msgspec.Raw(layout), "stats": msgspec.Raw(session.document)}
+    facts["retention"] = retained(session.admin.scalable.retention, name)
+    sheets = [subscription_sheet(stats.subscriptions)] if stats.subscriptions else []
+    session.show(document, KeyValues(facts, optional=frozenset(("properties", "retention"))), *sheets)
+
+
+def layout_facts(stats: ScalableTopicStats) -> dict[str, Cell]:
+    return {
+        "epoch": stats.epoch,
+        "segments": f"{stats.activeSegments} active, {stats.sealedSegments} sealed",
+        "controller": stats.controller or "none yet: the next consumer or reshape elects one",
+        "term": stats.term,
+        "routing": stats.routing or "the first producer decides",
+    }
+
+
+def statistics(session: Session, topic: str) -> None:
+    name = _about(session, topic)
+    stats = session.admin.scalable.stats(name)
+    rows: list[tuple[Cell, ...]] = []
+    documents: dict[str, Any] = {}
+    found: list[TopicStats] = []
+    for id, segment in sorted(stats.segments.items(), key=lambda pair: int(pair[0])):
+        one = session.admin.scalable.segment_stats(name, int(id))
+        documents[id] = msgspec.Raw(session.document)
+        found.append(one)
+        lag = largest_lag(one)
+        rates = Rate(one.msgRateIn), Rate(one.msgRateOut)
+        rows.append((int(id), segment.state, *rates, one.msgInCounter, lag, Size(one.storageSize), segment.ownerBroker))
+    facts: dict[str, Cell] = {
+        "topic": name,
+        "segments": f"{stats.activeSegments} active, {stats.sealedSegments} sealed",
+        "in": Rate(sum(one.msgRateIn for one in found)),
+        "out": Rate(sum(one.msgRateOut for one in found)),
+        "messages in": sum(one.msgInCounter for one in found),
+        "counted since": min((moment for one in found if (moment := since(one))), key=lambda one: one.ms, default=None),
+        "stored": Size(sum(one.storageSize for one in found)),
+    }
+    sheet = TableData(STAT_COLUMNS, rows, optional=frozenset(("BROKER",)))
+    lines = [{"segment": int(id), **msgspec.json.decode(raw)} for id, raw in documents.items()]
+    session.show(
+        {"topic": name, "segments": documents},
+        KeyValues(facts, optional=frozenset(("counted since",))),
+        sheet,
+        lines=lines,
+        table=sheet,
+    )
+
+
+def delete(session: Session, topic: str, *, force: bool) -> None:
+    name = _about(session, topic)
+    stats = session.admin.scalable.stats(name)
+    session.describe(*deleted_scalable(name, stats))
+    loses = f"deletes {name} for good, {stats.totalSegments} segments and {len(stats.subscriptions)} subscriptions"
+    session.confirm(name, loses)
+    session.do(f"delete {name}", lambda: session.admin.scalable.delete(name, force=force))
+
+
+# Subscriptions
+
+
+def subscription_sheet(found: dict[str, ScalableSubscriptionStats]) -> TableData:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            name,
+            "undecided" if one.undecided else one.type or None,
+            one.consumerCount,
+            None if one.lag is None else Lag(one.lag),
+            oldest_age(one),
+            None if is_queue(one) or is_hold(one) else len(one.drainedSegmentIds),
+        )
+        for name, one in sorted(found.items())
+    ]
+    return TableData(SUBSCRIPTION_COLUMNS, rows, optional=frozenset(("LAG", "OLDEST")))
+
+
+def oldest_age(one: ScalableSubscriptionStats) -> Duration | None:
+    """Of the oldest message that is not acknowledged; none where there is none."""
+    return Duration(one.lagAgeS) if one.lag and one.lagOldestMs else None
+
+
+def drained_words(ids: list[int]) -> str:
+    """How many segments, and which: a bare number would be taken for a count."""
+    return f"{len(ids)}: {', '.join(f'#{id}' for id in ids)}" if ids else "0"
+
+
+def list_subscriptions(session: Session, topic: str) -> None:
+    name = _about(session, topic)
+    found = session.admin.scalable.subscriptions(name)
+    documents = msgspec.json.decode(session.document)
+    lines = [{"subscription": key, **one} for key, one in sorted(documents.items())]
+    session.show(session.document, subscription_sheet(found), lines=lines)
+
+
+def show_subscription(session: Session, topic: str, subscription: str) -> None:
+    one = _subscription(session, topic, subscription)
+    document = msgspec.json.decode(session.document)[subscription]
+    facts: dict[str, Cell] = {
+        "subscription": subscription,
+        "topic": str(topic_name(topic)),
+        "type": UNDECIDED if one.undecided else one.type or None,
+        "consumers": one.consumerCount,
+        "lag": None if one.lag is None else Lag(one.lag),
+        "oldest message": oldest_age(one),
+        "what it keeps": hold_words(str(topic_name(topic)), subscription) if is_hold(one) else None,
+        "drained segments": None if is_queue(one) or is_hold(one) else drained_words(one.drainedSegmentIds),
+        "properties": pairs(one.subscriptionProperties),
+    }
+    rows: list[tuple[Cell, ...]] = [
+        (consumer.consumerName, ", ".join(str(id) for id in consumer.segmentIds) or None) for consumer in one.consumers
+    ]
+    sheets = [TableData(CONSUMER_COLUMNS, rows)] if rows else []
+    optional = frozenset(("lag", "oldest message", "what it keeps", "drained segments", "properties"))
+    session.show(document, KeyValues(facts, optional=optional), *sheets)
+
+
+def create_subscription(session: Session, topic: str, subscription: str, start: str, type: str) -> None:
+    name = _about(session, topic, subscription)
+    if start not in ("earliest", "latest"):
+        raise Misuse("a subscription of a scalable topic starts at earliest or latest", start=start)
+    admin, earliest = session.admin.scalable, start == "earliest"
+    what = f"create {subscription} on {topic}"
+    session.do(what, lambda: admin.create_subscription(name, subscription, type=type.upper(), earliest=earliest))
+
+
+def delete_subscription(session: Session, topic: str, subscription: str) -> None:
+    one = _subscription(session, topic, subscription)
+    name = _about(session, topic, subscription)
+    session.describe(deleted_subscription(name, subscription, one.lag, one.consumerCount))
+    session.confirm(subscription, f"deletes {subscription} of {name} with its {one.consumerCount} consumers")
+    admin = session.admin.scalable
+    session.do(f"delete {subscription} of {name}", lambda: admin.delete_subscription(name, subscription))
+
+
+def _subscription(session: Session, topic: str, subscription: str) -> ScalableSubscriptionStats:
+    name = _about(session, topic, subscription)
+    found = session.admin.scalable.subscriptions(name)
+    if subscription not in found:
+        raise SubscriptionNotFound(f"Subscription {subscription} not found for topic {name}")
+    return found[subscription]
+
+
+def _about(session: Session, topic: str, subscription: str | None = None) -> str:
+    name = str(topic_name(topic))
+    session.about(topic=name, subscription=subscription)
+    return name

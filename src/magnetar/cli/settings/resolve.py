@@ -1,0 +1,143 @@
+"""Which of several sources has the last word on a setting: flag, then environment, then context, then `client.conf`,
+then default.
+
+Pure: what each source said goes in, who won and what it overrode comes out, for every setting apart. It reads no file
+and no environment, knows nothing of the command line's library, and is light enough to be loaded at every press of TAB.
+Secrets pass through it and leave it only as values; whoever shows one asks `shown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from magnetar.client.connection.address import without_password
+
+
+class Source(IntEnum):
+    """The lower, the more it has to say."""
+
+    FLAG = 1
+    ENVIRONMENT = 2
+    CONTEXT = 3
+    CLIENT_CONF = 4
+    DEFAULT = 5
+
+    @property
+    def title(self) -> str:
+        return _TITLES[self]
+
+
+_TITLES = {
+    Source.FLAG: "flag",
+    Source.ENVIRONMENT: "environment",
+    Source.CONTEXT: "context",
+    Source.CLIENT_CONF: "client.conf",
+    Source.DEFAULT: "default",
+}
+
+
+class SettingValue(NamedTuple):
+    """One source's word on one setting. `where` is a flag, a variable, a file and its line, or nothing. `held` says
+    that the value is not here but in a file or a variable of that name.
+    """
+
+    layer: Source
+    where: str
+    value: str
+    held: str = ""  # "file" or "env"
+
+    def __repr__(self) -> str:
+        """Without the value: it may be a token."""
+        return f"<Said by the {self.layer.title} {self.where}>"
+
+
+class Setting(NamedTuple):
+    """`won` is None where nobody said anything."""
+
+    name: str
+    won: SettingValue | None
+    overrode: tuple[SettingValue, ...] = ()
+
+    @property
+    def value(self) -> str:
+        return "" if self.won is None else self.won.value
+
+    @property
+    def is_given(self) -> bool:
+        """By a flag of this very command."""
+        return self.won is not None and self.won.layer is Source.FLAG
+
+
+class SettingSpec(NamedTuple):
+    """A setting: how each source calls it. Empty where a source has no say."""
+
+    flag: str
+    variables: tuple[str, ...] = ()
+    default: str = ""
+    is_secret: bool = False
+    in_contexts: bool = False
+
+
+KNOBS: dict[str, SettingSpec] = {
+    "context": SettingSpec("--context", ("MAGNETAR_CONTEXT",)),
+    "client_conf": SettingSpec("--client-conf", ("MAGNETAR_CLIENT_CONF", "PULSAR_CLIENT_CONF")),
+    "url": SettingSpec("--url", ("MAGNETAR_URL",), "pulsar://localhost:6650", in_contexts=True),
+    "admin_url": SettingSpec("--admin-url", ("MAGNETAR_ADMIN_URL",), "http://localhost:8080", in_contexts=True),
+    "token": SettingSpec("--token", ("MAGNETAR_TOKEN",), is_secret=True, in_contexts=True),
+    "timeout": SettingSpec("--timeout", ("MAGNETAR_TIMEOUT",), "30.0", in_contexts=True),
+    "output": SettingSpec("--output", ("MAGNETAR_OUTPUT",), "table"),
+}
+
+
+def resolve(name: str, said: Iterable[SettingValue]) -> Setting:
+    """The lowest layer wins; within one layer whoever spoke first."""
+    found = sorted(said, key=lambda one: one.layer)
+    return Setting(name, found[0] if found else None, tuple(found[1:]))
+
+
+def by_flags(name: str, flags: Mapping[str, str]) -> list[SettingValue]:
+    """An empty flag is a word too: it says that there is none."""
+    return [SettingValue(Source.FLAG, KNOBS[name].flag, flags[name])] if name in flags else []
+
+
+def by_environment(name: str, environment: Mapping[str, str]) -> list[SettingValue]:
+    """An empty variable says nothing."""
+    return [
+        SettingValue(Source.ENVIRONMENT, variable, environment[variable])
+        for variable in KNOBS[name].variables
+        if environment.get(variable)
+    ]
+
+
+def by_default(name: str) -> list[SettingValue]:
+    default = KNOBS[name].default
+    return [SettingValue(Source.DEFAULT, "", default)] if default else []
+
+
+def shown(name: str, said: SettingValue) -> str:
+    """What a person may see: of a secret its length, of an address no password."""
+    if said.held:
+        return f"in {said.value}" if said.held == "file" else f"in ${said.value}"
+    if name in KNOBS and KNOBS[name].is_secret:
+        return redacted(said.value)
+    return without_password(said.value)
+
+
+def redacted(secret: str) -> str:
+    return f"(redacted, length {len(secret)})" if secret else "(none)"
+
+
+def doubts(settings: Mapping[str, Setting]) -> list[str]:
+    """What is allowed and perhaps not meant: a secret or an address that does not belong to the rest."""
+    found = []
+    url, admin_url, token = settings["url"].won, settings["admin_url"].won, settings["token"].won
+    if url is not None and admin_url is not None and Source.DEFAULT in (url.layer, admin_url.layer):
+        given, other = ("url", "admin_url") if admin_url.layer is Source.DEFAULT else ("admin_url", "url")
+        chosen = settings[given].won
+        if chosen is not None and chosen.layer is not Source.DEFAULT:
+            found.append(f"{given} is given and {other} is not: {other} is the default, {settings[other].value}")
+    if token is not None and token.value and admin_url is not None and token.layer > admin_url.layer:
+        found.append(f"the token of {token.where} goes to the admin_url of {admin_url.where}")
+    return found

@@ -1,0 +1,176 @@
+"""Gathers what every source says of the settings, and hands the outcome to the command that runs.
+
+`gather` reads the files that there are, `filled` is the one place where the command line's library meets it: values of
+a context or of `client.conf` are put in where neither flag nor environment said anything. What is wrong in a file, or a
+context that is not there, is a problem that ends a command, except where the command is about these very files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from magnetar.base.errors import MagnetarError, Misuse, NotFound
+from magnetar.cli.settings import client_conf as settings_client_conf
+from magnetar.cli.settings import context_file
+from magnetar.cli.settings.context_document import Contexts
+from magnetar.cli.settings.resolve import (
+    KNOBS,
+    Setting,
+    SettingValue,
+    Source,
+    by_default,
+    by_environment,
+    by_flags,
+    doubts,
+    resolve,
+)
+
+if TYPE_CHECKING:
+    from cyclopts import App, ArgumentCollection
+
+    from magnetar.cli.exit_codes import ErrorWithHint
+
+FORGIVING = ("context", "config")  # nouns about these very files: they tell what is wrong and go on
+
+
+class Configuration(NamedTuple):
+    settings: dict[str, Setting]
+    contexts: Contexts | None = None
+    conf: settings_client_conf.ClientConf | None = None
+    problems: tuple[MagnetarError, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+    def value(self, name: str) -> str:
+        return self.settings[name].value
+
+    def given(self) -> dict[str, str]:
+        """What flags of this very command say that a context can hold."""
+        return {name: one.value for name, one in self.settings.items() if one.is_given and KNOBS[name].in_contexts}
+
+
+CURRENT: ContextVar[Configuration] = ContextVar("configuration")  # of the command that runs
+
+
+def gather(flags: Mapping[str, str], environment: Mapping[str, str]) -> Configuration:
+    """Raises nothing: what is wrong is among the problems."""
+    problems: list[MagnetarError] = []
+    path = context_file.place(environment)
+    contexts: Contexts | None = None
+    try:
+        contexts = context_file.load(path)
+    except MagnetarError as error:
+        problems.append(error)
+    chosen = _chosen("context", flags, environment)
+    if contexts is not None and contexts.current:
+        where = f"{path}:{contexts.current_line}" if contexts.current_line else path
+        chosen.append(SettingValue(Source.CONTEXT, where, contexts.current))
+    context = resolve("context", chosen)
+    by_context: dict[str, list[SettingValue]] = {}
+    if contexts is not None and context.won is not None and context.value:
+        try:
+            by_context = contexts.said(context.value)
+        except MagnetarError as error:
+            error.facts["by"] = context.won.where
+            problems.append(error)
+    client_conf = resolve("client_conf", _chosen("client_conf", flags, environment))
+    conf = None
+    if client_conf.won is not None and client_conf.value:
+        try:
+            conf = _conf(client_conf.won)
+        except MagnetarError as error:
+            problems.append(error)
+    settings = {"context": context, "client_conf": client_conf}
+    for name in KNOBS:
+        if name not in settings:
+            said = [*_chosen(name, flags, environment), *by_context.get(name, [])]
+            said += conf.said.get(name, []) if conf else []
+            settings[name] = resolve(name, [*said, *by_default(name)])
+    found = [*doubts(settings), *(conf.doubts if conf else [])]
+    holds_token = contexts is not None and any("token" in one.fields for one in contexts.all.values())
+    if holds_token and context_file.is_open_to_others(path):
+        found.append(f"{path} holds a token and others may read it: chmod 600 {path}")
+    return Configuration(settings, contexts, conf, tuple(problems), tuple(found))
+
+
+def revealed(said: SettingValue, environment: Mapping[str, str]) -> str:
+    """The value itself, fetched from the file or the variable that holds it."""
+    if not said.held:
+        return said.value
+    if said.held == "env":
+        value = environment.get(said.value, "")
+        if not value:
+            raise Misuse(f"the token is to be in {said.value}, which is not set", file=said.where)
+        return value
+    try:
+        with open(os.path.expanduser(said.value), encoding="utf-8") as file:
+            value = file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise Misuse(f"the token cannot be read from {said.value}: {why}", file=said.where) from None
+    if not value:
+        raise Misuse(f"the token is to be in {said.value}, which is empty", file=said.where)
+    return value
+
+
+def helped(problem: MagnetarError, found: Configuration) -> ErrorWithHint:
+    """With what to do about it."""
+    from difflib import get_close_matches
+
+    from magnetar.cli.exit_codes import ErrorWithHint
+
+    if isinstance(problem, NotFound) and found.contexts is not None:
+        near = get_close_matches(found.value("context"), found.contexts.all, 3)
+        return ErrorWithHint(problem, near=near, run="magnetar context list, or the same with --context NAME")
+    file = str(problem.facts.get("file", ""))
+    return ErrorWithHint(problem, run=f"an editor on {file}, then magnetar config explain" if file else "")
+
+
+def filled(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Called by the command line's library for every command, after flags and environment."""
+    from cyclopts import Token
+
+    known = {KNOBS[name].flag: name for name in KNOBS}
+    ours: dict[str, Any] = {known[one.name]: one for one in arguments if one.name in known}
+    if "context" not in ours:
+        return  # a command that asks no broker
+    flags: dict[str, str] = {}
+    for name, argument in ours.items():
+        if argument.tokens and argument.tokens[0].source == "env":
+            argument.tokens.clear()  # they are read below, with the rule that an empty one says nothing
+        elif argument.tokens:
+            flags[name] = argument.tokens[-1].value
+    found = gather(flags, os.environ)
+    if found.problems and not (commands and commands[0] in FORGIVING):
+        raise helped(found.problems[0], found)
+    for name, argument in ours.items():
+        won = found.settings[name].won
+        if won is None or won.layer is Source.DEFAULT:
+            continue
+        if won.layer is Source.FLAG:
+            if not won.value and name in ("token", "context", "client_conf"):
+                argument.tokens.clear()  # said to be none
+            continue
+        if won.held and commands and commands[0] in FORGIVING:
+            continue
+        try:
+            value = revealed(won, os.environ)
+        except Misuse as error:
+            raise helped(error, found) from None
+        argument.append(Token(keyword=won.where, value=value, source=won.layer.title))
+    CURRENT.set(found)
+
+
+def _chosen(name: str, flags: Mapping[str, str], environment: Mapping[str, str]) -> list[SettingValue]:
+    return [*by_flags(name, flags), *by_environment(name, environment)]
+
+
+def _conf(said: SettingValue) -> settings_client_conf.ClientConf:
+    path = os.path.expanduser(said.value)
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return settings_client_conf.read(file.read(), path)
+    except OSError as error:
+        raise Misuse(f"client.conf cannot be read: {error.strerror}", file=path, by=said.where) from None

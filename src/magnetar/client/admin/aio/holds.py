@@ -1,0 +1,24 @@
+"""Holds of scalable topics over REST: list, show, delete. Their readers make and move them (`Client.hold`)."""
+
+from __future__ import annotations
+
+from magnetar.client.admin import paths
+from magnetar.client.admin.aio.transport import RestTransport
+from magnetar.client.documents.holds import Hold
+
+
+class Holds:
+    def __init__(self, exchange: RestTransport) -> None:
+        self._exchange = exchange
+
+    async def list(self, name: str) -> dict[str, Hold]:
+        """By name."""
+        return await self._exchange.read(f"{paths.scalable(name)}/holds", dict[str, Hold])
+
+    async def get(self, name: str, hold: str) -> Hold:
+        return await self._exchange.read(f"{paths.scalable(name)}/holds/{paths.part(hold)}", Hold)
+
+    async def delete(self, name: str, hold: str, *, force: bool = False) -> None:
+        """Nothing is kept for its reader any more. `Conflict`: a group reads by it; with `force` its members end."""
+        path = f"{paths.scalable(name)}/holds/{paths.part(hold)}"
+        await self._exchange.send("DELETE", path, query={"force": force or None})

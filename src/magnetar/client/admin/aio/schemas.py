@@ -1,0 +1,34 @@
+"""Schemas over REST: read, list, add, find, delete. A schema belongs to a topic's name, whatever its domain."""
+
+from __future__ import annotations
+
+from magnetar.client.admin import paths
+from magnetar.client.admin.aio.transport import RestTransport
+from magnetar.client.documents.schemas import AllSchemas, PostedSchema, PostSchema, SchemaInfo, Version
+
+
+class Schemas:
+    def __init__(self, exchange: RestTransport) -> None:
+        self._exchange = exchange
+
+    async def get(self, topic: str, version: int | None = None) -> SchemaInfo:
+        """The newest, or one version."""
+        tail = "" if version is None else f"/{version}"
+        return await self._exchange.read(f"{paths.schema(topic)}/schema{tail}", SchemaInfo)
+
+    async def versions(self, topic: str) -> list[SchemaInfo]:
+        found = await self._exchange.read(f"{paths.schema(topic)}/schemas", AllSchemas)
+        return found.getSchemaResponses
+
+    async def add(self, topic: str, schema: PostSchema) -> int:
+        """Its version."""
+        return (await self._exchange.ask("POST", f"{paths.schema(topic)}/schema", PostedSchema, schema)).version.version
+
+    async def find(self, topic: str, schema: PostSchema) -> int:
+        """The version that this schema has, -1 for none."""
+        return (await self._exchange.ask("POST", f"{paths.schema(topic)}/version", Version, schema)).version
+
+    async def delete(self, topic: str, *, force: bool = False) -> int:
+        """The version that stands for the deletion, -1 where there was nothing."""
+        path, query = f"{paths.schema(topic)}/schema", {"force": force or None}
+        return (await self._exchange.ask("DELETE", path, Version, query=query)).version

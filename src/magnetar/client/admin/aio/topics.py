@@ -1,0 +1,173 @@
+"""Topics over REST: list, create, delete, partitions, statistics, life. Names are whole or short, as in the client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from magnetar.base.limits import TOPICS_PAGE_MAX
+from magnetar.client.admin import paths
+from magnetar.client.admin.aio.transport import RestTransport
+from magnetar.client.admin.responses import decoded
+from magnetar.client.documents.lookup import LookupData
+from magnetar.client.documents.policies import Retention
+from magnetar.client.documents.stats import InternalStats, PartitionedInternalStats, TopicStats
+from magnetar.client.documents.topics import MessageId, PartitionedTopicMetadata, ResetCursor, TopicSummary
+
+Names = list[str]
+Summaries = list[TopicSummary]
+
+
+class Topics:
+    def __init__(self, exchange: RestTransport) -> None:
+        self._exchange = exchange
+
+    # Listing
+
+    async def names(self, namespace: str, *, domain: str = "persistent", bundle: str | None = None) -> Names:
+        """All at once, partitions one by one."""
+        return await self._exchange.read(paths.topics(namespace, domain), Names, {"bundle": bundle})
+
+    async def list(self, namespace: str, *, domain: str = "persistent", bundle: str | None = None) -> Names:
+        """The same as `names`: every resource has a `list`."""
+        return await self.names(namespace, domain=domain, bundle=bundle)
+
+    async def walk(
+        self,
+        namespace: str,
+        *,
+        domain: str = "persistent",
+        after: str | None = None,
+        page: int = TOPICS_PAGE_MAX,
+    ) -> AsyncIterator[str]:
+        """The same page by page, so that neither side holds all. A server that knows no pages sends all at once."""
+        path, last_page = paths.topics(namespace, domain), [""]
+        while True:
+            names = await self._exchange.read(path, Names, {"limit": page, "after": after})
+            if names[:1] == last_page[:1]:
+                return  # it does not know `after` and begins anew
+            for name in names:
+                yield name
+            if len(names) != page:
+                return
+            last_page, after = names, names[-1]
+
+    async def summaries(self, namespace: str, *, after: str | None = None, limit: int | None = None) -> Summaries:
+        """Topics with how much each holds, one page: persistent ones, then scalable ones. Magnetar only."""
+        path = f"{paths.namespace(namespace)}/topicSummaries"
+        return await self._exchange.read(path, Summaries, query={"after": after, "limit": limit})
+
+    async def partitioned_names(self, namespace: str, *, domain: str = "persistent") -> Names:
+        return await self._exchange.read(f"{paths.topics(namespace, domain)}/partitioned", Names)
+
+    async def names_in_bundle(self, namespace: str, bundle: str) -> Names:
+        """The non-persistent topics of one bundle that are loaded."""
+        path = f"{paths.topics(namespace, 'non-persistent')}/{paths.part(bundle)}"
+        return await self._exchange.read(path, Names)
+
+    # Life
+
+    async def create(
+        self, name: str, *, partitions: int | None = None, properties: dict[str, str] | None = None
+    ) -> None:
+        """With `partitions`, a partitioned topic."""
+        path = paths.topic(name)
+        if partitions is None:
+            await self._exchange.send("PUT", path, properties or {})
+        elif properties is None:
+            await self._exchange.send("PUT", f"{path}/partitions", partitions)
+        else:
+            await self._exchange.send(
+                "PUT", f"{path}/partitions", PartitionedTopicMetadata(partitions, None, properties)
+            )
+
+    async def delete(self, name: str, *, partitioned: bool = False, force: bool = False) -> None:
+        """With `force`, also while it is used. A partitioned topic must be said to be one: all its partitions go."""
+        tail = "/partitions" if partitioned else ""
+        await self._exchange.send("DELETE", f"{paths.topic(name)}{tail}", query={"force": force or None})
+
+    async def unload(self, name: str) -> None:
+        """Its clients look it up again."""
+        await self._exchange.send("PUT", f"{paths.topic(name)}/unload")
+
+    async def terminate(self, name: str) -> MessageId:
+        """No more messages, for ever. Answers the last one."""
+        return await self._exchange.ask("POST", f"{paths.topic(name)}/terminate", MessageId)
+
+    async def terminate_partitions(self, name: str) -> dict[str, MessageId]:
+        return await self._exchange.ask("POST", f"{paths.topic(name)}/terminate/partitions", dict[str, MessageId])
+
+    async def trim(self, name: str) -> None:
+        """Drop what nobody needs any more."""
+        await self._exchange.send("POST", f"{paths.topic(name)}/trim")
+
+    async def lookup(self, name: str) -> LookupData:
+        """The broker that serves it."""
+        return await self._exchange.read(paths.lookup(name), LookupData)
+
+    async def bundle(self, name: str) -> str:
+        """The bundle it is in."""
+        return await self._exchange.text(f"{paths.lookup(name)}/bundle")
+
+    # Partitions
+
+    async def partitions(self, name: str, *, create: bool = False) -> PartitionedTopicMetadata:
+        """0 for a topic that is not partitioned. With `create`, as a client about to use it: it may be made by that."""
+        query = {"checkAllowAutoCreation": create or None}
+        return await self._exchange.read(f"{paths.topic(name)}/partitions", PartitionedTopicMetadata, query)
+
+    async def grow(self, name: str, partitions: int) -> None:
+        """Give it more partitions; keys move with that."""
+        await self._exchange.send("POST", f"{paths.topic(name)}/partitions", partitions)
+
+    async def create_missing_partitions(self, name: str) -> None:
+        """Finish an interrupted creation."""
+        await self._exchange.send("POST", f"{paths.topic(name)}/createMissedPartitions")
+
+    # What is in it
+
+    async def stats(self, name: str) -> TopicStats:
+        return await self._exchange.read(f"{paths.topic(name)}/stats", TopicStats)
+
+    async def partitioned_stats(self, name: str, *, per_partition: bool = True) -> TopicStats:
+        query = {"perPartition": per_partition}
+        return await self._exchange.read(f"{paths.topic(name)}/partitioned-stats", TopicStats, query)
+
+    async def internal_stats(self, name: str) -> InternalStats:
+        return await self._exchange.read(f"{paths.topic(name)}/internalStats", InternalStats)
+
+    async def partitioned_internal_stats(self, name: str) -> PartitionedInternalStats:
+        return await self._exchange.read(f"{paths.topic(name)}/partitioned-internalStats", PartitionedInternalStats)
+
+    async def last_message_id(self, name: str) -> MessageId:
+        return await self._exchange.read(f"{paths.topic(name)}/lastMessageId", MessageId)
+
+    async def backlog_bytes(self, name: str, behind: MessageId) -> int:
+        """Stored behind a message."""
+        body = ResetCursor(behind.ledgerId, behind.entryId, behind.partitionIndex, behind.batchIndex)
+        return await self._exchange.ask("PUT", f"{paths.topic(name)}/backlogSize", int, body)
+
+    # Retention
+
+    async def retention(self, persistent_topic: str, *, applied: bool = False) -> Retention | None:
+        """Its own; with `applied` the one that holds, of the namespace or of the broker where it has none."""
+        query = {"applied": True} if applied else None
+        answer = await self._exchange.call("GET", f"{paths.topic(persistent_topic)}/retention", query=query)
+        return decoded(answer, Retention) if answer.body.strip() else None
+
+    async def set_retention(self, persistent_topic: str, retention: Retention) -> None:
+        await self._exchange.send("POST", f"{paths.topic(persistent_topic)}/retention", retention)
+
+    async def remove_retention(self, persistent_topic: str) -> None:
+        """The namespace's holds again."""
+        await self._exchange.send("DELETE", f"{paths.topic(persistent_topic)}/retention")
+
+    # Properties
+
+    async def properties(self, name: str) -> dict[str, str]:
+        return await self._exchange.read(f"{paths.topic(name)}/properties", dict[str, str])
+
+    async def add_properties(self, name: str, properties: dict[str, str]) -> None:
+        await self._exchange.send("PUT", f"{paths.topic(name)}/properties", properties)
+
+    async def remove_property(self, name: str, key: str) -> None:
+        await self._exchange.send("DELETE", f"{paths.topic(name)}/properties", query={"key": key})

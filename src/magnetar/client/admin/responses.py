@@ -1,0 +1,126 @@
+"""What comes back from a REST call, and what it means when nothing does."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpx2
+import msgspec
+
+from magnetar.base.errors import Busy, ConnectionLost, Corrupt, MagnetarError, Misuse, NotReady, TimedOut
+from magnetar.base.limits import ADMIN_ANSWER_BYTES_MAX
+
+T = TypeVar("T")
+
+NOTHING: Any = object()  # no body, as opposed to null
+
+
+@dataclass(frozen=True, slots=True)
+class RestResponse:
+    """What came back, whatever it was."""
+
+    method: str
+    path: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    took_s: float = 0.0
+
+    @property
+    def call(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def decoded(answer: RestResponse, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(answer.body, type=kind, strict=False)
+    except msgspec.DecodeError as error:
+        raise Corrupt(f"the answer cannot be read: {error}", call=answer.call) from error
+
+
+class Body:
+    """An answer's body as it arrives, inflated, and never more than the bound: a server that means harm sends little
+    that becomes much. Corrupt: it is too large, or no gzip although it says so.
+    """
+
+    def __init__(self, call: str, encoding: str) -> None:
+        self._call = call
+        self._pieces: list[bytes] = []
+        self._room = ADMIN_ANSWER_BYTES_MAX
+        self._inflate: zlib._Decompress | None = None
+        if encoding.lower() == "gzip":
+            self._inflate = zlib.decompressobj(wbits=31)
+        elif encoding.lower() not in ("", "identity"):
+            raise Corrupt(f"the answer comes as {encoding[:80]}, which was not asked for", call=call)
+
+    def add(self, piece: bytes) -> None:
+        if self._inflate is not None:
+            try:
+                piece = self._inflate.decompress(piece, self._room + 1)
+            except zlib.error as error:
+                raise Corrupt(f"the answer cannot be inflated: {error}", call=self._call) from error
+        self._room -= len(piece)
+        if self._room < 0:
+            raise Corrupt(f"the answer is larger than {ADMIN_ANSWER_BYTES_MAX} bytes", call=self._call)
+        self._pieces.append(piece)
+
+    def whole(self) -> bytes:
+        return b"".join(self._pieces)
+
+
+def origin(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port: who may have what was given to this address."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
+    return parts.scheme, (parts.hostname or "").lower(), port or (443 if parts.scheme == "https" else 80)
+
+
+def is_listed(url: str, brokers: Sequence[str]) -> bool:
+    """Whether the host is among brokers, each `host:port`; over https their ports are others."""
+    scheme, host, port = origin(url)
+    return any(one == f"{host}:{port}" or (scheme == "https" and one.rpartition(":")[0] == host) for one in brokers)
+
+
+def took_s(response: httpx2.Response) -> float:
+    """From sending the request to having the answer; 0 where nobody measured."""
+    try:
+        return response.elapsed.total_seconds()
+    except RuntimeError:
+        return 0.0
+
+
+Query = dict[str, str | list[str]]  # a list: the name is repeated
+
+
+def written(query: Mapping[str, object] | None) -> Query:
+    """A query's values as text; what is None is left out."""
+    return {name: _written(value) for name, value in (query or {}).items() if value is not None}
+
+
+def _written(value: object) -> str | list[str]:
+    if isinstance(value, list):
+        return [str(each) for each in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def lost(error: httpx2.HTTPError, call: str, url: str, timeout_s: float) -> MagnetarError:
+    """No answer. What that means depends on how far the request got."""
+    facts: dict[str, Any] = {"call": call}
+    words = str(error) or type(error).__name__
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
+        return NotReady(f"no broker answers at {url}: {words}", **facts)
+    if isinstance(error, httpx2.PoolTimeout):
+        return Busy("too many calls at once wait for a connection", **facts)
+    if isinstance(error, httpx2.LocalProtocolError | httpx2.UnsupportedProtocol):
+        return Misuse(f"the request cannot be sent: {words}", **facts)
+    changes = "" if call.startswith("GET ") else ": it may have happened"
+    if isinstance(error, httpx2.TimeoutException):
+        return TimedOut(f"no answer within {timeout_s:g} s{changes}", **facts)
+    return ConnectionLost(f"the connection broke before the answer came{changes}", **facts)

@@ -1,0 +1,46 @@
+"""Single messages over REST, for people: the n-th of a backlog or of a topic, by id, by time. Nothing is acknowledged.
+
+The server counts entries; an entry that holds a batch answers with all its messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from magnetar.client.admin import paths
+from magnetar.client.admin.messages import PeekedMessage, messages_of
+from magnetar.client.admin.sync.transport import RestTransport
+from magnetar.client.documents.topics import MessageId
+
+
+class Messages:
+    def __init__(self, exchange: RestTransport) -> None:
+        self._exchange = exchange
+
+    def peek(self, topic: str, subscription: str, position: int = 1) -> list[PeekedMessage]:
+        """The n-th unacknowledged entry, from 1."""
+        return self._messages(f"{paths.subscription(topic, subscription)}/position/{position}")
+
+    def peek_segment(self, segment_topic: str, subscription: str, position: int = 1) -> list[PeekedMessage]:
+        """The same of one segment of a scalable topic, by the name of its topic. Magnetar only."""
+        return self._messages(f"{paths.segment_subscription(segment_topic, subscription)}/position/{position}")
+
+    def examine(
+        self, topic: str, position: int = 1, *, origin: Literal["earliest", "latest"] = "latest"
+    ) -> list[PeekedMessage]:
+        """The n-th entry from either end of the topic, from 1."""
+        query = {"initialPosition": origin, "messagePosition": position}
+        return self._messages(f"{paths.topic(topic)}/examinemessage", query)
+
+    def get(self, topic: str, message_id: MessageId) -> list[PeekedMessage]:
+        """The entry that a message is in."""
+        return self._messages(f"{paths.topic(topic)}/ledger/{message_id.ledgerId}/entry/{message_id.entryId}")
+
+    def id_at(self, topic: str, publish_time_ms: int) -> MessageId:
+        """The first message published then or later."""
+        return self._exchange.read(f"{paths.topic(topic)}/messageid/{publish_time_ms}", MessageId)
+
+    def _messages(self, path: str, query: Mapping[str, object] | None = None) -> list[PeekedMessage]:
+        answer = self._exchange.call("GET", path, query=query)
+        return messages_of(answer.headers, answer.body)

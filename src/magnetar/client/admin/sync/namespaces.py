@@ -1,0 +1,81 @@
+"""Namespaces over REST: list, create, delete; policies, properties, topics, bundles. Names are tenant/namespace."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeVar
+
+from magnetar.client.admin import paths
+from magnetar.client.admin.policy import Policy, Removable, Settable
+from magnetar.client.admin.sync.transport import RestTransport
+from magnetar.client.documents.policies import Bundles, Policies
+
+Names = list[str]
+
+T = TypeVar("T")
+Mode = Literal["PERSISTENT", "NON_PERSISTENT", "ALL"]
+
+
+class Namespaces:
+    def __init__(self, exchange: RestTransport) -> None:
+        self._exchange = exchange
+
+    def names(self, tenant: str) -> Names:
+        return self._exchange.read(f"{paths.ROOT}/namespaces/{paths.part(tenant)}", Names)
+
+    def list(self, tenant: str) -> Names:
+        """The same as `names`: every resource has a `list`."""
+        return self.names(tenant)
+
+    def create(self, name: str, policies: Policies | None = None) -> None:
+        self._exchange.send("PUT", paths.namespace(name), policies or Policies())
+
+    def delete(self, name: str, *, force: bool = False) -> None:
+        """With `force` its topics go too, where the brokers allow that."""
+        self._exchange.send("DELETE", paths.namespace(name), query={"force": force or None})
+
+    def topics(self, name: str, mode: Mode = "PERSISTENT") -> Names:
+        """All at once, partitions one by one; `Topics.walk` reads page by page."""
+        return self._exchange.read(f"{paths.namespace(name)}/topics", Names, {"mode": mode})
+
+    def bundles(self, name: str) -> Bundles:
+        return self._exchange.read(f"{paths.namespace(name)}/bundles", Bundles)
+
+    def unload(self, name: str, *, bundle: str | None = None) -> None:
+        """Every topic, or those of one bundle (`0x00000000_0x40000000`): clients look them up again."""
+        tail = "" if bundle is None else f"/{paths.part(bundle)}"
+        self._exchange.send("PUT", f"{paths.namespace(name)}{tail}/unload")
+
+    # Policies
+
+    def policies(self, name: str) -> Policies:
+        return self._exchange.read(paths.namespace(name), Policies)
+
+    def policy(self, name: str, policy: Policy[T]) -> T | None:
+        """None: not set, the broker's own setting holds."""
+        return self._exchange.read_if_set(f"{paths.namespace(name)}/{policy.name}", policy.kind)
+
+    def set_policy(self, name: str, policy: Settable[T], value: T) -> None:
+        self._exchange.send("POST", f"{paths.namespace(name)}/{policy.name}", value)
+
+    def remove_policy(self, name: str, policy: Removable[T]) -> None:
+        self._exchange.send("DELETE", f"{paths.namespace(name)}/{policy.name}")
+
+    # Properties
+
+    def properties(self, name: str) -> dict[str, str]:
+        return self._exchange.read(f"{paths.namespace(name)}/properties", dict[str, str])
+
+    def add_properties(self, name: str, properties: dict[str, str]) -> None:
+        self._exchange.send("PUT", f"{paths.namespace(name)}/properties", properties)
+
+    def clear_properties(self, name: str) -> None:
+        self._exchange.send("DELETE", f"{paths.namespace(name)}/properties")
+
+    def get_property(self, name: str, key: str) -> str | None:
+        return self._exchange.text(f"{paths.namespace(name)}/property/{paths.part(key)}") or None
+
+    def set_property(self, name: str, key: str, value: str) -> None:
+        self._exchange.send("PUT", f"{paths.namespace(name)}/property/{paths.part(key)}/{paths.part(value)}")
+
+    def remove_property(self, name: str, key: str) -> None:
+        self._exchange.send("DELETE", f"{paths.namespace(name)}/property/{paths.part(key)}")

@@ -1,0 +1,37 @@
+"""Tenants over REST: list, read, create, change, delete. What makes a good tenant is the server's to say."""
+
+from __future__ import annotations
+
+from magnetar.client.admin import paths
+from magnetar.client.admin.sync.transport import RestTransport
+from magnetar.client.documents.tenants import TenantInfo
+
+Names = list[str]
+
+
+class Tenants:
+    def __init__(self, exchange: RestTransport) -> None:
+        self._exchange = exchange
+
+    def names(self) -> Names:
+        return self._exchange.read(f"{paths.ROOT}/tenants", Names)
+
+    def list(self) -> Names:
+        """The same as `names`: every resource has a `list`."""
+        return self.names()
+
+    def get(self, name: str) -> TenantInfo:
+        return self._exchange.read(paths.tenant(name), TenantInfo)
+
+    def create(self, name: str, *, allowed_clusters: Names | None = None, admin_roles: Names | None = None) -> None:
+        """Without `allowed_clusters` the tenant may use every cluster there is now."""
+        if allowed_clusters is None:
+            allowed_clusters = self._exchange.read(f"{paths.ROOT}/clusters", Names)
+        self._exchange.send("PUT", paths.tenant(name), TenantInfo(admin_roles or [], allowed_clusters))
+
+    def update(self, name: str, info: TenantInfo) -> None:
+        self._exchange.send("POST", paths.tenant(name), info)
+
+    def delete(self, name: str, *, force: bool = False) -> None:
+        """With `force` its namespaces and all their topics go too, where the brokers allow that."""
+        self._exchange.send("DELETE", paths.tenant(name), query={"force": force or None})

@@ -1,0 +1,168 @@
+"""Topics over REST: list, create, delete, partitions, statistics, life. Names are whole or short, as in the client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from magnetar.base.limits import TOPICS_PAGE_MAX
+from magnetar.client.admin import paths
+from magnetar.client.admin.responses import decoded
+from magnetar.client.admin.sync.transport import RestTransport
+from magnetar.client.documents.lookup import LookupData
+from magnetar.client.documents.policies import Retention
+from magnetar.client.documents.stats import InternalStats, PartitionedInternalStats, TopicStats
+from magnetar.client.documents.topics import MessageId, PartitionedTopicMetadata, ResetCursor, TopicSummary
+
+Names = list[str]
+Summaries = list[TopicSummary]
+
+
+class Topics:
+    def __init__(self, exchange: RestTransport) -> None:
+        self._exchange = exchange
+
+    # Listing
+
+    def names(self, namespace: str, *, domain: str = "persistent", bundle: str | None = None) -> Names:
+        """All at once, partitions one by one."""
+        return self._exchange.read(paths.topics(namespace, domain), Names, {"bundle": bundle})
+
+    def list(self, namespace: str, *, domain: str = "persistent", bundle: str | None = None) -> Names:
+        """The same as `names`: every resource has a `list`."""
+        return self.names(namespace, domain=domain, bundle=bundle)
+
+    def walk(
+        self,
+        namespace: str,
+        *,
+        domain: str = "persistent",
+        after: str | None = None,
+        page: int = TOPICS_PAGE_MAX,
+    ) -> Iterator[str]:
+        """The same page by page, so that neither side holds all. A server that knows no pages sends all at once."""
+        path, last_page = paths.topics(namespace, domain), [""]
+        while True:
+            names = self._exchange.read(path, Names, {"limit": page, "after": after})
+            if names[:1] == last_page[:1]:
+                return  # it does not know `after` and begins anew
+            yield from names
+            if len(names) != page:
+                return
+            last_page, after = names, names[-1]
+
+    def summaries(self, namespace: str, *, after: str | None = None, limit: int | None = None) -> Summaries:
+        """Topics with how much each holds, one page: persistent ones, then scalable ones. Magnetar only."""
+        path = f"{paths.namespace(namespace)}/topicSummaries"
+        return self._exchange.read(path, Summaries, query={"after": after, "limit": limit})
+
+    def partitioned_names(self, namespace: str, *, domain: str = "persistent") -> Names:
+        return self._exchange.read(f"{paths.topics(namespace, domain)}/partitioned", Names)
+
+    def names_in_bundle(self, namespace: str, bundle: str) -> Names:
+        """The non-persistent topics of one bundle that are loaded."""
+        path = f"{paths.topics(namespace, 'non-persistent')}/{paths.part(bundle)}"
+        return self._exchange.read(path, Names)
+
+    # Life
+
+    def create(self, name: str, *, partitions: int | None = None, properties: dict[str, str] | None = None) -> None:
+        """With `partitions`, a partitioned topic."""
+        path = paths.topic(name)
+        if partitions is None:
+            self._exchange.send("PUT", path, properties or {})
+        elif properties is None:
+            self._exchange.send("PUT", f"{path}/partitions", partitions)
+        else:
+            self._exchange.send("PUT", f"{path}/partitions", PartitionedTopicMetadata(partitions, None, properties))
+
+    def delete(self, name: str, *, partitioned: bool = False, force: bool = False) -> None:
+        """With `force`, also while it is used. A partitioned topic must be said to be one: all its partitions go."""
+        tail = "/partitions" if partitioned else ""
+        self._exchange.send("DELETE", f"{paths.topic(name)}{tail}", query={"force": force or None})
+
+    def unload(self, name: str) -> None:
+        """Its clients look it up again."""
+        self._exchange.send("PUT", f"{paths.topic(name)}/unload")
+
+    def terminate(self, name: str) -> MessageId:
+        """No more messages, for ever. Answers the last one."""
+        return self._exchange.ask("POST", f"{paths.topic(name)}/terminate", MessageId)
+
+    def terminate_partitions(self, name: str) -> dict[str, MessageId]:
+        return self._exchange.ask("POST", f"{paths.topic(name)}/terminate/partitions", dict[str, MessageId])
+
+    def trim(self, name: str) -> None:
+        """Drop what nobody needs any more."""
+        self._exchange.send("POST", f"{paths.topic(name)}/trim")
+
+    def lookup(self, name: str) -> LookupData:
+        """The broker that serves it."""
+        return self._exchange.read(paths.lookup(name), LookupData)
+
+    def bundle(self, name: str) -> str:
+        """The bundle it is in."""
+        return self._exchange.text(f"{paths.lookup(name)}/bundle")
+
+    # Partitions
+
+    def partitions(self, name: str, *, create: bool = False) -> PartitionedTopicMetadata:
+        """0 for a topic that is not partitioned. With `create`, as a client about to use it: it may be made by that."""
+        query = {"checkAllowAutoCreation": create or None}
+        return self._exchange.read(f"{paths.topic(name)}/partitions", PartitionedTopicMetadata, query)
+
+    def grow(self, name: str, partitions: int) -> None:
+        """Give it more partitions; keys move with that."""
+        self._exchange.send("POST", f"{paths.topic(name)}/partitions", partitions)
+
+    def create_missing_partitions(self, name: str) -> None:
+        """Finish an interrupted creation."""
+        self._exchange.send("POST", f"{paths.topic(name)}/createMissedPartitions")
+
+    # What is in it
+
+    def stats(self, name: str) -> TopicStats:
+        return self._exchange.read(f"{paths.topic(name)}/stats", TopicStats)
+
+    def partitioned_stats(self, name: str, *, per_partition: bool = True) -> TopicStats:
+        query = {"perPartition": per_partition}
+        return self._exchange.read(f"{paths.topic(name)}/partitioned-stats", TopicStats, query)
+
+    def internal_stats(self, name: str) -> InternalStats:
+        return self._exchange.read(f"{paths.topic(name)}/internalStats", InternalStats)
+
+    def partitioned_internal_stats(self, name: str) -> PartitionedInternalStats:
+        return self._exchange.read(f"{paths.topic(name)}/partitioned-internalStats", PartitionedInternalStats)
+
+    def last_message_id(self, name: str) -> MessageId:
+        return self._exchange.read(f"{paths.topic(name)}/lastMessageId", MessageId)
+
+    def backlog_bytes(self, name: str, behind: MessageId) -> int:
+        """Stored behind a message."""
+        body = ResetCursor(behind.ledgerId, behind.entryId, behind.partitionIndex, behind.batchIndex)
+        return self._exchange.ask("PUT", f"{paths.topic(name)}/backlogSize", int, body)
+
+    # Retention
+
+    def retention(self, persistent_topic: str, *, applied: bool = False) -> Retention | None:
+        """Its own; with `applied` the one that holds, of the namespace or of the broker where it has none."""
+        query = {"applied": True} if applied else None
+        answer = self._exchange.call("GET", f"{paths.topic(persistent_topic)}/retention", query=query)
+        return decoded(answer, Retention) if answer.body.strip() else None
+
+    def set_retention(self, persistent_topic: str, retention: Retention) -> None:
+        self._exchange.send("POST", f"{paths.topic(persistent_topic)}/retention", retention)
+
+    def remove_retention(self, persistent_topic: str) -> None:
+        """The namespace's holds again."""
+        self._exchange.send("DELETE", f"{paths.topic(persistent_topic)}/retention")
+
+    # Properties
+
+    def properties(self, name: str) -> dict[str, str]:
+        return self._exchange.read(f"{paths.topic(name)}/properties", dict[str, str])
+
+    def add_properties(self, name: str, properties: dict[str, str]) -> None:
+        self._exchange.send("PUT", f"{paths.topic(name)}/properties", properties)
+
+    def remove_property(self, name: str, key: str) -> None:
+        self._exchange.send("DELETE", f"{paths.topic(name)}/properties", query={"key": key})

@@ -1,7 +1,0 @@
-"""The admin client: REST calls as typed methods, one file a resource.
-
-`aio` is written by hand; `sync` is the same text without the waiting words, made from it by `facing` and held to it by
-a test. What an answer means is decided in plain functions (`refusals`, `peeked`, `policy`) that both share. It trusts
-no server: unknown fields are ignored, an answer that cannot be read is `Corrupt`, and nothing that might have changed
-something is ever sent twice.
-"""

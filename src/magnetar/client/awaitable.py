@@ -1,0 +1,70 @@
+"""What the methods of the asyncio client return: an object on its way, to be awaited or to be entered.
+
+    producer = await client.create_producer("orders")
+    async with client.create_producer("orders") as producer: ...
+
+It is a coroutine and nothing happens before it is awaited or entered, once. Entered, it is closed with the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from functools import wraps
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar
+
+P = ParamSpec("P")
+M_co = TypeVar("M_co", bound="Closable", covariant=True)
+M = TypeVar("M", bound="Closable")
+
+
+class Closable(Protocol):
+    """Everything that a client makes."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Creation(Coroutine[Any, Any, M_co], Generic[M_co]):
+    """Await it for the object, or enter it with `async with`, which closes the object afterwards."""
+
+    __slots__ = ("_made", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, M_co]) -> None:
+        self._work = work
+        self._made: M_co | None = None
+
+    def __await__(self) -> Generator[Any, Any, M_co]:
+        return self._work.__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._work.send(value)
+
+    def throw(self, *raised: Any) -> Any:
+        return self._work.throw(*raised)
+
+    def close(self) -> None:
+        self._work.close()
+
+    async def __aenter__(self) -> M_co:
+        self._made = await self._work
+        return await self._made.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._made is not None:
+            await self._made.__aexit__(kind, error, trace)
+
+
+def creation(method: Callable[P, Coroutine[Any, Any, M]]) -> Callable[P, Creation[M]]:
+    """For a method that makes something: its result may be awaited or entered."""
+
+    @wraps(method)
+    def made(*args: P.args, **kwargs: P.kwargs) -> Creation[M]:
+        return Creation(method(*args, **kwargs))
+
+    return made

@@ -1,0 +1,119 @@
+"""A hold on a scalable topic: what lies behind some places is kept for a reader that commits rarely.
+
+Made, moved and ended by one command each; it moves forward only, and lives on with every call until it expires. Safe to
+repeat: a place behind the present one changes nothing. Our own command: brokers of Apache Pulsar do not have it, which
+is `Refused`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from magnetar.base.errors import Misuse
+from magnetar.base.ids import SegmentId
+from magnetar.base.public import public
+from magnetar.client.arguments import check_number, check_places, check_text
+from magnetar.client.batch_read.plan import check_ours
+from magnetar.client.connection.backoff import persist
+from magnetar.client.connection.lookup import Lookup
+from magnetar.layout.readable_range import Around, ReadPosition
+from magnetar.wire.proto import pb
+from magnetar.wire.scalable.plans import columns, read_around, read_places
+
+
+@dataclass(frozen=True, slots=True)
+class HoldRequest:
+    """What is asked for. `places` None: only that it lives on. `release`: it ends. `begins`: the places count only
+    where there is no such hold yet, so that a repeated call changes nothing; without places it is asked about, and
+    SubscriptionNotFound where there is none. `resumes`: SubscriptionNotFound where it was ended: it is not made anew.
+    `around`: where messages in chunks begin of which some was read before the place, and are kept too.
+    """
+
+    topic: str
+    name: str
+    places: Mapping[SegmentId, ReadPosition] | None = None
+    expires_s: int = 0
+    owner: str = ""
+    incarnation: int = 0
+    release: bool = False
+    begins: bool = False
+    resumes: bool = False
+    around: Around = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "the name of a hold")
+        if not self.name:
+            raise Misuse("a hold has a name", topic=self.topic)
+        check_number(self.expires_s, "after how many seconds a hold expires, or 0 for the broker's default,")
+        check_number(self.incarnation, "the incarnation of a topic, as its plan tells it,")
+        check_text(self.owner, "the owner of a hold")
+        if self.places is not None:
+            check_places(self.places, self.topic)
+
+
+@public("magnetar")
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """As it is now. `places`: from where on messages are kept; segments before them are not, segments behind them are
+    kept whole. `expired`: it was over when this was asked; `lost`: segments of which messages behind the places are
+    gone. `moved`: the places are ahead of those of before, or it is new. `owner`: who had it before this call.
+    """
+
+    topic: str
+    name: str
+    places: Mapping[SegmentId, ReadPosition]
+    until_ms: int
+    moved: bool
+    expired: bool
+    lost: tuple[SegmentId, ...]
+    incarnation: int
+    around: Around = field(default_factory=dict)
+    owner: str = ""
+
+
+async def hold(lookup: Lookup, asked: HoldRequest, timeout_s: float) -> Hold:
+    return await persist(lookup.pool.runtime, timeout_s, lambda: _hold(lookup, asked), what=f"hold {asked.name}")
+
+
+async def _hold(lookup: Lookup, asked: HoldRequest) -> Hold:
+    connection = await lookup.service()
+    check_ours(connection, "holds")
+    command = _command(asked, connection.next_request_id())
+    reply = await connection.request(command, command.hold.request_id, timeout_s=lookup.timeout_s)
+    said = reply.holdResponse
+    return Hold(
+        asked.topic,
+        asked.name,
+        read_places(said.places),
+        said.until_ms,
+        said.moved,
+        said.expired,
+        tuple(SegmentId(id) for id in said.lost_segment_id),
+        said.incarnation,
+        read_around(said.places),
+        said.owner,
+    )
+
+
+def _command(asked: HoldRequest, request_id: int) -> pb.BaseCommand:
+    command = pb.BaseCommand(type=pb.BaseCommand.HOLD)
+    said = command.hold
+    said.request_id = request_id
+    said.topic = asked.topic
+    said.name = asked.name
+    if asked.places is not None:
+        said.places.CopyFrom(columns(asked.places, asked.around))
+    if asked.expires_s:
+        said.expires_s = asked.expires_s
+    if asked.owner:
+        said.owner = asked.owner
+    if asked.incarnation:
+        said.incarnation = asked.incarnation
+    if asked.begins:
+        said.begins = True
+    if asked.resumes:
+        said.resumes = True
+    if asked.release:
+        said.release = True
+    return command

@@ -1,0 +1,140 @@
+"""How far a scalable topic can be read from somewhere, and how much that is: what readers in batches plan with.
+
+One question to any broker, answered from indexes, and the layout with it: with the two the same range can be read again
+later, whatever is reshaped meanwhile. Our own command: brokers of Apache Pulsar do not have it, which is `Refused`. The
+last layouts are kept, so that one that has not changed does not travel again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from magnetar.base.errors import Corrupt, Misuse, Refused
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.base.limits import CLIENT_LAYOUTS_KEPT_MAX
+from magnetar.base.public import public
+from magnetar.client.arguments import SHOWN_CHARS_MAX, check_number, check_places, check_text, is_publish_ms
+from magnetar.client.connection.backoff import persist
+from magnetar.client.connection.connection import Connection
+from magnetar.client.connection.lookup import Lookup
+from magnetar.layout.layout import Layout
+from magnetar.layout.readable_range import ReadableRange, ReadPosition
+from magnetar.layout.routing import Routing
+from magnetar.wire.proto import pb
+from magnetar.wire.scalable.layouts import read_layout, read_routing
+from magnetar.wire.scalable.plans import columns, read_stretches
+
+From = Literal["start", "earliest", "latest"]
+
+_WORDS = {"start": pb.FROM_START, "earliest": pb.FROM_EARLIEST, "latest": pb.FROM_LATEST}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """`start`: for segments without a place. "start": the first message ever (one that is gone is a loss); "earliest":
+    the first that is left; "latest": behind the last; a number: the first published at or after these milliseconds."""
+
+    topic: str
+    places: Mapping[SegmentId, ReadPosition]
+    start: From | int = "start"
+    messages_max: int = 0
+    bytes_max: int = 0
+    targets: Mapping[SegmentId, ReadPosition] | None = None
+    publish_times: bool = False
+    subscription: str = ""
+
+    def __post_init__(self) -> None:
+        check_places(self.places, self.topic)
+        if self.targets is not None:
+            check_places(self.targets, self.topic)
+        check_number(self.messages_max, "messages_max of a plan, or 0 for no limit,")
+        check_number(self.bytes_max, "bytes_max of a plan, or 0 for no limit,")
+        check_text(self.subscription, "the subscription that a plan is for")
+        said: object = self.start
+        if not (said in _WORDS if isinstance(said, str) else isinstance(said, int) and is_publish_ms(said)):
+            words = 'a plan starts at "start", "earliest", "latest" or a publish time in milliseconds since 1970'
+            raise Misuse(words, given=repr(said)[:SHOWN_CHARS_MAX])
+
+
+@public("magnetar")
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`stretches`: of the segments that were measured, by id; a segment that is not among them comes later. `layout`
+    and `incarnation`: the graph, and which life of the topic it is of.
+    """
+
+    topic: str
+    incarnation: int
+    layout: Layout
+    stretches: Mapping[SegmentId, ReadableRange]
+    routing: Routing | None = None
+
+    @property
+    def epoch(self) -> Epoch:
+        return self.layout.epoch
+
+
+class PlanClient:
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._known: dict[str, Plan] = {}  # with no stretches; the one used last comes last
+
+    async def plan(self, asking: PlanRequest, timeout_s: float) -> Plan:
+        return await persist(
+            self._lookup.pool.runtime, timeout_s, lambda: self._plan(asking), what=f"plan of {asking.topic}"
+        )
+
+    async def _plan(self, asking: PlanRequest) -> Plan:
+        connection = await self._lookup.service()
+        check_ours(connection, "plans")
+        known = self._known.get(asking.topic)
+        command = _command(asking, known, connection.next_request_id())
+        reply = await connection.request(command, command.plan.request_id, timeout_s=self._lookup.timeout_s)
+        said = reply.planResponse
+        if said.HasField("dag"):
+            known = Plan(asking.topic, said.incarnation, read_layout(said.dag), {}, read_routing(said.dag))
+            self._keep(known)
+        elif known is None or (known.incarnation, known.epoch) != (said.incarnation, said.epoch):
+            raise Corrupt("a plan came without the layout it is of", topic=asking.topic, epoch=said.epoch)
+        return Plan(known.topic, known.incarnation, known.layout, read_stretches(said.stretches), known.routing)
+
+    def _keep(self, known: Plan) -> None:
+        self._known.pop(known.topic, None)
+        self._known[known.topic] = known
+        if len(self._known) > CLIENT_LAYOUTS_KEPT_MAX:
+            del self._known[next(iter(self._known))]
+
+
+def check_ours(connection: Connection, what: str) -> None:
+    if not connection.features.magnetar_extensions:
+        raise Refused(f"the broker does not know {what}: they are Magnetar's own", url=connection.url)
+
+
+def _command(asking: PlanRequest, known: Plan | None, request_id: int) -> pb.BaseCommand:
+    command = pb.BaseCommand(type=pb.BaseCommand.PLAN)
+    said = command.plan
+    said.request_id = request_id
+    said.topic = asking.topic
+    if asking.places:
+        said.places.CopyFrom(columns(asking.places))
+    if isinstance(asking.start, int):
+        said.start = pb.FROM_TIME
+        said.publish_time = asking.start
+    else:
+        said.start = _WORDS[asking.start]
+    if asking.messages_max:
+        said.messages_max = asking.messages_max
+    if asking.bytes_max:
+        said.bytes_max = asking.bytes_max
+    if asking.targets:
+        said.targets.CopyFrom(columns(asking.targets))
+    if asking.publish_times:
+        said.publish_times = True
+    if asking.subscription:
+        said.subscription = asking.subscription
+    if known is not None:
+        said.known_incarnation = known.incarnation
+        said.known_epoch = known.epoch
+    return command

@@ -1,0 +1,63 @@
+"""Decides which connection failures are worth a warning: the first, the loss of a connection, then one a minute.
+
+Decides only; the pool writes the log. Each address has its own outage, which ends with the next connection. The number
+of addresses is bounded: beyond it the oldest outage is forgotten, and its next failure counts as the first.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from dataclasses import dataclass
+
+from magnetar.base.limits import CLIENT_OUTAGE_LOG_S, CLIENT_OUTAGES_MAX
+
+# What the system says of an address whose family it does not have: beside a refusal it changes nothing.
+_NO_SUCH_FAMILY = frozenset((errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.ENETUNREACH))
+
+
+def is_refused(error: OSError) -> bool:
+    """Did every address of the host refuse? Where a host has several, asyncio joins their errors into one text."""
+    numbers = [int(found) for found in re.findall(r"\[Errno (\d+)\]", str(error))]
+    if not numbers and error.errno is not None:
+        numbers = [error.errno]
+    return errno.ECONNREFUSED in numbers and set(numbers) <= _NO_SUCH_FAMILY | {errno.ECONNREFUSED}
+
+
+@dataclass(slots=True)
+class _Outage:
+    since: float
+    log_at: float  # the next warning is due then
+    attempts: int = 0
+
+
+class Outages:
+    """One for each client."""
+
+    def __init__(self, *, log_s: float = CLIENT_OUTAGE_LOG_S) -> None:
+        self._log_s = log_s
+        self._open: dict[str, _Outage] = {}
+
+    def lost(self, url: str, now: float) -> None:
+        """A connection ended. The first failed attempt after it is worth a warning too."""
+        self._begin(url, now, log_at=now)
+
+    def failed(self, url: str, now: float) -> tuple[int, float] | None:
+        """An attempt failed. The attempts so far and the length of the outage if a warning is due, else None."""
+        outage = self._open.get(url) or self._begin(url, now, log_at=now)
+        outage.attempts += 1
+        if now < outage.log_at:
+            return None
+        outage.log_at = now + self._log_s
+        return outage.attempts, now - outage.since
+
+    def ended(self, url: str, now: float) -> float | None:
+        """A connection was made. The length of the outage, None if there was none."""
+        outage = self._open.pop(url, None)
+        return None if outage is None else now - outage.since
+
+    def _begin(self, url: str, now: float, *, log_at: float) -> _Outage:
+        if len(self._open) >= CLIENT_OUTAGES_MAX:
+            del self._open[next(iter(self._open))]
+        outage = self._open[url] = _Outage(now, log_at)
+        return outage

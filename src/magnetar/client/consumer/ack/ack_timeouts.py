@@ -1,0 +1,48 @@
+"""The acknowledgement timeout: what was handed out and not acknowledged in time is asked for again.
+
+Decides only. The unit is the entry, since the broker redelivers entries; each message taken of a batch gives the whole
+of it a new deadline. All deadlines are equally far away, so that the order of handing out is the order of being due.
+"""
+
+from __future__ import annotations
+
+Position = tuple[int, int]
+
+
+class AckTimeouts:
+    __slots__ = ("_due", "timeout_s")
+
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self._due: dict[Position, float] = {}  # in the order of being due
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def add(self, position: Position, now: float) -> None:
+        self._due.pop(position, None)
+        self._due[position] = now + self.timeout_s
+
+    def remove(self, position: Position) -> None:
+        self._due.pop(position, None)
+
+    def remove_until(self, position: Position) -> None:
+        """Acknowledged cumulatively."""
+        for known in [known for known in self._due if known <= position]:
+            del self._due[known]
+
+    def next_due(self) -> float | None:
+        return next(iter(self._due.values()), None)
+
+    def take_due(self, now: float) -> list[Position]:
+        found: list[Position] = []
+        for position, due in self._due.items():
+            if due > now:
+                break
+            found.append(position)
+        for position in found:
+            del self._due[position]
+        return sorted(found)
+
+    def forget(self) -> None:
+        self._due.clear()

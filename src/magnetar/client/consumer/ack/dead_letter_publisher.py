@@ -1,0 +1,189 @@
+"""Messages on their way to a dead-letter or retry topic: published there first, acknowledged here after that.
+
+If the publication fails, or nobody knows whether it succeeded, the message is not acknowledged and comes again: it may
+then be in that topic twice, never not at all. Producers are made when first needed and kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from magnetar.base.errors import MagnetarError, Misuse
+from magnetar.base.limits import DEAD_LETTERS_MAX, DOOMED_MAX
+from magnetar.client.consumer.ack.dead_letters import (
+    UNDECODABLE,
+    buried,
+    dead_letter_topic,
+    origin,
+    retried,
+    retry_topic,
+)
+from magnetar.client.consumer.config import ConsumerConfig
+from magnetar.client.consumer.topic_consumer import TopicConsumer
+from magnetar.client.counters import Counters
+from magnetar.client.message import Message, MessageId
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner, Runtime
+
+log = get("client.deadletter")
+
+_Key = tuple[str, int, int, int]  # topic, ledger, entry, place in its batch
+
+
+class RetryProducers(Protocol):
+    """The part of a producer of bytes that is needed here."""
+
+    async def send(
+        self,
+        value: bytes,
+        *,
+        key: str | bytes | None = None,
+        ordering_key: bytes | None = None,
+        properties: Mapping[str, str] | None = None,
+        event_time_ms: int | None = None,
+        deliver_at_ms: int | None = None,
+    ) -> MessageId: ...
+
+    async def close(self) -> None: ...
+
+
+MakeOutbox = Callable[[str, str], Awaitable[RetryProducers]]  # topic, initial subscription ("" for none)
+
+
+class DeadLetterPublisher:
+    """Of one consumer. `bury` is told of messages that the application refused too often: what it never saw, or still
+    works on, is not buried, however often its batch came (H-K4)."""
+
+    def __init__(self, asked: ConsumerConfig, runtime: Runtime, make: MakeOutbox, counters: Counters) -> None:
+        letters = asked.dead_letters
+        self.redeliveries_max = letters.redeliveries_max if letters is not None else 1 << 31
+        self._asked = asked
+        self._initial_subscription = letters.initial_subscription if letters is not None else ""
+        self._runtime = runtime
+        self._make = make
+        self._counters = counters
+        self._outboxes: dict[str, RetryProducers] = {}
+        self._making = asyncio.Lock()
+        self._owner = Owner("client.deadletter", self._failed)
+        self._under_way = 0
+        self._doomed: dict[_Key, str] = {}  # could not be buried: why they are
+
+    def take_doomed(self, messages: list[Message[Any]]) -> list[Message[Any]]:
+        """Bury those that were to be buried before and could not be; the others."""
+        left = messages
+        for message in messages if self._doomed else ():
+            why = self._doomed.pop(_key(message), None)
+            if why is not None:
+                left = [one for one in left if one is not message]
+                self.bury([message], why)
+        return left
+
+    def bury(self, messages: list[Message[Any]], why: str = "") -> None:
+        """Messages that the application refused too often; or `why`: the value does not fit the schema, and so."""
+        if self._under_way >= DEAD_LETTERS_MAX:
+            for message in messages:
+                self._try_again(message, why)
+            return
+        self._under_way += len(messages)
+        self._runtime.spawn(self._owner, self._bury(messages, why))
+
+    async def put_off(self, message: Message[Any], delay_s: float, properties: Mapping[str, str] | None) -> None:
+        """To the retry topic, to come back later; to the dead letters if that happened too often."""
+        if delay_s < 0:
+            raise Misuse("a message is put off into the future", delay_s=delay_s)
+        times, found = retried(message, self._asked.subscription, round(delay_s * 1000), properties)
+        if times > self.redeliveries_max:
+            await self._send(dead_letter_topic(self._asked, origin(message, _home(message))), message, found)
+            self._counters.dead_letters += 1
+        else:
+            due = self._runtime.wall() + round(delay_s * 1000)
+            again = retry_topic(self._asked, _home(message) or origin(message))  # where its consumer listens
+            await self._send(again, message, found, deliver_at_ms=due)
+        _done(message)
+
+    async def close(self) -> None:
+        await self._owner.close()
+        outboxes, self._outboxes = self._outboxes, {}
+        for outbox in outboxes.values():
+            await outbox.close()
+
+    async def _bury(self, messages: list[Message[Any]], why: str) -> None:
+        told = {UNDECODABLE: why} if why else {}
+        for message in messages:
+            try:
+                topic = dead_letter_topic(self._asked, origin(message, _home(message)))
+                await self._send(topic, message, {**buried(message, self._asked.subscription), **told})
+            except MagnetarError as error:
+                log.warning("dead letter not published", id=message.id, topic=message.topic, why=error)
+                self._try_again(message, why)
+            else:
+                self._counters.dead_letters += 1
+                _done(message)
+            finally:
+                self._under_way -= 1
+
+    async def _send(
+        self, topic: str, message: Message[Any], properties: dict[str, str], *, deliver_at_ms: int | None = None
+    ) -> None:
+        outbox = await self._outbox(topic)
+        head = message._head
+        key_is_bytes = head.partition_key_b64_encoded or not isinstance(head.partition_key, str)  # it may be no UTF-8
+        await outbox.send(
+            message.data,
+            key=message.key_bytes if key_is_bytes else message.key,
+            ordering_key=message.ordering_key,
+            properties=properties,
+            event_time_ms=message.event_time_ms or None,
+            deliver_at_ms=deliver_at_ms,
+        )
+
+    async def _outbox(self, topic: str) -> RetryProducers:
+        async with self._making:
+            found = self._outboxes.get(topic)
+            if found is None:
+                found = self._outboxes[topic] = await self._make(topic, self._initial_subscription)
+            return found
+
+    def _try_again(self, message: Message[Any], why: str) -> None:
+        while len(self._doomed) >= DOOMED_MAX:  # one that is forgotten is shown again, and refused again
+            del self._doomed[next(iter(self._doomed))]
+        self._doomed[_key(message)] = why
+        _again(message)
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        log.crashed("dead letters failed", error)
+
+
+def _key(message: Message[Any]) -> _Key:
+    delivery = message._delivery
+    return delivery.topic, delivery.ledger, delivery.entry, message.batch_index
+
+
+def _home(message: Message[Any]) -> str:
+    """The topic that its consumer was asked for; "": the consumer has many, and the message says it."""
+    part: TopicConsumer | None = message._delivery.source
+    return "" if part is None else part.home
+
+
+def _part(message: Message[Any]) -> TopicConsumer | None:
+    """Where it is acknowledged now: its segment may have been refused, and attached again, meanwhile."""
+    part: TopicConsumer | None = message._delivery.source
+    if part is not None and part.closed and not part.consumer.closed:
+        part = part.consumer._source_of(message)
+    return part
+
+
+def _done(message: Message[Any]) -> None:
+    part = _part(message)
+    if part is not None:
+        part.ack(message)
+        part.acker.added()
+
+
+def _again(message: Message[Any]) -> None:
+    part = _part(message)
+    if part is not None:
+        delivery = message._delivery
+        part.redelivery.nack((delivery.ledger, delivery.entry), delivery.redelivery_count)

@@ -1,0 +1,92 @@
+"""Names and properties of dead-letter and retry topics, as Pulsar's own clients write them. Decides only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from magnetar.base.errors import InvalidName
+from magnetar.base.names import topic_name
+from magnetar.client.consumer.config import ConsumerConfig
+from magnetar.client.message import Message
+
+REAL_TOPIC = "REAL_TOPIC"
+REAL_SUBSCRIPTION = "REAL_SUBSCRIPTION"
+ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+RECONSUME_TIMES = "RECONSUMETIMES"
+DELAY_TIME = "DELAY_TIME"
+UNDECODABLE = "UNDECODABLE"  # of ours: why the value could not be decoded
+
+
+def dead_letter_topic(asked: ConsumerConfig, topic: str) -> str:
+    if asked.dead_letters is not None and asked.dead_letters.topic:
+        return asked.dead_letters.topic
+    name = topic_name(topic)
+    if name.is_scalable:
+        return f"{name}-DLQ"  # one for all subscriptions, as Pulsar's V5 client
+    return f"{name.partitioned_name}-{asked.subscription}-DLQ"
+
+
+def retry_topic(asked: ConsumerConfig, topic: str) -> str:
+    if asked.dead_letters is not None and asked.dead_letters.retry_topic:
+        return asked.dead_letters.retry_topic
+    return f"{topic_name(topic).partitioned_name}-{asked.subscription}-RETRY"
+
+
+def left_out(asked: ConsumerConfig, topic: str) -> bool:
+    """Is a topic of the same namespace one of the subscription's own, which hold what it has put away? A consumer of
+    the namespace that took them for topics like any other would bury its dead again.
+    """
+    letters = asked.dead_letters
+    if letters is not None and letters.topic:
+        if topic == _full(letters.topic):
+            return True
+    elif (letters is not None or asked.on_undecodable == "dead_letter") and topic.endswith("-DLQ"):
+        return True
+    return asked.retry and topic.endswith(f"-{asked.subscription}-RETRY")
+
+
+def _full(topic: str) -> str:
+    return str(topic_name(topic))
+
+
+def origin(message: Message[Any], home: str = "") -> str:
+    """The topic a message was first published to: a retried one remembers it. `home`: the topic of the consumer that
+    has it. A topic that was migrated has two names, and all its dead letters go to one topic: by its consumer's name.
+    """
+    found = message.properties.get(REAL_TOPIC, _topic(message))
+    return home if home and _one_topic(found, home) else found
+
+
+def buried(message: Message[Any], subscription: str) -> dict[str, str]:
+    """The properties of a dead letter: its own, and where it came from."""
+    return {
+        REAL_TOPIC: _topic(message),
+        REAL_SUBSCRIPTION: subscription,
+        ORIGIN_MESSAGE_ID: str(message.id),
+        **message.properties,
+    }
+
+
+def retried(
+    message: Message[Any], subscription: str, delay_ms: int, properties: Mapping[str, str] | None
+) -> tuple[int, dict[str, str]]:
+    """How often it will have been put off, and its properties then."""
+    found = {**buried(message, subscription), **(properties or {})}
+    times = int(found[RECONSUME_TIMES]) + 1 if found.get(RECONSUME_TIMES, "").isdigit() else 1
+    found[RECONSUME_TIMES] = str(times)
+    found[DELAY_TIME] = str(delay_ms)
+    return times, found
+
+
+def _one_topic(found: str, home: str) -> bool:
+    try:
+        return topic_name(found).scalable == topic_name(home).scalable
+    except InvalidName:  # whatever an application wrote there
+        return False
+
+
+def _topic(message: Message[Any]) -> str:
+    """Of a segment: the topic that it is a part of."""
+    name = topic_name(message.topic)
+    return str(name.parent) if name.is_segment else message.topic

@@ -1,0 +1,275 @@
+"""What a consumer is asked to be: its subscription and everything that can be chosen about it, as values.
+
+Misuse is refused here, before anything is sent; what the broker decides (who may subscribe, which ranges are free) is
+its own business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Literal
+
+from magnetar.base.errors import InvalidRange, Misuse
+from magnetar.base.hashes import SLOTS
+from magnetar.base.limits import (
+    ACK_GROUP_IDS_MAX,
+    ACK_GROUP_S,
+    CHUNKED_EXPIRE_S,
+    CHUNKED_PENDING_MAX,
+    DISCOVERY_S,
+    INBOX_BYTES_MAX,
+    RECEIVER_QUEUE_MESSAGES,
+    RECEIVER_QUEUE_MESSAGES_MAX,
+)
+from magnetar.base.public import public
+from magnetar.client.arguments import check_number, check_text
+from magnetar.client.consumer.ack.nacks import NackBackoff
+from magnetar.client.message import MessageId
+from magnetar.wire.proto import pb
+
+QUEUE_MESSAGES_TOTAL = 50_000  # over all partitions of a consumer, as stock clients
+
+OnSegments = Callable[["SegmentsChanged"], None]
+OnUndecodable = Literal["raise", "dead_letter"]
+Topics = str | list[str] | tuple[str, ...] | re.Pattern[str]
+
+
+@public("magnetar")
+class SubscriptionType(Enum):
+    """Who gets a message. `EXCLUSIVE`: the only consumer. `FAILOVER`: one at a time, the others stand by. `SHARED`: any
+    of them, in no order. `KEY_SHARED`: all messages of a key go to one of them, in order.
+    """
+
+    EXCLUSIVE = "Exclusive"
+    SHARED = "Shared"
+    FAILOVER = "Failover"
+    KEY_SHARED = "Key_Shared"
+
+    @property
+    def single(self) -> bool:
+        """Does one consumer get everything, in order?"""
+        return self in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
+
+
+@public("magnetar")
+class InitialPosition(Enum):
+    """Where a new subscription starts; one that exists goes on where it is."""
+
+    LATEST = "Latest"
+    EARLIEST = "Earliest"
+
+
+@public("magnetar")
+@dataclass(frozen=True, slots=True)
+class SegmentsChanged:
+    """Segments of a topic that a stream consumer reads from now on (`gained`), and those it reads no more (`lost`):
+    read to their end, given to another consumer, or closed with it.
+    """
+
+    topic: str
+    gained: tuple[int, ...] = ()
+    lost: tuple[int, ...] = ()
+
+
+@public("magnetar")
+@dataclass(frozen=True, slots=True)
+class KeyShared:
+    """How keys are shared out. Without `ranges` the broker splits them; with ranges (of 0..65535, both ends included)
+    this consumer gets exactly those.
+    """
+
+    ranges: tuple[tuple[int, int], ...] = ()
+    out_of_order: bool = False
+    buckets: bool = False  # the ranges are those of all entry buckets of a segment, whoever gets which
+
+    def __post_init__(self) -> None:
+        for start, end in self.ranges:
+            if not 0 <= start <= end < SLOTS:
+                raise InvalidRange(f"a sticky range lies within 0..{SLOTS - 1}", start=start, end=end)
+
+
+@public("magnetar")
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """After `redeliveries_max` redeliveries a message goes to `topic` instead of to the application: by default
+    `<topic>-<subscription>-DLQ`, of a scalable topic `<topic>-DLQ`. `retry_topic` (by default
+    `<topic>-<subscription>-RETRY`) is where `reconsume_later` puts messages. `<topic>`: as it was asked for.
+    """
+
+    redeliveries_max: int = 16
+    topic: str = ""
+    retry_topic: str = ""
+    initial_subscription: str = ""
+
+    def __post_init__(self) -> None:
+        check_number(self.redeliveries_max, "redeliveries_max, which counts redeliveries,")
+        for name in ("topic", "retry_topic", "initial_subscription"):
+            check_text(getattr(self, name), f"{name} of dead letters")
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerConfig:
+    """Everything about a consumer but its topics, its schema and its callbacks."""
+
+    subscription: str
+    type: SubscriptionType = SubscriptionType.EXCLUSIVE
+    name: str = ""
+    initial_position: InitialPosition = InitialPosition.LATEST
+    priority: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+    subscription_properties: Mapping[str, str] = field(default_factory=dict)
+    durable: bool = True
+    read_compacted: bool = False
+    replicated: bool = False
+    key_shared: KeyShared | None = None
+    queue_messages: int = RECEIVER_QUEUE_MESSAGES
+    queue_messages_total: int = QUEUE_MESSAGES_TOTAL
+    queue_bytes: int = INBOX_BYTES_MAX
+    ack_group_s: float = ACK_GROUP_S
+    ack_group_max: int = ACK_GROUP_IDS_MAX
+    ack_batch_index: bool = False
+    ack_timeout_s: float = 0.0  # 0: never
+    nack: NackBackoff = field(default_factory=NackBackoff)
+    dead_letters: DeadLetters | None = None
+    retry: bool = False
+    chunked_pending_max: int = CHUNKED_PENDING_MAX
+    chunked_expire_s: float = CHUNKED_EXPIRE_S
+    discard_incomplete_chunks: bool = False
+    # Encrypted messages cannot be read here. They are passed by and stay unacknowledged, for a consumer that has the
+    # key; with this they are acknowledged as what could not be decrypted. Each is counted, and the first is logged.
+    discard_encrypted: bool = False
+    discovery_s: float = DISCOVERY_S
+    start: MessageId | None = None  # of readers
+    start_inclusive: bool = False
+    rollback_s: int = 0
+    paused: bool = False
+    # A message whose value does not fit the schema. "raise": `message.value` raises `Undecodable`. "dead_letter": it is
+    # decoded when it arrives, and goes to the dead-letter topic instead of to the application.
+    on_undecodable: OnUndecodable = "raise"
+    on_segments: OnSegments | None = None  # of stream consumers
+
+    @property
+    def watches(self) -> bool:
+        """Must be known what was handed out? For the timeout, and for dead letters: only that is refused."""
+        return self.ack_timeout_s > 0 or self.dead_letters is not None
+
+    def __post_init__(self) -> None:
+        check_text(self.subscription, "the name of a subscription, or of a group,")
+        if not self.subscription:
+            raise Misuse("a subscription has a name")
+        if not 0 <= self.queue_messages <= RECEIVER_QUEUE_MESSAGES_MAX:
+            raise Misuse(f"queue_messages is 0..{RECEIVER_QUEUE_MESSAGES_MAX}", queue_messages=self.queue_messages)
+        if self.queue_bytes <= 0 or self.queue_messages_total <= 0:
+            raise Misuse("the bounds of a queue are positive")
+        if self.ack_group_s < 0 or self.ack_group_max <= 0 or self.ack_timeout_s < 0:
+            raise Misuse("times and numbers of acknowledgements are not negative")
+        if self.key_shared is not None and self.type is not SubscriptionType.KEY_SHARED and self.durable:
+            raise Misuse("key_shared is for KEY_SHARED subscriptions and for readers", type=self.type.value)
+        if self.read_compacted and not self.type.single:
+            raise Misuse("read_compacted is for EXCLUSIVE and FAILOVER subscriptions", type=self.type.value)
+        if self.dead_letters is not None and self.type.single and not self.retry:
+            raise Misuse(
+                "dead letters need a SHARED or KEY_SHARED subscription: brokers count redeliveries there only",
+                type=self.type.value,
+            )
+        if self.on_undecodable not in ("raise", "dead_letter"):
+            raise Misuse("on_undecodable must be 'raise' or 'dead_letter'", given=repr(self.on_undecodable)[:80])
+        if self.on_undecodable == "dead_letter" and self.type.single:
+            raise Misuse(
+                "on_undecodable='dead_letter' needs a SHARED or KEY_SHARED subscription or a queue consumer: where"
+                " order matters, catch Undecodable at message.value and decide",
+                type=self.type.value,
+            )
+        if self.rollback_s < 0:
+            raise Misuse("rollback_s goes back, by that many seconds", rollback_s=self.rollback_s)
+
+    @property
+    def buries(self) -> bool:
+        """May messages go to a dead-letter or retry topic?"""
+        return self.dead_letters is not None or self.retry or self.on_undecodable == "dead_letter"
+
+    def queue_of(self, topics: int) -> int:
+        """The queue of one of so many topics."""
+        if topics <= 1 or self.queue_messages == 0:
+            return self.queue_messages
+        return max(1, min(self.queue_messages, self.queue_messages_total // topics))
+
+
+def by_buckets(asked: ConsumerConfig, ranges: tuple[tuple[int, int], ...]) -> ConsumerConfig:
+    """The same for a segment that is read together with others (PIP-486). What one acknowledged of a batch does not
+    come to another, and nothing is compacted: consumers that share cannot ask for that."""
+    return replace(
+        asked,
+        type=SubscriptionType.KEY_SHARED,
+        key_shared=KeyShared(ranges, buckets=True),
+        ack_batch_index=True,
+        read_compacted=False,
+    )
+
+
+def subscribe_command(
+    asked: ConsumerConfig,
+    topic: str,
+    consumer_id: int,
+    request_id: int,
+    *,
+    schema: pb.Schema | None,
+    start: MessageId | None,
+    epoch: int,
+    creates: bool = True,
+) -> pb.BaseCommand:
+    command = pb.BaseCommand(type=pb.BaseCommand.SUBSCRIBE)
+    subscribe = command.subscribe
+    subscribe.topic = topic
+    subscribe.subscription = asked.subscription
+    subscribe.subType = getattr(pb.CommandSubscribe, asked.type.value)
+    subscribe.consumer_id = consumer_id
+    subscribe.request_id = request_id
+    if asked.name:
+        subscribe.consumer_name = asked.name
+    subscribe.priority_level = asked.priority
+    subscribe.durable = asked.durable
+    subscribe.read_compacted = asked.read_compacted
+    subscribe.initialPosition = getattr(pb.CommandSubscribe, asked.initial_position.value)
+    subscribe.replicate_subscription_state = asked.replicated
+    subscribe.force_topic_creation = creates
+    subscribe.consumer_epoch = epoch
+    for key, value in asked.properties.items():
+        subscribe.metadata.add(key=key, value=value)
+    for key, value in asked.subscription_properties.items():
+        subscribe.subscription_properties.add(key=key, value=value)
+    if schema is not None:
+        subscribe.schema.CopyFrom(schema)
+    if asked.type is SubscriptionType.KEY_SHARED or asked.key_shared is not None:
+        wanted = asked.key_shared or KeyShared()
+        meta = subscribe.keySharedMeta
+        meta.keySharedMode = pb.STICKY if wanted.ranges else pb.AUTO_SPLIT
+        meta.allowOutOfOrderDelivery = wanted.out_of_order
+        for first, last in wanted.ranges:
+            meta.hashRanges.add(start=first, end=last)
+        if wanted.buckets:
+            meta.entryBucketDispatch = True
+    if start is not None:
+        subscribe.start_message_id.ledgerId = start.ledger % (1 << 64)
+        subscribe.start_message_id.entryId = start.entry % (1 << 64)
+        if start.batch_index >= 0:
+            subscribe.start_message_id.batch_index = start.batch_index
+    if asked.rollback_s:
+        subscribe.start_message_rollback_duration_sec = asked.rollback_s
+    return command
+
+
+def unsubscribe_command(consumer_id: int, request_id: int, *, force: bool) -> pb.BaseCommand:
+    command = pb.BaseCommand(type=pb.BaseCommand.UNSUBSCRIBE)
+    asked = command.unsubscribe
+    asked.consumer_id, asked.request_id, asked.force = consumer_id, request_id, force
+    return command
+
+
+def close_command(consumer_id: int, request_id: int) -> pb.BaseCommand:
+    command = pb.BaseCommand(type=pb.BaseCommand.CLOSE_CONSUMER)
+    command.close_consumer.consumer_id, command.close_consumer.request_id = consumer_id, request_id
+    return command

@@ -1,0 +1,178 @@
+"""Topics by pattern: which ones match now, and what came and went, by asking now and then and by a watch.
+
+The pattern names its namespace in plain letters, `persistent://tenant/namespace/expression`, and is matched against the
+whole name without domain and partition, as brokers do. A watch tells of changes at once where the broker has one; it
+ends with its connection, and asking every `discovery_s` finds whatever it missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+
+from magnetar.base.errors import MagnetarError, Misuse, Refused
+from magnetar.base.names import Domain, topic_name
+from magnetar.client.connection.backoff import persist
+from magnetar.client.connection.connection import Connection
+from magnetar.client.connection.lookup import Lookup, Mode, Topics
+from magnetar.client.consumer.multi_topic import TopicConsumers
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+from magnetar.wire.proto import pb
+
+log = get("client.pattern")
+
+_SHAPE = re.compile(r"(?:(?P<domain>[a-z-]+)://)?(?P<tenant>[-=:.\w]+)/(?P<space>[-=:.\w]+)/(?P<rest>.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPattern:
+    """`expression` is what the broker is given, `matcher` the same compiled. `mode`: which domains are asked for."""
+
+    namespace: str
+    expression: str
+    matcher: re.Pattern[str]
+    mode: Mode
+
+    @staticmethod
+    def of(pattern: re.Pattern[str], *, mode: Mode | None = None) -> TopicPattern:
+        text = pattern.pattern
+        if "/" not in text:
+            text = f"public/default/{text}"
+        found = _SHAPE.fullmatch(text)
+        if found is None:
+            raise Misuse("a pattern names tenant and namespace: persistent://tenant/namespace/expression", pattern=text)
+        domain = found["domain"] or str(Domain.PERSISTENT)
+        if domain not in (Domain.PERSISTENT, Domain.NON_PERSISTENT):
+            raise Misuse("a pattern is of persistent or non-persistent topics", domain=domain)
+        chosen: Mode = "PERSISTENT" if domain == Domain.PERSISTENT else "NON_PERSISTENT"
+        namespace = f"{found['tenant']}/{found['space']}"
+        expression = f"{re.escape(namespace)}/{found['rest']}"
+        return TopicPattern(
+            namespace, f"{namespace}/{found['rest']}", re.compile(expression, pattern.flags), mode or chosen
+        )
+
+    def matching(self, topics: list[str]) -> set[str]:
+        """The partitioned names (every partition once) that match."""
+        bases = {topic_name(topic).partitioned_name for topic in topics}
+        return {base for base in bases if self.matcher.fullmatch(base.split("://", 1)[1])}
+
+
+class Discovery:
+    """Keeps `parts` in line with the topics that match."""
+
+    def __init__(self, lookup: Lookup, pattern: TopicPattern, parts: TopicConsumers, discovery_s: float) -> None:
+        self._lookup = lookup
+        self._pattern = pattern
+        self._parts = parts
+        self._discovery_s = discovery_s
+        self._sent = pattern.expression  # "": this broker does not take it (they bound its length)
+        self._hash = ""
+        self._owner = Owner("client.pattern", self._failed)
+        self._changed = asyncio.Event()
+        self._watched: Connection | None = None
+        self._id = lookup.pool.next_id()
+
+    async def start(self, timeout_s: float) -> None:
+        found = await self._ask(timeout_s)
+        await self._parts.start(sorted(found or ()), timeout_s)
+        await self._watch()
+        self._lookup.pool.runtime.spawn(self._owner, self._follow())
+
+    async def close(self) -> None:
+        connection, self._watched = self._watched, None
+        await self._owner.close()
+        if connection is not None and not connection.closed:
+            connection.listeners.remove(pb.BaseCommand.WATCH_TOPIC_UPDATE, self._id)
+            command = pb.BaseCommand(type=pb.BaseCommand.WATCH_TOPIC_LIST_CLOSE)
+            command.watchTopicListClose.request_id = connection.next_request_id()
+            command.watchTopicListClose.watcher_id = self._id
+            try:
+                await connection.request(
+                    command, command.watchTopicListClose.request_id, timeout_s=self._lookup.timeout_s
+                )
+            except MagnetarError as error:
+                log.info("watch left open", why=error)  # it ends with the connection
+
+    async def refresh(self) -> None:
+        """Ask now, whatever the watch says."""
+        found = await self._ask(self._lookup.timeout_s)
+        if found is not None:
+            await self._parts.change(found, self._lookup.timeout_s)
+        await self._parts.grow()
+
+    async def _ask(self, timeout_s: float) -> set[str] | None:
+        """The topics that match, None: the same as the last time."""
+        pattern = self._pattern
+        try:
+            told = await self._list(timeout_s)
+        except Refused as error:
+            if not self._sent:
+                raise
+            log.info("pattern not taken", pattern=pattern.expression, why=error, do="match it here")
+            self._sent = self._hash = ""
+            told = await self._list(timeout_s)
+        if not told.changed:
+            return None
+        self._hash = told.hash
+        return pattern.matching(told.names)
+
+    async def _list(self, timeout_s: float) -> Topics:
+        return await persist(
+            self._lookup.pool.runtime,
+            timeout_s,
+            lambda: self._lookup.topics(
+                self._pattern.namespace, self._pattern.mode, pattern=self._sent, hash=self._hash
+            ),
+            what="topics of namespace",
+        )
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._discovery_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+            self._changed.clear()
+            try:
+                await self.refresh()
+                await self._watch()
+            except MagnetarError as error:
+                log.warning("topics not looked at", pattern=self._pattern.expression, why=error)
+                self._hash = ""  # what was found may not be attached: ask for the whole list again
+
+    async def _watch(self) -> None:
+        if self._watched is not None and not self._watched.closed:
+            return
+        self._watched = None
+        if self._pattern.mode != "PERSISTENT" or not self._sent:
+            return  # brokers watch the topics they keep, by patterns they take
+        try:
+            connection = await self._lookup.service()
+            if not connection.features.supports_topic_watchers:
+                return
+            connection.listeners.add(pb.BaseCommand.WATCH_TOPIC_UPDATE, self._id, self._heard)
+            command = pb.BaseCommand(type=pb.BaseCommand.WATCH_TOPIC_LIST)
+            asked = command.watchTopicList
+            asked.request_id = connection.next_request_id()
+            asked.watcher_id = self._id
+            asked.namespace = self._pattern.namespace
+            asked.topics_pattern = self._pattern.expression
+            if self._hash:
+                asked.topics_hash = self._hash
+            reply = await connection.request(command, asked.request_id, timeout_s=self._lookup.timeout_s)
+        except MagnetarError as error:
+            log.once("no watch", namespace=self._pattern.namespace, why=error, again_s=self._discovery_s)
+            return
+        self._watched = connection
+        if reply.watchTopicListSuccess.topics_hash != self._hash:
+            self._changed.set()
+
+    def _heard(self, update: pb.CommandWatchTopicUpdate) -> None:
+        log.debug("topics changed", new=len(update.new_topics), deleted=len(update.deleted_topics))
+        self._changed.set()
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        log.crashed("discovery failed", error)

@@ -1,0 +1,332 @@
+"""Messages received and not yet taken: one lane for each topic, taken fairly, with bounds in messages and in bytes.
+
+Decides only; `waiters` waits and `topic_consumer` talks to brokers. A lane gives its broker permits for as many
+messages as it has room for, again when half of that is free. Its window starts small and doubles with use, as long as
+messages of the size seen so far fit the inbox's bytes; nothing is asked for while the inbox is full. Messages of one
+lane keep their order; lanes take turns, except that a lane waits for those before it (`behind`): segments whose
+descendant it is. If one of those loses its broker, what it had queued comes again, so everything behind it is set
+aside: until its own broker closes it too and delivers it again, or until the lane before it is dropped because its
+segment is done. An entry too large for the room that is left waits unopened (`compressed_entries`). It trusts its user
+to report every message that a broker counts as delivered.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from magnetar.base.limits import FLOW_PERMITS_MAX, RECEIVER_WINDOW_MESSAGES_FIRST
+from magnetar.client.message import Message
+
+
+class TopicQueue:
+    """One topic's queue. `ask(permits)` sends them to its broker."""
+
+    __slots__ = (
+        "_ask",
+        "_half",
+        "_inbox",
+        "_messages_seen",
+        "_size_seen",
+        "aside",
+        "attached",
+        "behind",
+        "dropped",
+        "held_by",
+        "last",
+        "paused",
+        "queue",
+        "queue_max",
+        "reopen",
+        "room",
+        "window",
+    )
+
+    def __init__(self, inbox: ReceiveQueue, queue_max: int, ask: Callable[[int], None]) -> None:
+        self.queue: deque[Message[Any]] = deque()
+        self.queue_max = queue_max  # 0: nothing is asked for ahead of a waiting receive
+        self.window = min(queue_max, RECEIVER_WINDOW_MESSAGES_FIRST)
+        self.room = 0  # messages of the window neither asked for nor queued
+        self.attached = False
+        self.dropped = False  # its topic is left: messages that still arrive belong to the next consumer
+        self.paused = False
+        self.behind: tuple[TopicQueue, ...] = ()  # nothing of this one is taken while one of those has a message
+        self.held_by: tuple[
+            TopicQueue, ...
+        ] = ()  # of those, the ones that had no broker at some time since this one was attached
+        self.aside: deque[Message[Any]] = deque()  # received, and not taken while it is held
+        self.last: Message[Any] | None = None  # taken most recently
+        self.reopen: Callable[[], bool] = _nothing_waits  # opens entries that wait for room; is none left?
+        self._inbox = inbox
+        self._ask = ask
+        self._half = max(1, self.window // 2)
+        self._messages_seen = 0
+        self._size_seen = 0
+
+    def attach(self) -> None:
+        """A broker is there and has no permits yet: whatever was queued from another one was put away."""
+        self.attached = True
+        self.held_by = tuple(one for one in self.behind if not one.attached and not one.dropped)
+        self.room = self.window - len(self.queue)
+        self.refill()
+
+    def detach(self) -> None:
+        """The broker is gone, and will deliver again what is queued: put it away."""
+        self.attached = False
+        self.clear()
+        self.held_by = ()
+        if not self.dropped:
+            self._inbox.lost(self)
+
+    def drop(self) -> None:
+        """Its topic is left: it holds no message from now on."""
+        self._inbox.drop(self)
+
+    @property
+    def head(self) -> tuple[int, int] | None:
+        """The entry of the next message: the rest of a batch of which some were taken."""
+        if not self.queue:
+            return None
+        delivery = self.queue[0]._delivery
+        return delivery.ledger, delivery.entry
+
+    def clear(self) -> int:
+        aside = len(self.aside)
+        self.aside.clear()
+        self.room += aside
+        count = len(self.queue)
+        if count:
+            size = sum(len(message.data) for message in self.queue)
+            self.queue.clear()
+            self.room += count
+            self._inbox.removed(self, count, size)
+        return count + aside
+
+    def hold(self, before: TopicQueue) -> None:
+        """What this one has is not taken before what that one gets again (H-F20)."""
+        self.held_by = (*self.held_by, before)
+        if self.queue:
+            self.aside.extend(self.queue)
+            count, size = len(self.queue), sum(len(message.data) for message in self.queue)
+            self.queue.clear()
+            self._inbox.removed(self, count, size)
+
+    def release(self, before: TopicQueue) -> None:
+        """That one is done."""
+        self.held_by = tuple(one for one in self.held_by if one is not before)
+        if self.aside and not self.held_by:
+            messages = list(self.aside)
+            self.aside.clear()
+            self._queue(messages, sum(len(message.data) for message in messages))
+
+    def _queue(self, messages: list[Message[Any]], size: int) -> None:
+        if not self.queue:
+            self._inbox.lanes_ready.append(self)
+        self.queue.extend(messages)
+        self._inbox.count += len(messages)
+        self._inbox.size += size
+
+    def remove(self, positions: set[tuple[int, int]]) -> None:
+        """Put away what is queued of these entries: it was asked for again."""
+        kept_aside = [one for one in self.aside if (one._delivery.ledger, one._delivery.entry) not in positions]
+        self.room += len(self.aside) - len(kept_aside)
+        self.aside = deque(kept_aside)
+        gone = [message for message in self.queue if (message._delivery.ledger, message._delivery.entry) in positions]
+        if not gone:
+            return
+        if len(gone) == len(self.queue):
+            self.clear()
+        else:
+            away = set(map(id, gone))
+            kept = [message for message in self.queue if id(message) not in away]
+            self.queue.clear()
+            self.queue.extend(kept)
+            self.room += len(gone)
+            self._inbox.count -= len(gone)
+            self._inbox.size -= sum(len(message.data) for message in gone)
+        if self.room >= self._half:
+            self.refill()
+
+    def arrived(self, messages: list[Message[Any]], size: int, delivered: int) -> None:
+        """`messages` to queue out of `delivered` that the broker counted against the permits."""
+        if self.dropped:
+            return
+        if messages:
+            if self.held_by:
+                self.aside.extend(messages)
+            else:
+                self._queue(messages, size)
+            self._messages_seen += len(messages)
+            self._size_seen += size
+        skipped = delivered - len(messages)
+        if skipped:
+            self.room += skipped
+            if self.room >= self._half:
+                self.refill()
+
+    def refill(self) -> None:
+        """Ask for as many messages as there is room for."""
+        if self.paused or not self.attached:
+            return
+        if self._inbox.size >= self._inbox.size_max or self._inbox.waiting:
+            self._inbox.hold(self)
+            return
+        if self._messages_seen:
+            self._grow()
+        permits = min(self.room, FLOW_PERMITS_MAX)
+        if permits > 0:
+            self.room -= permits
+            self._ask(permits)
+
+    def has_room(self, size: int) -> bool:
+        """Does an entry of so many bytes fit? Alone it may be larger than the bound: it would never be opened else."""
+        return self._inbox.size == 0 or self._inbox.size + size <= self._inbox.size_max
+
+    def wait(self) -> None:
+        """An entry is not opened until there is room for it."""
+        self._inbox.waiting[self] = None
+
+    def waits_no_more(self) -> None:
+        self._inbox.waits_no_more(self)
+
+    def ask_one(self) -> None:
+        """For a lane without a queue: a receive waits."""
+        if self.queue_max == 0 and self.attached and not self.paused and self.room == 0:
+            self.room = -1  # one is on its way; taken or skipped, it is given back
+            self._ask(1)
+
+    def _grow(self) -> None:
+        fits = self._inbox.size_max * self._messages_seen // (len(self._inbox.lanes) * max(self._size_seen, 1))
+        window = max(1, min(self.window * 2, fits, self.queue_max)) if self.queue_max else 0
+        self.room += window - self.window
+        self.window = window
+        self._half = max(1, window // 2)
+        if self._messages_seen > 100_000:  # newer messages count for more
+            self._messages_seen //= 2
+            self._size_seen //= 2
+
+
+class ReceiveQueue:
+    """All lanes of one consumer. `count` and `size` are what is queued, in messages and in bytes."""
+
+    __slots__ = ("_held", "count", "lanes", "lanes_ready", "size", "size_max", "waiting")
+
+    def __init__(self, size_max: int) -> None:
+        self.size_max = size_max
+        self.count = 0
+        self.size = 0
+        self.lanes: list[TopicQueue] = []
+        self.lanes_ready: deque[TopicQueue] = deque()  # those with messages, in the order of their turns
+        self.waiting: dict[TopicQueue, None] = {}  # lanes with entries that wait for room: then none asks for more
+        self._held: list[TopicQueue] = []
+
+    def lane(self, queue_max: int, ask: Callable[[int], None]) -> TopicQueue:
+        lane = TopicQueue(self, queue_max, ask)
+        self.lanes.append(lane)
+        return lane
+
+    def drop(self, lane: TopicQueue) -> None:
+        """The lane's topic is gone: it holds no message from now on."""
+        lane.dropped = True
+        lane.detach()
+        for other in self.lanes:
+            if lane in other.held_by:
+                other.release(lane)
+        if lane in self.lanes:
+            self.lanes.remove(lane)
+        if lane in self._held:
+            self._held.remove(lane)
+        self.waits_no_more(lane)
+
+    def lost(self, lane: TopicQueue) -> None:
+        """The lane's broker is gone: what it delivers again comes before everything behind this lane."""
+        for other in self.lanes:
+            if other.attached and lane in other.behind and lane not in other.held_by:
+                other.hold(lane)
+
+    def take(self) -> Message[Any] | None:
+        """The next message, None if there is none."""
+        ready = self.lanes_ready
+        if not ready:
+            return None
+        lane = ready[0]
+        if lane.behind:
+            lane = self._foremost(lane)
+        queue = lane.queue
+        message = queue.popleft()
+        lane.last = message
+        if not queue:
+            ready.popleft()
+        elif len(ready) > 1:
+            ready.rotate(-1)
+        self.count -= 1
+        self.size -= len(message.data)
+        lane.room += 1
+        if lane.room >= lane._half:
+            lane.refill()
+        if (self._held or self.waiting) and self.size < self.size_max:
+            self._release()
+        return message
+
+    def _foremost(self, lane: TopicQueue) -> TopicQueue:
+        """The lane whose turn it is, or one before it that has messages."""
+        while (before := next((one for one in lane.behind if one.queue), None)) is not None:
+            lane = before
+        ready = self.lanes_ready
+        if ready[0] is not lane:
+            ready.remove(lane)
+            ready.appendleft(lane)
+        return lane
+
+    def put_back(self, message: Message[Any], lane: TopicQueue) -> None:
+        """A message taken and not handed over: it is the next one again."""
+        lane.room -= 1
+        if lane.held_by:
+            lane.aside.appendleft(message)
+            return
+        if not lane.queue:
+            self.lanes_ready.appendleft(lane)
+        elif self.lanes_ready[0] is not lane:
+            self.lanes_ready.remove(lane)
+            self.lanes_ready.appendleft(lane)
+        lane.queue.appendleft(message)
+        self.count += 1
+        self.size += len(message.data)
+
+    @property
+    def capacity(self) -> int:
+        """How many messages may be here at once, as things are: no use in waiting for more."""
+        return 0 if self.size >= self.size_max or self.waiting else max(1, sum(lane.window for lane in self.lanes))
+
+    def removed(self, lane: TopicQueue, count: int, size: int) -> None:
+        self.count -= count
+        self.size -= size
+        self.lanes_ready.remove(lane)
+        if (self._held or self.waiting) and self.size < self.size_max:
+            self._release()
+
+    def hold(self, lane: TopicQueue) -> None:
+        if lane not in self._held:
+            self._held.append(lane)
+
+    def waits_no_more(self, lane: TopicQueue) -> None:
+        """What waited for room was given up: other lanes may ask again."""
+        if lane in self.waiting:
+            del self.waiting[lane]
+            if self.size < self.size_max:
+                self._release()
+
+    def _release(self) -> None:
+        for lane in list(self.waiting):
+            if lane.reopen():
+                self.waiting.pop(lane, None)
+        if self.waiting:
+            return
+        held, self._held = self._held, []
+        for lane in held:
+            lane.refill()
+
+
+def _nothing_waits() -> bool:
+    return True

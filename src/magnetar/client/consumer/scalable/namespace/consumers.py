@@ -1,0 +1,175 @@
+"""Consumers of all scalable topics of a namespace, as streams or as queues: what users hold.
+
+Topics that come are attached, ones that are deleted are closed, none is ever made by this (`follower`). All of them
+feed one inbox. A topic that came after the consumer is read from its first message, whatever the initial position: all
+of it is newer. A topic that cannot be attached is tried again, and does not keep the others; `failing` names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from magnetar.base.errors import MagnetarError, Misuse
+from magnetar.base.ids import SegmentId
+from magnetar.base.names import topic_name
+from magnetar.client.arguments import check_of
+from magnetar.client.connection.lookup import Lookup
+from magnetar.client.consumer.ack.dead_letter_publisher import MakeOutbox
+from magnetar.client.consumer.ack.dead_letters import left_out
+from magnetar.client.consumer.config import ConsumerConfig, InitialPosition
+from magnetar.client.consumer.scalable.namespace.follower import Failed, Namespace, NamespaceFollower
+from magnetar.client.consumer.scalable.queue.consumer import QueueConsumer
+from magnetar.client.consumer.scalable.queue.topic import QueueTopic
+from magnetar.client.consumer.scalable.stream.ack_position import AckPosition
+from magnetar.client.consumer.scalable.stream.consumer import StreamConsumer, vector_of
+from magnetar.client.consumer.scalable.stream.topic import StreamTopic
+from magnetar.client.consumer.topic_consumer import TopicConsumer
+from magnetar.client.message import Message, MessageId
+from magnetar.client.schema import Schema
+
+T = TypeVar("T")
+
+
+class NamespaceStreamConsumer(StreamConsumer[T], Generic[T]):
+    """Made by `Client.stream_consumer` of a `Namespace`. Each key of each topic is in order, and one cumulative
+    acknowledgement covers everything that was received before it, of whatever topic.
+    """
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        namespace: Namespace,
+        asked: ConsumerConfig,
+        *,
+        schema: Schema[T],
+        closed: Callable[[Any], None] | None = None,
+    ) -> None:
+        self.namespace = namespace
+        super().__init__(lookup, namespace.name, asked, schema=schema, closed=closed)
+
+    @property
+    def failing(self) -> Mapping[str, MagnetarError]:
+        """Topics of the namespace that are not attached, and why."""
+        return self._following.failing
+
+    def _stream_id(self, message: Message[Any], plain: MessageId) -> MessageId:
+        """Where it is, and what else had been handed out by then, of every topic."""
+        topics = [(one.topic, self._vector(one, message)) for _, one in sorted(self._strands.items())]
+        return replace(plain, topic=message.topic, topics=tuple(found for found in topics if found[1]))
+
+    def _prepare(self) -> None:
+        self._following: NamespaceFollower[StreamTopic] = NamespaceFollower(
+            self._lookup, self.namespace, make=self._make, topics=self._strands
+        )
+
+    async def _begin(self, timeout_s: float) -> None:
+        await self._following.start(timeout_s)
+
+    async def _leave(self) -> None:
+        await self._following.close()
+
+    def _vectors(self, id: MessageId) -> Mapping[str, Mapping[SegmentId, AckPosition]]:
+        if not id.topic:
+            raise Misuse("the id does not say which topic it is of", id=str(id))
+        check_of(id, (), namespace=self.namespace.name)
+        own = str(topic_name(id.topic).parent) if id.topic.startswith("segment://") else id.topic
+        return {topic: vector_of(id, topic) for topic in [own, *(one for one, _ in id.topics if one != own)]}
+
+    def _make(self, topic: str, newer: bool, failed: Failed) -> StreamTopic:
+        def ended(error: MagnetarError) -> None:
+            made.hurry()  # of a topic that is gone there is nobody to tell
+            failed(error)
+
+        made = self._strand(topic, _asked(self.asked, topic, newer), ended, create=False)
+        return made
+
+
+class NamespaceQueueConsumer(QueueConsumer[T], Generic[T]):
+    """Made by `Client.queue_consumer` of a `Namespace`. With dead letters or a retry topic each topic has its own, and
+    those that belong to the subscription are not consumed as topics of the namespace.
+    """
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        namespace: Namespace,
+        asked: ConsumerConfig,
+        *,
+        schema: Schema[T],
+        make_outbox: MakeOutbox,
+        closed: Callable[[Any], None] | None = None,
+    ) -> None:
+        self.namespace = namespace
+        super().__init__(lookup, namespace.name, asked, schema=schema, make_outbox=make_outbox, closed=closed)
+
+    @property
+    def failing(self) -> Mapping[str, MagnetarError]:
+        """Topics of the namespace that are not attached, and why."""
+        return self._following.failing
+
+    def _stream_id(self, message: Message[Any], plain: MessageId) -> MessageId:
+        return replace(plain, topic=message.topic)
+
+    def _source_of(self, message: Message[Any] | MessageId) -> TopicConsumer | None:
+        if isinstance(message, MessageId) and not message.topic:
+            raise Misuse("the id does not say which topic it is of", id=str(message))
+        return super()._source_of(message)
+
+    def _check_of(self, id: MessageId) -> None:
+        check_of(id, (), namespace=self.namespace.name)
+
+    def _prepare(self) -> None:
+        asked = self.asked
+        self._following: NamespaceFollower[QueueTopic] = NamespaceFollower(
+            self._lookup,
+            self.namespace,
+            make=self._make,
+            topics=self._limbs,
+            left_out=lambda topic: left_out(asked, topic),
+        )
+
+    async def _begin(self, timeout_s: float) -> None:
+        await self._following.start(timeout_s)
+
+    async def _finish(self) -> None:
+        await self._following.close()
+
+    def _make(self, topic: str, newer: bool, failed: Failed) -> QueueTopic:
+        return self._limb(
+            topic,
+            _asked(self.asked, topic, newer),
+            failed,
+            open_elsewhere=lambda: sum(1 for one in self._limbs.values() if one.topic != topic for _ in one.parts),
+            create=False,
+        )
+
+
+def stream_of(
+    lookup: Lookup, topic: str | Namespace, asked: ConsumerConfig, *, schema: Schema[T], closed: Callable[[Any], None]
+) -> StreamConsumer[T]:
+    """Of one topic, or of all of a namespace."""
+    if isinstance(topic, Namespace):
+        return NamespaceStreamConsumer(lookup, topic, asked, schema=schema, closed=closed)
+    return StreamConsumer(lookup, str(topic_name(topic)), asked, schema=schema, closed=closed)
+
+
+def queue_of(
+    lookup: Lookup,
+    topic: str | Namespace,
+    asked: ConsumerConfig,
+    *,
+    schema: Schema[T],
+    make_outbox: MakeOutbox,
+    closed: Callable[[Any], None],
+) -> QueueConsumer[T]:
+    if isinstance(topic, Namespace):
+        return NamespaceQueueConsumer(lookup, topic, asked, schema=schema, make_outbox=make_outbox, closed=closed)
+    return QueueConsumer(lookup, str(topic_name(topic)), asked, schema=schema, make_outbox=make_outbox, closed=closed)
+
+
+def _asked(asked: ConsumerConfig, topic: str, newer: bool) -> ConsumerConfig:
+    """Of one topic; named as Pulsar's V5 client names it."""
+    position = InitialPosition.EARLIEST if newer else asked.initial_position
+    return replace(asked, name=f"{asked.name}-{topic_name(topic).local_name}", initial_position=position)

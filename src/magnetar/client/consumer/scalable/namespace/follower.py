@@ -1,0 +1,184 @@
+"""What a consumer of a whole namespace has open: one consumer for each of its topics, kept in line with the namespace.
+
+The actor around `namespace/topics`: it watches the namespace, opens topics, closes them, and keeps the time of
+back-offs. What is opened is its user's: a stream consumer's strand, or a queue's branches. Nothing here makes a topic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from magnetar.base.errors import MagnetarError, Misuse, TimedOut
+from magnetar.base.names import namespace_name
+from magnetar.base.public import public
+from magnetar.client.arguments import check_text
+from magnetar.client.connection.lookup import Lookup
+from magnetar.client.consumer.scalable.namespace.topics import (
+    CloseTopic,
+    Effect,
+    Event,
+    OpenTopic,
+    TimePassed,
+    TopicClosed,
+    TopicFailed,
+    TopicOpened,
+    TopicsChanged,
+    TopicSet,
+)
+from magnetar.client.consumer.scalable.namespace.watch import NamespaceWatch
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+
+log = get("client.following")
+
+
+@public("magnetar")
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """The scalable topics of a namespace, `tenant/name`; only those that have all the `properties`."""
+
+    name: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "the name of a namespace")
+        namespace_name(self.name)
+        wanted: object = self.properties
+        if not isinstance(wanted, Mapping) or not all(isinstance(one, str) for pair in wanted.items() for one in pair):
+            raise Misuse("the properties of topics are names and values, all of them text", properties=wanted)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class TopicHandle(Protocol):
+    """What is open of one topic."""
+
+    async def start(self, timeout_s: float) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+O = TypeVar("O", bound=TopicHandle)  # noqa: E741
+Failed = Callable[[MagnetarError], None]
+Make = Callable[[str, bool, Failed], O]  # (topic, is it newer than the consumer, what to tell when it cannot go on)
+
+
+class NamespaceFollower(Generic[O]):
+    """`topics` are those that are open or being opened, by name. Topics that `left_out` says are not opened."""
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        namespace: Namespace,
+        *,
+        make: Make[O],
+        topics: dict[str, O],
+        left_out: Callable[[str], bool] = lambda topic: False,
+    ) -> None:
+        self.topics = topics
+        self.closed = False
+        self._lookup = lookup
+        self._runtime = lookup.pool.runtime
+        self._namespace = namespace
+        self._make = make
+        self._left_out = left_out
+        self._roster = TopicSet()
+        self._members = NamespaceWatch(lookup, namespace.name, namespace.properties, changed=self._changed)
+        self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._timer: asyncio.TimerHandle | None = None
+        self._owner = Owner(f"topics of {namespace}", self._crashed)
+
+    @property
+    def failing(self) -> dict[str, MagnetarError]:
+        """Topics that could not be opened, and why: they are tried again."""
+        return self._roster.failing
+
+    async def start(self, timeout_s: float) -> None:
+        """Until every topic that there is was opened, or refused once."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._members.start(timeout_s)
+                self._changed((), ())  # of an empty namespace nothing was told
+                await self._begun
+        except TimeoutError:
+            waiting = sorted(topic for topic, one in self._roster.topics.items() if not one.tried)
+            raise TimedOut(
+                f"not attached to every topic within {timeout_s:g} s",
+                namespace=str(self._namespace),
+                waiting=", ".join(waiting[:3]),
+            ) from None
+
+    async def close(self) -> None:
+        """Close everything; nothing is acknowledged by that."""
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._owner.close()
+        topics = list(self.topics.values())
+        await asyncio.gather(*(one.close() for one in topics), self._members.close())
+        self.topics.clear()
+
+    def _changed(self, gone: Sequence[str], come: Sequence[str]) -> None:
+        self._handle(TopicsChanged(tuple(gone), tuple(topic for topic in come if not self._left_out(topic))))
+
+    def _handle(self, event: Event) -> None:
+        if self.closed:
+            return
+        self._apply(self._roster.handle(event, self._runtime.monotonic()))
+        if self._roster.begun and not self._begun.done():
+            self._begun.set_result(None)
+        self._rearm()
+
+    def _apply(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case OpenTopic(topic=topic, newer=newer):
+                    made = self._make(topic, newer, self._failing(topic))
+                    self.topics[topic] = made
+                    self._runtime.spawn(self._owner, self._start(topic, made))
+                case CloseTopic(topic=topic):
+                    self._runtime.spawn(self._owner, self._close(topic))
+
+    def _failing(self, topic: str) -> Failed:
+        def failed(error: MagnetarError) -> None:
+            log.warning("topic ended", topic=topic, why=error)
+            self._handle(TopicFailed(topic, error))
+
+        return failed
+
+    async def _start(self, topic: str, made: O) -> None:
+        try:
+            await made.start(self._lookup.timeout_s)
+        except MagnetarError as error:
+            if self.topics.get(topic) is made:
+                log.warning("topic not opened", topic=topic, why=error)
+                self._handle(TopicFailed(topic, error))
+            return
+        if self.topics.get(topic) is made:
+            self._handle(TopicOpened(topic))
+
+    async def _close(self, topic: str) -> None:
+        made = self.topics.get(topic)
+        if made is not None:
+            await made.close()
+            if self.topics.get(topic) is made:
+                del self.topics[topic]
+        self._handle(TopicClosed(topic))
+
+    # Time
+
+    def _rearm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._roster.due
+        if due is not None and not self.closed:
+            wait_s = max(0.0, due - self._runtime.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._handle, TimePassed())
+
+    def _crashed(self, name: str, error: BaseException) -> None:
+        log.crashed("consumer of a namespace failed", error, name=name)

@@ -1,0 +1,218 @@
+"""Which segments a queue consumer has open: all that the topic lists, active and sealed, until it is done with them.
+
+Every segment of the newest layout is opened, a few at a time, in whatever order: a queue has none. One is left for good
+when its broker says that the subscription is drained there, not before (H-F13), or when the topic does not list it any
+more; a seek brings back what was drained (H-D7). What fails in passing is tried again, for ever, with back-off. Once
+every segment of one layout was open it has begun: from then on the subscription is known to be there, what comes later
+inherits it and is read from its first message (H-D3), and nothing is made any more (H-D9). Decides only: events and the
+time in, effects out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TypeAlias
+
+from magnetar.base.errors import ConsumerBusy, MagnetarError, Retry, TopicNotFound, Unknown
+from magnetar.base.ids import SegmentId
+from magnetar.base.limits import CLIENT_BACKOFF_S_MIN, FOLLOW_BACKOFF_S_MAX, SUBSCRIBES_AT_ONCE_MAX
+from magnetar.client.consumer.scalable.segment_events import (
+    CloseSegment,
+    EndConsumer,
+    LayoutAdvanced,
+    SegmentClosed,
+    SegmentEnded,
+    SegmentOpened,
+    SegmentRefused,
+)
+from magnetar.layout.layout import Layout
+
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionMoved:
+    """By a seek: what was drained may not be any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    pass
+
+
+Event: TypeAlias = (
+    LayoutAdvanced | SegmentOpened | SegmentRefused | SegmentEnded | SegmentClosed | SubscriptionMoved | TimePassed
+)
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSegment:
+    """Subscribe. Answer: SegmentOpened or SegmentRefused. `inherits`: the subscription is there, with everything of
+    this segment; else the consumer says where it starts. A connection that is lost later is attached anew without
+    asking.
+    """
+
+    segment: SegmentId
+    inherits: bool
+
+
+Effect: TypeAlias = OpenSegment | CloseSegment | EndConsumer
+
+
+class State(Enum):
+    WAITING = auto()  # for its turn, or to be tried again
+    OPENING = auto()
+    OPEN = auto()
+    CLOSING = auto()
+
+
+@dataclass(slots=True)
+class _Held:
+    state: State = State.WAITING
+    at: float = 0.0  # WAITING: not before
+    backoff_s: float = CLIENT_BACKOFF_S_MIN
+
+
+class QueueAssignment:
+    """`segments` are those that exist here, in whatever state; `done` are the drained ones that are still listed."""
+
+    def __init__(self, opening_max: int = SUBSCRIBES_AT_ONCE_MAX) -> None:
+        self.segments: dict[SegmentId, _Held] = {}
+        self.done: set[SegmentId] = set()
+        self.begun = False
+        self.error: MagnetarError | None = None
+        self._layout: Layout | None = None
+        self._opening_max = opening_max
+
+    @property
+    def due(self) -> float | None:
+        """When TimePassed is wanted next: not while there is no room to open more."""
+        if sum(one.state is State.OPENING for one in self.segments.values()) >= self._opening_max:
+            return None
+        return min((one.at for one in self.segments.values() if one.state is State.WAITING and one.at), default=None)
+
+    def comes_again(self, segment: SegmentId) -> bool:
+        """It is neither drained nor gone: what was received of it and not acknowledged is delivered again."""
+        listed = self._layout is not None and segment in self._layout
+        return listed and segment in self.segments and segment not in self.done
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        if self.error is not None and not isinstance(event, SegmentClosed):
+            return []
+        match event:
+            case LayoutAdvanced(layout=layout):
+                effects = self._advance(layout)
+            case SegmentOpened(segment=segment):
+                effects = self._opened(segment)
+            case SegmentRefused(segment=segment, error=error):
+                effects = self._refuse(segment, error, now)
+            case SegmentEnded(segment=segment):
+                effects = self._end(segment)
+            case SegmentClosed(segment=segment):
+                effects = self._closed(segment)
+            case SubscriptionMoved():
+                effects = self._moved()
+            case TimePassed():
+                effects = []
+        if self.error is not None:
+            return effects
+        effects += self._open(now)
+        coming = (State.WAITING, State.OPENING)
+        if self._layout is not None and all(one.state not in coming for one in self.segments.values()):
+            self.begun = True
+        return effects
+
+    def _advance(self, layout: Layout) -> list[Effect]:
+        if self._layout is not None and layout.epoch <= self._layout.epoch:
+            return []
+        self._layout = layout
+        self.done = {segment for segment in self.done if segment in layout}
+        gone = [segment for segment in sorted(self.segments) if segment not in layout]
+        for one in layout.segments:
+            if one.id not in self.done and one.id not in self.segments:
+                self.segments[one.id] = _Held()
+        return [effect for segment in gone for effect in self._leave(segment)]
+
+    def _moved(self) -> list[Effect]:
+        """All that is listed is opened again; what is drained still says so at once."""
+        self.done.clear()
+        for one in self._layout.segments if self._layout is not None else ():
+            if one.id not in self.segments:
+                self.segments[one.id] = _Held()
+        return []
+
+    def _leave(self, segment: SegmentId) -> list[Effect]:
+        held = self.segments[segment]
+        match held.state:
+            case State.WAITING:
+                del self.segments[segment]
+            case State.OPENING | State.OPEN:  # it may come to be: closed all the same, and waited for
+                held.state = State.CLOSING
+                return [CloseSegment(segment)]
+        return []
+
+    def _open(self, now: float) -> list[Effect]:
+        room = self._opening_max - sum(one.state is State.OPENING for one in self.segments.values())
+        effects: list[Effect] = []
+        for segment in sorted(self.segments):
+            held = self.segments[segment]
+            if len(effects) < room and held.state is State.WAITING and held.at <= now:
+                held.state = State.OPENING
+                held.at = 0.0
+                effects.append(OpenSegment(segment, self.begun))
+        return effects
+
+    def _opened(self, segment: SegmentId) -> list[Effect]:
+        held = self.segments.get(segment)
+        if held is not None and held.state is State.OPENING:
+            held.state = State.OPEN
+            held.backoff_s = CLIENT_BACKOFF_S_MIN
+        return []
+
+    def _refuse(self, segment: SegmentId, error: MagnetarError, now: float) -> list[Effect]:
+        held = self.segments.get(segment)
+        if held is None or held.state in (State.WAITING, State.CLOSING):
+            return []  # the answer to its close comes all the same
+        if isinstance(error, TopicNotFound):
+            if self._sealed(segment):  # pruned: everybody was done with it
+                del self.segments[segment]
+                self.done.add(segment)
+                return []
+        elif error.retry is Retry.NEVER and not isinstance(error, Unknown):
+            return self._stop(segment, error)
+        elif isinstance(error, ConsumerBusy) and not self.begun:
+            return self._stop(segment, error)  # whoever makes the consumer is told
+        held.state = State.WAITING
+        held.at = now + held.backoff_s
+        held.backoff_s = min(held.backoff_s * 2, FOLLOW_BACKOFF_S_MAX)
+        return []
+
+    def _sealed(self, segment: SegmentId) -> bool:
+        layout = self._layout
+        return layout is None or segment not in layout or not layout.segment(segment).is_active
+
+    def _stop(self, refused: SegmentId, error: MagnetarError) -> list[Effect]:
+        """No right to go on, or nothing to go on with: everything is left."""
+        self.error = error
+        del self.segments[refused]
+        effects: list[Effect] = [effect for segment in sorted(self.segments) for effect in self._leave(segment)]
+        return [*effects, EndConsumer(error)]
+
+    def _end(self, segment: SegmentId) -> list[Effect]:
+        held = self.segments.get(segment)
+        if held is None or held.state not in (State.OPENING, State.OPEN):
+            return []
+        self.done.add(segment)
+        return self._leave(segment)
+
+    def _closed(self, segment: SegmentId) -> list[Effect]:
+        held = self.segments.get(segment)
+        if held is not None and held.state is State.CLOSING:
+            del self.segments[segment]
+            listed = self._layout is not None and segment in self._layout
+            if listed and segment not in self.done and self.error is None:  # moved back while it was being left
+                self.segments[segment] = _Held()
+        return []

@@ -1,0 +1,272 @@
+"""A queue consumer: the messages of a scalable topic, each to one of the subscription's consumers, in no order.
+
+What users hold. It is attached to every segment of the topic, active and sealed, and follows all splits and merges
+(`branches`); it receives over one bounded inbox and acknowledges messages one by one. What is refused, or not
+acknowledged in time, comes again, to whichever consumer; what came too often goes to the dead letters. A receive that
+is cancelled has taken nothing. Every call belongs to one loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from magnetar.base.errors import MagnetarError, Misuse, NotReady
+from magnetar.base.ids import SegmentId
+from magnetar.base.public import public
+from magnetar.client.arguments import check_id, check_message, check_of
+from magnetar.client.connection.lookup import Lookup
+from magnetar.client.consumer.ack.dead_letter_publisher import DeadLetterPublisher, MakeOutbox
+from magnetar.client.consumer.base import ConsumerBase
+from magnetar.client.consumer.config import ConsumerConfig
+from magnetar.client.consumer.scalable.queue.topic import QueueTopic
+from magnetar.client.consumer.scalable.seek import SeekTo, sought
+from magnetar.client.consumer.topic_consumer import TopicConsumer
+from magnetar.client.lag import Lag, of_subscription
+from magnetar.client.message import Message, MessageId
+from magnetar.client.schema import Schema
+from magnetar.observe.log import get
+
+log = get("client.queue")
+
+T = TypeVar("T")
+
+
+@public("magnetar.aio")
+class QueueConsumer(ConsumerBase[T], Generic[T]):
+    """Made by `Client.queue_consumer`. `async for message in consumer` ends when the consumer is closed."""
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        asked: ConsumerConfig,
+        *,
+        schema: Schema[T],
+        make_outbox: MakeOutbox,
+        closed: Callable[[Any], None] | None = None,
+    ) -> None:
+        facts = {"subscription": asked.subscription}
+        super().__init__(lookup, asked, "queue", log=log, facts=facts, watches=asked.watches, closed=closed)
+        asked = self.asked
+        self.topic = topic
+        self._undertaker: DeadLetterPublisher | None = None
+        if asked.buries:
+            self._undertaker = DeadLetterPublisher(asked, self._runtime, make_outbox, self.counters)
+        self._schema = schema
+        self._paused = asked.paused
+        self._limbs: dict[str, QueueTopic] = {}
+        self._prepare()
+
+    # Acknowledging
+
+    async def acknowledge(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
+        """This one is done. With `confirm` the broker's receipt is awaited; if that fails it is not known whether it
+        arrived, and it is sent again later. Of a segment that is drained everything is done already.
+        """
+        part = self._source_of(message)
+        self.counters.acks += 1
+        if part is None:
+            if confirm and self._comes_again(message):
+                raise NotReady("its segment is not attached: the message comes again", topic=self.topic)
+            return
+        if isinstance(message, Message):
+            more = part.ack(message)
+        else:
+            part.ack_id(message)
+            more = True
+        if confirm:
+            await part.confirm()
+        elif more:
+            part.acker.added()
+
+    async def negative_acknowledge(self, message: Message[T] | MessageId) -> None:
+        """Not done: deliver it again, to whichever consumer, after the wait that `nack` says."""
+        part = self._source_of(message)
+        if part is None:
+            return
+        if isinstance(message, Message):
+            part.redelivery.refuse(message)
+        else:
+            part.redelivery.refuse_id((message.ledger, message.entry), message.batch_index)
+
+    async def reconsume_later(
+        self, message: Message[T], delay_s: float, *, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Put it off through the retry topic; after too many times it goes to the dead letters. Needs `retry=True`."""
+        if self._undertaker is None or not self.asked.retry:
+            raise Misuse("reconsume_later needs a consumer with retry=True")
+        check_message(message)
+        self._source_of(message)
+        await self._undertaker.put_off(message, delay_s, properties)
+
+    async def redeliver_unacknowledged(self) -> None:
+        """Everything received and not acknowledged, again and now; messages not taken yet come again too."""
+        for part in self._parts():
+            part.redelivery.all()
+
+    async def seek(self, to: SeekTo) -> None:
+        """Move the subscription, for all of its consumers: to the earliest or latest message, to the first one
+        published at or after a time (a datetime, or milliseconds), or to a checkpoint, over all segments. Of a consumer
+        of a namespace all topics are moved, or the checkpoint's; retry topics are not. What was received before and not
+        taken is not handed out any more; what was taken before can still be acknowledged, and does not come again then.
+        `Conflict`: a later seek took the place of this one.
+        """
+        self._check()
+        await asyncio.gather(*(self._limbs[topic].seek(to) for topic in sought(to, self.topics)))
+
+    async def lag(self) -> Lag:
+        """How far the subscription is behind, of all its consumers together: messages that are not acknowledged, their
+        bytes, and the publish time and age of the oldest. Acknowledgements of this consumer are sent first. `Refused`:
+        the broker is not a Magnetar broker."""
+        self._check()
+        return await of_subscription(self._lookup, self.topics, self.subscription, self._parts())
+
+    def pause(self) -> None:
+        """Ask brokers for nothing more until `resume`; what was asked for still comes."""
+        self._pause(True)
+
+    def resume(self) -> None:
+        self._pause(False)
+
+    # What it is
+
+    @property
+    def subscription(self) -> str:
+        return self.asked.subscription
+
+    @property
+    def name(self) -> str:
+        return self.asked.name
+
+    @property
+    def segments(self) -> list[int]:
+        """The segments it is attached to, or about to be: all in which the subscription has something left to do."""
+        return [segment for one in self._limbs.values() for segment in one.segments]
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics it reads, or is about to: of a consumer of a namespace, those that are there now."""
+        return sorted(self._limbs)
+
+    @property
+    def failing(self) -> Mapping[str, MagnetarError]:
+        """Topics of its namespace that are not attached, and why: they are tried again."""
+        return {}
+
+    @property
+    def connected(self) -> bool:
+        """Is every segment attached to its broker at this moment?"""
+        return all(part.connection is not None for part in self._parts())
+
+    # Life
+
+    async def _start(self) -> None:
+        """Attach to every segment; called once, by whoever made it."""
+        try:
+            await self._begin(self._lookup.timeout_s)
+        except BaseException:
+            await self.close()
+            raise
+
+    # Its topic; a consumer of a namespace has others
+
+    def _prepare(self) -> None:
+        self._limbs[self.topic] = self._limb(self.topic, self.asked, self._end)
+
+    async def _begin(self, timeout_s: float) -> None:
+        await self._limbs[self.topic].start(timeout_s)
+
+    async def _leave(self) -> None:
+        try:
+            if self._undertaker is not None:
+                await self._undertaker.close()
+        finally:
+            await self._finish()
+
+    async def _finish(self) -> None:
+        await self._limbs[self.topic].close()
+
+    def _limb(
+        self,
+        topic: str,
+        asked: ConsumerConfig,
+        ended: Callable[[MagnetarError], None],
+        *,
+        open_elsewhere: Callable[[], int] = lambda: 0,
+        create: bool = True,
+    ) -> QueueTopic:
+        return QueueTopic(
+            self._lookup,
+            topic,
+            replace(asked, paused=self._paused),
+            inbox=self._inbox,
+            receiver=self.receiver,
+            counters=self.counters,
+            consumer=self,
+            schema=self._schema,
+            graveyard=self._undertaker,
+            ended=ended,
+            open_elsewhere=open_elsewhere,
+            create=create,
+        )
+
+    # What messages ask of it
+
+    def _stream_id(self, message: Message[Any], plain: MessageId) -> MessageId:
+        """Acknowledged one by one: the id says where the message is, and no more."""
+        return plain
+
+    def _source_of(self, message: Message[Any] | MessageId) -> TopicConsumer | None:
+        """Whoever is attached to its segment now; None: nobody is, so the segment is drained, or comes again."""
+        self._check()
+        if isinstance(message, Message):
+            part: TopicConsumer = message._delivery.source
+            if part.consumer is not self:
+                raise Misuse("the message was received by another consumer", topic=message.topic)
+            if not part.closed:
+                return part
+        else:
+            check_id(message)
+            if message.segment < 0:
+                raise Misuse("the id does not say which segment it is of", id=str(message))
+            self._check_of(message)
+        for one in self._limbs.values():
+            found = one.part(*_place(message))
+            if found is not None:
+                return found
+        return None
+
+    # Inside
+
+    def _check_of(self, id: MessageId) -> None:
+        check_of(id, (branch.topic for one in self._limbs.values() for branch in one.branches))
+
+    def _hand_out(self, messages: Sequence[Message[Any]]) -> Sequence[Message[Any]]:
+        for message in messages:
+            message._delivery.source.redelivery.taken(message)
+        return messages
+
+    def _parts(self) -> list[TopicConsumer]:
+        return [part for one in self._limbs.values() for part in one.parts]
+
+    def _pause(self, paused: bool) -> None:
+        self._paused = paused
+        for one in self._limbs.values():
+            one.pause(paused)
+
+    def _comes_again(self, message: Message[Any] | MessageId) -> bool:
+        """Its segment is not drained: it was refused, and is attached again soon."""
+        return any(one.comes_again(*_place(message)) for one in self._limbs.values())
+
+    def _end(self, error: MagnetarError) -> None:
+        log.warning("queue consumer ended", topic=self.topic, subscription=self.asked.subscription, why=error)
+        self.receiver.end(error)
+
+
+def _place(message: Message[Any] | MessageId) -> tuple[SegmentId, str]:
+    """Its segment, whose number every other topic may have too, and its topic: "" where an id does not say it."""
+    where = message._delivery.source if isinstance(message, Message) else message
+    return SegmentId(where.segment), where.topic

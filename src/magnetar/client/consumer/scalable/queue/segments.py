@@ -1,0 +1,211 @@
+"""The consumers that a queue consumer has on the segments of one scalable topic, through all of its layouts.
+
+The actor around `queue/assignment`: it watches the layout, attaches to each segment, leaves, tells what came of it, and
+keeps the time of back-offs. What is received goes to the queue consumer's one inbox. It does not decide what is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from magnetar.base.errors import Closed, MagnetarError, TimedOut
+from magnetar.base.ids import SegmentId
+from magnetar.base.names import topic_name
+from magnetar.client.connection.lookup import Lookup, Route
+from magnetar.client.consumer.config import ConsumerConfig, InitialPosition
+from magnetar.client.consumer.receive.delivery import DeadLetterSink
+from magnetar.client.consumer.receive.receive_queue import ReceiveQueue
+from magnetar.client.consumer.receive.waiters import ReceiveWaiters
+from magnetar.client.consumer.scalable.queue.assignment import (
+    Effect,
+    Event,
+    OpenSegment,
+    QueueAssignment,
+    SubscriptionMoved,
+    TimePassed,
+)
+from magnetar.client.consumer.scalable.seek import SeekTo, move, passed
+from magnetar.client.consumer.scalable.segment_consumers import SegmentConsumers, segment_fatal
+from magnetar.client.consumer.scalable.segment_events import CloseSegment, EndConsumer, LayoutAdvanced, SegmentEnded
+from magnetar.client.consumer.topic_consumer import TopicConsumer
+from magnetar.client.counters import Counters
+from magnetar.client.layout_watch import LayoutView, LayoutWatch
+from magnetar.client.schema import Schema
+from magnetar.layout.layout import Layout
+from magnetar.observe.log import get
+
+log = get("client.queue")
+
+
+class QueueSegments(SegmentConsumers):
+    """`ended` is told when none of it can go on. `open_elsewhere`: how many more segments its consumer has, which share
+    its queue. `home`: the topic that its consumer was asked for, where this is the one that messages are put off to.
+    """
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        asked: ConsumerConfig,
+        *,
+        inbox: ReceiveQueue,
+        receiver: ReceiveWaiters,
+        counters: Counters,
+        consumer: Any,
+        schema: Schema[Any],
+        graveyard: DeadLetterSink | None,
+        ended: Callable[[MagnetarError], None],
+        open_elsewhere: Callable[[], int] = lambda: 0,
+        create: bool = True,
+        home: str = "",
+    ) -> None:
+        super().__init__(lookup, f"queue {asked.subscription} of {topic}")
+        self.topic = topic
+        self._home = home or topic
+        self._asked = asked
+        self._inbox = inbox
+        self._receiver = receiver
+        self._counters = counters
+        self._consumer = consumer
+        self._schema = schema
+        self._graveyard = graveyard
+        self._ended = ended
+        self._open_elsewhere = open_elsewhere
+        self._paused = asked.paused
+        self._spread = QueueAssignment()
+        self._layout: Layout | None = None
+        self._seeks = -1
+        self._watch = LayoutWatch(lookup, topic, heard=self._shown, gone=self._end, create=create)
+        self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def start(self, timeout_s: float) -> None:
+        """Until it is attached to every segment."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._watch.start(timeout_s)
+                await self._begun
+        except TimeoutError:
+            raise TimedOut(f"not attached to every segment within {timeout_s:g} s", topic=self.topic) from None
+
+    async def close(self) -> None:
+        """Send the acknowledgements that wait and leave every segment."""
+        self.closed = True
+        if not self._begun.done():
+            self._end(Closed("closed before it was attached to every segment", topic=self.topic))
+        try:
+            await super().close()
+        finally:
+            await self._watch.close()
+
+    async def seek(self, to: SeekTo) -> None:
+        """Move the subscription; nothing that was received before is handed out when this returns."""
+        await move(self._lookup, self._leader, self.topic, self._asked.subscription, to)
+        await passed(self.parts.values())
+
+    def _leader(self) -> Route | None:
+        seen = self._watch.seen
+        return None if seen is None else seen.controller
+
+    def pause(self, paused: bool) -> None:
+        self._paused = paused
+        for part in self.parts.values():
+            part.pause(paused)
+
+    # The machine
+
+    def _shown(self, seen: LayoutView) -> None:
+        self._layout = seen.layout
+        self.handle(LayoutAdvanced(seen.layout))
+
+    def handle(self, event: Event) -> None:
+        if self.closed:
+            return
+        self._apply(self._spread.handle(event, self._runtime.monotonic()))
+        if self._spread.begun and not self._begun.done():
+            self._begun.set_result(None)
+        self._rearm()
+
+    def comes_again(self, segment: SegmentId, topic: str) -> bool:
+        """Is it a segment of this topic that is neither drained nor gone? `topic` as in `Limb.part`."""
+        return self._spread.comes_again(segment) and topic in ("", self.topic, self._name(segment))
+
+    def _apply(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case OpenSegment(segment=segment, inherits=inherits):
+                    self._open(segment, inherits)
+                case CloseSegment(segment=segment):
+                    self._runtime.spawn(self._owner, self._leave(segment))
+                case EndConsumer(error=error):
+                    self._end(error)
+
+    def _end(self, error: MagnetarError) -> None:
+        """Before it has begun this is for whoever waits for that."""
+        if self._begun.done():
+            self._ended(error)
+        else:
+            self._begun.set_exception(error)
+            self._begun.exception()  # nobody may wait for it any more
+
+    # Segments
+
+    def _open(self, segment: SegmentId, inherits: bool) -> None:
+        asked = self._asked
+        part = TopicConsumer(
+            self._lookup,
+            self._name(segment),
+            replace(
+                asked,
+                name=f"{asked.name}-seg-{segment}",
+                initial_position=InitialPosition.EARLIEST if inherits else asked.initial_position,
+                paused=self._paused,
+            ),
+            inbox=self._inbox,
+            receiver=self._receiver,
+            counters=self._counters,
+            consumer=self._consumer,
+            schema=self._schema,
+            schema_info=self._schema.info(),
+            queue_messages=asked.queue_of(len(self._spread.segments) + self._open_elsewhere()),
+            on_active=lambda part, is_active: None,
+            on_end=lambda part: self.handle(SegmentEnded(segment)),
+            on_failed=lambda part, error: self._refused(segment, part, error),
+            graveyard=self._graveyard,
+            fatal=segment_fatal,
+            segment=segment,
+            creates=not inherits,
+            whole=self.topic,
+            home=self._home,
+        )
+        part.on_seeks = self._sought
+        self._add(segment, part)
+
+    def _name(self, segment: SegmentId) -> str:
+        assert self._layout is not None
+        return str(self._layout.segment(segment).topic(topic_name(self.topic).scalable))
+
+    def _sought(self, seeks: int) -> None:
+        """Told at every attach: how often the subscription was moved, as far as that segment knows."""
+        if self._seeks < seeks:
+            before, self._seeks = self._seeks, seeks
+            if before >= 0:
+                self.handle(SubscriptionMoved())
+        self._seeks = max(self._seeks, 0)
+
+    # Time
+
+    def _rearm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._spread.due
+        if due is not None and not self.closed:
+            wait_s = max(0.0, due - self._runtime.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self.handle, TimePassed())
+
+    def _crashed(self, name: str, error: BaseException) -> None:
+        log.crashed("queue consumer failed", error, name=name)
+        self._end(Closed(f"the consumer failed: {error!r}", topic=self.topic))

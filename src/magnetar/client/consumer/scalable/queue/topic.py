@@ -1,0 +1,110 @@
+"""One topic of a queue consumer: its segments, and those of the topic that its messages are put off to.
+
+What a queue consumer has one of, and a consumer of a whole namespace one for every topic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from magnetar.base.errors import MagnetarError
+from magnetar.base.ids import SegmentId
+from magnetar.base.names import topic_name
+from magnetar.client.connection.lookup import Lookup
+from magnetar.client.consumer.ack.dead_letters import retry_topic
+from magnetar.client.consumer.config import ConsumerConfig, InitialPosition
+from magnetar.client.consumer.receive.delivery import DeadLetterSink
+from magnetar.client.consumer.receive.receive_queue import ReceiveQueue
+from magnetar.client.consumer.receive.waiters import ReceiveWaiters
+from magnetar.client.consumer.scalable.queue.segments import QueueSegments
+from magnetar.client.consumer.scalable.seek import SeekTo
+from magnetar.client.consumer.topic_consumer import TopicConsumer
+from magnetar.client.counters import Counters
+from magnetar.client.schema import Schema
+
+
+class QueueTopic:
+    """`open_elsewhere` says how many segments the consumer's other topics have: they share its queue. `ended` is told
+    when it has begun and cannot go on. With `create` a topic that does not exist is made.
+    """
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        asked: ConsumerConfig,
+        *,
+        inbox: ReceiveQueue,
+        receiver: ReceiveWaiters,
+        counters: Counters,
+        consumer: Any,
+        schema: Schema[Any],
+        graveyard: DeadLetterSink | None,
+        ended: Callable[[MagnetarError], None],
+        open_elsewhere: Callable[[], int] = lambda: 0,
+        create: bool = True,
+    ) -> None:
+        self.topic = topic
+        self.branches: list[QueueSegments] = []
+        topics = [(topic, asked, create)]
+        if asked.retry:  # what was put off is all for this subscription, from its first message
+            again = str(topic_name(retry_topic(asked, topic)))
+            topics.append((again, replace(asked, initial_position=InitialPosition.EARLIEST), True))
+        for name, wanted, makes in topics:
+            made = QueueSegments(
+                lookup,
+                name,
+                wanted,
+                inbox=inbox,
+                receiver=receiver,
+                counters=counters,
+                consumer=consumer,
+                schema=schema,
+                graveyard=graveyard,
+                ended=ended,
+                open_elsewhere=open_elsewhere,
+                create=makes,
+                home=topic,
+            )
+            self.branches.append(made)
+
+    async def start(self, timeout_s: float) -> None:
+        """Until it is attached to every segment."""
+        for one in self.branches:
+            await one.start(timeout_s)
+
+    async def close(self) -> None:
+        """Send the acknowledgements that wait and leave every segment."""
+        await asyncio.gather(*(one.close() for one in self.branches))
+
+    async def seek(self, to: SeekTo) -> None:
+        """Move the subscription of the topic itself."""
+        await self.branches[0].seek(to)
+
+    def pause(self, paused: bool) -> None:
+        for one in self.branches:
+            one.pause(paused)
+
+    @property
+    def segments(self) -> list[SegmentId]:
+        """Of the topic itself."""
+        return sorted(self.branches[0].parts)
+
+    @property
+    def parts(self) -> Iterator[TopicConsumer]:
+        return (part for one in self.branches for part in one.parts.values())
+
+    def part(self, segment: SegmentId, topic: str) -> TopicConsumer | None:
+        """Whoever is attached to a segment now. `topic`: of the segment, or what it is a part of; "": of whatever."""
+        for one in self.branches:
+            found = one.parts.get(segment)
+            if found is not None and not found.closed and topic in ("", found.topic, one.topic):
+                return found
+        return None
+
+    def comes_again(self, segment: SegmentId, topic: str) -> bool:
+        """It is neither drained nor gone: it is attached again soon. `topic` as in `part`."""
+        return any(one.comes_again(segment, topic) for one in self.branches)

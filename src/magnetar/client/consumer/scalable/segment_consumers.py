@@ -1,0 +1,90 @@
+"""The segments that a consumer has open or is opening, each a part: attached, refused, left.
+
+What the actors of stream, queue and checkpoint consumers share: it tells what came of a segment and decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+
+from magnetar.base.errors import MagnetarError
+from magnetar.base.ids import SegmentId
+from magnetar.client.connection.backoff import passing
+from magnetar.client.connection.lookup import Lookup
+from magnetar.client.consumer.scalable.segment_events import Attachment, SegmentClosed, SegmentOpened, SegmentRefused
+from magnetar.client.consumer.topic_consumer import TopicConsumer
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+
+log = get("client.segments")
+
+
+def segment_fatal(error: MagnetarError, first: bool) -> bool:
+    """A refusal is for those who decide to judge, at the first attach and at every later one."""
+    return not passing(error)
+
+
+class SegmentConsumers(ABC):
+    """`parts` are the segments that are open or being opened."""
+
+    def __init__(self, lookup: Lookup, title: str) -> None:
+        self.parts: dict[SegmentId, TopicConsumer] = {}
+        self.closed = False
+        self._lookup = lookup
+        self._runtime = lookup.pool.runtime
+        self._timer: asyncio.TimerHandle | None = None
+        self._owner = Owner(title, self._crashed)
+
+    async def close(self) -> None:
+        """Send the acknowledgements that wait and leave every segment."""
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._owner.close()
+        parts, self.parts = self.parts, {}
+        await asyncio.gather(*(part.close() for part in parts.values()))
+
+    @abstractmethod
+    def handle(self, event: Attachment) -> None:
+        """This came of a segment."""
+
+    @abstractmethod
+    def _crashed(self, name: str, error: BaseException) -> None: ...
+
+    def _add(self, segment: SegmentId, part: TopicConsumer) -> None:
+        self.parts[segment] = part
+        self._runtime.spawn(self._owner, self._attach(segment, part))
+
+    async def _attach(self, segment: SegmentId, part: TopicConsumer) -> None:
+        try:
+            await part.open(self._lookup.timeout_s)
+        except MagnetarError as error:
+            self._refused(segment, part, error)
+            return
+        if self.parts.get(segment) is part:
+            self.handle(SegmentOpened(segment))
+
+    def _refused(self, segment: SegmentId, part: TopicConsumer, error: MagnetarError) -> None:
+        if self.parts.get(segment) is not part or self.closed:
+            return
+        log.info("segment refused", topic=part.topic, why=error)
+        part.lane.drop()  # before the close runs: the application may take a message in this very turn (H-R1)
+        part.put_away()
+        self._runtime.spawn(self._owner, part.close())
+        self._gone(segment)
+        self._judged(segment, error)
+
+    def _judged(self, segment: SegmentId, error: MagnetarError) -> None:
+        self.handle(SegmentRefused(segment, error))
+
+    async def _leave(self, segment: SegmentId) -> None:
+        part = self.parts.get(segment)
+        if part is not None:
+            await part.close()
+            if self.parts.get(segment) is part:
+                self._gone(segment)
+        self.handle(SegmentClosed(segment))
+
+    def _gone(self, segment: SegmentId) -> None:
+        self.parts.pop(segment, None)

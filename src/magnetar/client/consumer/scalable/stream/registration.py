@@ -1,0 +1,208 @@
+"""A stream consumer's place with the controller of its topic: registered, told its share, registered again elsewhere.
+
+The controller's address comes from whoever watches the layout; without one any broker is asked, which then becomes it.
+What it assigns is passed on in the order it came over the present connection, never from one that was given up. After a
+loss the same name and number come back, within the grace period to the same segments. Whether an assignment is older
+than another is not decided here. A subscription that is removed under it ends it: made anew it would begin at the end,
+without a word (H-D9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from magnetar.base.errors import Closed, Fenced, MagnetarError, SubscriptionNotFound, Superseded
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.base.limits import STREAM_HURRY_S, STREAM_LEAVE_S
+from magnetar.client.connection.backoff import passing
+from magnetar.client.connection.connection import Connection
+from magnetar.client.connection.error_codes import error_of
+from magnetar.client.connection.lookup import Lookup, Route
+from magnetar.client.connection.pool import Pool
+from magnetar.client.connection.reconnect import Reconnector
+from magnetar.client.consumer.config import InitialPosition
+from magnetar.client.consumer.scalable.stream.assignment import Assigned, SegmentGrant
+from magnetar.observe.log import get
+from magnetar.wire.proto import pb
+
+log = get("client.registration")
+
+_PUSH = pb.BaseCommand.SCALABLE_TOPIC_ASSIGNMENT_UPDATE
+
+
+def registration_fatal(error: MagnetarError, first: bool) -> bool:
+    """Once registered, only another consumer of the same name ends it, or the end of its subscription."""
+    return not passing(error) if first else isinstance(error, Fenced | SubscriptionNotFound | Closed)
+
+
+class Registration:
+    """Keeps the `Finder` contract: it knows the way to the controller."""
+
+    pool: Pool
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        subscription: str,
+        name: str,
+        *,
+        position: InitialPosition,
+        assigned: Callable[[Assigned], None],
+        ended: Callable[[MagnetarError], None],
+        close_s: float = STREAM_LEAVE_S,
+        kind: pb.ScalableConsumerType = pb.STREAM,
+    ) -> None:
+        self.pool = lookup.pool
+        self.id = lookup.pool.next_id()
+        self.controller: Route | None = None
+        self._lookup = lookup
+        self._topic = topic
+        self._subscription = subscription
+        self._name = name
+        self._position = position
+        self._assigned = assigned
+        self._on_ended = ended
+        self._listening: Connection | None = None
+        self._answered: Connection | None = None  # where it is registered
+        self._known = False  # it was registered once
+        self._tells = False  # is there somebody who wants to know that it leaves?
+        self._waiting: list[asyncio.Future[None]] = []
+        self._close_s = close_s
+        self._kind = kind
+        self._attached = Reconnector(self, topic, self._open, ended=self._ended, fatal=registration_fatal)
+
+    async def broker(self, topic: str) -> Route:
+        if self.controller is not None:
+            return self.controller
+        return Route((await self._lookup.service()).url)
+
+    async def start(self, timeout_s: float) -> None:
+        await self._attached.start(timeout_s)
+
+    def led_by(self, controller: Route | None) -> None:
+        """The watch says who leads: whoever is registered with another goes there."""
+        before, self.controller = self.controller, controller
+        if controller is None or controller == before or self._listening is None:
+            return
+        if (self._listening.url, self._listening.proxied) != (controller.url, controller.proxied):
+            log.info("another controller", topic=self._topic, to=controller.url)
+            self._forget()
+            self._attached.moved("" if controller.proxied else controller.url)
+
+    def hurry(self) -> None:
+        """Something failed already: a controller that is away is hardly waited for."""
+        self._close_s = min(self._close_s, STREAM_HURRY_S)
+
+    async def close(self) -> None:
+        """Leave, where the server knows how to be told so; elsewhere the session ends with the connection. If the
+        controller is away it is waited for, not long: others could not have its segments before its grace period is
+        over.
+        """
+        try:
+            async with asyncio.timeout(self._close_s):
+                while self._tells and not await self._left():
+                    pass
+        except TimeoutError:
+            log.info("left without telling", topic=self._topic)
+        self._forget()
+        await self._attached.close()
+
+    async def _left(self) -> bool:
+        connection = await self._registered()
+        command = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_UNSUBSCRIBE)
+        asked = command.scalableTopicUnsubscribe
+        asked.request_id = connection.next_request_id()
+        asked.consumer_id = self.id
+        try:
+            await connection.request(command, asked.request_id, timeout_s=self._lookup.timeout_s)
+        except MagnetarError as error:
+            log.info("left without an answer", topic=self._topic, why=error)
+            return not connection.closed  # a new connection does not know that it has left, nor does its broker
+        return True
+
+    async def _registered(self) -> Connection:
+        """The connection on which the controller has answered, as soon as there is one."""
+        while self._answered is None:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
+        return self._answered
+
+    async def _open(self, connection: Connection, attempt: int) -> None:
+        self._forget()
+        self._listening = connection
+        connection.listeners.add(_PUSH, self.id, self._pushed, self._lost)
+        command = pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE)
+        asked = command.scalableTopicSubscribe
+        asked.request_id = connection.next_request_id()
+        asked.topic = self._topic
+        asked.subscription = self._subscription
+        asked.consumer_name = self._name
+        asked.consumer_id = self.id
+        asked.consumer_type = self._kind
+        if connection.features.magnetar_extensions and self._kind == pb.STREAM:
+            asked.initial_position = getattr(pb.CommandSubscribe, self._position.value)
+        if connection.features.magnetar_extensions and self._known:
+            asked.resumes = True
+        try:
+            reply = await connection.request(command, asked.request_id, timeout_s=self._lookup.timeout_s)
+        except (MagnetarError, asyncio.CancelledError):
+            self._forget()
+            raise
+        if self._listening is connection:  # not lost meanwhile
+            self._told(reply.scalableTopicSubscribeResponse.assignment)
+            self._answered = connection
+            self._known = True
+            self._tells = connection.features.magnetar_extensions > 0
+            waiting, self._waiting = self._waiting, []
+            for waiter in waiting:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    def _pushed(self, said: pb.CommandScalableTopicAssignmentUpdate) -> None:
+        if said.HasField("error"):
+            self._refused(said)
+        else:
+            self._told(said.assignment)
+
+    def _refused(self, said: pb.CommandScalableTopicAssignmentUpdate) -> None:
+        """Of two with one name the newest reads (H-F9), of a subscription that was removed nobody (H-D9); after any
+        other end it registers again."""
+        self._forget()
+        if said.error == pb.SubscriptionNotFound:
+            self._attached.refused(error_of(said.error, said.message, topic=self._topic))
+            return
+        self._told(said.assignment)
+        if said.error == pb.ConsumerBusy:
+            self._attached.refused(Superseded(said.message, wire_code=pb.ConsumerBusy))
+        else:
+            self._attached.lost(error_of(said.error, said.message))
+
+    def _told(self, share: pb.ScalableConsumerAssignment) -> None:
+        grants = tuple(
+            SegmentGrant(
+                SegmentId(one.segment_id),
+                one.segment_topic,
+                tuple((bucket.start, bucket.end) for bucket in one.bucket_ranges),
+            )
+            for one in share.segments
+        )
+        generation = share.generation if share.HasField("generation") else None
+        ordered = self._tells and self._kind == pb.STREAM
+        self._assigned(Assigned(Epoch(share.layout_epoch), grants, generation, ordered))
+
+    def _ended(self, error: MagnetarError) -> None:
+        self._tells = False
+        self._on_ended(error)
+
+    def _lost(self, error: MagnetarError) -> None:
+        self._listening = self._answered = None
+        self._attached.lost(error)
+
+    def _forget(self) -> None:
+        connection, self._listening = self._listening, None
+        self._answered = None
+        if connection is not None:
+            connection.listeners.remove(_PUSH, self.id)

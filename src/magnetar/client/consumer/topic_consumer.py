@@ -1,0 +1,400 @@
+"""One topic of a consumer: its life on connections, its acknowledgements, its permits.
+
+The actor between a connection and the deciders: entries go to `intake`, acknowledgements through `acks` and `acker`,
+requests for redelivery through `redelivery`. It comes back after every loss, with back-off (`attached`); what was
+unacknowledged is then delivered again, so what is queued is put away. Readers go on behind what was taken last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from magnetar.base.errors import Closed, MagnetarError, Misuse, NotReady
+from magnetar.base.names import topic_name
+from magnetar.client.connection.connection import Connection
+from magnetar.client.connection.lookup import Lookup
+from magnetar.client.connection.reconnect import Fatal, Reconnector, consumer_fatal
+from magnetar.client.consumer.ack.ack_sender import AckSender
+from magnetar.client.consumer.ack.acks import AckTracker, all_bits
+from magnetar.client.consumer.ack.redelivery import Redelivery
+from magnetar.client.consumer.config import ConsumerConfig, close_command, subscribe_command, unsubscribe_command
+from magnetar.client.consumer.receive.delivery import DeadLetterSink, DeliveryHandler
+from magnetar.client.consumer.receive.receive_queue import ReceiveQueue
+from magnetar.client.consumer.receive.waiters import ReceiveWaiters
+from magnetar.client.consumer.scalable.stream.ack_position import AckPosition
+from magnetar.client.consumer.start_position import StartPosition
+from magnetar.client.counters import Counters
+from magnetar.client.message import Decoder, Message, MessageId
+from magnetar.layout.plain_layout import FOLLOWS
+from magnetar.observe.log import get
+from magnetar.wire.client_commands import flow
+from magnetar.wire.frames import encode_command
+from magnetar.wire.proto import pb
+
+log = get("client.consumer")
+
+
+class TopicConsumer:
+    """Made, told what to do and closed by its consumer; its messages go to the inbox, whose receiver is told."""
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        topic: str,
+        asked: ConsumerConfig,
+        *,
+        inbox: ReceiveQueue,
+        receiver: ReceiveWaiters,
+        counters: Counters,
+        consumer: Any,
+        schema: Decoder[Any],
+        schema_info: pb.Schema | None,
+        queue_messages: int,
+        on_active: Callable[[TopicConsumer, bool], None],
+        on_end: Callable[[TopicConsumer], None],
+        on_failed: Callable[[TopicConsumer, MagnetarError], None],
+        graveyard: DeadLetterSink | None = None,
+        fatal: Fatal = consumer_fatal,
+        segment: int = -1,
+        creates: bool = True,
+        whole: str = "",
+        home: str = "",
+    ) -> None:
+        if segment >= 0 and not topic_name(topic).is_segment:  # a plain topic that may be migrated
+            asked = replace(asked, properties={**asked.properties, FOLLOWS[0]: FOLLOWS[1]})
+        self.topic = topic
+        self.asked = asked
+        self.consumer = consumer  # whose part it is
+        self.id = lookup.pool.next_id()
+        self.persistent = topic_name(topic).is_persistent  # else there is nothing to acknowledge: all ids are equal
+        self.partition = -1
+        self.segment = segment  # of a scalable topic
+        self.whole = whole if whole and topic_name(whole).is_scalable else ""  # the scalable topic that it is a part of
+        self.home = home  # the topic of its consumer; not the same where this is the one that messages are put off to
+        self.creates = creates  # may the broker make what is not there?
+        self.is_active: bool | None = None
+        self.at_end = False  # terminated, and everything acknowledged
+        self.counters = counters
+        self.lane = inbox.lane(queue_messages, self._flow)
+        self.lane.paused = asked.paused
+        self.acks = AckTracker(batch_index=asked.ack_batch_index)
+        self.acker = AckSender(self.acks, self.id, group_s=asked.ack_group_s, group_max=asked.ack_group_max)
+        self.start = None if asked.start is None else StartPosition(asked.start, asked.start_inclusive)
+        self.connection: Connection | None = None  # while attached and answered
+        self.checked: Callable[[Connection], Awaitable[None]] | None = None  # before anything comes, at every attach
+        self.on_seeks: Callable[[int], object] = int  # told at every attach how often its subscription was moved
+        self.on_closed: Callable[[], None] = lambda: None  # told where its broker closes it
+        self.on_moved: Callable[[], None] = lambda: None  # told where that is more often than at the attach before
+        self.epoch = 0
+        self.closed = False
+        self.failed: MagnetarError | None = None  # it will not come back
+        self.skipping = False  # a seek is under way: what still comes is of the past
+        self.attached = Reconnector(lookup, topic, self._open, ended=self._ended, fatal=fatal)
+        self.redelivery = Redelivery(self, lookup.pool.runtime, graveyard)
+        self.intake = DeliveryHandler(self, lookup.pool.runtime, receiver, schema, graveyard=graveyard)
+        self.message = self.intake.message  # what the connection calls for every entry
+        self.timeout_s = lookup.timeout_s
+        self._inbox = inbox
+        self._receiver = receiver
+        self._schema_info = schema_info
+        self._on_active = on_active
+        self._on_end = on_end
+        self._on_failed = on_failed
+        self._paused = asked.paused
+        self._seeks: int | None = None  # as told at the last attach
+        self._attaching: list[asyncio.Future[None]] = []
+
+    # Life
+
+    async def open(self, timeout_s: float) -> None:
+        try:
+            await self.attached.start(timeout_s)
+        except BaseException:
+            self.closed = True
+            if (connection := self.connection) is not None:  # attached, and whoever asked did not hear of that
+                connection.detach_consumer(self.id)
+                self._detached()
+                self._tell_gone(connection)
+            self._inbox.drop(self.lane)
+            raise
+
+    async def close(self) -> None:
+        """Send the acknowledgements that wait, and leave."""
+        if self.closed:
+            return
+        self.closed = True
+        self.acker.flush()
+        connection = self.connection
+        self._detached()
+        self._inbox.drop(self.lane)
+        self._wake_attaching()
+        try:
+            if connection is not None:
+                await self._leave(connection)
+        finally:
+            await self.attached.close()
+
+    async def unsubscribe(self, *, force: bool = False) -> None:
+        connection = await self.until_attached()
+        command = unsubscribe_command(self.id, connection.next_request_id(), force=force)
+        await connection.request(command, command.unsubscribe.request_id, timeout_s=self.timeout_s)
+        connection.detach_consumer(self.id)
+        self.closed = True
+        self._detached()
+        self._inbox.drop(self.lane)
+        await self.attached.close()
+
+    async def until_attached(self) -> Connection:
+        """The connection of the moment, or of the next attach; `NotReady` if that does not come in time."""
+        while self.connection is None:
+            if self.closed:
+                raise Closed("the consumer is closed", topic=self.topic)
+            if self.failed is not None:
+                raise self.failed
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._attaching.append(waiter)
+            try:
+                async with asyncio.timeout(self.timeout_s):
+                    await waiter
+            except TimeoutError:
+                raise NotReady("the consumer is not attached to a broker", topic=self.topic) from None
+            finally:
+                if waiter in self._attaching:
+                    self._attaching.remove(waiter)
+        return self.connection
+
+    def pause(self, paused: bool) -> None:
+        """Ask for nothing more; what was asked for still comes."""
+        self._paused = paused
+        self._hold()
+
+    def skip(self, skipping: bool) -> None:
+        """While a seek is under way, what comes is of the past and nothing is asked for."""
+        self.skipping = skipping
+        self._hold()
+
+    def moved(self) -> None:
+        """The subscription stands elsewhere now: nothing that is known of messages holds any more."""
+        self.acks.forget()
+        self.redelivery.forget()
+        self.intake.forget()
+        self.lane.clear()
+        self.put_away()
+        self.at_end = False
+
+    def put_away(self, positions: set[tuple[int, int]] | None = None) -> None:
+        """What threads have not taken yet of entries that come again; of a topic that keeps nothing, none does."""
+        if self.persistent:
+            self._receiver.put_away(self, positions)
+
+    def _hold(self) -> None:
+        self.lane.paused = self._paused or self.skipping
+        if not self.lane.paused:
+            self.lane.refill()
+            self._receiver.notify(1)
+
+    # Acknowledging: what is acknowledged waits until `acker.added` or `confirm` is called
+
+    def ack(self, message: Message[Any]) -> bool:
+        """Is there more to send now?"""
+        if not self.persistent:
+            return False
+        delivery = message._delivery
+        position = (delivery.ledger, delivery.entry)
+        self.redelivery.settled(position, message.batch_index)
+        if delivery.size:
+            more = self.acks.individual(position, message.batch_index, delivery.size, delivery.unacked)
+            if self.redelivery.busy and self.acks.duplicate(position):  # the last of its batch: nothing of it is left
+                self.redelivery.acked(position)
+            return more
+        if self.redelivery.busy:
+            self.redelivery.acked(position)
+        for chunk in delivery.chunks or (position,):
+            self.acks.whole(chunk)
+        return True
+
+    def ack_id(self, message_id: MessageId, unacked: int | None = None) -> None:
+        """By id alone; the chunks of a chunked message are remembered for that. `unacked`: its batch as delivered."""
+        if not self.persistent:
+            return
+        position = (message_id.ledger, message_id.entry)
+        self.redelivery.settled(position, message_id.batch_index)
+        if message_id.batch_index >= 0:
+            size = message_id.batch_size
+            if size <= message_id.batch_index:
+                raise Misuse("the id does not say how large its batch is: acknowledge the message itself")
+            left = all_bits(size) if unacked is None else unacked
+            self.acks.individual(position, message_id.batch_index, size, left)
+        else:
+            self.acks.whole(position)
+            for chunk in self.redelivery.chunks_of(position):
+                self.acks.whole(chunk)
+        if self.acks.duplicate(position):
+            self.redelivery.acked(position)
+
+    def ack_until(self, place: AckPosition) -> None:
+        """Up to this one; where a segment is shared, whoever gives out messages says each of them. So it is where a
+        message in chunks is around it: what was not received of before it comes again (H-G13)."""
+        shared = self.asked.key_shared is not None and self.asked.key_shared.buckets
+        if not shared and not self.asked.type.single:
+            raise Misuse(
+                "only EXCLUSIVE and FAILOVER consumers acknowledge cumulatively: others do not get everything",
+                type=self.asked.type.value,
+            )
+        if not self.persistent:
+            return
+        if shared or place.around is not None:
+            self.ack_id(place.message_id, place.unacked)
+            for chunk in place.chunks:
+                self.acks.whole(chunk)
+            if not shared and place.around is not None and place.around[1] > 0:  # else the others before it are said
+                self.acks.cumulative((place.around[0], place.around[1] - 1), -1, 0, 0)
+            return
+        self.acks.cumulative((place.ledger, place.entry), place.index, place.size, place.unacked)
+        self.redelivery.acked_until((place.ledger, place.entry))
+
+    async def confirm(self) -> None:
+        if len(self.acks):
+            await self.acker.confirm(await self.until_attached(), self.timeout_s)
+
+    # What the connection tells (ConsumerSink)
+
+    def active(self, is_active: bool) -> None:
+        if is_active != self.is_active:
+            self.is_active = is_active
+            self._on_active(self, is_active)
+
+    def reached_end(self) -> None:
+        self.at_end = True
+        self._on_end(self)
+
+    def closed_by_broker(self, url: str) -> None:
+        self._detached()
+        self.attached.moved(url)
+        self.on_closed()
+
+    def connection_lost(self, error: MagnetarError) -> None:
+        self._detached()
+        self.attached.lost(error)
+
+    # Attaching
+
+    async def _open(self, connection: Connection, attempt: int) -> None:
+        if not self.asked.durable and self.lane.last is not None:
+            last = self.lane.last  # a reader goes on behind what was taken last
+            self.start = StartPosition(last.id, around=last._delivery.around)
+        start = None if self.start is None or self.asked.durable else self.start.wire_id
+        request_id = connection.next_request_id()
+        command = subscribe_command(
+            self.asked,
+            self.topic,
+            self.id,
+            request_id,
+            schema=self._schema_info,
+            start=start,
+            epoch=self.epoch,
+            creates=self.creates,
+        )
+        connection.attach_consumer(self.id, self)
+        try:
+            reply = await connection.request(command, request_id, timeout_s=self.timeout_s)
+            if self.checked is not None:
+                await self.checked(connection)
+        except BaseException:
+            connection.detach_consumer(self.id)
+            self._tell_gone(connection)  # it may be attached there all the same
+            raise
+        if self.attached.connection is not connection or self.closed:
+            # Lost, moved or closed before the answer was looked at: nobody else would say that it is not wanted there.
+            connection.detach_consumer(self.id)
+            self._tell_gone(connection)
+            return
+        self.counters.attaches += 1
+        if self.segment >= 0:
+            self.creates = False  # it was there: whoever removed it meant it (H-D9)
+        self.at_end = False
+        self.connection = connection
+        self.on_seeks(reply.success.seeks)
+        self._receiver.gather()
+        self._told(reply.success.seeks)
+        self.acker.attach(connection)
+        self.lane.attach()
+        await self._pin(connection)
+        self._wake_attaching()
+        self._receiver.notify(1)
+
+    def _told(self, seeks: int) -> None:
+        """An acknowledgement of before a seek that was sent after it would skip what the seek brought back."""
+        before, self._seeks = self._seeks, seeks
+        if before is not None and before != seeks:
+            self.moved()
+            self.on_moved()
+
+    async def _pin(self, connection: Connection) -> None:
+        """A reader that has read nothing yet remembers where it stands: what comes while it is away is not missed."""
+        start = self.start
+        if self.asked.durable or self.lane.last is not None or (start is not None and start.id != MessageId.LATEST):
+            return
+        command = pb.BaseCommand(type=pb.BaseCommand.GET_LAST_MESSAGE_ID)
+        command.getLastMessageId.consumer_id = self.id
+        command.getLastMessageId.request_id = connection.next_request_id()
+        try:
+            reply = await connection.request(command, command.getLastMessageId.request_id, timeout_s=self.timeout_s)
+        except MagnetarError as error:
+            log.info("reader not pinned", topic=self.topic, why=error)
+            return
+        told = reply.getLastMessageIdResponse
+        if self.start is start and told.HasField("consumer_mark_delete_position"):
+            mark = told.consumer_mark_delete_position
+            if mark.ledgerId < 1 << 63:
+                entry = mark.entryId if mark.entryId < 1 << 63 else -1
+                self.start = StartPosition(MessageId(mark.ledgerId, entry))
+
+    def refuse(self, error: MagnetarError) -> None:
+        """It cannot go on: leave the broker, and tell the consumer."""
+        if self.connection is not None:
+            self.connection.detach_consumer(self.id)
+            self._tell_gone(self.connection)
+        self.attached.refused(error)
+
+    async def _leave(self, connection: Connection) -> None:
+        command = close_command(self.id, connection.next_request_id())
+        try:
+            await connection.request(command, command.close_consumer.request_id, timeout_s=self.timeout_s)
+        except MagnetarError as error:
+            log.info("left without an answer", topic=self.topic, why=error)  # the broker notices by itself
+        finally:
+            connection.detach_consumer(self.id)
+
+    def _tell_gone(self, connection: Connection) -> None:
+        connection.write(encode_command(close_command(self.id, connection.next_request_id())))
+
+    def _detached(self) -> None:
+        """Everything unacknowledged will be delivered again: what is queued or waits to be asked for is put away."""
+        self._receiver.gather()
+        self.connection = None
+        self.is_active = None  # until it is told so again
+        self.acker.detach()
+        self.lane.detach()
+        self.put_away()
+        self.redelivery.forget()
+        self.intake.forget()
+
+    def _ended(self, error: MagnetarError) -> None:
+        self.failed = error
+        self._detached()
+        self._wake_attaching()
+        self._on_failed(self, error)
+
+    def _flow(self, permits: int) -> None:
+        if self.connection is not None:
+            self.connection.write(flow(self.id, permits))
+
+    def _wake_attaching(self) -> None:
+        waiters, self._attaching = self._attaching, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)

@@ -1,0 +1,78 @@
+"""How far a consumer's subscription is behind, as brokers count it: in messages, with the age of the oldest.
+
+Asked of any broker by one command for each topic. Acknowledgements that this consumer still groups are sent first, so
+that they count. Our own command: brokers of Apache Pulsar do not have it, which is `Refused`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from functools import partial, reduce
+from operator import add
+
+from magnetar.base.ids import SegmentId
+from magnetar.client.batch_read.plan import check_ours
+from magnetar.client.connection.backoff import persist
+from magnetar.client.connection.lookup import Lookup
+from magnetar.client.consumer.topic_consumer import TopicConsumer
+from magnetar.layout.checkpoint import START, SegmentPosition
+from magnetar.layout.lag import NO_LAG, Lag
+from magnetar.layout.readable_range import DONE, ReadPosition
+from magnetar.layout.readable_range import START as BEFORE_ALL
+from magnetar.wire.proto import pb
+from magnetar.wire.scalable.plans import columns, read_lag
+
+__all__ = ["Lag", "of_places", "of_subscription"]
+
+
+async def of_subscription(
+    lookup: Lookup, topics: Iterable[str], subscription: str, parts: Iterable[TopicConsumer] = ()
+) -> Lag:
+    """Of all consumers of the subscription together, over these topics."""
+    await asyncio.gather(*(part.confirm() for part in parts if len(part.acks)))
+    commands = [_command(topic, subscription) for topic in topics]
+    return await _sum(lookup, commands)
+
+
+async def of_places(lookup: Lookup, topic: str, places: Mapping[SegmentId, SegmentPosition]) -> Lag:
+    """Of a reader that keeps its own places."""
+    command = _command(topic)
+    command.lag.places.CopyFrom(columns({id: _next(place) for id, place in places.items()}))
+    return await _sum(lookup, [command])
+
+
+async def _sum(lookup: Lookup, commands: list[pb.BaseCommand]) -> Lag:
+    runtime = lookup.pool.runtime
+    asked = (
+        persist(runtime, lookup.timeout_s, partial(_ask, lookup, one), what=f"lag on {one.lag.topic}")
+        for one in commands
+    )
+    return reduce(add, await asyncio.gather(*asked), NO_LAG).at(runtime.wall())
+
+
+async def _ask(lookup: Lookup, command: pb.BaseCommand) -> Lag:
+    connection = await lookup.service()
+    check_ours(connection, "lags")
+    command.lag.request_id = connection.next_request_id()
+    reply = await connection.request(command, command.lag.request_id, timeout_s=lookup.timeout_s)
+    return read_lag(reply.lagResponse)
+
+
+def _command(topic: str, subscription: str = "") -> pb.BaseCommand:
+    command = pb.BaseCommand(type=pb.BaseCommand.LAG)
+    command.lag.topic = topic
+    if subscription:
+        command.lag.subscription = subscription
+    return command
+
+
+def _next(reached: SegmentPosition) -> ReadPosition:
+    """The first message that was not read."""
+    if reached.is_done:
+        return DONE
+    if reached == START:
+        return BEFORE_ALL
+    if reached.index < 0 or reached.index == reached.size - 1:
+        return ReadPosition(reached.ledger, reached.entry + 1)
+    return ReadPosition(reached.ledger, reached.entry, reached.index + 1)

@@ -1,0 +1,231 @@
+"""Messages on their way into one entry, and the entry they become.
+
+A batch only gathers payloads; it is turned into bytes once, when it is closed, and only then do its messages get the
+sequence ids that were not given. A batch of one becomes a plain entry. Decides only: when to close is the publisher's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from magnetar.base.errors import LimitExceeded, Misuse
+from magnetar.base.limits import (
+    CHUNKED_BYTES_MAX,
+    CLIENT_BATCH_BYTES_MAX,
+    CLIENT_BATCH_DELAY_S,
+    CLIENT_BATCH_MESSAGES_MAX,
+)
+from magnetar.base.public import public
+from magnetar.client.producer.fields import Done, MessageFields
+from magnetar.wire import codec
+from magnetar.wire.send_frames import (
+    Extras,
+    batch_metadata,
+    batch_payload,
+    chunk_fields,
+    message_metadata,
+    send_frame,
+    size_index,
+)
+
+NOTHING = MessageFields()
+_INDEXED_MIN = 16  # messages from which on their sizes are told: finding fewer one by one is as quick
+_HEAD_BYTES = 16  # of a message in a batch: its own size and metadata, about
+
+
+@public("magnetar")
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """When a batch is closed: whichever comes first. While nothing is on its way to the broker a batch does not wait
+    at all, unless it is told to `linger`. `by_key` keeps a batch to one key, which Key_Shared subscriptions need.
+
+    A scalable topic has a batch for each segment and each of its entry buckets. Of messages that were posted they go
+    out together, the next time a third of `delay_s` later for every batch that went (5 ms of sixteen), so that they
+    stay large; a `send` waits for nothing but what is on its way.
+    """
+
+    messages_max: int = CLIENT_BATCH_MESSAGES_MAX
+    bytes_max: int = CLIENT_BATCH_BYTES_MAX
+    delay_s: float = CLIENT_BATCH_DELAY_S
+    by_key: bool = False
+    linger: bool = False
+
+    def __post_init__(self) -> None:
+        if self.messages_max < 1 or self.bytes_max < 1 or self.delay_s < 0:
+            raise Misuse("a batch has room for something and a delay that is not negative", batching=self)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What every entry of a producer says of its origin, and how it is packed."""
+
+    producer_id: int
+    producer: bytes
+    schema_version: bytes | None
+    compression: int
+    message_bytes_max: int
+
+
+class Batch:
+    __slots__ = (
+        "dones",
+        "extras",
+        "first",
+        "hashes",
+        "keyed",
+        "last_sequence",
+        "opened",
+        "payloads",
+        "sequences",
+        "size",
+    )
+
+    def __init__(self, opened: float, *, keyed: bool = False) -> None:
+        self.opened = opened  # by the monotonic clock, when its first message came
+        self.keyed = keyed
+        self.payloads: list[bytes] = []
+        self.size = 0
+        self.extras: dict[int, Extras] | None = None
+        self.sequences: list[int] | None = None  # given ones; all or none
+        self.dones: list[tuple[int, Done]] = []
+        self.first: MessageFields | None = None
+        self.last_sequence = -1
+        self.hashes: tuple[int, int] | None = None  # its stamp
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+    def fits(self, size: int, fields: MessageFields | None, bytes_max: int) -> bool:
+        """May this message come in, or must the batch be closed first?"""
+        if not self.payloads:
+            return True
+        if self.size + size + _HEAD_BYTES > bytes_max:
+            return False
+        given = -1 if fields is None else fields.sequence
+        if given < 0:
+            return self.sequences is None
+        return self.sequences is not None and given > self.last_sequence
+
+    def add(self, payload: bytes, fields: MessageFields | None, done: Done | None) -> None:
+        place = len(self.payloads)
+        self.size += len(payload) + _HEAD_BYTES
+        if fields is not None:
+            if place == 0:
+                self.first = fields
+            if fields.sequence >= 0:
+                if self.sequences is None:
+                    self.sequences = []
+                self.sequences.append(fields.sequence)
+                self.last_sequence = fields.sequence
+            found = fields.extras()
+            if any(found):
+                if self.extras is None:
+                    self.extras = {}
+                self.extras[place] = found
+                self.size += len(found[0]) + len(found[1])
+        if done is not None:
+            self.dones.append((place, done))
+        self.payloads.append(payload)
+
+    def fill(self, payloads: list[bytes], fields: list[MessageFields | None]) -> None:
+        """All of its messages at once, when their sequence ids are somebody else's and nobody is told by it."""
+        self.payloads = payloads
+        self.first = fields[0]
+        self.extras = {place: one.extras() for place, one in enumerate(fields) if one is not None} or None
+
+    def close(self, stamp: Stamp, sequence: int, publish_time: int) -> tuple[int, int, bytes]:
+        """First and highest sequence id, and the frame. `sequence` is the first one where none were given."""
+        count = len(self.payloads)
+        first = sequence if self.sequences is None else self.sequences[0]
+        highest = sequence + count - 1 if self.sequences is None else self.last_sequence
+        if self.keyed and self.sequences is not None:
+            first = highest  # ids between its own are in batches of other keys, so no range is claimed (as Java)
+        if count == 1:
+            fields = self.first if self.first is not None else NOTHING
+            return first, first, single_frame(stamp, self.payloads[0], fields, first, publish_time)
+        sizes: list[int] | None = [] if count >= _INDEXED_MIN else None
+        payload = batch_payload(self.payloads, sequence, self.sequences, self.extras, sizes)
+        head = self.first if self.first is not None else NOTHING
+        metadata = batch_metadata(
+            stamp.producer,
+            first,
+            publish_time,
+            count=count,
+            highest=highest,
+            key=head.key_bytes,
+            key_base64=head.key_base64,
+            ordering_key=head.ordering_key,
+            compression=stamp.compression,
+            uncompressed_size=len(payload),
+            schema_version=stamp.schema_version,
+            hashes=self.hashes,
+            index=b"" if sizes is None else size_index(sizes),
+        )
+        packed = codec.compress(stamp.compression, payload)
+        return first, highest, send_frame(stamp.producer_id, first, metadata, packed, count=count, highest=highest)
+
+
+def single_frame(stamp: Stamp, payload: bytes, fields: MessageFields, sequence: int, publish_time: int) -> bytes:
+    """The frame of a message that is an entry of its own. `LimitExceeded` if the broker would not take it."""
+    check_payload(payload)
+    packed = codec.compress(stamp.compression, payload)
+    metadata = _metadata(stamp, fields, sequence, publish_time, len(payload))
+    if len(metadata) + len(packed) > stamp.message_bytes_max:
+        raise LimitExceeded(
+            "a message is larger than the broker takes: turn on chunking",
+            bytes=len(metadata) + len(packed),
+            bytes_max=stamp.message_bytes_max,
+        )
+    return send_frame(stamp.producer_id, sequence, metadata, packed)
+
+
+def check_payload(payload: bytes) -> None:
+    """`LimitExceeded` if consumers would not put it together, or not decompress it (H-R3)."""
+    if len(payload) > CHUNKED_BYTES_MAX:
+        raise LimitExceeded(
+            "a message is larger than consumers take, in chunks and compressed too: send it as several messages",
+            bytes=len(payload),
+            bytes_max=CHUNKED_BYTES_MAX,
+        )
+
+
+def chunk_frames(stamp: Stamp, payload: bytes, fields: MessageFields, sequence: int, publish_time: int) -> list[bytes]:
+    """The frames of a message in chunks that the broker takes; one frame if it fits as it is."""
+    check_payload(payload)
+    packed = codec.compress(stamp.compression, payload)
+    metadata = _metadata(stamp, fields, sequence, publish_time, len(payload))
+    if len(metadata) + len(packed) <= stamp.message_bytes_max:
+        return [send_frame(stamp.producer_id, sequence, metadata, packed)]
+    uuid = stamp.producer + b"-%d" % sequence
+    widest = chunk_fields(uuid, len(packed), len(packed), len(packed))  # no chunk says more than this
+    room = stamp.message_bytes_max - len(metadata) - len(widest)
+    if room < 1:
+        raise LimitExceeded("a message's metadata alone is larger than the broker takes", bytes=len(metadata))
+    chunks = -(-len(packed) // room)
+    view = memoryview(packed)
+    frames: list[bytes] = []
+    for place in range(chunks):
+        whole = metadata + chunk_fields(uuid, chunks, len(packed), place)
+        piece = bytes(view[place * room : (place + 1) * room])
+        frames.append(send_frame(stamp.producer_id, sequence, whole, piece, chunk=True))
+    return frames
+
+
+def _metadata(stamp: Stamp, fields: MessageFields, sequence: int, publish_time: int, size: int) -> bytes:
+    return message_metadata(
+        stamp.producer,
+        sequence,
+        publish_time,
+        uncompressed_size=size,
+        compression=stamp.compression,
+        properties=fields.properties,
+        key=fields.key_bytes,
+        key_base64=fields.key_base64,
+        replicated_from=fields.replicated_from,
+        replicate_to=fields.replicate_to,
+        event_time=fields.event_time,
+        schema_version=stamp.schema_version,
+        ordering_key=fields.ordering_key,
+        deliver_at=fields.deliver_at,
+        null_value=fields.null_value,
+    )

@@ -1,0 +1,64 @@
+"""The open batches of one publisher: one for all, or one for each key. Decides only.
+
+They are closed together, in an order that keeps sequence ids growing: a broker that drops duplicates takes an id below
+the last one for a repetition.
+"""
+
+from __future__ import annotations
+
+from magnetar.base.limits import CLIENT_KEY_BATCHES_MAX
+from magnetar.client.producer.batch import Batch
+from magnetar.client.producer.fields import MessageFields
+
+
+class OpenBatches:
+    """`batch` is the one for all; None while nothing was gathered, and always where batches are by key."""
+
+    __slots__ = ("_keyed", "batch", "by_key")
+
+    def __init__(self, by_key: bool) -> None:
+        self.by_key = by_key
+        self.batch: Batch | None = None
+        self._keyed: dict[str | bytes | None, Batch] = {}
+
+    def __len__(self) -> int:
+        """Messages."""
+        count = 0 if self.batch is None else len(self.batch)
+        return count + sum(len(batch) for batch in self._keyed.values())
+
+    @property
+    def full(self) -> bool:
+        return len(self._keyed) >= CLIENT_KEY_BATCHES_MAX
+
+    def find(self, fields: MessageFields | None) -> Batch | None:
+        return self._keyed.get(batch_key(fields)) if self.by_key else self.batch
+
+    def open(self, fields: MessageFields | None, now: float) -> Batch:
+        batch = Batch(now, keyed=self.by_key)
+        if self.by_key:
+            self._keyed[batch_key(fields)] = batch
+        else:
+            self.batch = batch
+        return batch
+
+    def take(self) -> list[Batch]:
+        """All of them, in the order they are to be stored: given sequence ids first, then by opening."""
+        found = list(self._keyed.values())
+        self._keyed = {}
+        if self.batch is not None:
+            found.append(self.batch)
+            self.batch = None
+        if len(found) > 1:
+            found.sort(key=_order)
+        return found
+
+
+def _order(batch: Batch) -> tuple[bool, int]:
+    return batch.sequences is None, batch.last_sequence
+
+
+def batch_key(fields: MessageFields | None) -> str | bytes | None:
+    """What Key_Shared subscriptions hand out by."""
+    if fields is None:
+        return None
+    return fields.key if fields.ordering_key is None else fields.ordering_key

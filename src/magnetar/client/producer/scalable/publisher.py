@@ -1,0 +1,398 @@
+"""Publishing to a scalable topic: every active segment has a lane, and a key stays in order whatever is reshaped.
+
+The actor around `lanes`: it follows the layout (`layout_watch`), attaches to owners (`segment`), has written what may
+be written (`send_rounds`), tells what became of messages. To its producer it looks like the `Publisher` of one plain
+topic. All segments are attached before the first message is taken, since numbers go on from the highest that any owner
+knows. A message without an answer by its deadline is told as `TimedOut`, which may be stored, or `NotReady`, which is
+not; never both, never twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from magnetar.base.errors import Closed, ConnectionLost, Fenced, MagnetarError, NotReady, TimedOut
+from magnetar.base.ids import SegmentId
+from magnetar.base.names import topic_name
+from magnetar.client.connection.lookup import Lookup
+from magnetar.client.layout_watch import LayoutView, LayoutWatch
+from magnetar.client.producer.config import Counters, ProducerConfig
+from magnetar.client.producer.fields import Done, MessageFields
+from magnetar.client.producer.memory_limit import MemoryLimit
+from magnetar.client.producer.open_batches import batch_key
+from magnetar.client.producer.prebuilt_batch import BatchingPlan, PrebuiltBatch, by_segments
+from magnetar.client.producer.router import KeyRoute, SegmentRouter
+from magnetar.client.producer.scalable.encode import EncodedEntry, simple_size, wire_size
+from magnetar.client.producer.scalable.results import MessageResults
+from magnetar.client.producer.scalable.segment_queue import BatchLimits, SegmentQueue
+from magnetar.client.producer.scalable.segment_queues import (
+    AttachSegment,
+    DrainSegment,
+    DropSegment,
+    Effect,
+    LayoutAdvanced,
+    ReattachSegment,
+    RefreshLayout,
+    ReportOutcome,
+    SegmentAttached,
+    SegmentDetached,
+    SegmentQueues,
+    SegmentSealed,
+    WriteSegment,
+)
+from magnetar.client.producer.scalable.segment_writer import SegmentWriter
+from magnetar.client.producer.scalable.send_rounds import SendRounds
+from magnetar.client.producer.scalable.send_schedule import SendAction, SendSchedule
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+
+log = get("client.scalable")
+
+
+class ScalablePublisher:
+    """Keeps the contracts of `Outlet`, towards its producer, of `Port`, towards its segments, and of `Hearing`."""
+
+    def __init__(self, lookup: Lookup, topic: str, opening: ProducerConfig, budget: MemoryLimit) -> None:
+        self.topic = topic
+        self.opening = opening
+        self.counters = Counters()
+        self.error: MagnetarError | None = None  # why nothing more is taken
+        self.topic_epoch: int | None = None
+        self._lookup = lookup
+        self._runtime = lookup.pool.runtime
+        self._loop = asyncio.get_running_loop()
+        chance = self._runtime.rng("client.names")
+        self.name = opening.name or f"magnetar-{chance.getrandbits(40):010x}"
+        first = opening.initial_sequence_id
+        self.last_sequence = -1 if first is None else first - 1  # stored, for sure
+        self._budget = budget
+        self._patience_s = opening.send_timeout_s if opening.send_timeout_s > 0 else math.inf
+        batching = opening.batching
+        self._batches = batching is not None
+        self._by_key = batching is not None and batching.by_key
+        self._gathers = batching is not None and not batching.by_key
+        self._cut = BatchLimits(1, 1) if batching is None else BatchLimits(batching.messages_max, batching.bytes_max)
+        self._lanes = SegmentQueues(cut=self._cut, first_sequence=max(first or 0, 0))
+        self._router: SegmentRouter | None = None
+        eager = batching is not None and not batching.linger
+        self._pace = SendSchedule(self._cut, eager=eager, delay_s=0.0 if batching is None else batching.delay_s)
+        self._rounds = SendRounds(self._runtime, self._lanes, self._pace, self, chunking=opening.chunking)
+        self._writers = self._rounds.writers
+        self._watch = LayoutWatch(lookup, topic, heard=self._shown, gone=self.failed)
+        self._begun: asyncio.Future[None] = self._loop.create_future()
+        self._expiry: asyncio.TimerHandle | None = None
+        self._fates = MessageResults(topic, self.counters, budget)
+        self._leaving: dict[asyncio.Task[None], None] = {}
+        self._owner = Owner(f"scalable {topic}", self._crashed)
+
+    # What its producer sees
+
+    @property
+    def attached(self) -> bool:
+        return bool(self._writers) and all(writer.connection is not None for writer in self._writers.values())
+
+    @property
+    def pending(self) -> int:
+        """Messages without an outcome."""
+        return self._lanes.messages
+
+    @property
+    def segments(self) -> list[int]:
+        """The active segments it writes to, by range."""
+        layout = self._lanes.layout
+        return [] if layout is None else [segment.id for segment in layout.active]
+
+    async def start(self) -> None:
+        """Learn the layout and attach to every active segment."""
+        timeout_s = self.opening.operation_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._watch.start(timeout_s)
+                await self._begun
+        except TimeoutError:
+            error = TimedOut(f"not attached to every segment within {timeout_s:g} s", topic=self.topic)
+            await self._closed(error)
+            raise error from None
+        except BaseException as error:
+            await self._closed(error if isinstance(error, MagnetarError) else Closed("the producer was given up"))
+            raise
+
+    def add(self, payload: bytes, fields: MessageFields | None, done: Done | None, *, awaited: bool = False) -> None:
+        """Take a message whose room in the budget was taken by the caller. Raises, and gives the room back, if it
+        cannot be taken at all.
+        """
+        lanes, router = self._lanes, self._router
+        layout = lanes.layout
+        if self.error is not None or layout is None or router is None:
+            self._budget.give(len(payload), 1)
+            raise self.error or NotReady("the producer has not begun", topic=self.topic)
+        now = self._runtime.monotonic()
+        if not self._gathers or (fields is not None and not fields.simple):
+            self._add(payload, fields, done, None, now, awaited=awaited)
+            return
+        size = simple_size(payload, fields)
+        route = router.route(fields, lanes.next_sequence, layout)
+        lane = None
+        if size <= self._cut.bytes_max:
+            lane = lanes.gather(payload, fields, done, route, size, now + self._patience_s)
+        if lane is None:
+            self._add(payload, fields, done, route, now, awaited=awaited)
+            return
+        counters = self.counters
+        counters.messages += 1
+        counters.bytes += len(payload)
+        if self._expiry is None and self._patience_s < math.inf:
+            self._watch_expiry()
+        due = self._pace.gathered(lane.segment, size, lane.gathered, now, awaited=awaited, room=lane.room)
+        if due is not SendAction.LATER:
+            self._rounds.act(due, lane.segment)
+
+    def _add(
+        self,
+        payload: bytes,
+        fields: MessageFields | None,
+        done: Done | None,
+        route: KeyRoute | None,
+        now: float,
+        *,
+        awaited: bool,
+    ) -> None:
+        """A message that waits as an object of its own."""
+        lanes, router = self._lanes, self._router
+        assert lanes.layout is not None
+        assert router is not None
+        given = -1 if fields is None else fields.sequence
+        sequence = given if given >= 0 else lanes.next_sequence
+        size = wire_size(payload, fields)
+        alone = not self._batches or size > self._cut.bytes_max or (fields is not None and not fields.batches)
+        lane = lanes.add(
+            payload,
+            route or router.route(fields, sequence, lanes.layout),
+            size=size,
+            deadline=now + self._patience_s,
+            sequence=sequence,
+            alone=alone,
+            group=batch_key(fields) if self._by_key else None,
+            fields=fields,
+            done=done,
+        )
+        self.counters.took(1, len(payload))
+        if self._expiry is None and self._patience_s < math.inf:
+            self._watch_expiry()
+        if alone:
+            self._rounds.write(lane.segment)
+            return
+        due = self._pace.gathered(lane.segment, size, lane.waiting, now, awaited=awaited, room=lane.room)
+        if due is not SendAction.LATER:
+            self._rounds.act(due, lane.segment)
+
+    def cutting(self, *, numbered: bool = False) -> BatchingPlan | None:
+        """A producer with a name may come back with numbers of its own, and batches by key are cut by key."""
+        layout, router = self._lanes.layout, self._router
+        if layout is None or router is None or not self._batches or self._by_key:
+            return None
+        if self.opening.name and not numbered:
+            return None
+        return by_segments(layout, router.pinned, self._cut, self._lanes.next_sequence)
+
+    def add_sheaf(self, sheaf: PrebuiltBatch) -> bool:
+        lane = None if self.error else self._lanes.add_sheaf(sheaf, self._runtime.monotonic() + self._patience_s)
+        return self._took([sheaf], [] if lane is None else [lane])
+
+    def add_sheaves(self, sheaves: Sequence[PrebuiltBatch]) -> bool:
+        deadline = self._runtime.monotonic() + self._patience_s
+        return self._took(sheaves, [] if self.error else self._lanes.add_sheaves(sheaves, deadline))
+
+    def _took(self, sheaves: Sequence[PrebuiltBatch], lanes: list[SegmentQueue]) -> bool:
+        if not lanes:
+            return False
+        for sheaf in sheaves:
+            self.counters.took(sheaf.count, sheaf.value_bytes)
+        if self._expiry is None and self._patience_s < math.inf:
+            self._watch_expiry()
+        for segment in dict.fromkeys(lane.segment for lane in lanes):
+            self._rounds.write(segment)
+        return True
+
+    def hurry(self, *, awaited: bool = False) -> None:
+        """What would go out in the next turn of the loop goes out in this one. `awaited`: somebody waits for all of
+        it, or for the room that it takes.
+        """
+        self._rounds.hurry(awaited=awaited)
+
+    def refused(self, done: Done | None, error: MagnetarError) -> None:
+        """A message that `add` did not take, whose sender is not there to hear it."""
+        self._fates.refused(done, error)
+
+    async def flush(self) -> None:
+        """Until everything added before is stored or has failed. Raises the first failure that nobody else heard."""
+        for segment in list(self._writers):
+            self._rounds.write(segment)
+        await self._fates.until_over(self._lanes.places, self._lanes.messages)
+
+    async def close(self, *, flush: bool = True) -> None:
+        """Stop taking messages; wait for what is pending, or give it up; leave the brokers."""
+        closed = Closed("the producer is closed", topic=self.topic)
+        if flush:
+            self.error = self.error or closed
+        try:
+            if flush:
+                await self.flush()
+        finally:
+            self.error = self.error or closed
+            await self._closed(Closed("the producer was closed before the message was stored", topic=self.topic))
+
+    # What segments say
+
+    def opened(self, segment: SegmentId, last_sequence: int) -> None:
+        writer = self._writers.get(segment)
+        if writer is not None and writer.attaches > 1:
+            self.counters.reattached += 1
+        if writer is not None and self._batches and writer.stamp.message_bytes_max < self._cut.bytes_max:
+            self._cut = replace(self._cut, bytes_max=writer.stamp.message_bytes_max)
+            self._lanes.cut = self._pace.cut = self._cut
+        self.last_sequence = max(self.last_sequence, last_sequence)
+        self._apply(self._lanes.handle(SegmentAttached(segment, last_sequence)))
+        if self._lanes.begun and not self._begun.done():
+            self._begun.set_result(None)
+
+    def closed(self, segment: SegmentId, *, certain: bool) -> None:
+        self._pace.lost(segment)
+        self._apply(self._lanes.handle(SegmentDetached(segment, certain)))
+
+    def sealed(self, segment: SegmentId) -> None:
+        self._apply(self._lanes.handle(SegmentSealed(segment)))
+
+    def writable(self, segment: SegmentId) -> None:
+        self._rounds.write(segment)
+
+    def receipt(self, segment: SegmentId, sequence: int, ledger: int, entry: int) -> None:
+        lane = self._lanes.lane(segment)
+        packed: EncodedEntry | None = lane.pending[0].frames if lane is not None and lane.pending else None
+        if packed is not None and packed.first is None and len(packed.frames) > 1:
+            packed.first = (ledger, entry)
+        try:
+            stored = self._lanes.stored(segment, sequence)
+        except MagnetarError as error:
+            log.error("receipt out of order", topic=self.topic, segment=segment, why=error)
+            self._writers[segment].abort(error)
+            return
+        if stored is None or lane is None:
+            return
+        self.counters.receipts += 1
+        self.last_sequence = max(self.last_sequence, stored.highest)
+        self._fates.stored(segment, stored, ledger, entry)
+        if not lane.pending:
+            self._rounds.answered(segment)
+
+    def send_refused(self, segment: SegmentId, sequence: int, error: MagnetarError) -> None:
+        if isinstance(error, Fenced):
+            self.failed(error)
+        else:
+            self._apply(self._lanes.refused(segment, sequence, error))
+            lane = self._lanes.lane(segment)
+            if lane is not None and not lane.pending:
+                self._pace.lost(segment)
+
+    def failed(self, error: MagnetarError) -> None:
+        """The topic is gone, or another producer has taken over: whatever is left gets its outcome."""
+        self.error = self.error or error
+        if not self._begun.done():
+            self._begun.set_exception(error)
+            self._begun.exception()  # whoever waits hears it
+        log.warning("producer ended", topic=self.topic, why=error)
+        self._apply(self._lanes.ended(error))
+
+    # What is heard of writing
+
+    def packed(self) -> None:
+        self.counters.entries += 1
+
+    def unpackable(self, segment: SegmentId, sequence: int, error: MagnetarError) -> None:
+        self._apply(self._lanes.refused(segment, sequence, error))
+
+    def advanced(self) -> None:
+        if self._router is not None:
+            self._router.advance()
+
+    # Inside
+
+    def _shown(self, seen: LayoutView) -> None:
+        if self._router is None:
+            start = self._runtime.rng("client.router").randrange(1 << 31)
+            named = bool(self.opening.name)  # such a producer may come back and send again
+            self._router = SegmentRouter(seen.routing, producer=self.name, deduplicated=named, start=start)
+        self._router.repin(seen.routing)
+        self._apply(self._lanes.handle(LayoutAdvanced(seen.layout)))
+
+    def _apply(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case AttachSegment(segment=segment):
+                    self._open(segment)
+                case WriteSegment(segment=segment):
+                    self._rounds.write(segment)
+                case DrainSegment(segment=segment):
+                    self._writers[segment].settle()
+                case ReattachSegment(segment=segment):
+                    self._writers[segment].abort(ConnectionLost("begin again after a refused send", topic=self.topic))
+                case DropSegment(segment=segment):
+                    self._drop(segment)
+                case RefreshLayout(above=above):
+                    self._watch.seek(above)
+                case ReportOutcome():
+                    self._fates.given_up(effect)
+
+    def _open(self, segment: SegmentId) -> None:
+        layout = self._lanes.layout
+        if layout is None:
+            return
+        name = str(layout.segment(segment).topic(topic_name(self.topic).scalable))
+        begun = self._lanes.begun
+        writer = SegmentWriter(self._lookup, segment, name, self.opening, self, name=self.name, patient=begun)
+        self._writers[segment] = writer
+        writer.start(math.inf if begun else self.opening.operation_timeout_s)
+
+    def _drop(self, segment: SegmentId) -> None:
+        self._pace.dropped(segment)
+        writer = self._writers.pop(segment, None)
+        if writer is not None:
+            task = self._runtime.spawn(self._owner, writer.close())
+            self._leaving[task] = None
+            task.add_done_callback(lambda done: self._leaving.pop(done, None))
+
+    # Deadlines
+
+    def _watch_expiry(self) -> None:
+        deadline = self._lanes.deadline
+        if deadline is None or math.isinf(deadline):
+            self._expiry = None
+            return
+        wait_s = max(deadline - self._runtime.monotonic(), 0.0)
+        self._expiry = self._loop.call_later(wait_s, self._expire)
+
+    def _expire(self) -> None:
+        gone = self._lanes.expired(self._runtime.monotonic())
+        if gone:
+            log.warning("sends timed out", topic=self.topic, messages=len(gone))
+        self._apply(gone)
+        self._watch_expiry()
+
+    # Leaving
+
+    async def _closed(self, error: MagnetarError) -> None:
+        self.error = self.error or error
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._rounds.stop()
+        self._apply(self._lanes.ended(error))
+        await self._watch.close()
+        if self._leaving:
+            await asyncio.wait(list(self._leaving))
+        await self._owner.close()
+
+    def _crashed(self, name: str, error: BaseException) -> None:
+        log.crashed("scalable producer failed", error, topic=self.topic)

@@ -1,0 +1,394 @@
+"""One lane: the messages of one producer for one segment, in the order they must be stored.
+
+A message waits in the queue, is cut into an entry, is written, is answered. What was written and not answered may be
+stored: each message remembers whether there is such a doubt, so that its sender is told the truth in the end. Originals
+are kept until they are answered, so that a split can cut them anew (H-E7) and a message in chunks goes again as a whole
+(H-E8). Decides only; it trusts `Lanes` to say when it may write.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from magnetar.base.errors import InvalidTransition
+from magnetar.base.hashes import masked
+from magnetar.base.limits import BUCKET_WINDOW_S, CLIENT_BATCH_BYTES_MAX, CLIENT_BATCH_MESSAGES_MAX
+from magnetar.base.ranges import FULL, HashRange
+from magnetar.client.producer.router import KeyRoute
+from magnetar.client.producer.scalable.entry_buckets import BucketSorter
+from magnetar.client.producer.scalable.queued_messages import Columns, QueuedMessage, SendStatus, renumber
+from magnetar.layout.segment import Segment
+
+
+class QueuedEntry:
+    """Messages that go together, in `columns` until one of them has to be told from the others. `frames` and `parts`
+    are for who writes: the bytes, made once, and in how many chunks they go, each of which gets an answer.
+    """
+
+    __slots__ = ("_answers", "_messages", "columns", "frames", "hashes", "parts", "refused", "written")
+
+    def __init__(self, messages: list[QueuedMessage] | None = None, columns: Columns | None = None) -> None:
+        self._messages = messages
+        self.columns = columns
+        self.frames: Any = None
+        self.hashes: tuple[int, int] | None = None  # the stamp of a batch, where the segment has entry buckets
+        self.parts = 1
+        self.written = False  # on the present attachment
+        self.refused = False  # there, and the broker said that it is not stored
+        self._answers = 0
+
+    @property
+    def messages(self) -> list[QueuedMessage]:
+        if self.columns is not None:
+            self._messages = self.columns.singles()
+            self.columns = None
+        assert self._messages is not None
+        return self._messages
+
+    @messages.setter
+    def messages(self, messages: list[QueuedMessage]) -> None:
+        self._messages = messages
+        self.columns = None
+
+    @property
+    def sequence(self) -> int:
+        columns = self.columns
+        return self.messages[0].sequence if columns is None else columns.sequences[0]
+
+    @property
+    def highest(self) -> int:
+        columns = self.columns
+        return self.messages[-1].highest if columns is None else columns.sequences[-1]
+
+    @property
+    def alive(self) -> bool:
+        return self.columns is not None or any(message.fate is SendStatus.LIVE for message in self.messages)
+
+    @property
+    def deadline(self) -> float | None:
+        """The earliest of those that are alive."""
+        if self.columns is not None:
+            return self.columns.deadlines[0]
+        return next((message.deadline for message in self.messages if message.fate is SendStatus.LIVE), None)
+
+    def holds(self, sequence: int) -> bool:
+        return self.sequence <= sequence <= self.highest
+
+    def answered(self) -> bool:
+        """One more part is stored: was it the last?"""
+        self._answers += 1
+        return self._answers >= self.parts
+
+    def detached(self, *, certain: bool) -> None:
+        """No answer will come any more. `certain`: what was stored was answered."""
+        if self.written and not self.refused and not certain:
+            for message in self.messages:
+                message.doubt = True
+        self.written = self.refused = False
+        self._answers = 0
+
+    def give_up(self, message: QueuedMessage) -> None:
+        message.fate = SendStatus.UNKNOWN if message.doubt or (self.written and not self.refused) else SendStatus.FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """How large an entry may grow. A message that may not share one goes alone, however large it is."""
+
+    messages_max: int = CLIENT_BATCH_MESSAGES_MAX
+    bytes_max: int = CLIENT_BATCH_BYTES_MAX
+
+
+class State(Enum):
+    DETACHED = auto()
+    ATTACHED = auto()
+    FROZEN = auto()  # the segment is sealed; answers may still come
+    SETTLED = auto()  # sealed, nothing more comes: everything left waits for its next segment
+
+
+class SegmentQueue:
+    """What waits is in `queue`, or newer and in columns: gathered by `Lanes` in `open`, one group for each bucket, and
+    cut from there as they are. Whoever looks at the queue finds all of it there.
+    """
+
+    __slots__ = (
+        "_queue",
+        "_ready",
+        "_unwritten",
+        "buckets",
+        "gathered",
+        "mark",
+        "offset",
+        "open",
+        "opened",
+        "partitions",
+        "pending",
+        "range",
+        "room",
+        "segment",
+        "state",
+    )
+
+    def __init__(self, segment: Segment, partitions: int) -> None:
+        self.segment = segment.id
+        self.partitions = partitions  # 0: keys come by range; else this is one of so many plain topics
+        self.range: HashRange = FULL if partitions or segment.legacy_topic else segment.range
+        self.state = State.DETACHED
+        self.opened = False  # at least once
+        self.mark = -1  # what the owner had of this producer before this lane wrote anything
+        self._queue: deque[QueuedMessage] = deque()
+        self._ready: deque[Columns] = deque()  # groups that were put in order, to be cut next
+        self.open: dict[int, Columns] = {}  # by bucket
+        self.offset = 0  # of the groups that are open
+        self.gathered = 0  # messages in columns that are no entry yet
+        self.pending: deque[QueuedEntry] = deque()
+        self._unwritten: deque[QueuedEntry] = deque()
+        self.buckets = BucketSorter(segment.bucket_splits) if segment.bucket_splits else None
+        self.room = self.buckets.room if self.buckets is not None else 1.0  # entries that are filled side by side
+
+    @property
+    def sealed(self) -> bool:
+        return self.state in (State.FROZEN, State.SETTLED)
+
+    @property
+    def queue(self) -> deque[QueuedMessage]:
+        if self.gathered:
+            self._come_apart()
+        return self._queue
+
+    @queue.setter
+    def queue(self, queue: deque[QueuedMessage]) -> None:
+        self._queue = queue
+
+    @property
+    def waiting(self) -> int:
+        """Messages that are no entry yet."""
+        return len(self._queue) + self.gathered
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._queue or self.gathered or self.pending)
+
+    @property
+    def deadline(self) -> float | None:
+        """The earliest. Deadlines grow with places."""
+        for entry in self.pending:
+            deadline = entry.deadline
+            if deadline is not None:
+                return deadline
+        return self._waiting_deadline
+
+    @property
+    def _waiting_deadline(self) -> float | None:
+        if self._queue:
+            return self._queue[0].deadline
+        return min((one.deadlines[0] for one in (*self._ready, *self.open.values())), default=None)
+
+    def covers(self, route: KeyRoute) -> bool:
+        if self.partitions:
+            return masked(route.hash) % self.partitions == self.segment
+        return route.slot in self.range
+
+    def precedes(self, other: SegmentQueue) -> bool:
+        """May it hold older messages of the other's keys?"""
+        return self.segment < other.segment and self.range.overlaps(other.range)
+
+    # Writing
+
+    def attached(self, mark: int) -> None:
+        """A new attachment: everything unanswered is to be written again, in order."""
+        self.state = State.ATTACHED
+        if not self.opened:
+            self.opened = True
+            self.mark = mark
+        self.pending = deque(entry for entry in self.pending if entry.alive)
+        self._unwritten = deque(self.pending)
+
+    def group(self, bucket: int, offset: int) -> Columns:
+        """The columns of a bucket that has none open. Numbers that went on somewhere else part them from the others."""
+        if self.open and self.offset != offset:
+            self._put_in_order()
+        self.offset = offset
+        made = self.open[bucket] = Columns(bucket, offset)
+        return made
+
+    def next_entry(self, cut: BatchLimits) -> QueuedEntry | None:
+        while self._unwritten:
+            entry = self._unwritten.popleft()
+            if entry.alive:
+                entry.written = True
+                return entry
+        if self.gathered and not self._queue:
+            if not self._ready:
+                self._put_in_order()
+            if self._ready:
+                return self._from_columns(cut)
+        if not self._queue:
+            return None
+        if self.buckets is not None:
+            self.buckets.arrange(self._queue, mark=self.mark, messages_max=cut.messages_max)
+        entry = QueuedEntry(self._cut(cut))
+        if self.buckets is not None and len(entry.messages) > 1:
+            entry.hashes = self.buckets.stamp(entry.messages)
+        entry.written = True
+        self.pending.append(entry)
+        return entry
+
+    def _put_in_order(self) -> None:
+        """Close what is open. Only messages that came at about the same time change places for the sake of buckets."""
+        groups = [self.open[bucket] for bucket in sorted(self.open)]
+        if len(groups) > 1:
+            first = min(group.deadlines[0] for group in groups)
+            if max(group.deadlines[-1] for group in groups) > first + BUCKET_WINDOW_S:
+                self._come_apart()
+                return
+            renumber(groups)
+        if self.buckets is not None:
+            self.buckets.advance()
+        self._ready.extend(groups)
+        self.open = {}
+
+    def _from_columns(self, cut: BatchLimits) -> QueuedEntry:
+        first, *rest = self._ready.popleft().pieces(cut.messages_max, cut.bytes_max)
+        self._ready.extendleft(reversed(rest))
+        self.gathered -= len(first)
+        entry = QueuedEntry(columns=first)
+        if self.buckets is not None and len(first) > 1:
+            entry.hashes = self.buckets.stamp_of(first)
+        entry.written = True
+        self.pending.append(entry)
+        return entry
+
+    def _come_apart(self) -> None:
+        """All that was gathered waits as messages again, in the order of their places."""
+        self._queue.extend(one for group in self._ready for one in group.singles())
+        opened = [one for group in self.open.values() for one in group.singles()]
+        self._queue.extend(sorted(opened, key=_place))
+        self._ready.clear()
+        self.open = {}
+        self.gathered = 0
+
+    def _cut(self, cut: BatchLimits) -> list[QueuedMessage]:
+        queue = self._queue
+        first = queue.popleft()
+        messages = [first]
+        # At or below the mark only the owner knows, by the range of the key, what is stored; of a batch it sees no key.
+        if first.alone or first.sequence <= self.mark:
+            return messages
+        room, last, group = cut.bytes_max - first.size, first.sequence, first.group
+        for message in queue:  # looked at in place, taken together: a call less for each
+            sequence = message.sequence
+            room -= message.size
+            if room < 0 or message.alone or sequence <= last or message.group != group:
+                break
+            if len(messages) >= cut.messages_max:
+                break
+            messages.append(message)
+            last = sequence
+        if len(messages) > len(queue):
+            queue.clear()
+        else:
+            for _ in range(len(messages) - 1):
+                queue.popleft()
+        return messages
+
+    # Answers
+
+    def receipt(self, sequence: int) -> QueuedEntry | None:
+        """The entry that is stored with this; None if the answer came late or there are more to come. For what is not
+        the oldest it is `InvalidTransition`: the broker and we no longer agree.
+        """
+        if not self.pending:
+            return None
+        entry = self.pending[0]
+        if entry.written and entry.holds(sequence):
+            if not entry.answered():
+                return None
+            self.pending.popleft()
+            return entry
+        if sequence < entry.sequence:
+            return None
+        raise InvalidTransition("a receipt for what is not the oldest", sequence=sequence, oldest=entry.sequence)
+
+    def found(self, sequence: int) -> QueuedEntry | None:
+        """The entry a refusal is for."""
+        return next((entry for entry in self.pending if entry.written and entry.holds(sequence)), None)
+
+    def drop(self, entry: QueuedEntry) -> None:
+        self.pending.remove(entry)
+
+    # Ends
+
+    def detached(self, *, certain: bool) -> None:
+        for entry in self.pending:
+            entry.detached(certain=certain)
+        if self.gathered:
+            self._come_apart()
+        self._unwritten.clear()
+        if not self.sealed:
+            self.state = State.DETACHED
+
+    def settle(self) -> None:
+        """Everything left becomes messages again, in order: entries are cut anew where they go."""
+        left = [message for entry in self.pending for message in entry.messages if message.fate is SendStatus.LIVE]
+        self.queue = deque([*left, *self.queue])
+        self.pending.clear()
+        self.state = State.SETTLED
+
+    def expired(self, now: float) -> list[QueuedMessage]:
+        """Those whose time is up. An entry that may be stored stays until it is answered; one that is certainly not
+        stored must never be written with a message of which that was said.
+        """
+        gone: list[QueuedMessage] = []
+        for entry in list(self.pending):
+            if not entry.alive:
+                continue
+            if entry.columns is not None and entry.columns.deadlines[0] > now:
+                break
+            late = [one for one in entry.messages if one.fate is SendStatus.LIVE and one.deadline <= now]
+            if not late:
+                break
+            for message in late:
+                entry.give_up(message)
+            gone += late
+            if not entry.written:
+                self._cut_down(entry)
+        waiting = self._waiting_deadline
+        if waiting is None or waiting > now:
+            return gone
+        while self.queue and self.queue[0].deadline <= now:
+            message = self.queue.popleft()
+            message.fate = SendStatus.UNKNOWN if message.doubt else SendStatus.FAILED
+            gone.append(message)
+        return gone
+
+    def _cut_down(self, entry: QueuedEntry) -> None:
+        kept = [message for message in entry.messages if message.fate is not SendStatus.FAILED]
+        if not entry.alive:
+            self.pending.remove(entry)
+        elif len(kept) < len(entry.messages):
+            entry.messages = kept
+            entry.frames = None
+
+    def drained(self) -> list[QueuedMessage]:
+        """All of them: nobody will answer any more."""
+        gone: list[QueuedMessage] = []
+        for entry in self.pending:
+            left = [message for message in entry.messages if message.fate is SendStatus.LIVE]
+            for message in left:
+                entry.give_up(message)
+            gone += left
+        for message in self.queue:
+            message.fate = SendStatus.UNKNOWN if message.doubt else SendStatus.FAILED
+        gone += self.queue
+        self.pending.clear()
+        self.queue.clear()
+        self._unwritten.clear()
+        return gone
+
+
+def _place(message: QueuedMessage) -> int:
+    return message.place

@@ -1,0 +1,454 @@
+# long: one decider with all that may happen to a message, in the order in which it does
+"""All lanes of one producer: which message is sent where, and in which order, while segments are split and merged.
+
+Every active segment has a lane. When one is sealed its lane freezes; when no more answers can come from it, what it
+kept is known, and the rest moves in order to the segments that take its keys now, which write nothing before (H-E2,
+H-E3). Until then later messages of those keys wait behind the rest. Layouts only advance (H-E6). Whatever becomes of a
+message is told once: stored, unknown (it may be stored) or failed (it is not); nothing is dropped, nothing is repeated
+that is known to be stored. Decides only: events in, effects out; the path of a message is plain calls. It trusts a
+broker to store what one attachment sends in the order it was sent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from magnetar.base.errors import InvalidTransition, MagnetarError, Outcome, Retry, Sealed
+from magnetar.base.hashes import masked
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.base.limits import CLIENT_PENDING_BYTES_MAX
+from magnetar.client.producer.fields import Done, MessageFields
+from magnetar.client.producer.prebuilt_batch import PrebuiltBatch, QueuedBatch
+from magnetar.client.producer.router import KeyRoute, partitions_of
+from magnetar.client.producer.scalable.queued_messages import QueuedMessage, SendStatus
+from magnetar.client.producer.scalable.segment_queue import BatchLimits, QueuedEntry, SegmentQueue, State
+from magnetar.layout.layout import Layout
+
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutAdvanced:
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentAttached:
+    """The segment's owner took the producer. `last_sequence` as it said in PRODUCER_SUCCESS, -1 for none."""
+
+    segment: SegmentId
+    last_sequence: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentDetached:
+    """No more answers come from the present attachment. `certain`: whatever it stored was answered (a close of ours was
+    answered, or a broker of ours closed the producer); lost connections and other brokers' closes are not.
+    """
+
+    segment: SegmentId
+    certain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSealed:
+    """The owner will not take the producer: the segment is terminated, or gone."""
+
+    segment: SegmentId
+
+
+Event: TypeAlias = LayoutAdvanced | SegmentAttached | SegmentDetached | SegmentSealed
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True)
+class AttachSegment:
+    """Attach a producer to the segment; again by yourself whenever it is lost. Answer: LaneOpened or LaneSealed."""
+
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSegment:
+    """Call `next_entry` until it gives None."""
+
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class DrainSegment:
+    """Close the producer on the sealed segment, if it is attached, and wait for the last answer. Answer: LaneClosed."""
+
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class ReattachSegment:
+    """What the broker said of a send leaves open what happened: begin again on a new attachment."""
+
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class DropSegment:
+    """The lane is no more: stop attaching, forget it."""
+
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshLayout:
+    """A segment is sealed and the layout does not say so: get one above this epoch (H-E1)."""
+
+    above: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOutcome:
+    """What became of a message that no receipt came for: its fate is UNKNOWN or FAILED."""
+
+    message: QueuedMessage
+    error: MagnetarError | None = None
+
+
+Effect: TypeAlias = (
+    AttachSegment | WriteSegment | DrainSegment | ReattachSegment | DropSegment | RefreshLayout | ReportOutcome
+)
+
+
+class SegmentQueues:
+    """`follows` False: a plain topic, whose lanes stay for ever; a seal of it fails what it refused."""
+
+    def __init__(
+        self,
+        *,
+        cut: BatchLimits | None = None,
+        bytes_max: int = CLIENT_PENDING_BYTES_MAX,
+        first_sequence: int = 0,
+        follows: bool = True,
+    ) -> None:
+        self.layout: Layout | None = None
+        self.bytes = 0  # of all messages without an outcome
+        self.messages = 0
+        self.next_sequence = first_sequence
+        self.begun = False  # every owner has said what it has of us, so numbers can be given
+        self.cut = cut if cut is not None else BatchLimits()
+        self._bytes_max = bytes_max
+        self._follows = follows
+        self.places = 0  # of all messages so far: the next one's
+        self._partitions = 0  # of a layout that is made of plain topics
+        self._lanes: dict[SegmentId, SegmentQueue] = {}
+        self._ways: dict[int, SegmentQueue] = {}  # of slots, while neither the layout nor what is sealed changes
+        self._sealed: list[SegmentQueue] = []  # frozen or settled ones, which keep their keys until they have moved
+
+    # The path of a message
+
+    def room(self, size: int) -> bool:
+        """Is there room for a message? One larger than all room is let in when nothing else is there."""
+        return not self.messages or self.bytes + size <= self._bytes_max
+
+    def add(
+        self,
+        item: Any,
+        route: KeyRoute,
+        *,
+        size: int,
+        deadline: float,
+        sequence: int | None = None,
+        alone: bool = False,
+        group: object = None,
+        fields: MessageFields | None = None,
+        done: Done | None = None,
+    ) -> SegmentQueue:
+        """Take a message; the lane that it waits in. `sequence` None: the next number."""
+        if not self.begun:
+            raise InvalidTransition("messages have no numbers before every segment was asked for its last one")
+        if sequence is None:
+            sequence = self.next_sequence
+        if sequence >= self.next_sequence:
+            self.next_sequence = sequence + 1
+        lane = self._ways.get(route.slot)
+        if lane is None:
+            lane = self._lane_of(route)
+        place = self.places
+        lane.queue.append(QueuedMessage(item, route, place, sequence, size, deadline, alone, group, fields, done))
+        self.places = place + 1
+        self.bytes += size
+        self.messages += 1
+        return lane
+
+    def gather(
+        self, item: Any, fields: MessageFields | None, done: Done | None, route: KeyRoute, size: int, deadline: float
+    ) -> SegmentQueue | None:
+        """As `add`, for a message that may share an entry with all others and gets the next number. None: its lane is
+        not one that gathers now, `add` it.
+        """
+        lane = self._ways.get(route.slot)
+        if lane is None:
+            if not self.begun:
+                return None
+            lane = self._lane_of(route)
+        if lane.state is not State.ATTACHED:
+            return None
+        sequence = self.next_sequence
+        place = self.places
+        bucket = 0 if lane.buckets is None else lane.buckets.bucket_of(fields, route)
+        columns = lane.open.get(bucket)
+        if columns is None or columns.offset != sequence - place:
+            columns = lane.group(bucket, sequence - place)
+        columns.items.append(item)
+        columns.fields.append(fields)
+        columns.dones.append(done)
+        columns.routes.append(route)
+        columns.sequences.append(sequence)
+        columns.sizes.append(size)
+        columns.deadlines.append(deadline)
+        lane.gathered += 1
+        self.next_sequence = sequence + 1
+        self.places = place + 1
+        self.bytes += size
+        self.messages += 1
+        return lane
+
+    def add_sheaf(self, sheaf: PrebuiltBatch, deadline: float) -> SegmentQueue | None:
+        """Take many at once. None: they were cut for another layout, other numbers, or a segment that was sealed."""
+        layout = self.layout
+        if not self.begun or layout is None or self._sealed or not sheaf.fits(layout.epoch, self.next_sequence):
+            return None
+        self.next_sequence += sheaf.count
+        self.places += sheaf.count
+        return self._bind(sheaf, self.places - sheaf.count, deadline)
+
+    def add_sheaves(self, sheaves: Sequence[PrebuiltBatch], deadline: float) -> list[SegmentQueue]:
+        """Take all of these, whose sender gave them their numbers, or none: they were cut for another layout, a segment
+        was sealed, or an owner may have stored some of them, which only it can tell, one by one.
+        """
+        layout = self.layout
+        if not self.begun or layout is None or self._sealed or any(one.epoch != layout.epoch for one in sheaves):
+            return []
+        lanes = [self._lane_of(one.route) for one in sheaves]
+        if any(not lane.opened or one.sequence <= lane.mark for lane, one in zip(lanes, sheaves, strict=True)):
+            return []
+        first, highest = min(one.sequence for one in sheaves), max(one.highest for one in sheaves)
+        for sheaf in sheaves:
+            self._bind(sheaf, self.places + sheaf.sequence - first, deadline)
+        self.places += highest - first + 1
+        self.next_sequence = max(self.next_sequence, highest + 1)
+        return lanes
+
+    def _bind(self, sheaf: PrebuiltBatch, place: int, deadline: float) -> SegmentQueue:
+        lane = self._lane_of(sheaf.route)
+        bound = QueuedBatch(sheaf, place, deadline)
+        for one in [bound] if sheaf.count > 1 else bound.apart():
+            lane.queue.append(one)
+            self.bytes += one.size
+        self.messages += sheaf.count
+        return lane
+
+    def next_entry(self, segment: SegmentId) -> QueuedEntry | None:
+        """What is to be written next, if anything may be: it counts as written from here on."""
+        lane = self._lanes.get(segment)
+        if lane is None or lane.state is not State.ATTACHED or self._held(lane):
+            return None
+        return lane.next_entry(self.cut)
+
+    def stored(self, segment: SegmentId, sequence: int) -> QueuedEntry | None:
+        """A receipt. The entry whose messages of fate STORED are to be told now, if it completes one."""
+        lane = self._lanes.get(segment)
+        entry = None if lane is None else lane.receipt(sequence)
+        if entry is not None and entry.columns is not None:
+            entry.columns.fate = SendStatus.STORED
+            self.bytes -= sum(entry.columns.sizes)
+            self.messages -= len(entry.columns)
+        elif entry is not None:
+            live, stored = SendStatus.LIVE, SendStatus.STORED
+            for message in entry.messages:
+                if message.fate is live:
+                    message.fate = stored
+                    self.bytes -= message.size
+                    self.messages -= message.count
+        return entry
+
+    @property
+    def deadline(self) -> float | None:
+        """When `expired` is to be called next."""
+        return min((at for lane in self._lanes.values() if (at := lane.deadline) is not None), default=None)
+
+    def expired(self, now: float) -> list[ReportOutcome]:
+        gone = [message for lane in self._lanes.values() for message in lane.expired(now)]
+        return self._reports(gone, None)
+
+    def refused(self, segment: SegmentId, sequence: int, error: MagnetarError) -> list[Effect]:
+        """The broker's no to one entry, or ours before it was written."""
+        lane = self._lanes.get(segment)
+        entry = None if lane is None else lane.found(sequence)
+        if lane is None or entry is None:
+            return []
+        if isinstance(error, Sealed) and self._follows:
+            entry.refused = True
+            return self._freeze(lane) + self._move()
+        if error.outcome is Outcome.DEFINITE and (error.retry is Retry.NEVER or isinstance(error, Sealed)):
+            entry.refused = True
+            gone = [message for message in entry.messages if message.fate is SendStatus.LIVE]
+            for message in gone:
+                entry.give_up(message)
+            lane.drop(entry)
+            return [*self._reports(gone, error)]
+        return [ReattachSegment(segment)]
+
+    def ended(self, error: MagnetarError) -> list[Effect]:
+        """The producer is closed or fenced: whatever is left gets its outcome."""
+        gone = [message for lane in self._lanes.values() for message in lane.drained()]
+        effects: list[Effect] = [*self._reports(gone, error)]
+        effects += [DropSegment(segment) for segment in self._lanes]
+        self._lanes.clear()
+        self._sealed.clear()
+        self._ways.clear()
+        self.begun = False
+        return effects
+
+    # The edges
+
+    def handle(self, event: Event) -> list[Effect]:
+        match event:
+            case LayoutAdvanced(layout=layout):
+                return self._advance(layout)
+            case SegmentAttached(segment=segment, last_sequence=last):
+                return self._open(segment, last)
+            case SegmentDetached(segment=segment, certain=certain):
+                return self._close(segment, certain)
+            case SegmentSealed(segment=segment):
+                lane = self._lanes.get(segment)
+                return [] if lane is None or not self._follows else self._freeze(lane) + self._move()
+
+    def lane(self, segment: SegmentId) -> SegmentQueue | None:
+        """For people and tests."""
+        return self._lanes.get(segment)
+
+    def _advance(self, layout: Layout) -> list[Effect]:
+        if self.layout is not None and layout.epoch <= self.layout.epoch:
+            return []  # H-E6: pushes may overtake each other
+        self.layout = layout
+        self._ways.clear()
+        self._partitions = partitions_of(layout)
+        effects: list[Effect] = []
+        for lane in list(self._lanes.values()):
+            if not self._stands(lane):
+                effects += self._freeze(lane)  # all of them before anything moves: a merge has several parents
+        for segment in layout.active:  # at once: that they are open when the rest comes keeps the gap short
+            if segment.id not in self._lanes:
+                self._lanes[segment.id] = SegmentQueue(segment, self._partitions)
+                effects.append(AttachSegment(segment.id))
+        return effects + self._move()
+
+    def _open(self, segment: SegmentId, last: int) -> list[Effect]:
+        lane = self._lanes.get(segment)
+        if lane is None or lane.sealed:
+            return []
+        lane.attached(last)
+        self.next_sequence = max(self.next_sequence, last + 1)
+        if not self.begun:
+            self.begun = all(one.opened for one in self._lanes.values())
+        return [WriteSegment(segment)] if lane.busy and not self._held(lane) else []
+
+    def _close(self, segment: SegmentId, certain: bool) -> list[Effect]:
+        lane = self._lanes.get(segment)
+        if lane is None or lane.state is State.SETTLED:
+            return []
+        lane.detached(certain=certain)
+        if lane.state is not State.FROZEN:
+            return []
+        lane.settle()
+        return self._move()
+
+    def _freeze(self, lane: SegmentQueue) -> list[Effect]:
+        if lane.sealed:
+            return []
+        attached = lane.state is State.ATTACHED
+        lane.state = State.FROZEN
+        self._sealed.append(lane)
+        self._ways.clear()
+        effects: list[Effect] = []
+        if self.layout is not None and self._stands(lane):
+            effects.append(RefreshLayout(self.layout.epoch))
+        if attached and any(entry.written for entry in lane.pending):
+            effects.append(DrainSegment(lane.segment))  # answers may be on their way
+        else:
+            lane.settle()
+        return effects
+
+    def _move(self) -> list[Effect]:
+        """Everything that waits for its next segment and can be told one goes there."""
+        ready = [lane for lane in self._sealed if lane.state is State.SETTLED and not self._stands(lane)]
+        if not ready or self.layout is None or not self.layout.active:
+            return []  # a deleted topic has nothing to move to: `ended` follows
+        rest: dict[SegmentId, list[QueuedMessage]] = {}
+        self._ways.clear()
+        for lane in ready:
+            del self._lanes[lane.segment]
+            self._sealed.remove(lane)
+            for message in self._apart(lane.queue):
+                rest.setdefault(self._destination(self.layout, message.route), []).append(message)
+        for segment, messages in rest.items():
+            self._hand_over(self._lanes[segment], messages)
+        effects: list[Effect] = [DropSegment(lane.segment) for lane in ready]
+        free = [one for one in self._lanes.values() if one.state is State.ATTACHED and not self._held(one)]
+        return effects + [WriteSegment(lane.segment) for lane in free if lane.busy]
+
+    def _hand_over(self, lane: SegmentQueue, messages: list[QueuedMessage]) -> None:
+        """It has written nothing yet: it was held. Parents' rests are put in one order, that of sending, so that
+        numbers grow in the lane whatever the owner compares them with.
+        """
+        lane.queue = deque(sorted([*lane.queue, *messages], key=_place))
+
+    def _held(self, lane: SegmentQueue) -> bool:
+        """Does a sealed lane still keep older messages of its keys? A merge waits for all its parents."""
+        return any(sealed.precedes(lane) for sealed in self._sealed)
+
+    def _stands(self, lane: SegmentQueue) -> bool:
+        """Is the segment active, as far as the layout knows?"""
+        layout = self.layout
+        return layout is None or (lane.segment in layout and layout.segment(lane.segment).is_active)
+
+    def _lane_of(self, route: KeyRoute) -> SegmentQueue:
+        lane = next((sealed for sealed in self._sealed if sealed.covers(route)), None)  # behind the rest
+        if lane is None:
+            if self.layout is None:
+                raise InvalidTransition("a message without a layout")
+            lane = self._lanes[self._destination(self.layout, route)]
+        if not self._partitions and not any(sealed.partitions for sealed in self._sealed):
+            self._ways[route.slot] = lane  # the slot alone decides
+        return lane
+
+    def _destination(self, layout: Layout, route: KeyRoute) -> SegmentId:
+        if self._partitions:
+            return SegmentId(masked(route.hash) % self._partitions)
+        return layout.route(route.slot).id
+
+    def _reports(self, gone: list[QueuedMessage], error: MagnetarError | None) -> list[ReportOutcome]:
+        for message in gone:
+            self._over(message)
+        return [ReportOutcome(message, error) for message in sorted(gone, key=_place)]
+
+    def _over(self, message: QueuedMessage) -> None:
+        self.bytes -= message.size
+        self.messages -= message.count
+
+    def _apart(self, queue: deque[QueuedMessage]) -> Iterator[QueuedMessage]:
+        """Sheaves were cut for segments that are no more."""
+        for message in queue:
+            if isinstance(message, QueuedBatch):
+                self.bytes -= message.size
+                for one in message.apart():
+                    self.bytes += one.size
+                    yield one
+            else:
+                yield message
+
+
+def _place(message: QueuedMessage) -> int:
+    return message.place

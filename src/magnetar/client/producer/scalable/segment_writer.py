@@ -1,0 +1,216 @@
+"""One lane's attachment to the owner of its segment: opened, lost, opened again, settled, left.
+
+An actor without a will: what the broker says becomes calls of its `SegmentListener`, which decides (`segment_queues`),
+and what is to be written is handed to it as frames. The name of the segment's producer is the topic's producer's with
+the segment's number, as Pulsar's clients name it, so that owners recognise its messages across splits and merges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Protocol
+
+from magnetar.base.errors import Closed, Fenced, MagnetarError, Sealed, TimedOut, TopicNotFound
+from magnetar.base.ids import SegmentId
+from magnetar.base.limits import MESSAGE_BYTES_MAX
+from magnetar.base.names import topic_name
+from magnetar.client.connection.backoff import passing
+from magnetar.client.connection.connection import Connection
+from magnetar.client.connection.lookup import Lookup
+from magnetar.client.connection.reconnect import Reconnector, disown, leave
+from magnetar.client.producer.batch import Stamp
+from magnetar.client.producer.config import ProducerConfig, producer_command
+from magnetar.layout.plain_layout import FOLLOWS
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+from magnetar.wire.proto import pb
+
+log = get("client.segment")
+
+
+class SegmentListener(Protocol):
+    """Who hears of a segment. Every call is made on the loop."""
+
+    topic_epoch: int | None  # of the exclusive producer, the highest that an owner told
+
+    def opened(self, segment: SegmentId, last_sequence: int) -> None: ...
+
+    def closed(self, segment: SegmentId, *, certain: bool) -> None:
+        """No more answers come. `certain`: whatever was stored was answered."""
+        ...
+
+    def sealed(self, segment: SegmentId) -> None: ...
+
+    def receipt(self, segment: SegmentId, sequence: int, ledger: int, entry: int) -> None: ...
+
+    def send_refused(self, segment: SegmentId, sequence: int, error: MagnetarError) -> None: ...
+
+    def writable(self, segment: SegmentId) -> None: ...
+
+    def failed(self, error: MagnetarError) -> None:
+        """Nobody may publish here on the producer's behalf any more."""
+        ...
+
+
+class SegmentWriter:
+    """Keeps the `ProducerSink` contract. `patient`: a lane of a producer that is under way, which waits out whatever a
+    broker says unless the segment is sealed or the producer fenced.
+    """
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        segment: SegmentId,
+        topic: str,
+        opening: ProducerConfig,
+        port: SegmentListener,
+        *,
+        name: str,
+        patient: bool,
+    ) -> None:
+        self.segment = segment
+        self.topic = topic
+        self.id = lookup.pool.next_id()
+        self.connection: Connection | None = None  # attached, and allowed to write
+        self.stamp = Stamp(self.id, b"", None, opening.compression, MESSAGE_BYTES_MAX)
+        self.attaches = 0
+        plain = not topic_name(topic).is_segment
+        key, text = FOLLOWS
+        self._opening = replace(opening, properties={**opening.properties, key: text}) if plain else opening
+        self._port = port
+        # A plain topic knows a producer by its own name: what it remembers of it goes over when it is migrated.
+        self._name = name if plain else f"{name}-seg-{segment}"
+        self._patient = patient
+        self._over = False
+        self._runtime = lookup.pool.runtime
+        self._owner = Owner(f"segment {topic}", self._crashed)
+        self._attached = Reconnector(lookup, topic, self._open, ended=self._ended, fatal=self._fatal)
+
+    def start(self, timeout_s: float) -> None:
+        """Attach, in the background: the port hears what comes of it."""
+        self._runtime.spawn(self._owner, self._start(timeout_s))
+
+    def settle(self) -> None:
+        """Close the producer here and hear the last answers."""
+        self._runtime.spawn(self._owner, self._settle())
+
+    def abort(self, error: MagnetarError) -> None:
+        """Begin again on another connection."""
+        if self.connection is not None:
+            self.connection.abort(error)
+
+    async def close(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        connection, self.connection = self.connection, None
+        await self._owner.close()
+        await self._attached.close()
+        if connection is not None and not connection.closed:
+            connection.detach_producer(self.id)
+            await self._leave(connection)
+
+    # Sink
+
+    def receipt(self, sequence: int, highest: int, ledger: int, entry: int) -> None:
+        self._port.receipt(self.segment, sequence, ledger, entry)
+
+    def send_error(self, sequence: int, error: MagnetarError) -> None:
+        if not isinstance(error, Sealed):  # that is how a lane hears of a split, many times over
+            log.warning("send refused", topic=self.topic, sequence=sequence, why=error)
+        self._port.send_refused(self.segment, sequence, error)
+
+    def closed_by_broker(self, url: str) -> None:
+        """Our brokers answer everything that was stored before they close a producer; others may not."""
+        connection, self.connection = self.connection, None
+        certain = connection is not None and connection.features.magnetar_extensions > 0
+        self._attached.moved(url)
+        self._port.closed(self.segment, certain=certain)
+
+    def connection_lost(self, error: MagnetarError) -> None:
+        self.connection = None
+        self._attached.lost(error)
+        self._port.closed(self.segment, certain=False)
+
+    def writable_again(self) -> None:
+        self._port.writable(self.segment)
+
+    # Attaching
+
+    async def _start(self, timeout_s: float) -> None:
+        try:
+            await self._attached.start(timeout_s)
+        except MagnetarError as error:
+            self._ended(error)
+
+    def _fatal(self, error: MagnetarError, first: bool) -> bool:
+        if isinstance(error, Sealed | TopicNotFound | Fenced | Closed):
+            return True
+        return first and not self._patient and not passing(error)
+
+    def _ended(self, error: MagnetarError) -> None:
+        if self._over:
+            return
+        if isinstance(error, Sealed | TopicNotFound):
+            self._port.sealed(self.segment)
+        else:
+            self._port.failed(error)
+
+    async def _open(self, connection: Connection, attempt: int) -> None:
+        request_id = connection.next_request_id()
+        exclusive = self._opening.access_mode != pb.Shared
+        command = producer_command(
+            self._opening,
+            self.topic,
+            self.id,
+            request_id,
+            name=self._name,
+            epoch=attempt,
+            topic_epoch=self._port.topic_epoch if exclusive else None,
+        )
+        connection.attach_producer(self.id, self)
+        try:
+            reply = await connection.request(command, request_id, timeout_s=self._opening.operation_timeout_s)
+        except BaseException as error:
+            connection.detach_producer(self.id)
+            if isinstance(error, TimedOut | asyncio.CancelledError):
+                disown(connection, self.id)
+            raise
+        if self._attached.connection is connection and not self._over:
+            self._opened(connection, reply.producer_success)
+        else:
+            disown(connection, self.id)  # lost, moved or left since
+
+    def _opened(self, connection: Connection, told: pb.CommandProducerSuccess) -> None:
+        self.stamp = Stamp(
+            self.id,
+            told.producer_name.encode(),
+            told.schema_version or None,
+            self._opening.compression,
+            connection.max_message_size,
+        )
+        if told.HasField("topic_epoch"):
+            self._port.topic_epoch = max(told.topic_epoch, self._port.topic_epoch or 0)
+        self.attaches += 1
+        self.connection = connection
+        self._port.opened(self.segment, told.last_sequence_id)
+
+    # Leaving
+
+    async def _settle(self) -> None:
+        connection = self.connection
+        if connection is None:
+            return  # whoever took it has told already
+        answered = await self._leave(connection)
+        if self.connection is connection:  # not lost or closed by the broker meanwhile
+            self.connection = None
+            connection.detach_producer(self.id)
+            self._port.closed(self.segment, certain=answered)
+
+    async def _leave(self, connection: Connection) -> bool:
+        return await leave(connection, self.id, timeout_s=self._opening.operation_timeout_s, topic=self.topic)
+
+    def _crashed(self, name: str, error: BaseException) -> None:
+        log.crashed("segment failed", error, topic=self.topic)
+        self._port.failed(MagnetarError(f"the attachment to a segment failed: {error!r}", topic=self.topic))

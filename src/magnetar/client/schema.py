@@ -1,0 +1,171 @@
+"""Schemas: how a value becomes the bytes of a message and back, and what the broker is told of it.
+
+Bytes (nothing is told), text, and JSON of a user's own classes: dataclasses, msgspec structs, pydantic models. What a
+JSON schema tells the broker is an Avro record derived from the class (`definition`), as stock clients do. A value that
+does not fit is refused before it is sent (`InvalidValue`); bytes that do not decode raise the error of the library,
+which a message turns into `Undecodable`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar, get_origin, is_typeddict
+
+from magnetar.base.errors import InvalidValue, Misuse
+from magnetar.base.public import public
+from magnetar.client.avro_definition import definition_of
+from magnetar.wire.proto import pb
+
+T = TypeVar("T")
+
+
+@public("magnetar")
+class Schema(Protocol[T]):
+    def encode(self, value: T) -> bytes: ...
+
+    def decode(self, data: bytes) -> T: ...
+
+    def info(self) -> pb.Schema | None:
+        """What PRODUCER and SUBSCRIBE say of it; None: nothing."""
+        ...
+
+
+@public("magnetar")
+class Bytes:
+    """Messages are bytes and nobody knows more about them."""
+
+    def __repr__(self) -> str:
+        return "Bytes()"
+
+    def encode(self, value: bytes) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        if isinstance(value, bytearray | memoryview):
+            return bytes(value)
+        raise Misuse(f"a producer without a schema sends bytes, not {type(value).__name__}: give it a schema")
+
+    def decode(self, data: bytes) -> bytes:
+        return data
+
+    def info(self) -> pb.Schema | None:
+        return None
+
+
+@public("magnetar")
+class String:
+    """Messages are text in UTF-8."""
+
+    def __repr__(self) -> str:
+        return "String()"
+
+    def encode(self, value: str) -> bytes:
+        if not isinstance(value, str):
+            raise InvalidValue(
+                f"a producer of String sends str, not {type(value).__name__}", expected="str", got=type(value).__name__
+            )
+        return value.encode()
+
+    def decode(self, data: bytes) -> str:
+        return data.decode()
+
+    def info(self) -> pb.Schema | None:
+        return pb.Schema(name="String", schema_data=b"", type=pb.Schema.String)
+
+
+@public("magnetar")
+class Json(Generic[T]):
+    """Messages are JSON objects of one class: a dataclass, a msgspec struct, a pydantic model, a TypedDict or a dict.
+
+    `send` refuses a value of another class, and one with a field of another type, with `InvalidValue`. `check=False`
+    leaves the fields unchecked: the value is then encoded once and not read back. `definition` replaces the Avro
+    definition that is derived from the class; with one, any type that msgspec knows is taken.
+    """
+
+    def __init__(self, kind: type[T], *, definition: str | None = None, check: bool = True) -> None:
+        self.kind = kind
+        self._name = getattr(kind, "__name__", "JSON")
+        if definition is None:
+            definition = _definition(kind, self._name)
+        self._definition = definition
+        self._class = _class_of(kind)
+        self._check = check
+        self._encode, self._decode = _json_codec(kind)
+
+    def __repr__(self) -> str:
+        return f"Json({self._name})"
+
+    def encode(self, value: T) -> bytes:
+        if not isinstance(value, self._class):
+            got = type(value).__name__
+            raise InvalidValue(
+                f"a producer of {self._name} sends {self._name}, not {got}", expected=self._name, got=got
+            )
+        try:
+            data = self._encode(value)
+            if self._check:
+                self._decode(data)  # what is sent can be read: as fast as a look at each field, and stricter
+        except Exception as error:
+            raise _misfit(self._name, error) from None
+        return data
+
+    def decode(self, data: bytes) -> T:
+        return self._decode(data)
+
+    def info(self) -> pb.Schema | None:
+        return pb.Schema(name=self._name, schema_data=self._definition.encode(), type=pb.Schema.Json)
+
+
+BYTES = Bytes()
+STRING = String()
+
+
+def _json_codec(kind: type[T]) -> tuple[Callable[[T], bytes], Callable[[bytes], T]]:
+    if hasattr(kind, "model_validate_json"):  # pydantic
+        model: Any = kind
+        return lambda value: value.model_dump_json(warnings=False).encode(), model.model_validate_json
+    import msgspec  # here, so that clients without JSON do not pay for it
+
+    return msgspec.json.Encoder().encode, msgspec.json.Decoder(kind).decode
+
+
+def _definition(kind: Any, name: str) -> str:
+    """Misuse: a type whose values are no JSON objects, since nothing would describe what a message means."""
+    found = definition_of(kind)
+    told = json.loads(found)
+    if isinstance(told, dict) and told["type"] in ("record", "map"):
+        return found
+    raise Misuse(
+        f"Json({name}): a JSON message is an object: give a dataclass, a msgspec struct, a pydantic model or a dict;"
+        " use String() for text, or Json(..., definition=...) with an Avro definition of your own"
+    )
+
+
+def _class_of(kind: Any) -> Any:
+    """What `isinstance` takes. Types that it does not take are left to the fields' check."""
+    if is_typeddict(kind):
+        return dict
+    found = get_origin(kind) or kind
+    return found if isinstance(found, type) else object
+
+
+_MISFIT = re.compile(r"Expected `(?P<expected>.+?)`, got `(?P<got>.+?)`(?: - at `\$\.?(?P<field>.*)`)?$")
+
+
+def _misfit(name: str, error: Exception) -> InvalidValue:
+    """Which field, what it should be and what it is, from the libraries' own words."""
+    told = getattr(error, "errors", None)
+    if callable(told) and told():  # pydantic
+        first = told()[0]
+        field, got = ".".join(map(str, first["loc"])), type(first.get("input")).__name__
+        facts = {"field": field, "expected": first["type"], "got": got}
+        return InvalidValue(f"the value does not fit {name}: field {field}: {first['msg']}, got {got}", **facts)
+    found = _MISFIT.match(str(error))
+    if found is None:
+        return InvalidValue(f"the value does not fit {name}: {error}")
+    field, expected, got = found["field"] or "", found["expected"], found["got"]
+    where = f"field {field} " if field else "it "
+    return InvalidValue(
+        f"the value does not fit {name}: {where}must be {expected}, got {got}", field=field, expected=expected, got=got
+    )

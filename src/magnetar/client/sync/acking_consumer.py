@@ -1,0 +1,171 @@
+"""What the blocking consumers share that acknowledge messages one by one: of plain topics, and queues.
+
+Messages and acknowledgements cross between threads and the loop many at a time (`crossing`); messages that were not
+handed out yet count as received. Which topics or segments there are, and what else can be asked, is for its subclasses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from magnetar.base.errors import Closed, Misuse, Sealed
+from magnetar.client.consumer.base import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BATCH_WAIT_S
+from magnetar.client.consumer.receive.waiters import NoMessage, waited
+from magnetar.client.message import Message, MessageId
+from magnetar.client.sync.proxy import BlockingProxy
+from magnetar.client.sync.thread_bridge import Received, ThreadBridge
+from magnetar.runtime.portal import Portal
+
+
+class Acked(Received, Protocol):
+    """The asyncio consumer."""
+
+    def receive_batch(
+        self, messages_max: int = ..., *, bytes_max: int = ..., timeout_s: float = ...
+    ) -> Coroutine[Any, Any, list[Message[Any]]]: ...
+
+    def acknowledge(self, message: Message[Any] | MessageId, *, confirm: bool = ...) -> Coroutine[Any, Any, None]: ...
+
+    def negative_acknowledge(self, message: Message[Any] | MessageId) -> Coroutine[Any, Any, None]: ...
+
+    def reconsume_later(
+        self, message: Message[Any], delay_s: float, *, properties: Mapping[str, str] | None = ...
+    ) -> Coroutine[Any, Any, None]: ...
+
+    def redeliver_unacknowledged(self) -> Coroutine[Any, Any, None]: ...
+
+    def close(self) -> Coroutine[Any, Any, None]: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    @property
+    def subscription(self) -> str: ...
+
+    @property
+    def connected(self) -> bool: ...
+
+    @property
+    def queued(self) -> int: ...
+
+
+C = TypeVar("C", bound=Acked)
+T = TypeVar("T")
+
+
+class AckingConsumer(BlockingProxy[C], Generic[C, T]):
+    _crossing: ThreadBridge[T]
+
+    def _renewed(self, where: Portal, made: C) -> None:
+        self._crossing = ThreadBridge(where, made)
+
+    # Receiving
+
+    def receive(self, timeout_s: float | None = None) -> Message[T]:
+        """The next message; `NoMessage` if none came in time."""
+        self._core()
+        crossing = self._crossing
+        try:
+            return crossing.shelf.items.popleft()
+        except IndexError:
+            message = waited(timeout_s, lambda: crossing.shelf.take(timeout_s, crossing.fetch))
+        if message is None:
+            raise NoMessage("no message came in time", timeout_s=timeout_s)
+        return message
+
+    def receive_batch(
+        self,
+        messages_max: int = BATCH_MESSAGES_MAX,
+        *,
+        bytes_max: int = BATCH_BYTES_MAX,
+        timeout_s: float = BATCH_WAIT_S,
+    ) -> list[Message[T]]:
+        """As many messages as come until one of the bounds is reached; none at all if the time is over first."""
+        self._core()
+        found = self._crossing.take_batch(messages_max, bytes_max)
+        if found:
+            return found
+        return self._run(lambda made: made.receive_batch(messages_max, bytes_max=bytes_max, timeout_s=timeout_s))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Message[T]:
+        try:
+            return self.receive()
+        except (Sealed, Closed):
+            raise StopIteration from None
+
+    # Acknowledging
+
+    def acknowledge(self, message: Message[T] | MessageId, *, confirm: bool = False) -> None:
+        """This one is done. With `confirm` the broker's receipt is awaited."""
+        made = self._core()[1]
+        if confirm or not isinstance(message, Message):
+            self._run(lambda _: self._after_acks(made.acknowledge(message, confirm=confirm)))
+            return
+        if message._delivery.source.consumer is not made:
+            raise Misuse("the message was received by another consumer", topic=message.topic)
+        if made.closed:
+            raise Closed("the consumer is closed", subscription=made.subscription)
+        self._crossing.acks.put(message)
+
+    def negative_acknowledge(self, message: Message[T] | MessageId) -> None:
+        """Not done: deliver it again, after a while."""
+        self._run(lambda made: self._after_acks(made.negative_acknowledge(message)))
+
+    def reconsume_later(
+        self, message: Message[T], delay_s: float, *, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Put it off through the retry topic. Needs `retry=True`."""
+        self._run(lambda made: made.reconsume_later(message, delay_s, properties=properties))
+
+    def redeliver_unacknowledged(self) -> None:
+        self._run(lambda made: self._after_acks(made.redeliver_unacknowledged()))
+
+    def pause(self) -> None:
+        where, made = self._core()
+        where.call(made.pause)
+
+    def resume(self) -> None:
+        where, made = self._core()
+        where.call(made.resume)
+
+    # What it is
+
+    @property
+    def subscription(self) -> str:
+        return self._core()[1].subscription
+
+    @property
+    def connected(self) -> bool:
+        return self._core()[1].connected
+
+    @property
+    def queued(self) -> int:
+        return self._core()[1].queued + len(self._crossing.shelf)
+
+    @property
+    def closed(self) -> bool:
+        return self._core()[1].closed
+
+    # Life
+
+    def close(self) -> None:
+        """Send the acknowledgements that wait, and leave."""
+        self._run(lambda made: self._after_acks(made.close()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def _after_acks(self, call: Any) -> Any:
+        self._crossing.gather()
+        return await call

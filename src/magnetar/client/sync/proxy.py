@@ -1,0 +1,73 @@
+"""What all blocking faces share: an asyncio object on the loop thread, and how to make it again in a forked child.
+
+The parent's objects are kept there and never touched: their sockets belong to the parent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, Protocol, TypeVar
+
+from magnetar.base.errors import Unreachable
+from magnetar.client import client as aio
+from magnetar.runtime.portal import Portal, portal
+
+T = TypeVar("T")
+C = TypeVar("C")
+
+# What a child leaves alone after a fork: finalizers of the parent's sockets and loop must not run there.
+_left: list[Any] = []
+
+
+class ProxyState(Protocol):
+    """The blocking client, as its faces see it."""
+
+    def _core(self) -> tuple[Portal, aio.Client]: ...
+
+
+class BlockingProxy(Generic[C]):
+    """`make(client)` makes the asyncio object. `_renewed` is called after it was made again."""
+
+    def __init__(self, client: ProxyState, make: Callable[[aio.Client], Coroutine[Any, Any, C]]) -> None:
+        self._client = client
+        self._make = make
+        self._portal: Portal | None = None
+        self._object: C | None = None
+        self._renewing: tuple[Portal, asyncio.Lock] | None = None
+        self._core()
+
+    def __repr__(self) -> str:
+        described = getattr(self._object, "_described", None)  # as it is: a look at it crosses to no other thread
+        return f"<magnetar.{type(self).__name__} {'not attached yet' if described is None else described()}>"
+
+    def _core(self) -> tuple[Portal, C]:
+        """The loop thread of this process, and the object on it."""
+        here = portal()
+        if here is self._portal and self._object is not None:
+            return here, self._object
+        where, client = self._client._core()
+        try:
+            return where, where.run(lambda: self._renew(where, client))
+        except Unreachable as error:
+            raise error.with_traceback(None) from None  # no broker: the user's line is what matters, not ours
+
+    def _renewed(self, where: Portal, made: C) -> None:
+        """For faces that keep more than the object: called on the loop, before anybody uses it."""
+
+    async def _renew(self, where: Portal, client: aio.Client) -> C:
+        """On the loop, one at a time: two threads that come first together get the same object."""
+        if self._renewing is None or self._renewing[0] is not where:
+            self._renewing = (where, asyncio.Lock())
+        async with self._renewing[1]:
+            if self._object is None or self._portal is not where:
+                _left.append((self._portal, self._object))
+                made = await self._make(client)
+                self._renewed(where, made)
+                self._object = made
+                self._portal = where
+            return self._object
+
+    def _run(self, call: Callable[[C], Coroutine[Any, Any, T]]) -> T:
+        where, made = self._core()
+        return where.run(lambda: call(made))

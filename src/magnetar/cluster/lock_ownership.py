@@ -1,0 +1,305 @@
+"""Ownership among several brokers on one store: a bundle is served by whoever holds its lock.
+
+A bundle that nobody has is taken at a lookup: by the broker that every broker would choose, or by the one that a client
+was sent to. While the session with the store is lost nothing is taken and nothing is confirmed, and what is held is
+held on: silence is not loss. Two brokers may believe to own one bundle for a while; that is borne by the ledgers'
+fence, never prevented here. It trusts `Locks` to tell a loss once it is certain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from magnetar.base.bundles import Bundle
+from magnetar.base.errors import Conflict, MagnetarError, NotReady, Unavailable, Unknown
+from magnetar.base.limits import (
+    METADATA_RETRY_S_MAX,
+    METADATA_RETRY_S_MIN,
+    OWNERSHIP_TRIES_MAX,
+    OWNERSHIP_WAIT_S,
+    REGISTRATION_WAIT_S,
+)
+from magnetar.base.names import NamespaceName
+from magnetar.cluster.brokers import Brokers
+from magnetar.cluster.ownership import Broker, Candidate
+from magnetar.cluster.registration import member_value, owner_of, owner_value
+from magnetar.cluster.rendezvous import choose
+from magnetar.cluster.session_state import SessionState, after
+from magnetar.metadata import paths
+from magnetar.metadata.cache import Cache
+from magnetar.metadata.lock import Lock, Locks
+from magnetar.metadata.store import MetadataStore, Session
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner, Runtime
+
+log = get("ownership")
+T = TypeVar("T")
+
+# Stock clients keep their connection and ask again when they read these words (SC-A3).
+_AGAIN = "Failed to acquire ownership, try again"
+_UNLOADING = "is being unloaded: look it up again"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBundle:
+    namespace: NamespaceName
+    bundle: Bundle
+    lock: Lock
+
+
+class LockOwnership:
+    """`lost` is told a bundle whose lock somebody else has for certain: its topics are not ours any more."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        runtime: Runtime,
+        me: Broker,
+        *,
+        lost: Callable[[NamespaceName, Bundle], None],
+    ) -> None:
+        self.me = me
+        self._store = store
+        self._runtime = runtime
+        self._lost = lost
+        self._standing = SessionState.HERE
+        self._joined = False
+        self._registration: Lock | None = None
+        self._held: dict[str, HeldBundle] = {}
+        self._taking: dict[str, asyncio.Task[Broker]] = {}
+        self._releasing: dict[str, asyncio.Task[None]] = {}
+        self._owner = Owner("ownership", _ended)
+        self._locks = Locks(store, runtime, "ownership locks")
+        self._live = Brokers(store)
+        self._owners: Cache[Broker] = Cache(store, paths.OWNERSHIP, decode=owner_of, encode=owner_value)
+        self._stop = store.on_session(self._heard_session)
+
+    @property
+    def steady(self) -> bool:
+        return self._standing is SessionState.HERE
+
+    async def start(self, me: Broker) -> None:
+        """Conflict: another broker keeps this id. NotReady: the store does not answer."""
+        self.me = me
+        try:
+            async with asyncio.timeout(REGISTRATION_WAIT_S):
+                await self._register()
+        except TimeoutError:
+            raise Conflict(
+                f"a broker is registered as {me.id} already, or the metadata store does not answer: give this one an "
+                "address of its own (advertisedAddress, webServicePort), or wait for the other one's session to end"
+            ) from None
+        self._joined = True
+
+    async def owner(
+        self, namespace: NamespaceName, bundle: Bundle, *, authoritative: bool = False
+    ) -> Broker | Candidate:
+        path = paths.ownership(namespace, str(bundle))
+        self._check_joined(path)
+        if path in self._held:
+            return self.me
+        self._check_steady(path)
+        return await self._bounded(path, self._find(namespace, bundle, authoritative))
+
+    async def known(self, namespace: NamespaceName, bundle: Bundle) -> Broker | None:
+        path = paths.ownership(namespace, str(bundle))
+        if path in self._held:
+            return self.me
+        self._check_steady(path)
+        return await self._bounded(path, self._owners.get(path))
+
+    async def owns(self, namespace: NamespaceName, bundle: Bundle) -> bool:
+        path = paths.ownership(namespace, str(bundle))
+        self._check_joined(path)
+        self._check_steady(path)
+        return await self._bounded(path, self._confirm(namespace, bundle, path))
+
+    async def release(self, namespace: NamespaceName, bundle: Bundle, empty: Callable[[], Awaitable[None]]) -> None:
+        path = paths.ownership(namespace, str(bundle))
+        held = self._held.get(path)
+        if held is None:
+            await empty()
+            return
+        task = self._releasing.get(path)
+        if task is None:
+            task = self._releasing[path] = self._work(self._release(path, held, empty))
+        await _result(task)
+
+    def held(self) -> list[tuple[NamespaceName, Bundle]]:
+        return [(held.namespace, held.bundle) for held in self._held.values()]
+
+    async def brokers(self) -> list[Broker]:
+        return list((await self._live.live()).values())
+
+    async def leave(self) -> None:
+        self._joined = False
+        registration, self._registration = self._registration, None
+        if registration is not None:
+            await _quietly(self._locks.release(registration))
+
+    async def close(self) -> None:
+        self._joined = False
+        self._stop()
+        await self._owner.close()
+        await _quietly(self._locks.close())
+        self._held.clear()
+        self._owners.close()
+        self._live.close()
+
+    # Finding
+
+    async def _find(self, namespace: NamespaceName, bundle: Bundle, authoritative: bool) -> Broker | Candidate:
+        path = paths.ownership(namespace, str(bundle))
+        found = await self._owners.get(path)
+        if found is not None and found.id != self.me.id:
+            return found
+        # A record that names us and is not held: an answer was lost, or it is left from an earlier life. It is ours.
+        if found is None and not authoritative:
+            live = await self._live.live()
+            chosen = choose(path, live)
+            if chosen is None:
+                raise NotReady(f"no broker is registered: {_AGAIN}", bundle=path)
+            if chosen != self.me.id:
+                return Candidate(live[chosen])
+        return await self._take(namespace, bundle, path)
+
+    async def _confirm(self, namespace: NamespaceName, bundle: Bundle, path: str) -> bool:
+        held = self._held.get(path)
+        if held is not None:
+            return await self._locks.confirm(held.lock) and path not in self._releasing
+        found = await self._owners.get(path)
+        if found is None or found.id != self.me.id:
+            return False
+        return (await self._take(namespace, bundle, path)).id == self.me.id
+
+    async def _take(self, namespace: NamespaceName, bundle: Bundle, path: str) -> Broker:
+        """One acquisition for all who ask: whoever asked first may give up."""
+        task = self._taking.get(path)
+        if task is None:
+            task = self._taking[path] = self._work(self._acquire(namespace, bundle, path))
+        return await _result(task)
+
+    async def _acquire(self, namespace: NamespaceName, bundle: Bundle, path: str) -> Broker:
+        try:
+            for _ in range(OWNERSHIP_TRIES_MAX):
+                self._check_joined(path)
+                self._check_steady(path)
+                try:
+                    lock = await self._locks.acquire(path, owner_value(self.me), self._lock_lost)
+                except Conflict:
+                    await self._store.sync(path)
+                    node = await self._store.get(path)
+                    found = None if node is None else owner_of(node.value)
+                    if found is not None and found.id != self.me.id:
+                        return found
+                    continue
+                self._held[path] = HeldBundle(namespace, bundle, lock)
+                log.info("bundle acquired", bundle=path)
+                self._runtime.mark("ownership.acquired", bundle=path, broker=self.me.id)
+                return self.me
+            raise NotReady(f"the bundle changes hands: {_AGAIN}", bundle=path)
+        finally:
+            del self._taking[path]
+
+    async def _release(self, path: str, held: HeldBundle, empty: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await empty()
+            self._held.pop(path, None)
+            # Unanswered, the record may stay and name us: whoever is sent here by it makes us take it again.
+            await _quietly(self._locks.release(held.lock))
+            log.info("bundle released", bundle=path)
+            self._runtime.mark("ownership.released", bundle=path, broker=self.me.id)
+        finally:
+            del self._releasing[path]
+
+    def _lock_lost(self, lock: Lock) -> None:
+        held = self._held.pop(lock.path, None)
+        log.warning("bundle lost", bundle=lock.path)
+        self._runtime.mark("ownership.lost", bundle=lock.path, broker=self.me.id)
+        if held is not None:
+            self._lost(held.namespace, held.bundle)
+
+    # Being known
+
+    async def _register(self) -> None:
+        wait_s = METADATA_RETRY_S_MIN
+        while True:
+            try:
+                self._registration = await self._locks.acquire(
+                    paths.broker(self.me.id), member_value(self.me), self._unregistered
+                )
+                self._runtime.mark("broker.registered", broker=self.me.id)
+                return
+            except (Conflict, Unknown, Unavailable) as error:
+                log.warning("not registered yet", broker=self.me.id, error=str(error))
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, METADATA_RETRY_S_MAX)
+
+    def _unregistered(self, lock: Lock) -> None:
+        log.error("registration lost", broker=self.me.id, do="give every broker of the cluster an address of its own")
+        self._runtime.mark("broker.unregistered", broker=self.me.id)
+        self._registration = None
+        if not self._owner.closed:
+            self._work(self._register())
+
+    def _heard_session(self, session: Session) -> None:
+        before, self._standing = self._standing, after(self._standing, session)
+        if before is self._standing:
+            return
+        log.warning("metadata session", standing=self._standing.name.lower(), bundles=len(self._held))
+        if self._standing is SessionState.GONE:
+            self._runtime.mark("session.lost", broker=self.me.id, bundles=len(self._held))
+        elif before is SessionState.GONE:
+            self._runtime.mark("session.reestablished", broker=self.me.id, bundles=len(self._held))
+
+    # Refusing
+
+    def _check_joined(self, path: str) -> None:
+        if path in self._releasing:
+            raise NotReady(f"the bundle {_UNLOADING}", bundle=path)
+        if not self._joined:
+            raise NotReady(f"the broker is starting or stopping: {_AGAIN}", bundle=path)
+
+    def _check_steady(self, path: str) -> None:
+        if not self.steady:
+            raise NotReady(f"the broker has no session with the metadata store now: {_AGAIN}", bundle=path)
+
+    async def _bounded(self, path: str, work: Coroutine[Any, Any, T]) -> T:
+        """No longer than a client waits; whatever the store did or did not say, the client may ask again."""
+        try:
+            async with asyncio.timeout(OWNERSHIP_WAIT_S):
+                return await work
+        except TimeoutError:
+            raise NotReady(f"the metadata store does not answer: {_AGAIN}", bundle=path) from None
+        except NotReady:
+            raise
+        except (Unknown, Unavailable) as error:
+            raise NotReady(f"the metadata store does not answer ({error.what}): {_AGAIN}", bundle=path) from error
+
+    def _work(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        return self._runtime.spawn(self._owner, work)
+
+
+async def _result(task: asyncio.Task[T]) -> T:
+    """Of work that goes on if whoever waits gives up."""
+    await asyncio.wait([task])
+    if task.cancelled():
+        raise NotReady(f"the broker is stopping: {_AGAIN}")
+    return task.result()
+
+
+async def _quietly(work: Coroutine[Any, Any, None]) -> None:
+    """What a store that does not answer keeps nobody from: the session's end does it too."""
+    try:
+        async with asyncio.timeout(OWNERSHIP_WAIT_S):
+            await work
+    except (MagnetarError, TimeoutError) as error:
+        log.warning("left to the session's end", error=str(error))
+
+
+def _ended(owner: str, error: BaseException) -> None:
+    if not isinstance(error, MagnetarError):  # those have gone to whoever asked
+        log.crashed("task failed", error, owner=owner)

@@ -1,0 +1,47 @@
+"""Properties of a topic or a cursor: those of clients and administrators, and the broker's own beside them.
+
+The broker's own begin with `magnetar.`. Nobody else may give such a one: a term or an epoch that a client wrote would
+be believed. What stands in a record all the same is read as a number with a fallback, never trusted to be one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from magnetar.base.errors import LimitExceeded, Refused
+from magnetar.base.limits import PROPERTY_NUMBER_MAX, STORED_PROPERTIES_BYTES_MAX
+from magnetar.observe.log import get
+
+log = get("ledger")
+
+RESERVED = "magnetar."
+
+
+def check_given(properties: Mapping[str, str]) -> None:
+    """Refused: one of them is the broker's own, or they are too large for its record."""
+    found = sorted(key for key in properties if key.startswith(RESERVED))
+    if found:
+        raise Refused(f"property names that begin with {RESERVED} are the broker's own: {', '.join(found)[:200]}")
+    check_size(properties)
+
+
+def check_size(properties: Mapping[str, str]) -> None:
+    """`LimitExceeded`: they are too large for a record."""
+    size = sum(len(f"{key}{value}".encode("utf-8", "replace")) for key, value in properties.items())
+    if size > STORED_PROPERTIES_BYTES_MAX:
+        raise LimitExceeded(f"properties have at most {STORED_PROPERTIES_BYTES_MAX} bytes: give fewer", bytes=size)
+
+
+def number(properties: Mapping[str, str], name: str, default: int) -> int:
+    """A number that the broker keeps in its own property; `default` where there is none, or none that it wrote."""
+    text = properties.get(name)
+    if text is None:
+        return default
+    if text.isascii() and text.isdigit() and len(text) <= len(str(PROPERTY_NUMBER_MAX)):
+        found = int(text)
+        if found <= PROPERTY_NUMBER_MAX:
+            return found
+    elif text == str(default):
+        return default
+    log.once("property ignored", property=name, value=text[:200])
+    return default

@@ -1,0 +1,250 @@
+"""Between the threads of a blocking client and its loop: a mailbox for what threads bring, a shelf for what they take.
+
+Waking the loop's thread costs as much as tens of messages, so both do without where they can: a mailbox rings once for
+all that is put before the loop looks, a patient one looks again by itself for a while; a thread that waits at a shelf
+is woken by what is put there and asks the loop for nothing. Order is kept. They trust the loop's side to run on the
+loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Generic, TypeVar
+
+from magnetar.runtime.portal import Portal
+
+T = TypeVar("T")
+
+
+class LoopInbox(Generic[T]):
+    """Items from any thread, taken on the loop in the order they were put, many at a time. `put` waits while it is
+    full; the loop is woken once for all that come before it looks. With `patience_s` it is woken for the first one only
+    and looks again that much later, and so on until a look finds nothing; it is woken early by `hurry_items`.
+    """
+
+    def __init__(
+        self,
+        portal: Portal,
+        taken: Callable[[], None],
+        items_max: int,
+        *,
+        patience_s: float = 0.0,
+        hurry_items: int = 0,
+    ) -> None:
+        self._portal = portal
+        self._taken = taken
+        self._items_max = items_max
+        self._patience_s = patience_s
+        self._hurry_items = min(hurry_items or items_max, items_max)
+        self._items: deque[T] = deque()
+        self._woken = False  # or about to look by itself
+        self._hurried = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._room = threading.Condition()
+        self._waiting = 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, item: T) -> None:
+        self._items.append(item)
+        if not self._woken:
+            self._woken = True
+            self._portal.tell(self._look)
+        elif len(self._items) >= self._hurry_items and not self._hurried:
+            self._hurried = True
+            self._portal.tell(self._look)
+        if len(self._items) >= self._items_max:
+            self._wait_for_room()
+
+    def take(self) -> T | None:
+        """The oldest, None if there is none. On the loop."""
+        try:
+            item = self._items.popleft()
+        except IndexError:
+            return None
+        if self._waiting and len(self._items) <= self._items_max // 2:
+            with self._room:
+                self._room.notify_all()
+        return item
+
+    def _look(self) -> None:
+        self._hurried = False
+        if self._timer is None:
+            self._woken = False  # before looking: whatever comes from now on wakes the loop again
+        self._taken()
+        if self._patience_s and self._timer is None:
+            self._woken = True  # what came since the look has told the loop, or is found by the next one
+            self._timer = asyncio.get_running_loop().call_later(self._patience_s, self._look_again)
+
+    def _look_again(self) -> None:
+        self._timer = None
+        self._woken = False
+        if self._items:
+            self._look()
+
+    def _wait_for_room(self) -> None:
+        with self._room:
+            self._waiting += 1
+            try:
+                self._room.wait_for(lambda: len(self._items) <= self._items_max // 2)
+            finally:
+                self._waiting -= 1
+
+
+class ThreadOutbox(Generic[T]):
+    """Items that the loop puts and threads take. `ready`, asked in any thread, says whether there is something the loop
+    would have to be asked for: items not on the shelf yet, or an end.
+
+    Nothing is handed to a particular thread: who is woken takes for himself. So a wait that is interrupted has taken
+    nothing, and passes its wake-up on.
+    """
+
+    def __init__(self, portal: Portal, ready: Callable[[], bool]) -> None:
+        self.items: deque[T] = deque()
+        self._pop: Callable[[], T] = self.items.popleft
+        self._portal = portal
+        self._ready = ready
+        self._waiters: deque[threading.Lock] = deque()
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._waiters)
+
+    def put(self, items: Sequence[T]) -> None:
+        """On the loop."""
+        self.items.extend(items)
+        self._wake(len(items), self._portal.wake)
+
+    def wake_all(self) -> None:
+        """On the loop: `ready` says something else now."""
+        self._wake(len(self._waiters), self._portal.wake)
+
+    def take(self, timeout_s: float | None, fetch: Callable[[float | None], None]) -> T | None:
+        """The oldest item, None if none came in time. `fetch(timeout_s)` has the loop put what is `ready`, or
+        raises.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        try:
+            while True:
+                try:
+                    return self._pop()
+                except IndexError:  # also where another thread was faster
+                    left_s = None if deadline is None else deadline - time.monotonic()
+                if self._ready():
+                    fetch(None if left_s is None else max(left_s, 0.0))
+                elif not self._wait(left_s):
+                    return self._last()
+        except BaseException:
+            if self.items:
+                self._wake(1, _release)
+            raise
+
+    def take_some(self, items_max: int) -> list[T]:
+        """What is there now, at most so many."""
+        found: list[T] = []
+        try:
+            while len(found) < items_max:
+                found.append(self._pop())
+        except IndexError:  # all of it, or another thread was faster
+            pass
+        return found
+
+    def _last(self) -> T | None:
+        try:
+            return self._pop()
+        except IndexError:
+            return None
+
+    def _wait(self, timeout_s: float | None) -> bool:
+        if timeout_s is not None and timeout_s <= 0:
+            return False
+        waiter = threading.Lock()
+        waiter.acquire()
+        try:
+            self._waiters.append(waiter)
+            if self.items or self._ready():  # it came before anybody was seen waiting
+                return True
+            return waiter.acquire(timeout=-1 if timeout_s is None else timeout_s)
+        finally:
+            try:
+                self._waiters.remove(waiter)
+            except ValueError:
+                pass  # woken, or interrupted before it was seen
+
+    def _wake(self, count: int, wake: Callable[[threading.Lock], None]) -> None:
+        for _ in range(count):
+            try:
+                waiter = self._waiters.popleft()
+            except IndexError:
+                return
+            wake(waiter)
+
+
+class PullOutbox(ThreadOutbox[T]):
+    """One that is filled only when it is asked for: one thread at a time asks the loop, the others wait for what it
+    brings. Were two to ask, one could wait on the loop while what it waits for lies here.
+    """
+
+    def __init__(self, portal: Portal) -> None:
+        super().__init__(portal, self._nobody_asks)
+        self._asking = threading.Lock()
+
+    def take(self, timeout_s: float | None, fetch: Callable[[float | None], None]) -> T | None:
+        return super().take(timeout_s, partial(self._pull, fetch))
+
+    def _nobody_asks(self) -> bool:
+        return not self._asking.locked()
+
+    def _pull(self, fetch: Callable[[float | None], None], timeout_s: float | None) -> None:
+        if not self._asking.acquire(blocking=False):
+            return
+        try:
+            fetch(timeout_s)
+        finally:
+            self._asking.release()
+            self._wake(1, _release)  # who waits asks next
+
+
+class CountedOutbox(PullOutbox[T]):
+    """One that knows what threads have taken, in order, until the loop asks for it. An item is on the shelf or counted
+    as taken, at every moment: what the loop drops no thread takes, what a thread took the loop is told of.
+    """
+
+    def __init__(self, portal: Portal) -> None:
+        super().__init__(portal)
+        self._counted: deque[T] = deque()
+        self._moving = threading.Lock()
+        self._pop = self._pop_counted
+
+    def taken(self) -> list[T]:
+        """What threads have taken since this was asked last. On the loop."""
+        with self._moving:
+            found = list(self._counted)
+            self._counted.clear()
+        return found
+
+    def drop(self, gone: Callable[[T], bool]) -> None:
+        """On the loop."""
+        with self._moving:
+            kept = [item for item in self.items if not gone(item)]
+            self.items.clear()
+            self.items.extend(kept)
+
+    def _pop_counted(self) -> T:
+        with self._moving:
+            item = self.items.popleft()
+            self._counted.append(item)
+        return item
+
+
+def _release(waiter: threading.Lock) -> None:
+    waiter.release()

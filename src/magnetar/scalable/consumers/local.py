@@ -1,0 +1,188 @@
+"""A stream consumer that is connected to this broker, kept registered with whoever leads its topic.
+
+The leader may be this broker or another one, and may change: the session goes on under the next leader as long as the
+connection lives, and what is assigned comes back through here. A session that another connection has taken over, or
+that is not known any more, ends; it is never begun anew behind the consumer's back, because a consumer that moved and
+left must not come back as a ghost. Who leads is found by whoever gives it `register`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from magnetar.base.errors import MagnetarError, Refused, Unavailable
+from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN, SHARE_ASK_S
+from magnetar.base.names import TopicName
+from magnetar.cluster.peers import AwaitAssignment, Leave, Peers, Register
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner, Runtime
+from magnetar.scalable.consumers.assignment import Assignment, Listener
+from magnetar.scalable.consumers.remote import assignment
+
+log = get("scalable")
+
+
+class LocalConsumer:
+    """Keeps the coordinator's `Listener`. `register` finds the leader and registers this seat there. `makes`: who comes
+    for the first time makes a subscription that is not there."""
+
+    def __init__(
+        self,
+        name: TopicName,
+        subscription: str,
+        consumer: str,
+        listener: Listener,
+        *,
+        runtime: Runtime,
+        owner: Owner,
+        peers: Peers,
+        register: Callable[[LocalConsumer], Awaitable[Assignment]],
+        moved: Callable[[LocalConsumer, int], None],
+        makes: bool = True,
+    ) -> None:
+        self.name = name
+        self.subscription = subscription
+        self.consumer = consumer
+        self.connection = listener.connection
+        self.shares = listener.shares
+        self.session = 0  # 0: not registered yet
+        self.makes = makes
+        self.away = False  # registered with another broker
+        self.closed = False
+        self._listener = listener
+        self._runtime = runtime
+        self._owner = owner
+        self._peers = peers
+        self._register = register
+        self._moved = moved
+        self._task: asyncio.Task[None] | None = None
+        self._again = False  # the leader ended while it was being followed
+
+    @property
+    def connected(self) -> bool:
+        return self._listener.connected and not self.closed
+
+    async def begin(self) -> Assignment:
+        """What it may read first. Whatever refuses it is raised."""
+        found = await self._register(self)
+        self._take(found)
+        if self.away and not self.closed:
+            self._go_on()
+        return found
+
+    async def ask(self) -> Assignment:
+        """Register with the leader, which is another broker."""
+        request = Register(
+            op="register",
+            subscription=self.subscription,
+            consumer=self.consumer,
+            connection=self.connection,
+            resume=self.session,
+            shares=self.shares,
+            makes=self.makes,
+        )
+        told = await self._peers.register(self.name, request)
+        self.away = True
+        return assignment(self.subscription, self.consumer, told)
+
+    # From the leader
+
+    def assigned(self, assignment: Assignment) -> None:
+        if not self.closed:
+            self._take(assignment)
+            self._listener.assigned(assignment)
+
+    def ended(self, error: MagnetarError) -> None:
+        """A leader that leads no more is followed by another one; everything else is the end."""
+        if self.closed:
+            return
+        if isinstance(error, Unavailable):
+            self.away = False
+            self._again = True
+            self._go_on()
+        else:
+            self.close()
+            self._moved(self, self.session)
+            self._listener.ended(error)
+
+    # From the consumer's connection
+
+    def close(self) -> None:
+        self.closed = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def lost(self) -> None:
+        """The connection is gone. Another leader is told; if it does not hear it, it notices the silence."""
+        self.close()
+        if self.away and not self._owner.closed:
+            self._runtime.spawn(self._owner, self._tell_lost())
+
+    async def leave(self) -> None:
+        """With the leader, which is another broker."""
+        await self._peers.leave(self.name, self._leaving(lost=False))
+
+    async def _tell_lost(self) -> None:
+        try:
+            await self._peers.leave(self.name, self._leaving(lost=True))
+        except MagnetarError as error:
+            log.debug("not told of a loss", topic=str(self.name), consumer=self.consumer, error=str(error))
+
+    def _leaving(self, *, lost: bool) -> Leave:
+        return Leave(
+            op="leave",
+            subscription=self.subscription,
+            consumer=self.consumer,
+            session=self.session,
+            connection=self.connection,
+            lost=lost,
+        )
+
+    # Going on
+
+    def _take(self, assignment: Assignment) -> None:
+        before, self.session = self.session, assignment.session
+        if before != self.session:
+            self._moved(self, before)
+
+    def _go_on(self) -> None:
+        if (self._task is None or self._task.done()) and not self._owner.closed:
+            self._task = self._runtime.spawn(self._owner, self._follow())
+
+    async def _follow(self) -> None:
+        """Fetch what the leader has to say; find the next one when it is silent."""
+        wait_s = CALL_RETRY_S_MIN
+        while self.connected:
+            try:
+                if self.away:
+                    await self._fetch()
+                self.away = self._again = False
+                self.assigned(await self._register(self))
+                if not self.away and not self._again:
+                    return  # it leads itself and tells by itself
+                wait_s = CALL_RETRY_S_MIN
+            except Refused as error:
+                self._task = None
+                self.ended(error)
+                return
+            except MagnetarError as error:
+                log.info("leader silent", topic=str(self.name), consumer=self.consumer, error=str(error))
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, CALL_RETRY_S_MAX)
+
+    async def _fetch(self) -> None:
+        """Until the leader does not know this consumer any more, or is silent. Refused: it is over."""
+        seen = 0
+        while True:
+            request = AwaitAssignment(op="share", connection=self.connection, seen=seen, wait_s=SHARE_ASK_S)
+            try:
+                told = await self._peers.share(self.name, request)
+            except Refused:
+                raise
+            except MagnetarError as error:
+                log.info("leader lost", topic=str(self.name), consumer=self.consumer, error=str(error))
+                return
+            if told is not None:
+                seen = told.number
+                self.assigned(assignment(self.subscription, self.consumer, told))

@@ -1,0 +1,205 @@
+"""The stream consumers of a broker: those connected here, wherever their topic is led, and those led here, wherever
+they are connected.
+
+A registration goes to whoever leads the topic, over `Peers` if that is another broker, and its assignments come back to
+the broker that the client is connected to (`scalable/consumers/local.py` here, `scalable/consumers/remote.py` there).
+What a leader is asked by another broker is answered by a leader only: NotReady says that this one is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from magnetar.base.errors import Moved, NotReady
+from magnetar.base.ids import SegmentId
+from magnetar.base.names import TopicName
+from magnetar.cluster.peers import AwaitAssignment, LeaderAnswer, LeaderRequest, Leave, Left, NoChange, Peers, Register
+from magnetar.runtime.runtime import Owner, Runtime
+from magnetar.scalable.consumers.assignment import Assignment, Listener, removed
+from magnetar.scalable.consumers.coordinator import Coordinator
+from magnetar.scalable.consumers.local import LocalConsumer
+from magnetar.scalable.consumers.remote import RemoteConsumers
+from magnetar.scalable.leader.controller import Controller
+from magnetar.scalable.leader.term import Term
+
+Key = tuple[str, str, str, int]  # topic, subscription, consumer, session
+
+
+class StreamRegistrations:
+    """`controllers` are those there are, `controller` gives the one of a topic; `subscribe` makes a subscription of
+    which only the name is known yet."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        peers: Peers,
+        *,
+        controllers: Mapping[str, Controller],
+        controller: Callable[[TopicName], Controller],
+        subscribe: Callable[[TopicName, str], Awaitable[None]],
+        failed: Callable[[str, BaseException], None],
+    ) -> None:
+        self._runtime = runtime
+        self._peers = peers
+        self._controllers = controllers
+        self._controller = controller
+        self._subscribe = subscribe
+        self._owner = Owner("stream consumers", failed)
+        self._seats: dict[Key, LocalConsumer] = {}
+        self._connected: dict[str, LocalConsumer] = {}  # by connection
+        self._visitors = RemoteConsumers()
+
+    def __len__(self) -> int:
+        """Consumers that are connected here."""
+        return len(self._connected)
+
+    async def register(
+        self, name: TopicName, subscription: str, consumer: str, listener: Listener, *, makes: bool = True
+    ) -> Assignment:
+        """`makes`: a subscription that is not there."""
+        seat = LocalConsumer(
+            name,
+            subscription,
+            consumer,
+            listener,
+            runtime=self._runtime,
+            owner=self._owner,
+            peers=self._peers,
+            register=self._register,
+            moved=self._moved,
+            makes=makes,
+        )
+        before = self._connected.get(listener.connection)
+        if before is not None:  # the same consumer asks again: its first registration is followed no longer
+            self._forget(before)
+            before.close()
+        self._connected[listener.connection] = seat
+        try:
+            return await seat.begin()
+        except BaseException:  # its connection is gone, as a rule: what the leader still writes down must not stay
+            self._forget(seat)
+            seat.close()
+            found = self.coordinator(name, subscription)
+            if found is not None:
+                found.gone(seat.connection)
+            raise
+
+    async def leave(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
+        """At once, for all its segments. An older session than the present one changes nothing."""
+        seat = self._seats.get((name.canonical, subscription, consumer, session))
+        if seat is not None:
+            self._forget(seat)
+            seat.close()
+        try:
+            term = await self._controller(name).lead()
+        except Moved:
+            if seat is None:
+                raise
+            await seat.leave()
+            return
+        found = await term.coordinator(subscription)
+        if found is not None:
+            await found.leave(consumer, session)
+
+    async def segment_closed(self, name: TopicName, subscription: str, consumer: str, segment: SegmentId) -> None:
+        """A consumer that may be registered anywhere closed a segment: it leaves if it is to read that segment."""
+        request = Leave(
+            op="leave", subscription=subscription, consumer=consumer, session=0, connection="", segment=segment
+        )
+        try:
+            term = await self._controller(name).lead()
+        except Moved:
+            await self._peers.leave(name, request)
+        else:
+            await self._left(term, request)
+
+    def lost(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
+        """Its connection: the grace period begins with whoever leads."""
+        seat = self._seats.get((name.canonical, subscription, consumer, session))
+        if seat is not None:
+            self._forget(seat)
+            seat.lost()
+        found = self.coordinator(name, subscription)
+        if found is not None:
+            found.disconnected(consumer, session)
+
+    def coordinator(self, name: TopicName, subscription: str) -> Coordinator | None:
+        """While this broker leads."""
+        controller = self._controllers.get(name.canonical)
+        return None if controller is None or controller.term is None else controller.term.coordinators.get(subscription)
+
+    async def asked(self, name: TopicName, request: LeaderRequest) -> LeaderAnswer:
+        """By another broker, because this one leads."""
+        if isinstance(request, AwaitAssignment):
+            told = await self._visitors.share(request.connection, request.seen, request.wait_s)
+            return NoChange() if told is None else told
+        try:
+            term = await self._controller(name).lead()
+        except Moved as error:
+            raise NotReady(error.what) from None
+        match request:
+            case Register():
+                new = request.makes and not request.resume
+                found = await self._coordinator(term, name, request.subscription, new=new)
+                return await self._visitors.register(
+                    found, request.consumer, request.connection, request.resume, shares=request.shares
+                )
+            case Leave():
+                return await self._left(term, request)
+
+    async def close(self) -> None:
+        await self._owner.close()
+        self._visitors.close()
+        self._seats.clear()
+        self._connected.clear()
+
+    async def _left(self, term: Term, request: Leave) -> Left:
+        found = await term.coordinator(request.subscription)
+        if request.segment is not None:
+            if found is not None:
+                await found.segment_closed(request.consumer, SegmentId(request.segment))
+            return Left()
+        self._visitors.leave(request.connection)
+        if found is not None and request.lost:
+            found.disconnected(request.consumer, request.session)
+        elif found is not None:
+            await found.leave(request.consumer, request.session)
+        return Left()
+
+    async def _register(self, seat: LocalConsumer) -> Assignment:
+        try:
+            term = await self._controller(seat.name).lead()
+        except Moved:
+            return await seat.ask()
+        found = await self._coordinator(term, seat.name, seat.subscription, new=seat.makes and not seat.session)
+        return await found.register(seat.consumer, seat, resume=seat.session)
+
+    async def _coordinator(self, term: Term, name: TopicName, subscription: str, *, new: bool) -> Coordinator:
+        """A subscription that is not there is made for who comes, not for who was there."""
+        found = await term.coordinator(subscription)
+        if found is None and new:
+            await self._subscribe(name, subscription)
+            found = await term.coordinator(subscription)
+            if found is None:
+                raise NotReady(f"subscription {subscription} is being removed: ask again")
+        if found is None:
+            record, _ = await term.around.records.fresh(name)
+            raise removed(subscription, record, term.incarnation)
+        return found
+
+    def _moved(self, seat: LocalConsumer, before: int) -> None:
+        """Its session has another number now, or has ended."""
+        key = seat.name.canonical, seat.subscription, seat.consumer
+        if self._seats.get((*key, before)) is seat:
+            del self._seats[(*key, before)]
+        if seat.closed:
+            self._forget(seat)
+        else:
+            self._seats[(*key, seat.session)] = seat
+
+    def _forget(self, seat: LocalConsumer) -> None:
+        key = seat.name.canonical, seat.subscription, seat.consumer, seat.session
+        if self._seats.get(key) is seat:
+            del self._seats[key]
+        if self._connected.get(seat.connection) is seat:
+            del self._connected[seat.connection]

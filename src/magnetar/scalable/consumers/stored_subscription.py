@@ -1,0 +1,75 @@
+"""The record of one stream subscription, as the term that leads its topic keeps it: written over what stands there,
+read again when another has written. Refuses to go on where that means that the term, or the subscription, is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import BadVersion, MagnetarError, NotReady
+from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN
+from magnetar.observe.log import get
+from magnetar.scalable.consumers.assignment import removed
+from magnetar.scalable.record.subscription import Subscription, SubscriptionState
+
+if TYPE_CHECKING:
+    from magnetar.scalable.leader import term
+
+log = get("controller")
+
+
+class StoredSubscription:
+    """`one` is what was read or written last. `ended` is told when the subscription was removed, or its topic."""
+
+    def __init__(
+        self, leading: term.Term, one: Subscription, version: int, *, ended: Callable[[MagnetarError], None]
+    ) -> None:
+        self.one = one
+        self._term = leading
+        self._version = version
+        self._ended = ended
+
+    async def store(self, change: Callable[[Subscription], Subscription]) -> None:
+        """Over what stands there, until it is written. NotFound, NotReady: it is not ours to write."""
+        wait_s = CALL_RETRY_S_MIN
+        while True:
+            wanted = change(self.one)
+            if wanted == self.one:
+                return
+            try:
+                records = self._term.around.records
+                self._version = await records.write_subscription(self._term.name, wanted, self._version)
+                self.one = wanted
+                return
+            except BadVersion:
+                await self.look()
+            except MagnetarError as error:
+                self._silent(error)
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, CALL_RETRY_S_MAX)
+                await self.look()
+
+    async def look(self) -> None:
+        """Read the record again; another's write may mean that this term is over."""
+        records = self._term.around.records
+        while True:
+            try:
+                one, version = await records.subscription(self._term.name, self.one.name)
+                record, _ = await records.fresh(self._term.name)
+                break
+            except MagnetarError as error:
+                self._silent(error)
+                await asyncio.sleep(CALL_RETRY_S_MAX)
+        if record is None or record.term != self._term.number:
+            self._term.refused("the subscription's record was written by another leader")
+            raise NotReady("another broker leads the topic: ask again")
+        if one is None or one.life != self.one.life or one.standing is not SubscriptionState.LIVE:
+            why = removed(self.one.name, record, self._term.incarnation)
+            self._ended(why)
+            raise why
+        self.one, self._version = one, version
+
+    def _silent(self, error: MagnetarError) -> None:
+        log.warning("store silent", topic=str(self._term.name), subscription=self.one.name, error=str(error))

@@ -1,0 +1,182 @@
+"""Lets stream consumers read ahead of their acknowledgements: asks owners what `read_ahead.py` has to know.
+
+A question for each condition: has the holder of a sealed segment received all of it; is that so still after the
+proposal was stored; has the reader left an ancestor; are the acknowledgements of a segment applied whose ancestors are
+done. What comes back is an event for `assign.py`. Nothing is remembered over a failover: a new controller asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import MagnetarError
+from magnetar.base.ids import SegmentId
+from magnetar.base.limits import DRAINED_ASK_S, READ_AHEAD_LEAVE_S, READ_AHEAD_WAIT_S
+from magnetar.observe.log import get
+from magnetar.scalable.consumers.coordinator import Coordinator
+from magnetar.scalable.machines import assign, drain, read_ahead
+from magnetar.scalable.record.subscription import Early, Hold, Subscription
+
+if TYPE_CHECKING:
+    from magnetar.scalable.leader import term
+
+log = get("controller")
+
+
+class StreamCoordinator(Coordinator):
+    def __init__(self, leading: term.Term, one: Subscription, version: int) -> None:
+        super().__init__(leading, one, version)
+        self._received: dict[SegmentId, str] = {}  # sealed segments, and who has received everything of them
+        self._received_seeks = one.seeks
+
+    def _received_by(self) -> Mapping[SegmentId, str]:
+        if self._received_seeks != self._kept.one.seeks:  # it was moved: all of it is delivered again
+            self._received_seeks = self._kept.one.seeks
+            self._received.clear()
+        return dict(self._received)
+
+    def _ask_more(self, holds: tuple[Hold, ...]) -> None:
+        by_segment = {hold.segment: hold for hold in holds}
+        latched = frozenset(self._kept.one.latched)
+        early = any(hold.early is not Early.NO for hold in holds)
+        ancestry = read_ahead.unfinished_ancestors(self._layout, latched, by_segment) if early else {}
+        for segment, consumer in read_ahead.watched(holds, ancestry).items():
+            self._ask(("left", segment, consumer), partial(self._ask_left, segment, consumer))
+        for hold in holds:
+            if hold.moving or hold.sharers or not hold.holder:
+                continue
+            segment, consumer = hold.segment, hold.holder
+            if hold.early is Early.PROPOSED:
+                work = partial(self._ask_confirmed, segment, consumer, sorted(ancestry.get(segment, ())))
+                self._ask(("confirmed", segment, consumer), work)
+                continue
+            if hold.early is Early.GRANTED and segment not in ancestry:
+                self._ask(("applied", segment, consumer), partial(self._ask_applied, segment, consumer))
+            if self._may_receive(segment) and self._received.get(segment) != consumer:
+                self._ask(("received", segment, consumer), partial(self._ask_received, segment, consumer))
+
+    def _may_receive(self, segment: SegmentId) -> bool:
+        """Sealed, with children. A plain topic that was migrated is not read ahead of."""
+        if segment not in self._layout:
+            return False
+        one = self._layout.segment(segment)
+        return not one.is_active and bool(one.children) and not one.legacy_topic
+
+    def _holds(self, segment: SegmentId, consumer: str) -> bool:
+        return any(
+            hold.segment == segment and hold.holder == consumer == hold.target and not hold.sharers
+            for hold in self._assign.plan.holds
+        )
+
+    async def _ask_received(self, segment: SegmentId, consumer: str) -> None:
+        """What is acknowledged at once is not read ahead of: the segment is drained a moment later. An answer of before
+        a seek does not count, and the question is asked again."""
+        owners = self._term.around.owners
+
+        async def received() -> bool:
+            if not self._holds(segment, consumer):
+                return True
+            return await owners.received(self._topic(segment), self._life, consumer, DRAINED_ASK_S)
+
+        while True:
+            seeks = self._kept.one.seeks
+            if not await self._until(received):
+                return
+            await asyncio.sleep(READ_AHEAD_WAIT_S)
+            async with self._turn:
+                if not self._holds(segment, consumer):
+                    return
+                if seeks == self._kept.one.seeks:
+                    self._received[segment] = consumer
+                    await self._reassign()
+                    return
+
+    async def _ask_confirmed(self, segment: SegmentId, consumer: str, ancestors: list[SegmentId]) -> None:
+        owners = self._term.around.owners
+        lost: SegmentId | None = None
+        for one in ancestors:
+            try:
+                if await owners.received(self._topic(one), self._life, consumer, 0.0):
+                    continue
+            except MagnetarError as error:
+                log.debug("owner silent", topic=str(self._term.name), subscription=self.name, error=str(error))
+            lost = one
+            break
+        async with self._turn:
+            if lost is None:
+                await self._planned(assign.EarlyConfirmed(segment, consumer))
+            else:
+                await self._lost(lost)
+
+    async def _ask_left(self, segment: SegmentId, consumer: str) -> None:
+        """Nobody may attach to it while descendants are read early: so nobody attached means that its reader left."""
+        owners, one = self._term.around.owners, self._kept.one
+
+        async def left() -> bool:
+            if not self._watches(segment, consumer):
+                return True
+            return await owners.released(self._topic(segment), self._life, DRAINED_ASK_S)
+
+        if not await self._until(left) or not self._watches(segment, consumer):
+            return
+        done = False
+        try:
+            done = await owners.drained(self._topic(segment), self._life, READ_AHEAD_WAIT_S)
+        except MagnetarError as error:
+            log.debug("owner silent", topic=str(self._term.name), subscription=self.name, error=str(error))
+        async with self._turn:
+            if done:
+                await self._drained(drain.SegmentDrained(segment, one.life, one.seeks))
+            elif self._watches(segment, consumer):
+                await self._lost(segment)
+
+    def _watches(self, segment: SegmentId, consumer: str) -> bool:
+        holds = self._assign.plan.holds
+        ancestry = read_ahead.unfinished_ancestors(
+            self._layout, frozenset(self._kept.one.latched), {hold.segment: hold for hold in holds}
+        )
+        return read_ahead.watched(holds, ancestry).get(segment) == consumer
+
+    async def _lost(self, ancestor: SegmentId) -> None:
+        self._received.pop(ancestor, None)
+        self._runtime.mark("read_ahead.ended", topic=str(self._term.name), subscription=self.name, segment=ancestor)
+        await self._planned(assign.AncestorLost(ancestor, self._layout))
+
+    def _departed(self, consumer: str) -> None:
+        """One that read ahead has left. It closes its segments by itself; where it does not, others would wait."""
+        if self._sessions.find(consumer) is not None:
+            return
+        for hold in self._assign.plan.holds:
+            if hold.holder == consumer and self._watches(hold.segment, consumer):
+                self._ask(("evicted", hold.segment, consumer), partial(self._evict_later, hold.segment, consumer))
+
+    async def _evict_later(self, segment: SegmentId, consumer: str) -> None:
+        await asyncio.sleep(READ_AHEAD_LEAVE_S)
+        if self._sessions.find(consumer) is None and self._watches(segment, consumer):
+            await self._evict(segment, consumer)
+
+    async def _ask_applied(self, segment: SegmentId, consumer: str) -> None:
+        owners = self._term.around.owners
+        while True:
+            seeks = self._kept.one.seeks
+            if not await self._until(partial(owners.apply_acks, self._topic(segment), self._life, seeks)):
+                return
+            async with self._turn:
+                if seeks == self._kept.one.seeks:
+                    await self._planned(assign.AcksApplied(segment, consumer))
+                    await self._reassign()
+                    return
+                if not self._is_applicable(segment, consumer):
+                    return
+
+    def _is_applicable(self, segment: SegmentId, consumer: str) -> bool:
+        """Whether the consumer still holds the segment early, and nothing before it is left."""
+        by_segment = {hold.segment: hold for hold in self._assign.plan.holds}
+        hold = by_segment.get(segment)
+        if hold is None or hold.early is not Early.GRANTED or hold.holder != consumer:
+            return False
+        latched = frozenset(self._kept.one.latched)
+        return segment not in read_ahead.unfinished_ancestors(self._layout, latched, by_segment)

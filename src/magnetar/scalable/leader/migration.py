@@ -1,0 +1,51 @@
+"""Carries the subscriptions of plain topics over to the scalable topic that they become, under one term.
+
+Done whenever the migration is about to give its new segments their cursors: first every plain topic is guarded, so that
+no subscription comes or goes but through the record, then each that has no record gets one, with its cursors taken over
+where they stand. Every step may be repeated: a leader that finds the migration under way begins here again. A
+subscription that this makes raises the generation, so the migration lists again before it commits (H-D1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from magnetar.base.limits import CALLS_AT_ONCE_MAX
+from magnetar.base.names import TopicName, topic_name
+from magnetar.cluster.peers import PlainFacts
+from magnetar.scalable.leader.segment_client import SegmentClient
+from magnetar.scalable.machines import subscription_change
+from magnetar.scalable.machines.effects import Effect
+from magnetar.scalable.machines.migration import carried, missing
+from magnetar.scalable.machines.subscription_change import SubscriptionChange
+from magnetar.scalable.record.record import Record
+from magnetar.scalable.record.store import RecordStore
+from magnetar.scalable.record.subscription import Start
+
+Begin = Callable[[tuple[SubscriptionChange, tuple[Effect, ...]]], Awaitable[None]]
+
+
+async def carry(
+    name: TopicName, record: Record, op: str, *, records: RecordStore, owners: SegmentClient, begin: Begin
+) -> int:
+    """How many subscriptions got a record. Any error: not all of it is done, ask again."""
+    found = await look(record, op, owners, guard=True)
+    known = [one for one, _ in await records.subscriptions(name, record.incarnation)]
+    wanted = missing(carried(found), known)
+    for one in wanted:
+        made = subscription_change.create(
+            f"{op}-{one.name}", one.name, type=one.type, start=Start.EARLIEST, undecided=one.undecided
+        )
+        await begin(made)
+    return len(wanted)
+
+
+async def look(record: Record, op: str, owners: SegmentClient, *, guard: bool = False) -> list[PlainFacts]:
+    """What the plain topics of a record have, in the order of their partitions."""
+    topics = [topic_name(one.legacy_topic) for one in record.layout.segments if one.legacy_topic]
+    found: list[PlainFacts] = []
+    for start in range(0, len(topics), CALLS_AT_ONCE_MAX):
+        batch = topics[start : start + CALLS_AT_ONCE_MAX]
+        found += await asyncio.gather(*(owners.look(one, op, guard=guard) for one in batch))
+    return found

@@ -1,0 +1,50 @@
+"""Makes and removes subscriptions of a scalable topic: drives the machine of `subscriptions.py` to its end.
+
+Anybody may, and it may be repeated. Whoever asked is told what refused it, or that the outcome is not known yet: the
+work goes on as long as its owner lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from magnetar.base.errors import NotReady, TimedOut
+from magnetar.base.limits import OPERATION_WAIT_S
+from magnetar.base.names import TopicName
+from magnetar.runtime.runtime import Owner, Runtime
+from magnetar.scalable.leader.runner import MachineRunner
+from magnetar.scalable.leader.segment_client import SegmentClient
+from magnetar.scalable.machines import subscription_change
+from magnetar.scalable.machines.effects import Call, Effect, Event, Finished, OwnerCall, PlaceCursor, RemoveCursor
+from magnetar.scalable.machines.subscription_change import SubscriptionChange
+from magnetar.scalable.record.store import RecordStore
+
+
+async def work(
+    runtime: Runtime,
+    owner: Owner,
+    records: RecordStore,
+    owners: SegmentClient,
+    name: TopicName,
+    begun: tuple[SubscriptionChange, tuple[Effect, ...]],
+) -> None:
+    def moved(before: SubscriptionChange, event: Event, after: SubscriptionChange) -> None:
+        if after.phase is not before.phase:
+            runtime.mark(f"subscription.{after.phase.name.lower()}", topic=str(name), op=after.op)
+
+    async def perform(state: SubscriptionChange, call: Call) -> Event:
+        if isinstance(call, OwnerCall):
+            assert isinstance(call, PlaceCursor | RemoveCursor)
+            return await owners.call(name, call, call.segment)
+        return await records.call(name, call)
+
+    drive = MachineRunner(runtime, owner, step=subscription_change.step, perform=perform, moved=moved)
+    task = runtime.spawn(owner, drive.run(*begun))
+    await asyncio.wait([task], timeout=OPERATION_WAIT_S)
+    if not task.done():
+        raise TimedOut("the subscription was not changed in time: it goes on, look at it", topic=str(name))
+    if task.cancelled():
+        raise NotReady("the broker is stopping: ask again")
+    _, outcome = task.result()
+    if isinstance(outcome, Finished) and outcome.refusal is not None:
+        raise outcome.refusal.error()

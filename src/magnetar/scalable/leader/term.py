@@ -1,0 +1,356 @@
+"""What a leader does while its term lasts: reshapes one after the other, a deletion, and the stream subscriptions.
+
+All its tasks are in one group that ends with the term and with nothing else (H-B12). An operation goes on whoever asked
+for it: a caller that gives up leaves it alone. Machines decide; here they are driven, and every step is marked, so that
+a test can stop the world there and people can see how far it got.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from magnetar.base.errors import MagnetarError
+from magnetar.base.limits import CALL_RETRY_S_MAX, CALL_RETRY_S_MIN
+from magnetar.base.names import TopicName
+from magnetar.layout.layout import Child
+from magnetar.metadata import paths
+from magnetar.metadata.store import Change, Event
+from magnetar.observe.log import get
+from magnetar.runtime.runtime import Owner
+from magnetar.scalable.consumers.coordinator import Coordinator
+from magnetar.scalable.consumers.group import Group
+from magnetar.scalable.consumers.stream_coordinator import StreamCoordinator
+from magnetar.scalable.leader.migration import carry
+from magnetar.scalable.leader.operations import Operation
+from magnetar.scalable.leader.runner import MachineRunner
+from magnetar.scalable.leader.subscription_runner import work
+from magnetar.scalable.machines import deletion, effects, reshape
+from magnetar.scalable.machines import seek as machines_seek
+from magnetar.scalable.machines.deletion import Deletion
+from magnetar.scalable.machines.effects import Call, Finished, OwnerCall, StepDown
+from magnetar.scalable.machines.reshape import Phase, Request, Reshape
+from magnetar.scalable.machines.seek import Seeking
+from magnetar.scalable.machines.subscription_change import SubscriptionChange
+from magnetar.scalable.record.record import Kind, Record
+from magnetar.scalable.record.subscription import Subscription, SubscriptionState, Type
+
+if TYPE_CHECKING:
+    from magnetar.scalable.leader.controller import ControllerContext
+
+log = get("controller")
+
+T = TypeVar("T")
+
+P, D = Phase, deletion.Phase
+STEPS: dict[tuple[Phase, Phase], str] = {
+    (P.INTENT, P.PROVISION): "intended",
+    (P.PROVISION, P.CHECK): "provisioned",
+    (P.CHECK, P.SEAL): "checked",
+    (P.CHECK, P.PROVISION): "overtaken",
+    (P.SEAL, P.SEED): "sealed",
+    (P.SEAL, P.COMMIT): "sealed",
+    (P.SEED, P.COMMIT): "seeded",
+    (P.COMMIT, P.DONE): "committed",
+    (P.COMMIT, P.PROVISION): "overtaken",
+    (P.PREFLIGHT, P.PROVISION): "found",
+    (P.PREFLIGHT, P.DONE): "found",
+    (P.PROVISION, P.FENCE): "refused",
+    (P.FENCE, P.ABANDON): "fenced",
+    (P.ABANDON, P.CLEAN): "abandoned",
+    (P.CLEAN, P.CLEAR): "cleaned",
+    (P.CLEAR, P.REFUSED): "cleared",
+}
+WITHIN: dict[type[effects.Event], str] = {
+    effects.ChildProvisioned: "child_provisioned",
+    effects.ParentSealed: "parent_sealed",
+}
+DELETION_STEPS: dict[tuple[deletion.Phase, deletion.Phase], str] = {
+    (D.MARK, D.CLEAN): "marked",
+    (D.CLEAN, D.UNSUBSCRIBE): "cleaned",
+    (D.UNSUBSCRIBE, D.BURY): "unsubscribed",
+    (D.BURY, D.DONE): "buried",
+}
+
+
+class Term:
+    """`refused`: a call met a higher term. `prove`: look at the record, it may be over."""
+
+    def __init__(
+        self,
+        name: TopicName,
+        record: Record,
+        around: ControllerContext,
+        *,
+        refused: Callable[[Term, str], None],
+        prove: Callable[[], None],
+    ) -> None:
+        self.name = name
+        self.number = record.term
+        self.incarnation = record.incarnation
+        self.record = record  # as last seen; decisions read it anew
+        self.around = around
+        self.owner = Owner(f"term {record.term} of {name}", around.failed)
+        self.coordinators: dict[str, Coordinator] = {}
+        self._refused = refused
+        self._prove = prove
+        self._turn = asyncio.Lock()  # one reshape at a time: others wait (H-A5)
+        self._working = 0
+        self._loading: dict[str, asyncio.Task[Coordinator | None]] = {}
+        self._stop = around.records.store.subscribe(paths.scalable_subscriptions(name), self._heard)
+        self.spawn(self._restore())
+
+    @property
+    def busy(self) -> bool:
+        return self._working > 0 or any(one.members for one in self.coordinators.values())
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        return self.around.runtime.spawn(self.owner, work)
+
+    async def close(self) -> None:
+        self._stop()
+        for coordinator in self.coordinators.values():
+            coordinator.close()
+        await self.owner.close()
+
+    # Reshapes
+
+    def reshape(self, request: Request, operation: Operation) -> asyncio.Task[Finished | StepDown]:
+        """Its end. Cancelled or StepDown: the term is over and another leader goes on."""
+        begun = reshape.begin(request, term=self.number, incarnation=self.incarnation)
+        return self.spawn(self._reshape(begun, operation))
+
+    def resume_reshape(self, record: Record, version: int) -> None:
+        now_ms = self.around.runtime.wall()
+        assert record.intent is not None
+        op, kind = record.intent.op, record.intent.kind
+        operation = self.around.operations.begin(self.name, op, kind, now_ms)
+        self._mark("reshape.resumed", op=op, kind=kind)
+        operation.stepped("resumed", Phase.PROVISION.name, now_ms)
+        self.spawn(self._reshape(reshape.resume(record, version, term=self.number, now_ms=now_ms), operation))
+
+    async def _reshape(
+        self, begun: tuple[Reshape, tuple[effects.Effect, ...]], operation: Operation
+    ) -> Finished | StepDown:
+        def moved(before: Reshape, event: effects.Event, after: Reshape) -> None:
+            step = STEPS.get((before.phase, after.phase), "") or WITHIN.get(type(event), "")
+            self._step("reshape", step, after.phase.name, operation)
+
+        self._working += 1
+        try:
+            async with self._turn:
+                drive = MachineRunner(
+                    self.around.runtime, self.owner, step=reshape.step, perform=self._perform, moved=moved
+                )
+                state, outcome = await drive.run(*begun)
+                self._ended(operation, state.phase.name, outcome)
+                await self.look()
+                return outcome
+        finally:
+            self._working -= 1
+
+    async def look(self) -> None:
+        """The layout may be another one: those who give segments out must know."""
+        record, _ = await self._again(lambda: self.around.records.fresh(self.name))
+        if record is not None and record.incarnation == self.incarnation:
+            self.record = record
+            for coordinator in list(self.coordinators.values()):
+                coordinator.layout_seen(record.layout)
+
+    # Deletion
+
+    def delete(self, op: str, operation: Operation) -> asyncio.Task[Finished | StepDown]:
+        return self.spawn(self._delete(deletion.begin(op, term=self.number, incarnation=self.incarnation), operation))
+
+    def resume_deletion(self, record: Record, version: int) -> None:
+        op = f"delete-{record.incarnation}"
+        operation = self.around.operations.begin(self.name, op, "DELETE", self.around.runtime.wall())
+        self._mark("deletion.resumed", op=op)
+        self.spawn(self._delete(deletion.resume(op, record, version, term=self.number), operation))
+
+    async def _delete(
+        self, begun: tuple[Deletion, tuple[effects.Effect, ...]], operation: Operation
+    ) -> Finished | StepDown:
+        def moved(before: Deletion, event: effects.Event, after: Deletion) -> None:
+            step = DELETION_STEPS.get((before.phase, after.phase), "")
+            self._step("deletion", step, after.phase.name, operation)
+
+        self._working += 1
+        try:
+            drive = MachineRunner(
+                self.around.runtime, self.owner, step=deletion.step, perform=self._perform, moved=moved
+            )
+            state, outcome = await drive.run(*begun)
+            self._ended(operation, state.phase.name, outcome)
+        finally:
+            self._working -= 1
+        self._prove()
+        return outcome
+
+    # Seeks
+
+    def seek(
+        self, begun: tuple[Seeking, tuple[effects.Effect, ...]], operation: Operation
+    ) -> asyncio.Task[Finished | StepDown]:
+        """As `reshape`."""
+        return self.spawn(self._seek(begun, operation))
+
+    async def _seek(
+        self, begun: tuple[Seeking, tuple[effects.Effect, ...]], operation: Operation
+    ) -> Finished | StepDown:
+        def moved(before: Seeking, event: effects.Event, after: Seeking) -> None:
+            within = "segment_moved" if isinstance(event, effects.CursorReset) else ""
+            changed = after.phase is not before.phase
+            self._step("seek", after.phase.name.lower() if changed else within, after.phase.name, operation)
+
+        async def perform(state: Seeking, call: Call) -> effects.Event:
+            if state.waits and isinstance(call, effects.ReadSubscription):
+                await asyncio.sleep(CALL_RETRY_S_MIN)  # for what the controller stores
+            return await self._perform(state, call)
+
+        self._working += 1
+        try:
+            drive = MachineRunner(
+                self.around.runtime, self.owner, step=machines_seek.step, perform=perform, moved=moved
+            )
+            state, outcome = await drive.run(*begun)
+            self._ended(operation, state.phase.name, outcome)
+            return outcome
+        finally:
+            self._working -= 1
+
+    def _resume_seek(self, one: Subscription) -> None:
+        """Whoever led before left it half way."""
+        assert one.seek is not None
+        operation = self.around.operations.begin(self.name, one.seek.op, "SEEK", self.around.runtime.wall())
+        self._mark("seek.resumed", op=one.seek.op)
+        self.seek(machines_seek.resume(one), operation)
+
+    # All
+
+    async def _perform(self, state: Reshape | Deletion | Seeking, call: Call) -> effects.Event:
+        if isinstance(call, OwnerCall):
+            return await self.around.owners.call(self.name, call, _segment(state.record, call))
+        if (
+            isinstance(call, effects.ListSubscriptions)
+            and isinstance(state, Reshape)
+            and not await self._carried(state)
+        ):
+            return effects.CallLost(call.op, call)
+        return await self.around.records.call(self.name, call)
+
+    async def _carried(self, state: Reshape) -> bool:
+        """Subscriptions that plain topics had on their own are among those that are listed. False: not all yet."""
+        if state.record is None or state.intent.kind is not Kind.MIGRATE:
+            return True
+        around = self.around
+
+        async def begin(begun: tuple[SubscriptionChange, tuple[effects.Effect, ...]]) -> None:
+            await work(around.runtime, self.owner, around.records, around.owners, self.name, begun)
+
+        try:
+            made = await carry(
+                self.name, state.record, state.op, records=around.records, owners=around.owners, begin=begin
+            )
+        except MagnetarError as error:
+            log.warning("subscriptions not carried", topic=str(self.name), term=self.number, error=str(error))
+            return False
+        self._mark("migration.carried", op=state.op, subscriptions=made)
+        return True
+
+    def _ended(self, operation: Operation, phase: str, outcome: Finished | StepDown) -> None:
+        if isinstance(outcome, StepDown):
+            self._refused(self, outcome.why)
+            return
+        refusal = outcome.refusal
+        operation.ended(phase, self.around.runtime.wall(), "" if refusal is None else refusal.what)
+        if refusal is None:
+            self.around.operations.count(operation)
+
+    def _step(self, machine: str, step: str, phase: str, operation: Operation) -> None:
+        if step:
+            operation.stepped(step, phase, self.around.runtime.wall())
+            self._mark(f"{machine}.{step}", op=operation.op, kind=operation.kind)
+
+    def _mark(self, what: str, **facts: object) -> None:
+        self.around.runtime.mark(what, topic=str(self.name), term=self.number, **facts)
+        log.info(what, topic=str(self.name), term=self.number, **facts)
+
+    # Stream subscriptions
+
+    async def coordinator(self, subscription: str) -> Coordinator | None:
+        """None: the topic has no such subscription, or it is not one whose segments are given out."""
+        found = self.coordinators.get(subscription)
+        if found is not None:
+            return found
+        loading = self._loading.get(subscription)
+        if loading is None:
+            loading = self._loading[subscription] = self.spawn(self._load(subscription))
+        await asyncio.wait([loading])
+        return None if loading.cancelled() else loading.result()
+
+    async def _restore(self) -> None:
+        """Everybody who is expected gets a fresh grace period from here on (H-F11)."""
+        found = await self._again(lambda: self.around.records.subscriptions(self.name, self.incarnation))
+        for one in [one for one, _ in found if one.seek is not None]:
+            self._resume_seek(one)
+        for name in [one.name for one, _ in found if one.type is Type.STREAM or one.members]:
+            await self._again(lambda name=name: self.coordinator(name))  # type: ignore[misc]
+
+    async def _load(self, subscription: str) -> Coordinator | None:
+        try:
+            one, version = await self.around.records.subscription(self.name, subscription)
+            if (
+                one is None
+                or one.incarnation != self.incarnation
+                or one.standing is not SubscriptionState.LIVE
+                or not one.ready
+            ):
+                return None
+            if one.type is Type.QUEUE:
+                return None
+            kind = StreamCoordinator if one.type is Type.STREAM else Group
+            made = kind(self, one, version)
+            await made.claim()
+            self.coordinators[subscription] = made
+            made.layout_seen(self.record.layout)  # it may have changed meanwhile, and who loads is not told
+            return made
+        finally:
+            del self._loading[subscription]
+
+    def dropped(self, coordinator: Coordinator, error: MagnetarError) -> None:
+        """Its subscription is gone: this is why."""
+        if self.coordinators.get(coordinator.name) is coordinator:
+            del self.coordinators[coordinator.name]
+        coordinator.close(error)
+
+    def refused(self, why: str) -> None:
+        self._refused(self, why)
+
+    def _heard(self, event: Event) -> None:
+        if event.change is not Change.CHILDREN_CHANGED and not self.owner.closed:
+            for coordinator in list(self.coordinators.values()):
+                if event.change is Change.RESYNC or coordinator.path == event.path:
+                    coordinator.refresh()
+
+    async def _again(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Until the store answers: there is no term without what it knows."""
+        while True:
+            try:
+                return await work()
+            except MagnetarError as error:
+                log.warning("store silent", topic=str(self.name), term=self.number, error=str(error))
+            await asyncio.sleep(CALL_RETRY_S_MAX)
+
+
+def _segment(record: Record | None, call: OwnerCall) -> Child:
+    match call:
+        case effects.ProvisionChild() | effects.SeedChild():
+            return call.child
+        case effects.SealParent() | effects.FenceParent():
+            assert record is not None
+            found = record.layout.segment(call.segment)
+            return Child(found.id, found.range, found.legacy_topic)
+        case _:
+            return call.segment

@@ -1,0 +1,75 @@
+"""Who shares a segment with whom: stream consumers beyond the number of segments join one by its entry buckets.
+
+Every segment has an owner first (`assign`). Whoever has none and knows entry buckets joins the segment with the fewest,
+as long as it has more buckets than consumers and its owner knows them too; the others stay idle. Who is with a segment
+stays there unless the numbers would differ by more than one. Which bucket is whose the owner of the segment decides,
+and it keeps the order of keys while that changes: so sharers come and go without waiting for each other. Decides only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from magnetar.base.ids import SegmentId
+from magnetar.base.limits import SEGMENT_BUCKETS_MAX
+from magnetar.layout.routing import Routing
+from magnetar.layout.segment import Segment
+from magnetar.scalable.record.subscription import Hold
+
+
+def shared(
+    segments: Sequence[Segment],
+    owners: Mapping[SegmentId, str],
+    sharing: Collection[str],
+    before: Mapping[SegmentId, Hold],
+) -> dict[SegmentId, tuple[str, ...]]:
+    """By segment, the consumers of those that have several. `sharing`: who knows entry buckets."""
+    owning = set(owners.values())
+    surplus = sorted(name for name in sharing if name not in owning)
+    room = {one.id: one.buckets if owners[one.id] in sharing else 1 for one in segments}
+    stay = _staying(segments, surplus, before)
+    counts = _counts(segments, room, {id: len(names) for id, names in stay.items()}, len(surplus))
+    kept = {id: names[: counts[id] - 1] for id, names in stay.items()}
+    placed = {name for names in kept.values() for name in names}
+    free = iter([name for name in surplus if name not in placed])
+    found: dict[SegmentId, tuple[str, ...]] = {}
+    for one in segments:
+        wanted = counts[one.id] - 1 - len(kept[one.id])
+        joining = [next(free) for _ in range(wanted)]
+        if counts[one.id] > 1:
+            found[one.id] = tuple(sorted([owners[one.id], *kept[one.id], *joining]))
+    return found
+
+
+def _staying(
+    segments: Sequence[Segment], surplus: Sequence[str], before: Mapping[SegmentId, Hold]
+) -> dict[SegmentId, list[str]]:
+    """Of those without a segment of their own, who was with which one before."""
+    left = set(surplus)
+    stay: dict[SegmentId, list[str]] = {}
+    for one in segments:
+        hold = before.get(one.id)
+        names = [] if hold is None else [name for name in (*hold.joint, *hold.sharers, hold.target) if name in left]
+        stay[one.id] = list(dict.fromkeys(names))
+        left -= set(names)
+    return stay
+
+
+def _counts(
+    segments: Sequence[Segment], room: Mapping[SegmentId, int], stay: Mapping[SegmentId, int], surplus: int
+) -> dict[SegmentId, int]:
+    """How many each has: the least first, among equals those that need not fetch anybody."""
+    counts = {one.id: 1 for one in segments}
+    places = {one.id: place for place, one in enumerate(segments)}
+    for _ in range(surplus):
+        open_ = [id for id in counts if counts[id] < room[id]]
+        if not open_:
+            break
+        chosen = min(open_, key=lambda id: (counts[id], stay[id] < counts[id], places[id]))
+        counts[chosen] += 1
+    return counts
+
+
+def shared_out(budget: int, segments: int, routing: Routing | None) -> int:
+    """Of each segment of a new topic. Where the low half of the hash tells segments apart, there is one."""
+    return 1 if routing is Routing.LOW16 else max(1, min(budget // segments, SEGMENT_BUCKETS_MAX))

@@ -1,0 +1,140 @@
+"""Which sealed segments a subscription is done with, for ever: the latch.
+
+The owner says "drained" the moment everything up to the end is acknowledged AND that is on disk (`drained`), so that a
+crash cannot take it back (H-F2). The controller writes the latch into the subscription's record and only then lets the
+children go (H-F3); a latched segment is never served again, except after a seek, which raises `seeks` and makes all
+answers of before worthless (H-D7). Polling is the safety net, not the way (H-F14). Takes events, returns effects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from magnetar.base.ids import Position, SegmentId
+from magnetar.layout.layout import Layout
+from magnetar.scalable.record.subscription import Subscription
+
+
+def drained(end: Position, durable: Position) -> bool:
+    """The owner's rule. `durable` is the cursor as it would come back after a crash, never as it is in memory."""
+    return durable >= end
+
+
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutSeen:
+    """After a take-over, and whenever the layout has changed."""
+
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentDrained:
+    """The owner's answer, after flushing the cursor."""
+
+    segment: SegmentId
+    life: int
+    seeks: int
+
+
+@dataclass(frozen=True, slots=True)
+class LatchesStored:
+    """The subscription's record as it stands: after our write, somebody else's, or one whose outcome was unknown."""
+
+    subscription: Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class PollDue:
+    pass
+
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True)
+class AskDrained:
+    """Ask the owner; it answers at once or when it happens."""
+
+    segment: SegmentId
+    life: int
+    seeks: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLatches:
+    """Compare-and-set on the subscription's record; whatever comes of it, `LatchesStored` with the record as it is."""
+
+    latched: tuple[SegmentId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reassign:
+    """What may be given out has changed."""
+
+
+Event = LayoutSeen | SegmentDrained | LatchesStored | PollDue
+Effect = AskDrained | StoreLatches | Reassign
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    life: int
+    seeks: int
+    latched: frozenset[SegmentId] = frozenset()  # as stored
+    told: frozenset[SegmentId] = frozenset()  # drained, not stored yet
+    sealed: frozenset[SegmentId] = frozenset()  # of the layout last seen
+
+
+Step = tuple[Drain, tuple[Effect, ...]]
+
+
+def restore(subscription: Subscription) -> Drain:
+    """From the record alone: nothing that a controller remembered counts (H-F11)."""
+    return Drain(subscription.life, subscription.seeks, frozenset(subscription.latched))
+
+
+def latch(one: Subscription, *, seeks: int, latched: tuple[SegmentId, ...]) -> Subscription:
+    """What a seek has made of it meanwhile is not what was drained."""
+    return replace(one, latched=tuple(sorted({*one.latched, *latched}))) if one.seeks == seeks else one
+
+
+def step(state: Drain, event: Event) -> Step:
+    match event:
+        case LayoutSeen(layout=layout):
+            sealed = frozenset(one.id for one in layout.segments if not one.is_active)
+            listed = {one.id for one in layout.segments}
+            state = replace(state, sealed=sealed, told=state.told & listed)
+            return state, (*_ask(state), Reassign())
+        case PollDue():
+            return state, _ask(state)
+        case SegmentDrained(segment=segment, life=life, seeks=seeks):
+            if (life, seeks) != (state.life, state.seeks) or segment in state.latched | state.told:
+                return state, ()  # of before a seek or of another life, or known
+            return _store(replace(state, told=state.told | {segment}))
+        case LatchesStored(subscription=stored):
+            return _stored(state, stored)
+
+
+def _stored(state: Drain, stored: Subscription) -> Step:
+    if stored.life != state.life:
+        return state, ()  # another subscription of this name: its own controller sees to it
+    if stored.seeks != state.seeks:
+        state = replace(state, seeks=stored.seeks, latched=frozenset(stored.latched), told=frozenset())
+        return state, (*_ask(state), Reassign())
+    latched = frozenset(stored.latched)
+    changed = latched != state.latched
+    state = replace(state, latched=latched, told=state.told - latched)
+    effects: tuple[Effect, ...] = (Reassign(),) if changed else ()
+    return (state, (*effects, *_store(state)[1])) if state.told else (state, effects)
+
+
+def _store(state: Drain) -> Step:
+    return state, (StoreLatches(tuple(sorted(state.latched | state.told))),)
+
+
+def _ask(state: Drain) -> tuple[Effect, ...]:
+    left = sorted(state.sealed - state.latched - state.told)
+    return tuple(AskDrained(segment, state.life, state.seeks) for segment in left)

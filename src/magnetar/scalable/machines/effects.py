@@ -1,0 +1,400 @@
+"""The words that deciders and actors share: what may be asked of the store and of segment owners, and what comes back.
+
+Effects are imperatives and carry what authorises them: operation, term, incarnation. Events are past participles and
+name the operation they answer; one that answers another operation is late and means nothing. `CallLost` stands for
+every unknown outcome (H-A7): the call may have happened. An actor answers each effect with one event; it has no
+opinion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from magnetar.base.errors import MagnetarError
+from magnetar.base.ids import SegmentId, Term
+from magnetar.layout.layout import Child
+from magnetar.layout.segment import Ending
+from magnetar.scalable.machines.seek_target import SegmentTarget
+from magnetar.scalable.record.record import Record
+from magnetar.scalable.record.subscription import Subscription
+
+ABSENT = -1  # the version of what is not there
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What an owner answers to a seal, the same each time: the end is for ever."""
+
+    ending: Ending
+    dedup: bytes = b""  # a snapshot, for the children (H-E4)
+    fence: int = 0  # of the exclusive producer (H-E11)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why not, as a value; `error()` is what to raise."""
+
+    kind: type[MagnetarError]
+    what: str
+
+    def error(self) -> MagnetarError:
+        return self.kind(self.what)
+
+
+class Place(Enum):
+    """Where a new cursor starts. One that is there already stays where it is."""
+
+    BEGIN = auto()
+    END = auto()
+
+
+# Effects: the store
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecord:
+    """Fresh, not from a cache (H-B8)."""
+
+    op: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRecord:
+    """Compare-and-set: only over the version that was read."""
+
+    op: str
+    version: int
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class ListSubscriptions:
+    """All of this life that are LIVE, of types that have cursors (H-D8)."""
+
+    op: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSubscription:
+    op: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSubscription:
+    """Compare-and-set; over ABSENT it creates."""
+
+    op: str
+    version: int
+    subscription: Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSubscription:
+    op: str
+    version: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSubscriptions:
+    """Everything below the subscriptions of a topic that is being deleted."""
+
+    op: str
+    incarnation: int
+
+
+# Effects: segment owners. Each checks term and record (see `admission`); each may be repeated.
+
+
+@dataclass(frozen=True, slots=True)
+class ProvisionChild:
+    """Make the segment if it is not there; it must be empty (H-C3); make its cursors EQUAL to the list (H-D2)."""
+
+    op: str
+    term: Term
+    incarnation: int
+    child: Child
+    subscriptions: tuple[Subscription, ...]
+    subs_gen: int
+
+
+@dataclass(frozen=True, slots=True)
+class SealParent:
+    op: str
+    term: Term
+    incarnation: int
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class SeedChild:
+    """Give a child what its parents knew of producers, before it admits any."""
+
+    op: str
+    term: Term
+    incarnation: int
+    child: Child
+    seals: tuple[tuple[SegmentId, Seal], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FenceParent:
+    """Remember the term, so that no seal of an earlier one can come late (H-B4); say whether it is sealed."""
+
+    op: str
+    term: Term
+    incarnation: int
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSegment:
+    op: str
+    term: Term
+    incarnation: int
+    segment: Child
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceCursor:
+    op: str
+    incarnation: int
+    segment: Child
+    subscription: str
+    life: int
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveCursor:
+    op: str
+    incarnation: int
+    segment: Child
+    subscription: str
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResetCursor:
+    """Where the seek that is under way says, once for each number of a seek."""
+
+    op: str
+    incarnation: int
+    segment: Child
+    subscription: str
+    life: int
+    seeks: int
+    stop: SegmentTarget
+
+
+# Effects: the broker itself
+
+
+@dataclass(frozen=True, slots=True)
+class StepDown:
+    """This term is over. Whoever hears it resigns THIS term and no later one (H-B12)."""
+
+    term: Term
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Tell whoever asked: done, or why not."""
+
+    op: str
+    refusal: Refusal | None = None
+
+
+StoreCall = (
+    ReadRecord
+    | WriteRecord
+    | ListSubscriptions
+    | ReadSubscription
+    | WriteSubscription
+    | RemoveSubscription
+    | RemoveSubscriptions
+)
+OwnerCall = (
+    ProvisionChild | SealParent | SeedChild | FenceParent | DeleteSegment | PlaceCursor | RemoveCursor | ResetCursor
+)
+Call = StoreCall | OwnerCall
+Effect = Call | StepDown | Finished
+
+
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRead:
+    op: str
+    record: Record | None
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordWritten:
+    op: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOvertaken:
+    """Another version stands there: nothing was written."""
+
+    op: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionsListed:
+    op: str
+    subscriptions: tuple[Subscription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRead:
+    op: str
+    subscription: Subscription | None
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionWritten:
+    op: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionOvertaken:
+    op: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRemoved:
+    op: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionsRemoved:
+    op: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChildProvisioned:
+    op: str
+    segment: SegmentId
+    subs_gen: int  # of the list it was made equal to
+
+
+@dataclass(frozen=True, slots=True)
+class ParentSealed:
+    op: str
+    segment: SegmentId
+    seal: Seal
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSeeded:
+    op: str
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class ParentFenced:
+    op: str
+    segment: SegmentId
+    sealed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentDeleted:
+    op: str
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class CursorPlaced:
+    op: str
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class CursorRemoved:
+    op: str
+    segment: SegmentId
+
+
+@dataclass(frozen=True, slots=True)
+class CursorReset:
+    op: str
+    segment: SegmentId
+    drained: bool  # it stands at the end of a sealed segment, durably
+
+
+@dataclass(frozen=True, slots=True)
+class CallLost:
+    """It may have happened, or nobody could be asked."""
+
+    op: str
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class CallFenced:
+    """The owner knows a higher term."""
+
+    op: str
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class CallOvertaken:
+    """The record that the owner read says otherwise than the call (another list, no such segment): look at it."""
+
+    op: str
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class CallRefused:
+    """The owner says no, and will say so again: nothing happened."""
+
+    op: str
+    call: Call
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TermEnded:
+    """The leadership under which a task was started is over: the task ends with it."""
+
+    term: Term
+
+
+Event = (
+    RecordRead
+    | RecordWritten
+    | RecordOvertaken
+    | SubscriptionsListed
+    | SubscriptionRead
+    | SubscriptionWritten
+    | SubscriptionOvertaken
+    | SubscriptionRemoved
+    | SubscriptionsRemoved
+    | ChildProvisioned
+    | ParentSealed
+    | ChildSeeded
+    | ParentFenced
+    | SegmentDeleted
+    | CursorPlaced
+    | CursorRemoved
+    | CursorReset
+    | CallLost
+    | CallFenced
+    | CallOvertaken
+    | CallRefused
+    | TermEnded
+)

@@ -1,0 +1,100 @@
+"""What of a plain topic's subscriptions goes over to the scalable topic that it becomes, and who may still use them.
+
+Clients of plain topics name no type: a subscription has the type of whoever is attached. So one that somebody is
+attached to has that for good, and of any other the first consumer after the migration decides. Takes values and returns
+values; the owner of each plain topic says what it has, once nothing can come to it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from magnetar.base.errors import Busy, ConsumerBusy, Refused
+from magnetar.base.ids import SegmentId
+from magnetar.cluster.peers import PlainClient, PlainFacts
+from magnetar.scalable.record.subscription import Subscription, SubscriptionState, Type
+from magnetar.topic.subscriptions.subscription import KEY_SHARED, SHARED, TYPE_NAMES
+
+_NAMED_MAX = 3  # clients in a refusal: enough to find them
+
+
+@dataclass(frozen=True, slots=True)
+class MigratedSubscription:
+    """One subscription of plain topics as the scalable topic has it."""
+
+    name: str
+    type: Type
+    undecided: bool
+
+
+def type_of(kind: int) -> Type:
+    """Of whoever takes one message after the other, or of whoever shares them."""
+    return Type.QUEUE if kind in (SHARED, KEY_SHARED) else Type.STREAM
+
+
+def carried(found: Iterable[PlainFacts]) -> list[MigratedSubscription]:
+    """All durable subscriptions of a topic and its partitions, by name."""
+    kinds: dict[str, int] = {}
+    for facts in found:
+        for one in facts.subscriptions:
+            if kinds.get(one.name, -1) < 0:
+                kinds[one.name] = one.kind
+    return [
+        MigratedSubscription(name, Type.QUEUE if kind < 0 else type_of(kind), kind < 0)
+        for name, kind in sorted(kinds.items())
+    ]
+
+
+def missing(wanted: Iterable[MigratedSubscription], known: Iterable[Subscription]) -> list[MigratedSubscription]:
+    """Those that have no record yet, or one that was not finished."""
+    there = {one.name: one for one in known}
+    return [one for one in wanted if (found := there.get(one.name)) is None or not (found.ready or _goes(found))]
+
+
+def left_behind(found: Iterable[PlainFacts]) -> list[PlainClient]:
+    """Clients that do not follow a migration."""
+    return [client for facts in found for client in facts.clients if not client.follows]
+
+
+def refusal(clients: list[PlainClient]) -> str:
+    """Why a topic is not migrated under the hands of clients that do not know scalable topics, and what force does."""
+    named = ", ".join(_named(one) for one in clients[:_NAMED_MAX])
+    more = f" and {len(clients) - _NAMED_MAX} more" if len(clients) > _NAMED_MAX else ""
+    return (
+        f"clients that do not know scalable topics use the topic: {named}{more}. Close them, or force: then their "
+        "producers are refused, and their consumers get what is left of before and nothing after"
+    )
+
+
+def check_consumer(subscription: Subscription | None, kind: int) -> bool:
+    """Whether somebody may consume a plain topic that is migrated, as its scalable topic's record says. False: the
+    record has to be made first, or has to be told which type it is."""
+    if subscription is None or subscription.undecided:
+        return False
+    if subscription.standing is not SubscriptionState.LIVE:
+        raise Busy("the subscription is being removed: ask again")
+    if type_of(kind) is not subscription.type:
+        raise Refused(
+            f"subscription {subscription.name} is of type {subscription.type} since its topic was migrated: "
+            f"it takes no {TYPE_NAMES[kind]} consumers"
+        )
+    return subscription.ready
+
+
+def check_left(subscription: Subscription, segment: SegmentId) -> None:
+    """ConsumerBusy, to an old client's consumer: the plan gives this part of the topic to a stream consumer. Who came
+    in while that one is away would break its order."""
+    for hold in subscription.plan.holds:
+        if hold.segment == segment and (hold.held_by or hold.moving):
+            who = hold.held_by or hold.target or ", ".join(hold.joint)
+            raise ConsumerBusy(f"subscription {subscription.name} was taken over by stream consumer {who}")
+
+
+def _goes(one: Subscription) -> bool:
+    return one.standing is not SubscriptionState.LIVE
+
+
+def _named(client: PlainClient) -> str:
+    what = f"consumer {client.name} of {client.subscription}" if client.subscription else f"producer {client.name}"
+    return f"{what} at {client.address} ({client.version or 'an unknown client'})"

@@ -1,0 +1,528 @@
+# long: one machine and its one table; taking a plan back shares every phase with carrying it out
+"""Split and merge one scalable topic, and make a plain one scalable.
+
+Plans, in order, the steps that turn parents into children and knows where it stands from the record alone: any leader
+can pick up an operation that another one left (`resume`). It does not talk to anybody: answers come in as events, calls
+go out as effects. `TABLE` is the whole machine; a late answer that it does not name changes nothing.
+
+The point of no return is the first seal: from there on only forward (H-A2). Before it, a child that is refused for good
+lets the plan be taken back, but only after every parent was fenced at this term (H-B4). Between the seal of the last
+parent and the commit a range takes no messages: nothing that can be done before stands in that gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from magnetar.base.errors import (
+    AlreadyExists,
+    Busy,
+    Conflict,
+    InvalidRange,
+    LimitExceeded,
+    MagnetarError,
+    TopicNotFound,
+)
+from magnetar.base.ids import SegmentId, Term
+from magnetar.base.limits import SEGMENTS_ACTIVE_MAX
+from magnetar.layout.plain_layout import children_of
+from magnetar.layout.routing import Routing
+from magnetar.scalable.machines.effects import (
+    Call,
+    CallFenced,
+    CallLost,
+    CallOvertaken,
+    CallRefused,
+    ChildProvisioned,
+    ChildSeeded,
+    DeleteSegment,
+    Effect,
+    Event,
+    FenceParent,
+    Finished,
+    ListSubscriptions,
+    ParentFenced,
+    ParentSealed,
+    ProvisionChild,
+    ReadRecord,
+    RecordOvertaken,
+    RecordRead,
+    RecordWritten,
+    Refusal,
+    Seal,
+    SealParent,
+    SeedChild,
+    SegmentDeleted,
+    StepDown,
+    SubscriptionsListed,
+    TermEnded,
+    WriteRecord,
+)
+from magnetar.scalable.machines.table import Transition
+from magnetar.scalable.record.codec import encode
+from magnetar.scalable.record.record import Intent, Kind, Lifecycle, Record
+
+
+class Phase(Enum):
+    PREFLIGHT = "nothing was asked of anybody yet"
+    INTENT = "the plan is being written"
+    PROVISION = "children are being made, parents take messages"
+    CHECK = "children are ready; has a subscription come or gone meanwhile?"
+    SEAL = "parents are being sealed: only forward from here"
+    SEED = "children learn what their parents knew of producers"
+    COMMIT = "the record is being changed"
+    FENCE = "the plan is to be taken back: parents are fenced"
+    ABANDON = "the record is told that the children go"
+    CLEAN = "the children are being deleted"
+    CLEAR = "the plan is being taken out of the record"
+    DONE = "committed"
+    REFUSED = "not done, and why is told"
+    LOST = "the term is over: another leader goes on"
+
+
+FINAL = frozenset({Phase.DONE, Phase.REFUSED, Phase.LOST})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    op: str
+    kind: Kind
+    parents: tuple[SegmentId, ...]
+    now_ms: int
+    at: int | None = None  # of a split: the first hash of the upper child
+    into: int = 2
+    trigger: str = "manual"
+    reason: str = ""
+    active_max: int = SEGMENTS_ACTIVE_MAX
+    buckets: int = 0  # of a rebucket
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape:
+    """Where one operation stands under one term."""
+
+    op: str
+    term: Term
+    incarnation: int
+    now_ms: int
+    phase: Phase = Phase.PREFLIGHT
+    request: Request | None = None  # None: taken up from the record
+    record: Record | None = None  # as last read or written
+    version: int = -1
+    ready: frozenset[SegmentId] = frozenset()  # children whose cursors equal the list of `record.subs_gen`
+    seals: tuple[tuple[SegmentId, Seal], ...] = ()  # by segment
+    seeded: frozenset[SegmentId] = frozenset()
+    fenced: frozenset[SegmentId] = frozenset()
+    deleted: frozenset[SegmentId] = frozenset()
+    why: str = ""
+
+    @property
+    def intent(self) -> Intent:
+        if self.record is None or self.record.intent is None:
+            raise Conflict("no plan is known", op=self.op)
+        return self.record.intent
+
+    @property
+    def sealed(self) -> frozenset[SegmentId]:
+        return frozenset(segment for segment, _ in self.seals)
+
+
+Step = tuple[Reshape, tuple[Effect, ...]]
+
+
+def begin(request: Request, *, term: Term, incarnation: int) -> Step:
+    """A new operation of the leader of `term`."""
+    return Reshape(request.op, term, incarnation, request.now_ms, request=request), (ReadRecord(request.op),)
+
+
+def resume(record: Record, version: int, *, term: Term, now_ms: int) -> Step:
+    """Forward recovery: the operation that the record of a new leader's first write holds (H-A2)."""
+    if record.intent is None:
+        raise Conflict("there is no reshape to take up")
+    state = Reshape(record.intent.op, term, record.incarnation, now_ms, record=record, version=version)
+    if record.intent.abandoned:
+        return _clean(replace(state, why=record.intent.abandoned))
+    return _provision(state)
+
+
+def step(state: Reshape, event: Event) -> Step:
+    if isinstance(event, TermEnded):
+        if event.term != state.term or state.phase in FINAL:
+            return state, ()
+        return replace(state, phase=Phase.LOST), ()
+    if event.op != state.op or state.phase in FINAL:
+        return state, ()
+    row = TABLE.get((state.phase, type(event)))
+    if row is None or getattr(getattr(event, "call", None), "term", state.term) != state.term:
+        return state, ()  # a late answer, or one to a call of an earlier term of ours (H-B12)
+    return row.take(state, event)
+
+
+# Preflight and intent
+
+
+def _preflight(state: Reshape, event: RecordRead) -> Step:
+    """All that can fail is checked on the result (H-A9), then the plan is written and its ids are burned (H-A5)"""
+    stopped = _stopped(state, event)
+    if stopped is not None:
+        return stopped
+    record = event.record
+    assert record is not None
+    if record.sealed_by(state.op):
+        return _done(state)
+    if record.intent is not None and record.intent.op == state.op:  # written, and only the answer was lost (H-A7)
+        return _provision(replace(state, record=record, version=event.version))
+    if record.intent is not None:
+        return _refuse(state, Refusal(Busy, f"another reshape is under way: {record.intent.op}"))
+    try:
+        intended = _planned(state, record)
+    except MagnetarError as error:
+        return _refuse(state, Refusal(type(error), str(error)))
+    return (
+        replace(state, phase=Phase.INTENT, record=intended),
+        (WriteRecord(state.op, event.version, intended),),
+    )
+
+
+def _planned(state: Reshape, record: Record) -> Record:
+    request = state.request
+    assert request is not None, "a resumed operation has its plan"
+    layout, parents = record.layout, request.parents
+    if record.is_plain is not (request.kind is Kind.MIGRATE):
+        if record.is_plain:
+            raise Conflict("a plain topic has nothing to split or merge: migrate it first")
+        raise AlreadyExists("the topic is a scalable one already")
+    if request.kind is Kind.MIGRATE:
+        ranges, parents = children_of(layout), tuple(one.id for one in layout.active)
+    elif request.kind is Kind.SPLIT:
+        ranges = layout.split_ranges(request.parents[0], at=request.at, into=request.into)
+    elif request.kind is Kind.REBUCKET:
+        if record.routing is Routing.LOW16:
+            raise InvalidRange("keys of this topic are routed by low16: its segments have one entry bucket each")
+        ranges = (layout.rebucket_range(request.parents[0], request.buckets),)
+    else:
+        ranges = (layout.merge_range(request.parents),)
+    if len(layout.active) - len(parents) + len(ranges) > max(request.active_max, len(layout.active)):
+        raise LimitExceeded("the topic would have too many active segments", segments_max=request.active_max)
+    burned, children = layout.burned(ranges)
+    intent = Intent(
+        request.op,
+        request.kind,
+        parents,
+        children,
+        state.term,
+        request.now_ms,
+        request.trigger,
+        request.reason,
+        buckets=request.buckets,
+    )
+    intended = record.intended(intent, burned)
+    encode(intended.committed({}, fence=record.fence, now_ms=request.now_ms))
+    encode(intended)
+    return intended
+
+
+def _read_again(state: Reshape, _: Event) -> Step:
+    """Somebody was faster: look again"""
+    return replace(state, phase=Phase.PREFLIGHT, record=None), (ReadRecord(state.op),)
+
+
+def _intended(state: Reshape, event: RecordWritten) -> Step:
+    """The plan stands: whoever leads will finish it"""
+    return _provision(replace(state, version=event.version))
+
+
+# Provision
+
+
+def _provision(state: Reshape) -> Step:
+    """The generation of subscriptions was noted with the record; only now they are listed (H-D1)."""
+    return (
+        replace(state, phase=Phase.PROVISION, ready=frozenset()),
+        (ListSubscriptions(state.op, state.incarnation),),
+    )
+
+
+def _listed(state: Reshape, event: SubscriptionsListed) -> Step:
+    """Each child is made, with exactly the cursors of the list"""
+    assert state.record is not None
+    calls = tuple(
+        ProvisionChild(state.op, state.term, state.incarnation, child, event.subscriptions, state.record.subs_gen)
+        for child in state.intent.children
+    )
+    return state, calls
+
+
+def _provisioned(state: Reshape, event: ChildProvisioned) -> Step:
+    """With the last child: check once more; if the parents are sealed already, commit"""
+    assert state.record is not None
+    if event.subs_gen != state.record.subs_gen:
+        return state, ()  # made equal to an older list
+    state = replace(state, ready=state.ready | {event.segment})
+    if state.ready < {child.id for child in state.intent.children}:
+        return state, ()
+    if state.sealed >= set(state.intent.parents):
+        return _seed_or_commit(state)
+    return replace(state, phase=Phase.CHECK), (ReadRecord(state.op),)
+
+
+def _child_refused(state: Reshape, event: CallRefused) -> Step:
+    """Taken back while no parent is sealed, after fencing them (H-A10, H-B4); otherwise asked again"""
+    if state.seals:
+        return state, (event.call,)
+    calls = tuple(FenceParent(state.op, state.term, state.incarnation, segment) for segment in state.intent.parents)
+    return replace(state, phase=Phase.FENCE, why=event.why, fenced=frozenset()), calls
+
+
+def _checked(state: Reshape, event: RecordRead) -> Step:
+    """The store answers (H-A11) and the list still holds: seal. A subscription came or went: provision again"""
+    stopped = _stopped(state, event)
+    if stopped is not None:
+        return stopped
+    moved = _subscriptions_moved(state, event)
+    state = replace(state, record=event.record, version=event.version)
+    if moved:
+        return _provision(state)
+    calls = tuple(SealParent(state.op, state.term, state.incarnation, segment) for segment in state.intent.parents)
+    return replace(state, phase=Phase.SEAL), calls
+
+
+# Seal, seed, commit
+
+
+def _sealed(state: Reshape, event: ParentSealed) -> Step:
+    """With the last parent: hand over what producers need, or commit"""
+    if event.segment in state.sealed:
+        return state, ()
+    state = replace(state, seals=tuple(sorted([*state.seals, (event.segment, event.seal)], key=lambda pair: pair[0])))
+    if state.sealed < set(state.intent.parents):
+        return state, ()
+    return _seed_or_commit(state)
+
+
+def _seed_or_commit(state: Reshape) -> Step:
+    children = state.intent.children
+    if any(seal.dedup for _, seal in state.seals) and not state.seeded >= {child.id for child in children}:
+        calls = tuple(SeedChild(state.op, state.term, state.incarnation, child, state.seals) for child in children)
+        return replace(state, phase=Phase.SEED), calls
+    return _commit(state)
+
+
+def _seeded(state: Reshape, event: ChildSeeded) -> Step:
+    """With the last child: commit"""
+    state = replace(state, seeded=state.seeded | {event.segment})
+    if state.seeded < {child.id for child in state.intent.children}:
+        return state, ()
+    return _commit(state)
+
+
+def _commit(state: Reshape) -> Step:
+    """Valid only over the version whose term, operation and generation were seen (H-A6, H-D1)."""
+    assert state.record is not None
+    committed = state.record.committed(
+        {segment: seal.ending for segment, seal in state.seals},
+        fence=max(seal.fence for _, seal in state.seals),
+        now_ms=state.now_ms,
+    )
+    return replace(state, phase=Phase.COMMIT), (WriteRecord(state.op, state.version, committed),)
+
+
+def _committed(state: Reshape, _: RecordWritten) -> Step:
+    """Done. Watchers learn it from the record, not from us (H-A4)"""
+    return _done(state)
+
+
+def _look(state: Reshape, _: Event) -> Step:
+    """The record was changed, or nobody knows: look at it"""
+    return state, (ReadRecord(state.op),)
+
+
+def _commit_read(state: Reshape, event: RecordRead) -> Step:
+    """Sealed by this operation means success (H-A7); a new generation means provision again; else commit again"""
+    record = event.record
+    if record is not None and record.incarnation == state.incarnation and record.sealed_by(state.op):
+        return _done(state)
+    stopped = _stopped(state, event)
+    if stopped is not None:
+        return stopped
+    moved = _subscriptions_moved(state, event)
+    state = replace(state, record=record, version=event.version)
+    return _provision(state) if moved else _commit(state)
+
+
+# Taking a plan back
+
+
+def _fenced(state: Reshape, event: ParentFenced) -> Step:
+    """A parent that is sealed leaves only forward; with the last open one the plan is given up"""
+    if event.sealed:
+        return _provision(state)
+    state = replace(state, fenced=state.fenced | {event.segment})
+    if state.fenced < set(state.intent.parents):
+        return state, ()
+    return replace(state, phase=Phase.ABANDON), (ReadRecord(state.op),)
+
+
+def _abandon_read(state: Reshape, event: RecordRead) -> Step:
+    """Written first, so that owners admit none of the children any more"""
+    stopped = _stopped(state, event)
+    if stopped is not None:
+        return stopped
+    assert event.record is not None
+    abandoned = event.record.abandoned(state.why)
+    return replace(state, record=abandoned), (WriteRecord(state.op, event.version, abandoned),)
+
+
+def _abandoned(state: Reshape, event: RecordWritten) -> Step:
+    """The children are deleted"""
+    return _clean(replace(state, version=event.version))
+
+
+def _clean(state: Reshape) -> Step:
+    calls = tuple(DeleteSegment(state.op, state.term, state.incarnation, child) for child in state.intent.children)
+    return replace(state, phase=Phase.CLEAN, deleted=frozenset()), calls
+
+
+def _child_deleted(state: Reshape, event: SegmentDeleted) -> Step:
+    """With the last child the plan goes too"""
+    state = replace(state, deleted=state.deleted | {event.segment})
+    if state.deleted < {child.id for child in state.intent.children}:
+        return state, ()
+    return replace(state, phase=Phase.CLEAR), (ReadRecord(state.op),)
+
+
+def _clear_read(state: Reshape, event: RecordRead) -> Step:
+    """The ids stay burned (H-C2)"""
+    record = event.record
+    if record is not None and record.incarnation == state.incarnation and record.intent is None and record.is_live:
+        return _refuse(state, Refusal(Conflict, state.why))  # cleared, and the answer was lost
+    stopped = _stopped(state, event)
+    if stopped is not None:
+        return stopped
+    assert record is not None
+    return state, (WriteRecord(state.op, event.version, record.cleared(now_ms=state.now_ms)),)
+
+
+def _cleared(state: Reshape, _: RecordWritten) -> Step:
+    """Told why"""
+    return _refuse(state, Refusal(Conflict, state.why))
+
+
+# Everywhere
+
+
+def _lost_call(state: Reshape, event: CallLost) -> Step:
+    """Nobody knows whether it happened: a write is looked for, any other call is repeated (H-A7)"""
+    if isinstance(event.call, WriteRecord):
+        return state, (ReadRecord(state.op),)
+    assert state.record is not None or isinstance(event.call, ReadRecord)
+    if isinstance(event.call, ProvisionChild) and state.record and event.call.subs_gen != state.record.subs_gen:
+        return state, ()  # of an older list
+    return state, (event.call,) if isinstance(event.call, REPEATED[state.phase]) else ()
+
+
+def _overtaken_read(state: Reshape, event: RecordRead) -> Step:
+    """Goes on from the record as it is now"""
+    stopped = _stopped(state, event)
+    if stopped is not None:
+        return stopped
+    moved = _subscriptions_moved(state, event)
+    state = replace(state, record=event.record, version=event.version)
+    if moved or state.phase is Phase.PROVISION:
+        return _provision(state)
+    if state.phase is Phase.SEED:
+        return _seed_or_commit(state)
+    call = SealParent if state.phase is Phase.SEAL else FenceParent
+    seen = state.sealed if state.phase is Phase.SEAL else state.fenced
+    left = [segment for segment in state.intent.parents if segment not in seen]
+    return state, tuple(call(state.op, state.term, state.incarnation, segment) for segment in left)
+
+
+def _term_over(state: Reshape, event: CallFenced) -> Step:
+    """The owner knows a higher term: this leadership ends (H-B3)"""
+    return _lose(state, f"{type(event.call).__name__} was fenced")
+
+
+def _stopped(state: Reshape, event: RecordRead) -> Step | None:
+    """What ends an operation whatever it was about to do."""
+    record = event.record
+    if record is None or record.incarnation != state.incarnation or record.lifecycle is not Lifecycle.LIVE:
+        return _refuse(state, Refusal(TopicNotFound, "the topic was deleted meanwhile"))
+    if record.term != state.term:
+        return _lose(state, f"term {record.term} has taken over")
+    if state.phase is not Phase.PREFLIGHT and (record.intent is None or record.intent.op != state.op):
+        return _refuse(state, Refusal(Conflict, "the plan is not in the record any more"))
+    return None
+
+
+def _subscriptions_moved(state: Reshape, event: RecordRead) -> bool:
+    assert state.record is not None
+    assert event.record is not None
+    return event.record.subs_gen != state.record.subs_gen
+
+
+def _done(state: Reshape) -> Step:
+    return replace(state, phase=Phase.DONE), (Finished(state.op),)
+
+
+def _refuse(state: Reshape, refusal: Refusal) -> Step:
+    return replace(state, phase=Phase.REFUSED, why=refusal.what), (Finished(state.op, refusal),)
+
+
+def _lose(state: Reshape, why: str) -> Step:
+    return replace(state, phase=Phase.LOST, why=why), (StepDown(state.term, why),)
+
+
+P = Phase
+_ENDS = (P.REFUSED, P.LOST)
+REPEATED: dict[Phase, tuple[type[Call], ...]] = {
+    P.PREFLIGHT: (ReadRecord,),
+    P.INTENT: (),
+    P.PROVISION: (ReadRecord, ListSubscriptions, ProvisionChild),
+    P.CHECK: (ReadRecord,),
+    P.SEAL: (ReadRecord, SealParent),
+    P.SEED: (ReadRecord, SeedChild),
+    P.COMMIT: (ReadRecord,),
+    P.FENCE: (ReadRecord, FenceParent),
+    P.ABANDON: (ReadRecord,),
+    P.CLEAN: (DeleteSegment,),
+    P.CLEAR: (ReadRecord,),
+}
+TABLE: dict[tuple[Phase, type[Event]], Transition[Reshape, Phase, Effect]] = {
+    (P.PREFLIGHT, RecordRead): Transition(_preflight, (P.INTENT, P.PROVISION, P.DONE, *_ENDS)),
+    (P.INTENT, RecordWritten): Transition(_intended, (P.PROVISION,)),
+    (P.INTENT, RecordOvertaken): Transition(_read_again, (P.PREFLIGHT,)),
+    (P.INTENT, CallLost): Transition(_read_again, (P.PREFLIGHT,)),
+    (P.PROVISION, SubscriptionsListed): Transition(_listed, (P.PROVISION,)),
+    (P.PROVISION, ChildProvisioned): Transition(_provisioned, (P.PROVISION, P.CHECK, P.SEED, P.COMMIT)),
+    (P.PROVISION, CallRefused): Transition(_child_refused, (P.PROVISION, P.FENCE)),
+    **{(phase, CallOvertaken): Transition(_look, (phase,)) for phase in (P.PROVISION, P.SEAL, P.SEED, P.FENCE)},
+    **{
+        (phase, RecordRead): Transition(_overtaken_read, (phase, P.PROVISION, P.COMMIT, *_ENDS))
+        for phase in (P.PROVISION, P.SEAL, P.SEED, P.FENCE)
+    },
+    (P.CHECK, RecordRead): Transition(_checked, (P.PROVISION, P.SEAL, *_ENDS)),
+    (P.SEAL, ParentSealed): Transition(_sealed, (P.SEAL, P.SEED, P.COMMIT)),
+    (P.SEED, ChildSeeded): Transition(_seeded, (P.SEED, P.COMMIT)),
+    (P.COMMIT, RecordWritten): Transition(_committed, (P.DONE,)),
+    (P.COMMIT, RecordOvertaken): Transition(_look, (P.COMMIT,)),
+    (P.COMMIT, RecordRead): Transition(_commit_read, (P.DONE, P.PROVISION, P.COMMIT, *_ENDS)),
+    (P.FENCE, ParentFenced): Transition(_fenced, (P.FENCE, P.PROVISION, P.ABANDON)),
+    (P.ABANDON, RecordRead): Transition(_abandon_read, (P.ABANDON, *_ENDS)),
+    (P.ABANDON, RecordWritten): Transition(_abandoned, (P.CLEAN,)),
+    (P.ABANDON, RecordOvertaken): Transition(_look, (P.ABANDON,)),
+    (P.CLEAN, SegmentDeleted): Transition(_child_deleted, (P.CLEAN, P.CLEAR)),
+    (P.CLEAR, RecordRead): Transition(_clear_read, (P.CLEAR, *_ENDS)),
+    (P.CLEAR, RecordWritten): Transition(_cleared, (P.REFUSED,)),
+    (P.CLEAR, RecordOvertaken): Transition(_look, (P.CLEAR,)),
+    **{
+        (phase, CallLost): Transition(_lost_call, (phase,))
+        for phase in Phase
+        if phase not in FINAL and phase is not P.INTENT
+    },
+    **{
+        (phase, CallFenced): Transition(_term_over, (P.LOST,))
+        for phase in (P.PROVISION, P.SEAL, P.SEED, P.FENCE, P.CLEAN)
+    },
+}

@@ -1,0 +1,248 @@
+"""Move a subscription of a scalable topic over all of its segments: one plan that any leader can pick up (H-D7).
+
+The target is written into the subscription's record first, together with the end of all latches: from then on owners
+attach nobody to it and call none of its segments drained, so that no message of the future is read before the past
+that was moved back. Then the cursor of every segment is moved, as often as it takes; a move is known by the number of
+the seek. One more write ends it, once the controller has taken away what waits for an older segment again. A later seek
+takes the place of an earlier one. Takes events, returns effects; talks to nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from magnetar.base.errors import Busy, Conflict, MagnetarError, Misuse, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.ids import SegmentId
+from magnetar.layout.layout import Child
+from magnetar.layout.lineage import open_segments
+from magnetar.scalable.machines.effects import (
+    ABSENT,
+    CallLost,
+    CallOvertaken,
+    CallRefused,
+    CursorReset,
+    Effect,
+    Event,
+    Finished,
+    ReadRecord,
+    ReadSubscription,
+    RecordRead,
+    Refusal,
+    ResetCursor,
+    SubscriptionOvertaken,
+    SubscriptionRead,
+    SubscriptionWritten,
+    WriteSubscription,
+)
+from magnetar.scalable.machines.seek_target import Seek, Target, stops
+from magnetar.scalable.machines.table import Transition, taken
+from magnetar.scalable.record.record import Record
+from magnetar.scalable.record.subscription import Subscription, SubscriptionState
+
+Step = tuple["Seeking", tuple[Effect, ...]]
+
+
+class Phase(Enum):
+    LOOK = "topic and subscription are being read"
+    INTEND = "the target is being written"
+    LIST = "the segments are being read, now that nobody reads them"
+    MOVE = "cursors are being moved"
+    FINISH = "the end of it is being written"
+    DONE = "done"
+    REFUSED = "not done, and why is told"
+
+
+FINAL = frozenset({Phase.DONE, Phase.REFUSED})
+
+
+@dataclass(frozen=True, slots=True)
+class Seeking:
+    op: str
+    name: str
+    target: Target
+    phase: Phase = Phase.LOOK
+    record: Record | None = None
+    subscription: Subscription | None = None
+    version: int = ABSENT
+    left: frozenset[SegmentId] = frozenset()  # cursors that are not moved yet
+    drained: frozenset[SegmentId] = frozenset()  # moved to the end of a sealed segment, durably
+    waits: int = 0  # how often somebody still had what must be taken away
+
+
+def begin(op: str, name: str, target: Target) -> Step:
+    return Seeking(op, name, target), (ReadRecord(op),)
+
+
+def resume(one: Subscription) -> Step:
+    """Of a record that says that a seek is under way."""
+    assert one.seek is not None
+    return begin(one.seek.op, one.name, one.seek.target)
+
+
+def step(state: Seeking, event: Event) -> Step:
+    return taken(TABLE, state, event)
+
+
+def _topic_read(state: Seeking, event: RecordRead) -> Step:
+    """The topic must be there; then the subscription is looked at"""
+    if event.record is None or not event.record.is_live:
+        return _refuse(state, TopicNotFound, "there is no such topic")
+    try:
+        stops(state.target, event.record.layout)
+    except Misuse as error:
+        return _refuse(state, Misuse, str(error))
+    return replace(state, record=event.record), (ReadSubscription(state.op, state.name),)
+
+
+def _subscription_read(state: Seeking, event: SubscriptionRead) -> Step:
+    """Begun already, by whoever led before: go on. Else the target is written, over whatever was sought before"""
+    record = state.record
+    assert record is not None
+    found = event.subscription
+    if found is None or found.incarnation != record.incarnation or found.standing is not SubscriptionState.LIVE:
+        return _refuse(state, SubscriptionNotFound, f"Subscription {state.name} not found")
+    if not found.has_cursors:
+        return _refuse(state, Refused, "a reader that keeps its own positions is moved where it is, not here")
+    if not found.ready:
+        return _refuse(state, Busy, "the subscription is being made: ask again")
+    state = replace(state, subscription=found, version=event.version)
+    if found.sought == state.op:
+        return _done(state)
+    if found.seek is not None and found.seek.op == state.op:
+        return _list(state)
+    sought = replace(found, seek=Seek(state.op, state.target), seeks=found.seeks + 1, latched=())
+    state = replace(state, phase=Phase.INTEND, subscription=sought)
+    return state, (WriteSubscription(state.op, event.version, sought),)
+
+
+def _intended(state: Seeking, event: SubscriptionWritten) -> Step:
+    """Only now the segments are listed: what a reshape made before is among them, what it makes later is newer"""
+    return _list(replace(state, version=event.version))
+
+
+def _list(state: Seeking) -> Step:
+    return replace(state, phase=Phase.LIST), (ReadRecord(state.op),)
+
+
+def _listed(state: Seeking, event: RecordRead) -> Step:
+    """Every cursor that the target concerns is moved"""
+    before, one, record = state.record, state.subscription, event.record
+    assert before is not None
+    assert one is not None
+    if record is None or not record.is_live or record.incarnation != before.incarnation:
+        return _refuse(state, TopicNotFound, "the topic was deleted meanwhile")
+    layout = record.layout
+    places = tuple(place for place in state.target.places if place[0] in layout)  # others were pruned meanwhile
+    moves = stops(replace(state.target, places=places), layout)
+    state = replace(state, record=record, left=frozenset(moves), drained=frozenset())
+    if not moves:
+        return _finish(state)
+    effects = []
+    for id in sorted(moves):
+        found = layout.segment(id)
+        child = Child(found.id, found.range, found.legacy_topic)
+        effects.append(ResetCursor(state.op, record.incarnation, child, one.name, one.life, one.seeks, moves[id]))
+    return replace(state, phase=Phase.MOVE), tuple(effects)
+
+
+def _moved(state: Seeking, event: CursorReset) -> Step:
+    """With the last one: finish"""
+    if event.drained:
+        state = replace(state, drained=state.drained | {event.segment})
+    return _seen_to(state, event.segment)
+
+
+def _move_refused(state: Seeking, event: CallRefused) -> Step:
+    """A segment, or its cursor, that is gone needs no move"""
+    assert isinstance(event.call, ResetCursor)
+    return _seen_to(state, event.call.segment.id)
+
+
+def _seen_to(state: Seeking, segment: SegmentId) -> Step:
+    state = replace(state, left=state.left - {segment})
+    return (state, ()) if state.left else _finish(state)
+
+
+def _finish(state: Seeking) -> Step:
+    return replace(state, phase=Phase.FINISH), (ReadSubscription(state.op, state.name),)
+
+
+def _finish_read(state: Seeking, event: SubscriptionRead) -> Step:
+    """Ended, by us or by who led meanwhile: done. Another seek in its place: that one counts. Else it is ended"""
+    one, found = state.subscription, event.subscription
+    assert one is not None
+    if found is None or found.life != one.life or found.standing is not SubscriptionState.LIVE:
+        return _refuse(state, SubscriptionNotFound, f"Subscription {state.name} was removed meanwhile")
+    if found.seeks != one.seeks or (found.seek is not None and found.seek.op != state.op):
+        return _refuse(state, Conflict, "another seek of the subscription took its place")
+    if found.seek is None:
+        return _done(state)
+    if state.left:
+        return _list(state)  # an owner had read what was before this seek
+    ended = replace(found, seek=None, sought=state.op, latched=tuple(sorted(state.drained)))
+    if not _settled(state, ended):
+        return replace(state, waits=state.waits + 1), (ReadSubscription(state.op, state.name),)
+    return state, (WriteSubscription(state.op, event.version, ended),)
+
+
+def _settled(state: Seeking, ended: Subscription) -> bool:
+    """Nobody is to have a segment whose past was moved back: it would be read too early. The controller takes it away
+    by itself, and stores that."""
+    assert state.record is not None
+    readable = {one.id for one in open_segments(state.record.layout, ended.latched)}
+    return all(hold.segment in readable or not hold.held_by for hold in ended.plan.holds)
+
+
+def _finished(state: Seeking, _: SubscriptionWritten) -> Step:
+    """Told"""
+    return _done(state)
+
+
+def _look_again(state: Seeking, _: Event) -> Step:
+    """Somebody else wrote, an owner saw another record, or nobody knows: from the start; all of it may be repeated"""
+    return begin(state.op, state.name, state.target)
+
+
+def _finish_again(state: Seeking, _: Event) -> Step:
+    """The record is read again: it may be ended"""
+    return _finish(state)
+
+
+def _repeat(state: Seeking, event: CallLost) -> Step:
+    """Repeated"""
+    return state, (event.call,)
+
+
+def _overtaken(state: Seeking, _: CallOvertaken) -> Step:
+    """The owner does not know this seek as the one under way: what the record says now counts"""
+    return _finish(state)
+
+
+def _done(state: Seeking) -> Step:
+    return replace(state, phase=Phase.DONE), (Finished(state.op),)
+
+
+def _refuse(state: Seeking, kind: type[MagnetarError], what: str) -> Step:
+    return replace(state, phase=Phase.REFUSED), (Finished(state.op, Refusal(kind, what)),)
+
+
+P = Phase
+TABLE: dict[tuple[Phase, type[Event]], Transition[Seeking, Phase, Effect]] = {
+    (P.LOOK, RecordRead): Transition(_topic_read, (P.LOOK, P.REFUSED)),
+    (P.LOOK, SubscriptionRead): Transition(_subscription_read, (P.INTEND, P.LIST, P.DONE, P.REFUSED)),
+    (P.LOOK, CallLost): Transition(_repeat, (P.LOOK,)),
+    (P.INTEND, SubscriptionWritten): Transition(_intended, (P.LIST,)),
+    (P.INTEND, SubscriptionOvertaken): Transition(_look_again, (P.LOOK,)),
+    (P.INTEND, CallLost): Transition(_look_again, (P.LOOK,)),
+    (P.LIST, RecordRead): Transition(_listed, (P.MOVE, P.FINISH, P.REFUSED)),
+    (P.LIST, CallLost): Transition(_repeat, (P.LIST,)),
+    (P.MOVE, CursorReset): Transition(_moved, (P.MOVE, P.FINISH)),
+    (P.MOVE, CallRefused): Transition(_move_refused, (P.MOVE, P.FINISH)),
+    (P.MOVE, CallOvertaken): Transition(_overtaken, (P.FINISH,)),
+    (P.MOVE, CallLost): Transition(_repeat, (P.MOVE,)),
+    (P.FINISH, SubscriptionRead): Transition(_finish_read, (P.LIST, P.FINISH, P.DONE, P.REFUSED)),
+    (P.FINISH, SubscriptionWritten): Transition(_finished, (P.DONE,)),
+    (P.FINISH, SubscriptionOvertaken): Transition(_finish_again, (P.FINISH,)),
+    (P.FINISH, CallLost): Transition(_finish_again, (P.FINISH,)),
+}

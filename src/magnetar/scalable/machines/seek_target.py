@@ -1,0 +1,123 @@
+"""Where a subscription of a scalable topic is to be moved, and what that means for each of its segments.
+
+A time is judged by the publish times of messages: of a sealed segment by the bounds that its seal recorded, elsewhere
+by its owner; nobody's clock is asked (H-D7). Places name the first message of a segment that is to come; what came
+before such a segment is done then, what comes after it is to be read from its start, and all else stays as it is.
+Decides only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import msgspec
+
+from magnetar.base.errors import Misuse
+from magnetar.base.ids import AFTER_ALL, BEFORE_ALL, Position, SegmentId
+from magnetar.base.limits import SEEK_SKEW_MS_MAX
+from magnetar.layout.layout import Layout
+from magnetar.layout.lineage import ancestors_of_any, descendants_of_any
+from magnetar.layout.segment import Segment
+
+
+class Where(StrEnum):
+    EARLIEST = "EARLIEST"
+    LATEST = "LATEST"
+    TIME = "TIME"
+    PLACES = "PLACES"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    where: Where
+    time_ms: int = 0
+    places: tuple[tuple[SegmentId, Position], ...] = ()  # by segment: the first message to come
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentTarget:
+    """Of one segment: the first message to come is at this position or behind it, or was published at this time or
+    later."""
+
+    position: Position | None = None
+    time_ms: int = 0
+
+
+BEGIN, END = SegmentTarget(BEFORE_ALL), SegmentTarget(AFTER_ALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """One that is under way. Nobody reads the subscription, and none of its segments is drained, until it is over."""
+
+    op: str
+    target: Target
+
+
+class Form(msgspec.Struct, omit_defaults=True):
+    op: str
+    where: Where
+    timeMs: int = 0
+    places: dict[str, tuple[int, int]] = {}
+
+
+def encode(seek: Seek) -> Form:
+    target = seek.target
+    places = {str(id): (place.ledger, place.entry) for id, place in target.places}
+    return Form(seek.op, target.where, target.time_ms, places)
+
+
+def decode(form: Form) -> Seek:
+    places = sorted((SegmentId(int(id)), Position(*place)) for id, place in form.places.items())
+    return Seek(form.op, Target(form.where, form.timeMs, tuple(places)))
+
+
+def at_time(time_ms: int) -> Target:
+    if time_ms < 0:
+        raise Misuse("a time is milliseconds since 1970", time_ms=time_ms)
+    return Target(Where.TIME, time_ms)
+
+
+def at_places(places: Mapping[SegmentId, Position]) -> Target:
+    if not places:
+        raise Misuse("a seek to places names at least one segment")
+    return Target(Where.PLACES, places=tuple(sorted(places.items())))
+
+
+def stops(target: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]:
+    """Of every segment that is moved. Misuse: a place in a segment that the topic does not have."""
+    match target.where:
+        case Where.EARLIEST:
+            return {one.id: BEGIN for one in layout.segments}
+        case Where.LATEST:
+            return {one.id: END for one in layout.segments}
+        case Where.TIME:
+            return {one.id: _by_time(one, target.time_ms) for one in layout.segments}
+        case Where.PLACES:
+            return _by_places(target, layout)
+
+
+def _by_time(segment: Segment, time_ms: int) -> SegmentTarget:
+    """A sealed segment tells of its first and its last message only when they were published, by the clocks of whoever
+    did it: it is passed over only if no clock can be so wrong. Else its messages are looked at (H-D7)."""
+    ending = segment.ending
+    if segment.is_active or ending is None:
+        return SegmentTarget(time_ms=time_ms)
+    if not ending.messages:
+        return END
+    known = ending.first_publish_ms and ending.last_publish_ms
+    if known and ending.last_publish_ms < time_ms - SEEK_SKEW_MS_MAX:
+        return END
+    return BEGIN if known and ending.first_publish_ms >= time_ms else SegmentTarget(time_ms=time_ms)
+
+
+def _by_places(target: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]:
+    places = dict(target.places)
+    gone = [id for id in places if id not in layout]
+    if gone:
+        raise Misuse("the topic has no such segment (any more)", segment=gone[0])
+    found = dict.fromkeys(descendants_of_any(layout, places), BEGIN)
+    found |= dict.fromkeys(ancestors_of_any(layout, places), END)
+    return found | {id: SegmentTarget(place) for id, place in places.items()}

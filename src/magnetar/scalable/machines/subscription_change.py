@@ -1,0 +1,284 @@
+"""Make and remove a subscription of a scalable topic: needs no leader, may be repeated by anyone.
+
+Making: the subscription's own record first, then the generation in the topic's record, then cursors on every segment
+that record and intent list, then `ready`; only then is anybody told (H-D1). A reshape under way sees the raised
+generation at its commit and provisions again, so a child that this operation missed gets its cursor all the same.
+Removing: mark, raise, remove cursors, remove the record. Takes events, returns effects; talks to nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from magnetar.base.errors import AlreadyExists, Busy, MagnetarError, TopicNotFound
+from magnetar.base.ids import SegmentId
+from magnetar.layout.layout import Child
+from magnetar.scalable.machines.effects import (
+    ABSENT,
+    CallLost,
+    CallRefused,
+    CursorPlaced,
+    CursorRemoved,
+    Effect,
+    Event,
+    Finished,
+    Place,
+    PlaceCursor,
+    ReadRecord,
+    ReadSubscription,
+    RecordOvertaken,
+    RecordRead,
+    RecordWritten,
+    Refusal,
+    RemoveCursor,
+    RemoveSubscription,
+    SubscriptionOvertaken,
+    SubscriptionRead,
+    SubscriptionRemoved,
+    SubscriptionWritten,
+    WriteRecord,
+    WriteSubscription,
+)
+from magnetar.scalable.machines.table import Transition, taken
+from magnetar.scalable.record.record import Record
+from magnetar.scalable.record.subscription import Start, Subscription, SubscriptionState, Type
+
+Step = tuple["SubscriptionChange", tuple[Effect, ...]]
+
+
+class Phase(Enum):
+    LOOK = "topic and subscription are being read"
+    WRITE = "the subscription's record is being written: made, or marked for removal"
+    RAISE = "the topic's record is told that the list has changed"
+    CURSORS = "cursors are being placed, or removed"
+    FINISH = "the subscription's record is being made ready, or removed"
+    DONE = "done"
+    REFUSED = "not done, and why is told"
+
+
+FINAL = frozenset({Phase.DONE, Phase.REFUSED})
+
+
+class ChangeKind(Enum):
+    CREATE = "create"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionChange:
+    """Where one creation or removal stands."""
+
+    op: str
+    verb: ChangeKind
+    name: str
+    type: Type = Type.STREAM
+    start: Start = Start.EARLIEST
+    undecided: bool = False
+    phase: Phase = Phase.LOOK
+    record: Record | None = None
+    subscription: Subscription | None = None
+    version: int = ABSENT  # of the subscription's record
+    cursors: frozenset[SegmentId] = frozenset()  # seen to
+
+
+def create(
+    op: str, name: str, *, type: Type = Type.STREAM, start: Start = Start.EARLIEST, undecided: bool = False
+) -> Step:
+    """`undecided`: of one that a plain topic has; who consumes it first says of which type it is."""
+    return SubscriptionChange(op, ChangeKind.CREATE, name, type, start, undecided), (ReadRecord(op),)
+
+
+def delete(op: str, name: str) -> Step:
+    return SubscriptionChange(op, ChangeKind.DELETE, name), (ReadRecord(op),)
+
+
+def step(state: SubscriptionChange, event: Event) -> Step:
+    return taken(TABLE, state, event)
+
+
+def _topic_read(state: SubscriptionChange, event: RecordRead) -> Step:
+    """The topic must be there; then the subscription is looked at"""
+    if event.record is None or not event.record.is_live:
+        return _refuse(state, TopicNotFound, "there is no such topic")
+    return replace(state, record=event.record), (ReadSubscription(state.op, state.name),)
+
+
+def _subscription_read(state: SubscriptionChange, event: SubscriptionRead) -> Step:
+    """Made and ready, or not there to be removed: done. Of another type: refused (H-D6). Else the record is written"""
+    record = state.record
+    assert record is not None
+    found = event.subscription
+    if found is not None and found.incarnation != record.incarnation:
+        found = None  # left over from an earlier life of the topic: overwritten
+    state = replace(state, version=event.version)
+    if state.verb is ChangeKind.DELETE:
+        return _done(state) if found is None else _write(state, found.deleting())
+    if found is None:
+        return _write(
+            state,
+            Subscription(
+                state.name,
+                state.type,
+                record.subs_gen,
+                record.incarnation,
+                start=state.start,
+                undecided=state.undecided,
+            ),
+        )
+    if found.standing is SubscriptionState.DELETING:
+        return _refuse(state, Busy, "the subscription is being removed: ask again")
+    if found.undecided and not state.undecided:
+        return _write(state, replace(found, type=state.type, undecided=False))
+    if found.type is not state.type and not state.undecided:
+        return _refuse(
+            state, AlreadyExists, f"subscription {found.name} is of type {found.type}: {_instead(found.type)}"
+        )
+    state = replace(state, subscription=found)
+    if found.ready:
+        return _done(state)
+    return _raise(state)  # somebody began and did not finish
+
+
+def _write(state: SubscriptionChange, subscription: Subscription) -> Step:
+    return (
+        replace(state, phase=Phase.WRITE, subscription=subscription),
+        (WriteSubscription(state.op, state.version, subscription),),
+    )
+
+
+def _written(state: SubscriptionChange, event: SubscriptionWritten) -> Step:
+    """Only now the generation is raised: a reshape that lists before this cannot commit after"""
+    return _raise(replace(state, version=event.version))
+
+
+def _raise(state: SubscriptionChange) -> Step:
+    return replace(state, phase=Phase.RAISE, cursors=frozenset()), (ReadRecord(state.op),)
+
+
+def _raise_read(state: SubscriptionChange, event: RecordRead) -> Step:
+    """Written over what was read. What was written for a topic that is gone counts for nothing in its next life"""
+    assert state.record is not None
+    record = event.record
+    if record is None or not record.is_live or record.incarnation != state.record.incarnation:
+        return _refuse(state, TopicNotFound, "the topic was deleted meanwhile")
+    raised = record.resubscribed()
+    return replace(state, record=raised), (WriteRecord(state.op, event.version, raised),)
+
+
+def _raised(state: SubscriptionChange, _: RecordWritten) -> Step:
+    """Cursors on every segment that record and intent list"""
+    assert state.record is not None
+    assert state.subscription is not None
+    calls = tuple(_cursor(state, one) for one in state.record.everything())
+    if not state.subscription.has_cursors or not calls:
+        return _finish(state)
+    return replace(state, phase=Phase.CURSORS), calls
+
+
+def _cursor(state: SubscriptionChange, segment: Child) -> PlaceCursor | RemoveCursor:
+    assert state.record is not None
+    assert state.subscription is not None
+    one = state.subscription
+    if state.verb is ChangeKind.DELETE:
+        return RemoveCursor(state.op, state.record.incarnation, segment, one.name, one.life)
+    latest = one.start is Start.LATEST and segment.id in state.record.layout
+    place = Place.END if latest else Place.BEGIN
+    return PlaceCursor(state.op, state.record.incarnation, segment, one.name, one.life, place)
+
+
+def _cursor_done(state: SubscriptionChange, event: CursorPlaced | CursorRemoved) -> Step:
+    """With the last one: finish"""
+    return _seen_to(state, event.segment)
+
+
+def _cursor_refused(state: SubscriptionChange, event: CallRefused) -> Step:
+    """A child that is not made yet gets its cursors from the reshape, which must list again; a segment that is gone
+    needs none"""
+    assert isinstance(event.call, PlaceCursor | RemoveCursor)
+    return _seen_to(state, event.call.segment.id)
+
+
+def _seen_to(state: SubscriptionChange, segment: SegmentId) -> Step:
+    assert state.record is not None
+    listed = {one.id for one in state.record.everything()}
+    state = replace(state, cursors=state.cursors | {segment})
+    if state.cursors < listed:
+        return state, ()
+    return _finish(state)
+
+
+def _finish(state: SubscriptionChange) -> Step:
+    record, subscription = state.record, state.subscription
+    assert record is not None
+    assert subscription is not None
+    state = replace(state, phase=Phase.FINISH)
+    if state.verb is ChangeKind.DELETE:
+        return state, (RemoveSubscription(state.op, state.version, state.name),)
+    ready = replace(subscription, ready=True)
+    if ready.start is Start.LATEST:
+        sealed = tuple(one.id for one in record.layout.segments if not one.is_active)
+        ready = replace(ready, latched=sealed)
+    return replace(state, subscription=ready), (WriteSubscription(state.op, state.version, ready),)
+
+
+def _finished(state: SubscriptionChange, _: SubscriptionWritten | SubscriptionRemoved) -> Step:
+    """Told"""
+    return _done(state)
+
+
+def _look_again(state: SubscriptionChange, _: Event) -> Step:
+    """Somebody else wrote, or nobody knows: from the start; every step may be repeated"""
+    again = SubscriptionChange(state.op, state.verb, state.name, state.type, state.start, state.undecided)
+    return again, (ReadRecord(state.op),)
+
+
+def _raise_again(state: SubscriptionChange, _: Event) -> Step:
+    """Raising twice does no harm"""
+    return state, (ReadRecord(state.op),)
+
+
+def _repeat(state: SubscriptionChange, event: CallLost) -> Step:
+    """Repeated"""
+    return state, (event.call,)
+
+
+def _instead(kind: Type) -> str:
+    """What takes a subscription of a type, for whoever came with another."""
+    takes = {
+        Type.STREAM: "use a stream consumer",
+        Type.QUEUE: "use a queue consumer",
+        Type.CHECKPOINT: "it is a hold, or a group of checkpoint consumers",
+    }
+    return f"{takes[kind]}, or choose another name"
+
+
+def _done(state: SubscriptionChange) -> Step:
+    return replace(state, phase=Phase.DONE), (Finished(state.op),)
+
+
+def _refuse(state: SubscriptionChange, kind: type[MagnetarError], what: str) -> Step:
+    return replace(state, phase=Phase.REFUSED), (Finished(state.op, Refusal(kind, what)),)
+
+
+P = Phase
+TABLE: dict[tuple[Phase, type[Event]], Transition[SubscriptionChange, Phase, Effect]] = {
+    (P.LOOK, RecordRead): Transition(_topic_read, (P.LOOK, P.REFUSED)),
+    (P.LOOK, SubscriptionRead): Transition(_subscription_read, (P.WRITE, P.RAISE, P.DONE, P.REFUSED)),
+    (P.LOOK, CallLost): Transition(_repeat, (P.LOOK,)),
+    (P.WRITE, SubscriptionWritten): Transition(_written, (P.RAISE,)),
+    (P.WRITE, SubscriptionOvertaken): Transition(_look_again, (P.LOOK,)),
+    (P.WRITE, CallLost): Transition(_look_again, (P.LOOK,)),
+    (P.RAISE, RecordRead): Transition(_raise_read, (P.RAISE, P.REFUSED)),
+    (P.RAISE, RecordWritten): Transition(_raised, (P.CURSORS, P.FINISH)),
+    (P.RAISE, RecordOvertaken): Transition(_raise_again, (P.RAISE,)),
+    (P.RAISE, CallLost): Transition(_raise_again, (P.RAISE,)),
+    (P.CURSORS, CursorPlaced): Transition(_cursor_done, (P.CURSORS, P.FINISH)),
+    (P.CURSORS, CursorRemoved): Transition(_cursor_done, (P.CURSORS, P.FINISH)),
+    (P.CURSORS, CallRefused): Transition(_cursor_refused, (P.CURSORS, P.FINISH)),
+    (P.CURSORS, CallLost): Transition(_repeat, (P.CURSORS,)),
+    (P.FINISH, SubscriptionWritten): Transition(_finished, (P.DONE,)),
+    (P.FINISH, SubscriptionRemoved): Transition(_finished, (P.DONE,)),
+    (P.FINISH, SubscriptionOvertaken): Transition(_look_again, (P.LOOK,)),
+    (P.FINISH, CallLost): Transition(_look_again, (P.LOOK,)),
+}

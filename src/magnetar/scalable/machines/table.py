@@ -1,0 +1,50 @@
+"""The rows of a machine's table: what happens at one event in one phase, and where it may lead.
+
+A machine says which events are its own; whatever has no row then changes nothing: late answers, and those to somebody
+else. Decides nothing by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+
+class Phased(Protocol):
+    @property
+    def phase(self) -> Any: ...
+
+
+class Asked(Phased, Protocol):
+    """Of one operation, whose events carry its id."""
+
+    @property
+    def op(self) -> str: ...
+
+
+S = TypeVar("S", bound=Phased)
+A = TypeVar("A", bound=Asked)
+P = TypeVar("P")
+E = TypeVar("E")
+
+
+@dataclass(frozen=True, slots=True)
+class Transition(Generic[S, P, E]):
+    """`take` holds the machine to where the row may lead."""
+
+    do: Callable[[S, Any], tuple[S, tuple[E, ...]]]
+    then: tuple[P, ...]
+
+    def take(self, state: S, event: object) -> tuple[S, tuple[E, ...]]:
+        after, effects = self.do(state, event)
+        assert after.phase in self.then, (state.phase, event, after.phase)
+        return after, effects
+
+
+def taken(table: Mapping[tuple[P, type[Any]], Transition[A, P, E]], state: A, event: object) -> tuple[A, tuple[E, ...]]:
+    """The step of a machine of one operation."""
+    row = table.get((state.phase, type(event)))
+    if row is None or getattr(event, "op", None) != state.op:
+        return state, ()
+    return row.take(state, event)

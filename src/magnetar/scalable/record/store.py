@@ -1,0 +1,174 @@
+"""Reads and writes the records of scalable topics and of their subscriptions.
+
+Reads that decide are fresh (the store is told to catch up first, H-B8) and every write is a compare-and-set. `call`
+turns an effect of a decider into a call on the store and its outcome into an event; an outcome that nobody knows is
+`CallLost`, never a guess (H-A7). It decides nothing; what it keeps is the decoded form of bytes that it has read, for
+the next time that it reads the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from magnetar.base.errors import BadVersion, MagnetarError, NotFound, TopicNotFound
+from magnetar.base.limits import RECORDS_DECODED_MAX
+from magnetar.base.names import TopicName, decode
+from magnetar.metadata import paths
+from magnetar.metadata.put_checked import put_checked
+from magnetar.metadata.store import ABSENT, MetadataStore, Node
+from magnetar.observe.log import get
+from magnetar.scalable.machines.effects import (
+    CallLost,
+    Event,
+    ListSubscriptions,
+    ReadRecord,
+    ReadSubscription,
+    RecordOvertaken,
+    RecordRead,
+    RecordWritten,
+    RemoveSubscription,
+    RemoveSubscriptions,
+    StoreCall,
+    SubscriptionOvertaken,
+    SubscriptionRead,
+    SubscriptionRemoved,
+    SubscriptionsListed,
+    SubscriptionsRemoved,
+    SubscriptionWritten,
+    WriteRecord,
+    WriteSubscription,
+)
+from magnetar.scalable.record import codec, subscription
+from magnetar.scalable.record.record import Record
+from magnetar.scalable.record.subscription import Subscription, SubscriptionState
+
+log = get("scalable")
+
+OVERTAKEN: dict[type[StoreCall], Callable[[str, StoreCall], Event]] = {
+    WriteRecord: lambda op, _: RecordOvertaken(op),
+    WriteSubscription: lambda op, _: SubscriptionOvertaken(op),
+    RemoveSubscription: lambda op, _: SubscriptionOvertaken(op),
+}  # any other call is simply repeated
+
+
+class RecordStore:
+    def __init__(self, store: MetadataStore) -> None:
+        self.store = store
+        self._decoded: dict[str, tuple[bytes, Record]] = {}  # by path, the one used last comes last
+
+    # The record of a topic
+
+    async def fresh(self, name: TopicName) -> tuple[Record | None, int]:
+        """The record and its version, as they are now; a tombstone too."""
+        path = paths.scalable(name)
+        node = await self._fresh(path)
+        return (None, ABSENT) if node is None else (self._decode(path, node.value), node.stat.version)
+
+    async def write(self, name: TopicName, record: Record, version: int) -> int:
+        """The new version. BadVersion: another stands there. Unknown: it may have been written."""
+        path, value = paths.scalable(name), codec.encode(record)
+        stat = await self.store.put(path, value, expected=version)
+        self._keep(path, value, record)
+        return stat.version
+
+    async def put(self, name: TopicName, record: Record, version: int) -> None:
+        """As `write`; an unknown outcome is looked for first."""
+        path, value = paths.scalable(name), codec.encode(record)
+        await put_checked(self.store, path, value, expected=version)
+        self._keep(path, value, record)
+
+    async def change(self, name: TopicName, change: Callable[[Record], Record]) -> Record:
+        """Over what stands there, until it is written; the record as it is then. TopicNotFound: it is not live."""
+        while True:
+            found, version = await self.fresh(name)
+            if found is None or not found.is_live:
+                raise TopicNotFound(f"Scalable topic not found: {name}")
+            wanted = change(found)
+            if wanted == found:
+                return found
+            try:
+                await self.put(name, wanted, version)
+            except BadVersion:
+                continue  # somebody was faster: look what stands there now
+            return wanted
+
+    # The records of its subscriptions
+
+    async def subscription(self, name: TopicName, subscription_name: str) -> tuple[Subscription | None, int]:
+        node = await self._fresh(paths.scalable_subscription(name, subscription_name))
+        if node is None:
+            return None, ABSENT
+        return subscription.decode(subscription_name, node.value), node.stat.version
+
+    async def subscriptions(self, name: TopicName, incarnation: int) -> list[tuple[Subscription, int]]:
+        """All of this life of the topic, those being removed too, by name."""
+        parent = paths.scalable_subscriptions(name)
+        await self.store.sync(parent)
+        found = []
+        async for part, node in self.store.scan(parent):
+            one = subscription.decode(decode(part), node.value)
+            if one.incarnation == incarnation:
+                found.append((one, node.stat.version))
+        return sorted(found, key=lambda pair: pair[0].name)
+
+    async def write_subscription(self, name: TopicName, one: Subscription, version: int) -> int:
+        path = paths.scalable_subscription(name, one.name)
+        return (await self.store.put(path, subscription.encode(one), expected=version)).version
+
+    # What deciders ask for
+
+    async def call(self, name: TopicName, call: StoreCall) -> Event:
+        try:
+            return await self._call(name, call)
+        except BadVersion:
+            return OVERTAKEN.get(type(call), CallLost)(call.op, call)
+        except MagnetarError as error:
+            log.warning("call lost", topic=str(name), call=type(call).__name__, error=str(error))
+            return CallLost(call.op, call)
+
+    async def _call(self, name: TopicName, call: StoreCall) -> Event:
+        match call:
+            case ReadRecord():
+                return RecordRead(call.op, *await self.fresh(name))
+            case WriteRecord():
+                return RecordWritten(call.op, await self.write(name, call.record, call.version))
+            case ListSubscriptions():
+                all = [one for one, _ in await self.subscriptions(name, call.incarnation)]
+                live = [one for one in all if one.standing is SubscriptionState.LIVE and one.has_cursors]
+                return SubscriptionsListed(call.op, tuple(live))
+            case ReadSubscription():
+                return SubscriptionRead(call.op, *await self.subscription(name, call.name))
+            case WriteSubscription():
+                version = await self.write_subscription(name, call.subscription, call.version)
+                return SubscriptionWritten(call.op, version)
+            case RemoveSubscription():
+                await self._remove(name, call.name, call.version)
+                return SubscriptionRemoved(call.op)
+            case RemoveSubscriptions():
+                for one, version in await self.subscriptions(name, call.incarnation):
+                    await self._remove(name, one.name, version)
+                return SubscriptionsRemoved(call.op)
+
+    async def _remove(self, name: TopicName, subscription_name: str, version: int) -> None:
+        try:
+            await self.store.delete(paths.scalable_subscription(name, subscription_name), expected=version)
+        except NotFound:
+            pass  # by an earlier try
+
+    def _decode(self, path: str, value: bytes) -> Record:
+        """A long history is long to read, and nearly every read finds what the last one found."""
+        kept = self._decoded.get(path)
+        if kept is None or kept[0] != value:
+            kept = value, codec.decode(value, None if kept is None else kept[1])
+        self._keep(path, *kept)
+        return kept[1]
+
+    def _keep(self, path: str, value: bytes, record: Record) -> None:
+        self._decoded.pop(path, None)
+        if len(self._decoded) >= RECORDS_DECODED_MAX:
+            del self._decoded[next(iter(self._decoded))]
+        self._decoded[path] = value, record
+
+    async def _fresh(self, path: str) -> Node | None:
+        await self.store.sync(path)
+        return await self.store.get(path)

@@ -1,0 +1,127 @@
+"""The way from Spark's Python processes to brokers.
+
+A source has a client that only reads, which is there much sooner than a whole one: Spark starts a process for every
+query and waits for it. Spark forks its workers and pickles its readers, so nothing here is kept in them: constructors
+open no socket.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+from magnetar.base.errors import TopicNotFound
+from magnetar.base.names import topic_name
+from magnetar.client import process_client
+from magnetar.client.batch_read.range_reader import EARLIEST, RangeReader
+from magnetar.client.connection.backoff import persist
+from magnetar.client.consumer.scalable.namespace.watch import NamespaceWatch
+from magnetar.client.read_client import ReadClient
+from magnetar.layout.readable_range import DONE, START, ReadPosition
+from magnetar.spark.process import this_run
+from magnetar.spark.source.magnetar_topics import MagnetarTopicInfo
+from magnetar.spark.source.multi_query import Fixed, Several
+from magnetar.spark.source.options import SourceOptions, Target
+from magnetar.spark.source.pulsar_topics import PulsarTopicInfo
+from magnetar.spark.source.query import AnyQuery, Query
+from magnetar.spark.source.reachability import missing, reach
+from magnetar.spark.source.subscription_claim import Claim
+from magnetar.spark.source.topic_info import TopicInfo
+
+T = TypeVar("T")
+
+
+def run(url: str, call: Callable[[ReadClient], Coroutine[Any, Any, T]]) -> T:
+    """On this process's way to these brokers, blocking."""
+    return process_client.run(ReadClient, url, call)
+
+
+def planned(asked: SourceOptions, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """What a query asks before it reads anything: it may turn out that its topic is not there."""
+
+    async def made(client: ReadClient) -> T:
+        try:
+            return await call()
+        except TopicNotFound as error:
+            raise await missing(client, asked.topic, error) from None
+
+    return run(asked.url, made)
+
+
+def check(url: str, target: Target) -> None:
+    """Is there a broker, and is there what is to be read? Asked once, before anything is made."""
+    run(url, lambda client: reach(client, target.topics, target.namespace))
+
+
+def query(asked: SourceOptions) -> AnyQuery:
+    async def made(client: ReadClient) -> AnyQuery:
+        number = client.runtime.rng("spark.runs").getrandbits(32)
+        claim = Claim(this_run(number, client.runtime.wall()), tell)
+
+        async def one(mine: SourceOptions) -> Query:
+            known = await facts(client, mine.topic, mine.subscription, claim)
+            return Query(mine, known, client.runtime.monotonic, tell)
+
+        if not asked.several:
+            return await one(asked)
+        topics = Listed(client, asked) if asked.namespace else Fixed(asked.topics)
+        return Several(asked, topics, one, client.runtime.monotonic, tell)
+
+    return run(asked.url, made)
+
+
+class Listed:
+    """The scalable topics of a namespace, those that come and go too."""
+
+    def __init__(self, client: ReadClient, asked: SourceOptions) -> None:
+        self._members = NamespaceWatch(
+            client.lookup, asked.namespace, dict(asked.properties), changed=lambda gone, come: None
+        )
+        self._timeout_s = client.operation_timeout_s
+        self._started = False
+
+    async def names(self) -> list[str]:
+        if not self._started:
+            await self._members.start(self._timeout_s)
+            self._started = True
+        return sorted(self._members.known)
+
+    async def close(self) -> None:
+        await self._members.close()
+
+
+def tell(warning: str) -> None:
+    """Nobody reads the log of a task; what a query says on its driver's standard error is seen."""
+    sys.stderr.write(f"magnetar: {warning}\n")
+    sys.stderr.flush()
+
+
+async def facts(client: ReadClient, topic: str, subscription: str = "", claim: Claim | None = None) -> TopicInfo:
+    """As exact as the server can: one that announced our extensions plans, any other is asked what it can be asked."""
+    made = await persist(client.runtime, client.operation_timeout_s, client.lookup.service, what="connecting")
+    ours = made.features.magnetar_extensions > 0 and topic_name(topic).is_scalable
+    kind = MagnetarTopicInfo if ours else PulsarTopicInfo
+    return kind(client, topic, subscription=subscription, claim=claim)
+
+
+def entries(url: str, topic: str, start: ReadPosition, end: ReadPosition) -> Iterator[tuple[int, int, bytes]]:
+    """Those that a piece of a task may have rows in, as they are stored."""
+    first = EARLIEST if start == START else start[:2]
+    last = None if end == DONE else (end.ledger, end.entry + (end.row > 0))
+
+    async def opened(client: ReadClient) -> RangeReader:
+        reader = RangeReader(client.lookup, topic, first, last)
+        try:
+            await reader.open()
+        except BaseException:
+            await reader.close()
+            raise
+        return reader
+
+    reader = run(url, opened)
+    try:
+        while found := run(url, lambda _: reader.take()):
+            yield from found
+    finally:
+        run(url, lambda _: reader.close())

@@ -1,0 +1,112 @@
+"""The data source `magnetar` as PySpark calls it: readers of topics, and the sink's writers.
+
+A thin skin, loaded by Spark at its first look-up of any data source: whatever costs time is imported when it is used.
+Options are checked before anything is opened. The names of parameters are Spark's, which calls by keyword.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+
+    from magnetar.spark.source.options import Shown, SourceOptions
+    from magnetar.spark.values.table import ValueTable
+    from magnetar.spark.values.value_schema import RegisteredSchema
+
+
+class MagnetarSource(DataSource):
+    """`spark.readStream.format("magnetar").option("topic", "topic://tenant/namespace/name").load()`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "magnetar"
+
+    _schema: RegisteredSchema | None = None  # Spark sends the source on as it is when it has told its columns
+
+    def schema(self) -> StructType | str:
+        """Called by `load()`, where a person waits: what is wrong is said here, with no more of a traceback than Spark
+        adds to it.
+        """
+        from magnetar.base.errors import MagnetarError
+
+        try:
+            return self._told()
+        except MagnetarError as error:
+            raise error.with_traceback(None) from None
+
+    def _told(self) -> StructType | str:
+        from magnetar.spark.catalog import is_table, table_metadata
+        from magnetar.spark.connect import check
+        from magnetar.spark.read.spark_types import ddl, struct_type
+        from magnetar.spark.source.options import Values, default_url, shown
+
+        asked = shown(self.options, url=default_url(os.environ))
+        columns = ddl(asked.columns) if asked.values is Values.BYTES else ""
+        check(asked.url, asked.target)
+        found = columns or self._registered(asked)
+        if not is_table(self.options):
+            return found
+        made = struct_type((name, None) for name in asked.columns) if isinstance(found, str) else found
+        made.fields[0].metadata = table_metadata(self.options)
+        return made
+
+    def _registered(self, asked: Shown) -> StructType:
+        from magnetar.spark.values.registry import newest
+        from magnetar.spark.values.table import table_type
+
+        self._schema = newest(asked.url, asked.topic)
+        return table_type(self._schema, asked.columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from magnetar.spark.source.batch import BatchReader, FilteringReader
+        from magnetar.spark.source.options import default_url, source_options
+
+        asked = source_options(self.options, streaming=False, metadata=_metadata(schema), url=default_url(os.environ))
+        kind = FilteringReader if asked.filters else BatchReader
+        return kind(asked, self._columns(asked, schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from magnetar.spark.source.options import default_url, source_options
+        from magnetar.spark.source.stream import StreamReader
+
+        asked = source_options(self.options, streaming=True, metadata=_metadata(schema), url=default_url(os.environ))
+        return StreamReader(asked, self._columns(asked, schema))
+
+    def _columns(self, asked: SourceOptions, schema: StructType) -> Sequence[str] | ValueTable:
+        from magnetar.spark.source.options import Values
+
+        if asked.values is Values.BYTES:
+            from magnetar.spark.read.spark_types import columns
+
+            return columns(schema)
+        from magnetar.spark.values.registry import newest
+        from magnetar.spark.values.table import table
+
+        return table(schema, self._schema or newest(asked.url, asked.topic), asked.columns)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from magnetar.spark.sink.writers import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from magnetar.spark.sink.writers import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)
+
+
+def _metadata(schema: StructType) -> dict[str, Any]:
+    return dict(schema.fields[0].metadata or {}) if schema.fields else {}

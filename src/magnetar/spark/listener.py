@@ -1,0 +1,53 @@
+"""How far the queries of a session are behind, told after every batch: messages, bytes, and the age of the oldest.
+
+`spark.streams.addListener(LagListener())` logs a line for each batch; give it a function to feed a metric or an alert.
+Spark's progress carries the numbers (`report`), so nothing is asked of a broker. Sources of other kinds are left out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from magnetar.spark.progress.report import Lag, lag_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+log = logging.getLogger("magnetar.spark")
+
+
+def log_lag(lag: Lag) -> None:
+    name = lag.name or lag.query
+    log.info("query %s: %d messages behind, the oldest is %.1f s old", name, lag.messages, lag.age_s)
+
+
+class LagListener(StreamingQueryListener):
+    """`report` is called on Spark's thread for listeners, once for each batch of each query: it must not wait."""
+
+    def __init__(self, report: Callable[[Lag], None] = log_lag) -> None:
+        self._report = report
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Nothing is behind that is known yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        progress = event.progress
+        texts = [source.latestOffset for source in progress.sources]
+        found = lag_of(str(progress.id), progress.name or "", progress.batchId, progress.timestamp, texts)
+        if found is not None:
+            self._report(found)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """What is behind has not changed."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """The last progress stands."""

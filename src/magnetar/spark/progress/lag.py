@@ -1,0 +1,44 @@
+"""How far an offset is behind its topic, by segment: the same numbers that a query plans with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from magnetar.client.read_client import ReadClient
+from magnetar.spark.connect import facts, run
+from magnetar.spark.source.batch_limits import UNLIMITED
+from magnetar.spark.source.offset import SourceOffset
+from magnetar.spark.source.planner import DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLag:
+    topic: str
+    segment: int
+    position: str
+    messages: int
+    bytes: int
+
+
+def behind(url: str, offset: SourceOffset) -> list[SegmentLag]:
+    """Of every segment that is being read or comes after those."""
+
+    async def ask(client: ReadClient) -> list[SegmentLag]:
+        known = await facts(client, offset.topic)
+        try:
+            survey = await known.survey(offset, UNLIMITED, DEFAULT)
+        finally:
+            await known.close()
+        found = sorted(survey.stretches.items())
+        return [
+            SegmentLag(
+                offset.topic,
+                id,
+                str(offset.places.get(id, one.start)),
+                one.marks[-1].messages if one.marks else 0,
+                one.marks[-1].bytes if one.marks else 0,
+            )
+            for id, one in found
+        ]
+
+    return run(url, ask)

@@ -1,0 +1,223 @@
+"""The columns of a topic for Spark: their names, their Arrow types, and how each is made of the rows of many entries.
+
+Only what is asked for is made, and without a Python object for a row: keys and values are copied by Arrow from where
+they lie, numbers by numpy. Texts that Arrow and Spark want equal types for are plain (no dictionaries, no large types).
+Trusts `decoder` for rows whose places are inside the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from magnetar.base.errors import Misuse
+from magnetar.spark.read.batch_scanner import Bools, Bytes, Ints, MessageColumns
+
+TIME = pa.timestamp("us", tz="UTC")
+PROPERTIES = pa.map_(pa.string(), pa.string())
+
+TYPES: dict[str, Any] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "publish_time": TIME,
+    "event_time": TIME,
+    "properties": PROPERTIES,
+    "sequence_id": pa.int64(),
+    "producer_name": pa.string(),
+    "__segment": pa.int64(),
+    "__position": pa.string(),
+    "__order": pa.binary(),
+    "__key_hash": pa.int32(),
+    "__schema_version": pa.int64(),
+}
+
+_MS_MAX = (1 << 63) // 1000 - 1  # of a time that fits as microseconds; a later one is shown as this
+_VERSION_BYTES = 8
+_ORDER = np.dtype([("segment", ">u8"), ("ledger", ">u8"), ("entry", ">u8"), ("row", ">u4")])
+
+
+def schema(names: Sequence[str]) -> Any:
+    """The Arrow schema of some columns; `Misuse` names those that there are."""
+    for name in names:
+        if name not in TYPES:
+            raise Misuse(f"there is no column {name}: columns are {', '.join(TYPES)}", columns=", ".join(names))
+    if len(set(names)) != len(names) or not names:
+        raise Misuse("columns are named once each, at least one", columns=", ".join(names))
+    return pa.schema([(name, TYPES[name]) for name in names])
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The rows of many entries, and what each shares with its entry."""
+
+    topic: str
+    segment: int
+    buffer: bytes
+    rows: MessageColumns
+    entry: Ints  # which of the entries below
+    place: Ints  # index in the batch, 0 of a single message
+    ledgers: Ints
+    entries: Ints
+    publish_ms: Ints
+    sequences: Ints  # of the entry: its messages count up from it
+    metadata: list[Any]  # of the entries
+    keys: dict[int, bytes | None]  # of rows whose key does not lie in the buffer as it is
+    slots: Ints | None  # -1 where a row has no key
+    properties: Callable[[int], list[tuple[str, str]]]
+    buckets: Ints | None = None  # the hashes that entry buckets go by, where tasks are made by them
+
+    def __len__(self) -> int:
+        return len(self.entry)
+
+
+def table(names: Sequence[str], found: Gathered, chosen: Ints) -> Any:
+    """A record batch of these columns of the chosen rows, in their order."""
+    arrays = [_MADE[name](found, chosen) for name in names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema(names))
+
+
+def empty(names: Sequence[str]) -> Any:
+    return pa.RecordBatch.from_pylist([], schema=schema(names))
+
+
+def _key(found: Gathered, chosen: Ints) -> Any:
+    rows = found.rows
+    lying = cut(found.buffer, rows.key_start[chosen], rows.key_end[chosen], rows.key_start[chosen] >= 0)
+    moved = (
+        [(place, found.keys[row]) for place, row in enumerate(chosen.tolist()) if row in found.keys]
+        if found.keys
+        else []
+    )
+    if not moved:
+        return lying
+    index = np.arange(len(chosen))
+    index[[place for place, _ in moved]] = len(chosen) + np.arange(len(moved))
+    others = pa.array([key for _, key in moved], pa.binary())
+    return pa.concat_arrays([lying, others]).take(pa.array(index))
+
+
+def _value(found: Gathered, chosen: Ints) -> Any:
+    rows = found.rows
+    return cut(found.buffer, rows.value_start[chosen], rows.value_end[chosen], ~rows.null[chosen])
+
+
+def _topic(found: Gathered, chosen: Ints) -> Any:
+    return pa.repeat(pa.scalar(found.topic, pa.string()), len(chosen))
+
+
+def _publish_time(found: Gathered, chosen: Ints) -> Any:
+    return _times(found.publish_ms[found.entry[chosen]], None)
+
+
+def _event_time(found: Gathered, chosen: Ints) -> Any:
+    given = found.rows.event_ms[chosen]
+    return _times(np.minimum(given, np.uint64(_MS_MAX)).astype(np.int64), given == 0)
+
+
+def _properties(found: Gathered, chosen: Ints) -> Any:
+    """Rows without any, which most are, cost nothing."""
+    sizes = np.zeros(len(chosen) + 1, np.int64)
+    names: list[str] = []
+    texts: list[str] = []
+    for place in np.flatnonzero(found.rows.properties[chosen]).tolist():
+        pairs = found.properties(int(chosen[place]))
+        sizes[place + 1] = len(pairs)
+        names += [name for name, _ in pairs]
+        texts += [text for _, text in pairs]
+    offsets = pa.array(np.cumsum(sizes).astype(np.int32))
+    return pa.MapArray.from_arrays(offsets, pa.array(names, pa.string()), pa.array(texts, pa.string()), PROPERTIES)
+
+
+def _sequence_id(found: Gathered, chosen: Ints) -> Any:
+    rows = found.rows
+    counted = found.sequences[found.entry[chosen]] + found.place[chosen]
+    return pa.array(np.where(rows.sequenced[chosen], rows.sequence[chosen].astype(np.int64), counted))
+
+
+def _producer_name(found: Gathered, chosen: Ints) -> Any:
+    names = [text_of(one.producer_name) for one in found.metadata]
+    return pa.array(names, pa.string()).take(pa.array(found.entry[chosen]))
+
+
+def _segment(found: Gathered, chosen: Ints) -> Any:
+    return pa.array(np.full(len(chosen), found.segment, np.int64))
+
+
+def _position(found: Gathered, chosen: Ints) -> Any:
+    entry = found.entry[chosen]
+    parts = [
+        pa.array(numbers).cast(pa.string())
+        for numbers in (found.ledgers[entry], found.entries[entry], found.place[chosen])
+    ]
+    return pc.binary_join_element_wise(*parts, ":")
+
+
+def _order(found: Gathered, chosen: Ints) -> Any:
+    """Bytes that compare as rows of one key follow each other: segment ids grow with creation."""
+    made = np.zeros(len(chosen), _ORDER)
+    entry = found.entry[chosen]
+    made["segment"] = found.segment
+    made["ledger"], made["entry"], made["row"] = found.ledgers[entry], found.entries[entry], found.place[chosen]
+    offsets = np.arange(len(chosen) + 1, dtype=np.int32) * _ORDER.itemsize
+    return pa.Array.from_buffers(pa.binary(), len(chosen), [None, pa.py_buffer(offsets), pa.py_buffer(made.tobytes())])
+
+
+def _key_hash(found: Gathered, chosen: Ints) -> Any:
+    slots = np.full(len(found), -1, np.int64) if found.slots is None else found.slots
+    return pa.array(slots[chosen].astype(np.int32), mask=slots[chosen] < 0)
+
+
+def _schema_version(found: Gathered, chosen: Ints) -> Any:
+    """Null where a message names none. Brokers write the number in eight bytes."""
+    given = [one.schema_version for one in found.metadata]
+    numbers = [int.from_bytes(one, "big", signed=True) if len(one) == _VERSION_BYTES else None for one in given]
+    return pa.array(numbers, pa.int64()).take(pa.array(found.entry[chosen]))
+
+
+_MADE: dict[str, Callable[[Gathered, Ints], Any]] = {
+    "key": _key,
+    "value": _value,
+    "topic": _topic,
+    "publish_time": _publish_time,
+    "event_time": _event_time,
+    "properties": _properties,
+    "sequence_id": _sequence_id,
+    "producer_name": _producer_name,
+    "__segment": _segment,
+    "__position": _position,
+    "__order": _order,
+    "__key_hash": _key_hash,
+    "__schema_version": _schema_version,
+}
+
+
+def cut(buffer: bytes | Bytes, starts: Ints, ends: Ints, there: Bools) -> Any:
+    """Pieces of a buffer as a binary column, copied by Arrow: offsets name the wanted and what lies between in turn,
+    and only the wanted is taken. Places grow; those that are not `there` become null.
+    """
+    count = len(starts)
+    if not there.all():
+        before = np.maximum.accumulate(np.where(there, ends, 0))  # an empty piece behind the one before
+        starts, ends = np.where(there, starts, before), np.where(there, ends, before)
+    offsets = np.empty(2 * count, np.int32)
+    offsets[0::2], offsets[1::2] = starts, ends
+    if not count:
+        return pa.array([], pa.binary())
+    pieces = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), pa.py_buffer(buffer)])
+    wanted = np.arange(0, 2 * count, 2, dtype=np.int32)
+    return pieces.take(pa.array(wanted, mask=None if there.all() else ~there))
+
+
+def text_of(value: str | bytes) -> str:
+    """Protobuf gives text as str, or as bytes where it is not UTF-8."""
+    return value if isinstance(value, str) else value.decode("utf-8", "replace")
+
+
+def _times(ms: Ints, absent: Bools | None) -> Any:
+    return pa.array(ms * 1000, mask=absent).cast(TIME)

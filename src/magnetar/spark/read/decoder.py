@@ -1,0 +1,323 @@
+"""Entries of one segment turned into Arrow record batches: only the columns and the rows that a task wants.
+
+Entries are opened as the client opens them (checksum, sizes, bounded decompression) and gathered; their messages are
+found and cut out together when a batch is taken. Rows outside the piece a task reads, and rows of keys that another
+task reads, are left out; entries that only brokers read have none. What cannot be opened is `Corrupt`. Chunked and
+encrypted messages are refused (`NotBuilt`) rather than left out. Nothing waits here; who brings entries is not asked.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from magnetar.base.errors import Corrupt, LimitExceeded, NotBuilt
+from magnetar.base.limits import SPARK_BATCH_BYTES, SPARK_BATCH_ROWS, SPARK_PAYLOAD_BYTES_MAX
+from magnetar.client.consumer.receive.decode import inflate, open_metadata
+from magnetar.client.message import Delivery, Message
+from magnetar.client.schema import BYTES
+from magnetar.layout.routing import DEFAULT, Routing, segment_hash
+from magnetar.spark.hashing import slots
+from magnetar.spark.read.batch_scanner import PADDING, Bools, Ints, MessageColumns, locate, read
+from magnetar.spark.read.columns import Gathered, empty, schema, table, text_of
+from magnetar.spark.source.tasks import HASHES, SegmentSlice
+
+_INT64_MAX = (1 << 63) - 1
+_MS_MAX = _INT64_MAX // 1000  # of a time that fits as microseconds
+_GATHERED_BYTES_MAX = 1 << 30  # Arrow counts the bytes of a column in 31 bits
+# The bytes that values lie in, where in them the metadata of the first row begins (-1: a single message), where they
+# begin among all, number of rows, index of the first, ledger, entry, metadata.
+_Entry = tuple[bytes, int, int, int, int, int, int, Any]
+_HASHED = "__key_hash"
+
+
+class Decoder:
+    """Gathers entries of one segment in their order. `piece` bounds and filters; without one everything is taken."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        *,
+        topic: str = "",
+        segment: int = -1,
+        piece: SegmentSlice | None = None,
+        routing: Routing = DEFAULT,
+        payload_bytes_max: int = SPARK_PAYLOAD_BYTES_MAX,
+    ) -> None:
+        self.schema = schema(columns)
+        self._columns = tuple(columns)
+        self._topic = topic
+        self._piece = piece
+        self._segment = segment if piece is None else piece.segment
+        self._routing = routing
+        self._payload_bytes_max = payload_bytes_max
+        self._begin()
+
+    def _begin(self) -> None:
+        self.bytes = 0
+        self.rows = 0  # gathered, before they are filtered
+        self._bodies: list[Ints] = []  # where values begin and end in their entry, found by arithmetic,
+        self._ends: list[Ints] = []
+        self._loose_bodies: list[int] = []  # and those found one by one since then
+        self._loose_ends: list[int] = []
+        self._entries: list[_Entry] = []
+
+    def add(self, ledger: int, entry: int, data: bytes) -> None:
+        """One entry as it was stored; nothing is gathered of one that is `Corrupt`."""
+        first, last = (0, _INT64_MAX) if self._piece is None else _bounds(self._piece, ledger, entry)
+        if first >= last:
+            return
+        metadata, at = open_metadata(data)
+        if metadata.HasField("marker_type"):
+            return
+        if self._elsewhere(metadata):
+            return
+        if metadata.encryption_keys:
+            raise NotBuilt("a message is encrypted: Spark has no key for it", ledger=ledger, entry=entry)
+        if metadata.num_chunks_from_msg > 1:
+            raise NotBuilt("a message in chunks cannot be read from Spark yet", ledger=ledger, entry=entry)
+        if metadata.compression:
+            claimed, most = metadata.uncompressed_size, self._payload_bytes_max
+            if claimed > most:
+                raise Corrupt("a payload claims to be too large", bytes=claimed, bytes_max=most)
+            data, at = inflate(metadata, data[at:]), 0
+        base = self.bytes
+        if base + len(data) > _GATHERED_BYTES_MAX:
+            raise LimitExceeded("take what was gathered before more is added", bytes=base + len(data))
+        if metadata.HasField("num_messages_in_batch"):
+            found = locate(data, metadata.num_messages_in_batch, at, metadata.size_index)
+            head, count = self._batch(found, at + 4, first, last)
+        elif first:
+            return
+        else:
+            self._loose_bodies.append(at)
+            self._loose_ends.append(len(data))
+            head, count = -1, 1
+        if not count:
+            return
+        self._entries.append((data, head, base, count, first, ledger, entry, metadata))
+        self.bytes += len(data)
+        self.rows += count
+
+    def _batch(
+        self, found: tuple[Ints, Ints] | tuple[list[int], list[int]], head: int, first: int, last: int
+    ) -> tuple[int, int]:
+        """Gather the rows of a batch that are in the piece: where the metadata of the first begins, and how many."""
+        bodies, ends = found
+        if first or last < len(ends):
+            head = int(ends[first - 1]) + 4 if 0 < first < len(ends) else head
+            bodies, ends = bodies[first:last], ends[first:last]
+        if isinstance(bodies, list) and isinstance(ends, list):
+            self._loose_bodies += bodies
+            self._loose_ends += ends
+        else:
+            self._gather_loose()
+            self._bodies.append(np.asarray(bodies))
+            self._ends.append(np.asarray(ends))
+        return head, len(ends)
+
+    def _gather_loose(self) -> None:
+        if self._loose_ends:
+            self._bodies.append(np.array(self._loose_bodies, np.int64))
+            self._ends.append(np.array(self._loose_ends, np.int64))
+            self._loose_bodies, self._loose_ends = [], []
+
+    def take(self) -> Any:
+        """What was gathered, as one record batch, and begin again."""
+        if not self._entries:
+            return empty(self._columns)
+        found = self._gathered()
+        self._begin()
+        return table(self._columns, found, np.flatnonzero(~found.rows.compacted & self._chosen(found)))
+
+    def _gathered(self) -> Gathered:
+        self._gather_loose()
+        data, *numbers, metadata = zip(*self._entries, strict=True)
+        buffer = b"".join([*data, bytes(PADDING)])
+        openings, bases, counts, firsts, ledgers, entries = np.array(numbers, np.int64)
+        shift = np.repeat(bases, counts)
+        bodies, ends = np.concatenate(self._bodies) + shift, np.concatenate(self._ends) + shift
+        heads = np.empty_like(ends)
+        heads[1:] = ends[:-1] + 4  # each begins behind the one before, the first of an entry where that one says
+        heads[np.cumsum(counts) - counts] = np.where(openings < 0, -1, openings + bases)
+        entry = np.repeat(np.arange(len(counts)), counts)
+        place = np.arange(len(entry)) + np.repeat(firsts - np.cumsum(counts) + counts, counts)
+        alone = heads < 0
+        whole = np.frombuffer(buffer, np.uint8)
+        rows = read(whole, np.where(alone, bodies, heads), bodies, ends)
+
+        def message(row: int) -> Any:
+            """The metadata of one row as protobuf reads it, for what is rare."""
+            one = metadata[int(entry[row])]
+            return one if alone[row] else _parsed(one, buffer[int(heads[row]) : int(bodies[row])])
+
+        single = np.flatnonzero(alone)
+        keys, hashed = _singles(rows, single, [metadata[one] for one in entry[single].tolist()])
+        for row in np.flatnonzero(rows.strange & ~alone).tolist():
+            keys[row], hashed[row] = _strange(rows, row, message(row))
+        for row in np.flatnonzero(rows.key_base64 & (rows.key_start >= 0)).tolist():
+            keys[row] = _unbase64(buffer[rows.key_start[row] : rows.key_end[row]])
+        found = Gathered(
+            self._topic,
+            self._segment,
+            buffer,
+            rows,
+            entry,
+            place,
+            ledgers,
+            entries,
+            np.array([min(one.publish_time, _MS_MAX) for one in metadata], np.int64),
+            np.array([_signed(one.sequence_id) for one in metadata], np.int64),
+            list(metadata),
+            keys,
+            None,
+            lambda row: _properties(message(row)),
+        )
+        if _HASHED in self._columns or self._filtered:
+            found.slots = self._slots(found, whole, hashed, self._routing)
+        if self._piece is not None and self._piece.bucket is not None:
+            stamps = np.array([_stamp(one) for one in metadata], np.int64)[entry]
+            found.buckets = np.clip(self._slots(found, whole, hashed, Routing.LOW16), stamps[:, 0], stamps[:, 1])
+        return found
+
+    def _elsewhere(self, metadata: Any) -> bool:
+        """Has an entry nothing for the buckets of this task? It says so itself: no need to open it."""
+        bucket = None if self._piece is None else self._piece.bucket
+        if bucket is None:
+            return False
+        lowest, highest = _stamp(metadata)
+        return highest < bucket.start or lowest > bucket.end
+
+    @property
+    def _filtered(self) -> bool:
+        return self._piece is not None and (self._piece.keys is not None or self._piece.bucket is not None)
+
+    def _slots(self, found: Gathered, buffer: Any, hashed: dict[int, bytes | None], routing: Routing) -> Ints:
+        """Of what decides where a message goes: its ordering key, else its key."""
+        rows = found.rows
+        ordered = rows.ordering_start >= 0
+        starts = np.where(ordered, rows.ordering_start, rows.key_start)
+        ends = np.where(ordered, rows.ordering_end, rows.key_end)
+        lying = np.flatnonzero(starts >= 0)
+        made = np.full(len(found), -1, np.int64)
+        made[lying] = slots(buffer, starts[lying], ends[lying], routing)
+        elsewhere = {row: key for row, key in found.keys.items() if not ordered[row]} | hashed
+        for row, key in elsewhere.items():
+            made[row] = -1 if key is None else segment_hash(key, routing)
+        return made
+
+    def _chosen(self, found: Gathered) -> Bools:
+        piece = self._piece
+        chosen = np.ones(len(found), np.bool_)
+        if piece is not None and piece.bucket is not None and found.buckets is not None:
+            chosen = (found.buckets >= piece.bucket.start) & (found.buckets <= piece.bucket.end)
+        if piece is None or piece.keys is None or found.slots is None:
+            return chosen
+        hash = found.slots
+        inside = (hash >= piece.range.start) & (hash <= piece.range.end)
+        wanted = np.zeros(len(found), np.bool_)
+        for part in piece.keys:
+            wanted |= (hash >= part.start) & (hash <= part.end)
+        return chosen & np.where(inside, wanted, piece.strays)
+
+
+def record_batches(
+    decoder: Decoder,
+    entries: Iterable[tuple[int, int, bytes]],
+    *,
+    bytes_max: int = SPARK_BATCH_BYTES,
+    rows_max: int = SPARK_BATCH_ROWS,
+) -> Iterator[Any]:
+    """Entries (ledger, entry, data) as record batches of about these sizes; none is empty."""
+    for ledger, entry, data in entries:
+        decoder.add(ledger, entry, data)
+        if decoder.bytes >= bytes_max or decoder.rows >= rows_max:
+            made = decoder.take()
+            if made.num_rows:
+                yield made
+    made = decoder.take()
+    if made.num_rows:
+        yield made
+
+
+def _bounds(piece: SegmentSlice, ledger: int, entry: int) -> tuple[int, int]:
+    """Which rows of an entry are in the piece."""
+    place, start, end = (ledger, entry), piece.start, piece.end
+    if place < start[:2] or place > end[:2]:
+        return 0, 0
+    return start.row if place == start[:2] else 0, end.row if place == end[:2] else _INT64_MAX
+
+
+def _stamp(metadata: Any) -> tuple[int, int]:
+    """Between which hashes the rows of an entry are taken to be. It is a producer's word: a row whose key says
+    otherwise counts as at the nearer end, so that every row is for one task whatever an entry claims."""
+    lowest, highest = metadata.entry_hash_min, metadata.entry_hash_max
+    if not metadata.HasField("entry_hash_max") or not lowest <= highest < HASHES:
+        return 0, HASHES - 1
+    return lowest, highest
+
+
+def _parsed(entry: Any, single: bytes) -> Any:
+    """The metadata of a message of a batch, as the client reads it."""
+    return Message(b"", Delivery(entry, "", BYTES, ledger=0, entry=0), single, 0)._head
+
+
+Keys = dict[int, bytes | None]
+
+
+def _singles(rows: MessageColumns, places: Ints, heads: list[Any]) -> tuple[Keys, Keys]:
+    """Fill the rows of single messages; their keys, and what is hashed of them."""
+    if not heads:
+        return {}, {}
+    rows.null[places] = [one.null_value for one in heads]
+    rows.event_ms[places] = np.array([one.event_time for one in heads], np.uint64)
+    rows.properties[places] = [len(one.properties) > 0 for one in heads]
+    pairs = [_keys(one) for one in heads]
+    numbers = places.tolist()
+    return (
+        dict(zip(numbers, [key for key, _ in pairs], strict=True)),
+        dict(zip(numbers, [key for _, key in pairs], strict=True)),
+    )
+
+
+def _strange(rows: MessageColumns, row: int, head: Any) -> tuple[bytes | None, bytes | None]:
+    """Fill a row that is not written as everybody writes it; its key, and what is hashed."""
+    if head.payload_size != rows.value_end[row] - rows.value_start[row]:
+        raise Corrupt("a message of a batch is not as large as its index says", row=row)
+    rows.null[row], rows.compacted[row] = head.null_value, head.compacted_out
+    rows.event_ms[row] = head.event_time
+    rows.sequenced[row], rows.sequence[row] = head.HasField("sequence_id"), head.sequence_id
+    rows.properties[row] = len(head.properties) > 0
+    rows.key_start[row] = rows.ordering_start[row] = -1
+    return _keys(head)
+
+
+def _keys(head: Any) -> tuple[bytes | None, bytes | None]:
+    key = _raw(head.partition_key) if head.HasField("partition_key") else None
+    if key is not None and head.partition_key_b64_encoded:
+        key = _unbase64(key)
+    return key, head.ordering_key if head.HasField("ordering_key") else key
+
+
+def _properties(head: Any) -> list[tuple[str, str]]:
+    return list({text_of(pair.key): text_of(pair.value) for pair in head.properties}.items())
+
+
+def _unbase64(key: bytes) -> bytes:
+    try:
+        return b64decode(key, validate=True)
+    except Base64Error:
+        return key  # marked as base64 by mistake
+
+
+def _signed(value: int) -> int:
+    return value if value <= _INT64_MAX else value - (1 << 64)
+
+
+def _raw(value: str | bytes) -> bytes:
+    """Protobuf gives text as str, or as bytes where it is not UTF-8."""
+    return value if isinstance(value, bytes) else value.encode()

@@ -1,0 +1,3 @@
+"""The sink: Arrow batches to messages, written to stages and committed once, or sent at least once. The driver
+commits; tasks only write.
+"""

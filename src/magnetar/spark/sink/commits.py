@@ -1,0 +1,136 @@
+"""The driver's side of a batch: what its tasks wrote is committed once, topic by topic, or forgotten.
+
+Spark hands over one message for each task. A commit names the stages that count; topics that have the batch from an
+earlier run are left as they are. Refuses nothing itself: the broker says whether a stage is there and a batch is new.
+What is odd goes to the driver's standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from magnetar.base.errors import StageNotFound
+from magnetar.base.limits import SPARK_TARGETS_AT_ONCE_MAX
+from magnetar.client.client import Client
+from magnetar.client.process_client import run
+from magnetar.client.staged_sink import StagedSink
+from magnetar.spark.sink.options import Delivery, SinkOptions
+from magnetar.spark.sink.targets import check_count
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TaskCommit(WriterCommitMessage):
+    """What one task did. `stages`: each topic that it has rows for, and its stage there; "": the batch is committed
+    there. None at all: the task had no rows, or they are not staged. `warnings` are for the driver."""
+
+    sink: str
+    batch: int
+    stages: tuple[tuple[str, str], ...] = ()
+    rows: int = 0
+    once: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+def commit(asked: SinkOptions, told: Sequence[WriterCommitMessage | None], batch: int, *, wait: bool = False) -> None:
+    """The stages of the tasks that count, once. `wait`: until their rows can be read, as whoever writes a batch
+    expects."""
+    written = _told(told)
+    if asked.delivery is not Delivery.EXACTLY_ONCE or not written:
+        return
+    for warning in sorted({warning for one in written for warning in one.warnings}):
+        _tell(warning)
+    stages = _by_topic(asked, written)
+    check_count(set(stages))
+
+    async def committed(client: Client) -> None:
+        sinks = [StagedSink(client, topic, written[0].sink, once=written[0].once) for topic in stages]
+
+        async def commit_one(sink: StagedSink) -> None:
+            told = await sink.commit(batch, stages[sink.topic])
+            if told.warning:
+                _tell(told.warning)
+
+        # A topic of a row whose stages are none has the batch.
+        ordered = [sink for sink in await _doubtful_first(sinks, stages) if stages[sink.topic] or asked.topic]
+        for sink in ordered[:1]:  # alone: where it is refused, no other topic has the batch
+            await commit_one(sink)
+        await all_of([partial(commit_one, sink) for sink in ordered[1:]])
+        for sink in sinks if wait else ():
+            if not await sink.published(batch):  # committed is committed: a job that fails now would be run again
+                _tell(
+                    f"batch {batch} of sink {sink.name} is committed and cannot be read yet; the broker goes on with "
+                    f"it, and magnetar sink show tells what is left and why: topic {sink.topic}"
+                )
+
+    if any(stages.values()) or asked.batch >= 0 or not wait:
+        run(Client, asked.url, committed)
+
+
+async def _doubtful_first(sinks: Sequence[StagedSink], stages: Mapping[str, Sequence[str]]) -> list[StagedSink]:
+    """Each topic has a commit of its own. A stage that is gone may have been committed before, else its topic cannot be
+    committed: found out first, that ends the commit before any topic has the batch."""
+    if len(sinks) < 2:
+        return list(sinks)
+    doubtful: list[StagedSink] = []
+
+    async def looked(sink: StagedSink) -> None:
+        try:
+            await sink.renew(stages[sink.topic][0])
+        except StageNotFound:
+            doubtful.append(sink)
+
+    await all_of([partial(looked, sink) for sink in sinks if stages[sink.topic]])
+    return [*doubtful, *(sink for sink in sinks if sink not in doubtful)]
+
+
+def abort(asked: SinkOptions, told: Sequence[WriterCommitMessage | None]) -> None:
+    """What was not chosen is forgotten; what cannot be said now is said by the end of its lease."""
+    written = _told(told)
+    stages = {topic: mine for topic, mine in _by_topic(asked, written).items() if mine}
+
+    async def forgotten(client: Client) -> None:
+        for topic, mine in stages.items():
+            await StagedSink(client, topic, written[0].sink).forget(mine)
+
+    if stages:
+        run(Client, asked.url, forgotten)
+
+
+def _by_topic(asked: SinkOptions, written: Sequence[TaskCommit]) -> dict[str, list[str]]:
+    """In the order of their names. The topic of the option has a batch although no task has rows for it."""
+    found: dict[str, list[str]] = {asked.topic: []} if asked.topic else {}
+    for topic, stage in sorted(pair for one in written for pair in one.stages):
+        found.setdefault(topic, []).extend([stage] if stage else [])
+    return found
+
+
+def _tell(warning: str) -> None:
+    sys.stderr.write(f"magnetar: {warning}\n")
+
+
+def _told(told: Sequence[WriterCommitMessage | None]) -> list[TaskCommit]:
+    return [one for one in told if isinstance(one, TaskCommit)]
+
+
+async def all_of(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
+    """Many at once, and all of them to their end; then the first error is raised."""
+    room = asyncio.Semaphore(SPARK_TARGETS_AT_ONCE_MAX)
+
+    async def one(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        async with room:
+            return await call()
+
+    done = await asyncio.gather(*(one(call) for call in calls), return_exceptions=True)
+    for outcome in done:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in done if not isinstance(outcome, BaseException)]

@@ -1,0 +1,87 @@
+"""Which topic each row of an Arrow batch goes to: the one of the option, or the one that its column `topic` names.
+
+The option wins where both are given, as in Spark's Kafka sink. Names are checked once each, and rows of one topic keep
+their order. Refuses a null and a name that is none, with the row and its value. Decides only: whether a topic exists is
+found out when it is written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from magnetar.base.errors import LimitExceeded, MagnetarError, Misuse
+from magnetar.base.limits import SPARK_TARGETS_MAX
+from magnetar.base.names import topic_name
+from magnetar.spark.read.batch_scanner import Ints
+from magnetar.spark.sink.arrow_to_messages import TOPIC
+from magnetar.spark.sink.options import SinkOptions, target
+
+_SHOWN_CHARS = 120
+
+
+class Targets:
+    """Of one task. `columns` are those of its batches; `names`: those that messages are made of."""
+
+    def __init__(self, asked: SinkOptions, columns: Sequence[str], part: int) -> None:
+        self.names = [name for name in columns if name != TOPIC]
+        self._column = columns.index(TOPIC) if TOPIC in columns else -1
+        self._asked = asked
+        self._part = part
+        self._known: dict[str, str] = {}  # as rows spell a name, and what it names
+        self._rows = 0
+
+    def pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of each topic, without the column `topic`. A batch without rows has none."""
+        rest = batch if self._column < 0 else batch.drop_columns([batch.schema.names[self._column]])
+        if self._asked.topic:
+            yield self._asked.topic, rest
+        elif batch.num_rows:
+            yield from self._parted(batch.column(self._column), rest)
+        self._rows += batch.num_rows
+
+    def _parted(self, column: pa.Array, rest: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        coded = column.dictionary_encode()
+        if coded.null_count:
+            self._refuse("null", int(np.argmax(column.is_null().to_numpy(zero_copy_only=False))), "it names no topic")
+        codes = coded.indices.to_numpy()
+        found = [self._target(text, codes, code) for code, text in enumerate(coded.dictionary.to_pylist())]
+        topics = list(dict.fromkeys(found))
+        if len(topics) == 1:
+            yield topics[0], rest
+            return
+        places = np.array([topics.index(one) for one in found])[codes]
+        sorted_rows = rest.take(pa.array(np.argsort(places, kind="stable")))
+        ends = np.cumsum(np.bincount(places, minlength=len(topics))).tolist()
+        for topic, first, last in zip(topics, [0, *ends], ends, strict=False):
+            yield topic, sorted_rows.slice(first, last - first)
+
+    def _target(self, text: str, codes: Ints, code: int) -> str:
+        known = self._known.get(text)
+        if known is None:
+            try:
+                known = topic_name(target(text, self._asked.delivery)).canonical  # one topic, however it is spelt
+            except MagnetarError as error:
+                self._refuse(repr(text[:_SHOWN_CHARS]), int(np.argmax(codes == code)), str(error))
+            self._known[text] = known
+            check_count(set(self._known.values()))
+        return known
+
+    def _refuse(self, value: str, row: int, why: str) -> NoReturn:
+        raise Misuse(
+            f"column topic is {value} in row {self._rows + row} of partition {self._part}, both counted from 0: {why}. "
+            "Name a topic in every row, as topic://tenant/namespace/name, or give option topic, which holds for all"
+        )
+
+
+def check_count(topics: set[str]) -> None:
+    """Of one batch. `LimitExceeded`: nothing of it is written."""
+    if len(topics) > SPARK_TARGETS_MAX:
+        raise LimitExceeded(
+            f"column topic names more than {SPARK_TARGETS_MAX} topics in one batch, and each needs stages and a commit "
+            "of its own: write to fewer topics with keys, or divide the rows among several queries",
+            topics_max=SPARK_TARGETS_MAX,
+        )

@@ -1,0 +1,301 @@
+"""The sink's writers as PySpark calls them: Arrow in, messages out, each row once whatever Spark repeats.
+
+Exactly-once is staged: a task writes its rows to a stage of the broker and returns its id, the driver's commit names
+the ids that count, and the broker publishes them. A batch that was committed before is drained and not written, or
+refused where its rows are others. Rows that name their topics are staged and committed for each topic apart: if the
+driver dies between two commits, Spark runs the batch again and the topics that have it leave it out. Nobody reads the
+log of a task: what is odd is carried to the driver's stderr. Spark builds a writer anew for `commit` and `abort`, so
+all they know comes in the tasks' messages; and it calls `abort` after a commit that failed, although it may have
+happened: abort forgets what was not chosen, and undoes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from magnetar.base.errors import Corrupt, LimitExceeded, Misuse, TopicNotFound
+from magnetar.base.limits import (
+    SPARK_SEQUENCE_ROW_BITS,
+    SPARK_SHEAF_ROWS_MIN,
+    SPARK_STAGE_WRITE_S,
+)
+from magnetar.base.names import SINK_PREFIX, topic_name
+from magnetar.client.client import Client
+from magnetar.client.process_client import run
+from magnetar.client.producer.producer import Producer
+from magnetar.client.staged_sink import Stage, StagedSink, single_job
+from magnetar.spark.sink.arrow_to_batches import sheaves
+from magnetar.spark.sink.arrow_to_messages import TOPIC, Outgoing, check_columns, largest, messages
+from magnetar.spark.sink.commits import TaskCommit, abort, all_of, commit
+from magnetar.spark.sink.options import Delivery, SinkOptions, sink_options
+from magnetar.spark.sink.targets import Targets
+from magnetar.spark.source.options import default_url
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+T = TypeVar("T")
+Pieces = list[tuple[str, "pa.RecordBatch"]]  # of one batch: topics, and the rows that go there
+
+BATCH_ID = "streaming.sql.batchId"  # what Spark tells its tasks of the batch that they belong to
+QUERY_ID = "sql.streaming.queryId"  # the same over restarts: it is in the checkpoint
+RUN_ID = "spark.jobGroup.id"  # another one at every restart
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
+    return StreamWriter(*asked_for(options, schema, overwrite, streaming=True))
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+    return BatchWriter(*asked_for(options, schema, overwrite, streaming=False))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, asked: SinkOptions, columns: Sequence[str]) -> None:
+        self._asked = asked
+        self._columns = tuple(columns)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        batch, query, ran = (
+            context.getLocalProperty(name) if context else None for name in (BATCH_ID, QUERY_ID, RUN_ID)
+        )
+        if batch is None or (query is None and not self._asked.sink):
+            raise Misuse(
+                f"Spark did not say which batch this is (local property {BATCH_ID}): nobody tried this version of it; "
+                "use foreachBatch with txnAppId and txnVersion"
+            )
+        part = context.partitionId() if context else 0
+        sink = self._asked.sink or query or ""
+        task = WriteTask(self._asked, self._columns, sink, int(batch), part, query=query or "", ran=ran or "")
+        return task.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
+        commit(self._asked, messages, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        abort(self._asked, messages)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Of one job. Without txnAppId nobody can tell a repeated job from another one: each has a sink of its own."""
+
+    def __init__(self, asked: SinkOptions, columns: Sequence[str]) -> None:
+        self._asked = asked
+        self._columns = tuple(columns)
+        self._sink = asked.sink or single_job()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        part = context.partitionId() if context else 0
+        once = self._asked.batch < 0
+        task = WriteTask(self._asked, self._columns, self._sink, max(self._asked.batch, 0), part, once=once)
+        return task.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        commit(self._asked, messages, max(self._asked.batch, 0), wait=True)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        abort(self._asked, messages)
+
+
+class WriteTask:
+    """The rows of one partition on their way."""
+
+    def __init__(
+        self,
+        asked: SinkOptions,
+        columns: Sequence[str],
+        sink: str,
+        batch: int,
+        part: int,
+        *,
+        once: bool = False,
+        query: str = "",
+        ran: str = "",
+    ) -> None:
+        self._asked = asked
+        self._columns = columns
+        self._targets = Targets(asked, columns, part)
+        self._sink = sink
+        self._batch = batch
+        self._part = part
+        self._once = once
+        self._query = query  # what the checkpoint calls it
+        self._ran = ran  # which run of it asks
+        self._largest = (0, 0)  # of the rows so far: bytes, and which row
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommit:
+        first = next((batch for batch in iterator if batch.num_rows), None)
+        if first is None:
+            return TaskCommit(self._sink, self._batch, once=self._once)
+        pieces = self._pieces(chain([first], iterator))
+        try:
+            if self._asked.delivery is Delivery.EXACTLY_ONCE:
+                return self._staged(pieces)
+            return self._straight(pieces)
+        except LimitExceeded as error:
+            raise self._too_large(error) from None
+
+    def _pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Pieces]:
+        """Of each batch: every topic with rows for it."""
+        rows = 0
+        for batch in batches:
+            if batch.num_rows:
+                size, row = largest(batch, self._columns)
+                self._largest = max(self._largest, (size, rows + row))
+            rows += batch.num_rows
+            yield list(self._targets.pieces(batch))
+
+    def _too_large(self, error: LimitExceeded) -> LimitExceeded:
+        """A producer knows the size of what it cannot send, and not which row it was: the largest is one of them."""
+        size, row = self._largest
+        most = error.facts.get("bytes_max")
+        if most is None:
+            return error
+        return LimitExceeded(
+            "a row is larger than a message may be, and the sink does not cut rows into chunks: "
+            f"row {row} of partition {self._part}, both counted from 0, has {size} bytes in value, key and properties, "
+            f"and the brokers take {most} in all: put less into value, store what is large elsewhere and write where "
+            "it is, or raise maxMessageSize of the brokers",
+            topic=self._asked.topic or "in the column topic",
+            batch=self._batch,
+        )
+
+    def _staged(self, batches: Iterator[Pieces]) -> TaskCommit:
+        """A stage for each topic. Where the batch is committed its rows are drained: Spark does not like a task that
+        leaves its input."""
+        stages: dict[str, Stage | None] = {}
+        rows: Counter[str] = Counter()
+        warnings: list[str] = []
+        try:
+            for pieces in batches:
+                if new := [topic for topic, _ in pieces if topic not in stages]:
+                    warnings += self._run(partial(self._begin, new, stages))
+                for topic, batch in pieces:
+                    stage = stages[topic]
+                    if stage is not None:
+                        self._run(partial(self._post, stage.producer, batch, -1))
+                        rows[topic] += batch.num_rows
+            written = {stage: rows[topic] for topic, stage in stages.items() if stage is not None}
+            self._run(partial(self._seal, written))
+        except BaseException:
+            self._run(partial(self._drop, [stage for stage in stages.values() if stage is not None]))
+            raise
+        made = tuple((topic, "" if stage is None else stage.id) for topic, stage in stages.items())
+        return TaskCommit(self._sink, self._batch, made, rows.total(), once=self._once, warnings=tuple(warnings))
+
+    def _straight(self, batches: Iterator[Pieces]) -> TaskCommit:
+        """Numbered rows go one by one: a batch that a second try cuts elsewhere would be neither new nor known."""
+        numbered = self._asked.delivery is Delivery.IDEMPOTENT
+        producers: dict[str, Producer[bytes]] = {}
+        rows: Counter[str] = Counter()
+        try:
+            for topic, batch in chain.from_iterable(batches):
+                if topic not in producers:
+                    producers[topic] = self._run(partial(self._producer, topic))
+                first = (self._batch << SPARK_SEQUENCE_ROW_BITS) + rows[topic] if numbered else -1
+                self._run(partial(self._post, producers[topic], batch, first))
+                rows[topic] += batch.num_rows
+            self._run(partial(self._close, list(producers.values()), flush=True))
+        except BaseException:
+            self._run(partial(self._close, list(producers.values()), flush=False))
+            raise
+        return TaskCommit(self._sink, self._batch, rows=rows.total(), once=self._once)
+
+    def _run(self, call: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        return run(Client, self._asked.url, call)
+
+    async def _begin(self, topics: Sequence[str], stages: dict[str, Stage | None], client: Client) -> list[str]:
+        """Into `stages`, also those that were begun where one cannot be; what was odd of them."""
+
+        async def one(topic: str) -> str:
+            sink = StagedSink(client, topic, self._sink, query=self._query, run=self._ran, once=self._once)
+            stages[topic] = await found(self._asked, topic, sink.begin(self._batch))
+            return sink.warning
+
+        return [warning for warning in await all_of([partial(one, topic) for topic in topics]) if warning]
+
+    async def _post(self, producer: Producer[bytes], batch: pa.RecordBatch, first: int, _: Client) -> None:
+        await post(producer, batch, self._targets.names, first)
+
+    async def _seal(self, written: Mapping[Stage, int], _: Client) -> None:
+        async def one(stage: Stage, rows: int) -> None:
+            count = await stage.seal()
+            if count != rows:
+                raise Corrupt(f"{rows} rows were written and the stage holds {count}: it is not used", stage=stage.id)
+
+        await all_of([partial(one, stage, rows) for stage, rows in written.items()])
+
+    async def _drop(self, stages: Sequence[Stage], _: Client) -> None:
+        for stage in stages:
+            await stage.drop()
+
+    async def _producer(self, topic: str, client: Client) -> Producer[bytes]:
+        numbered = self._asked.delivery is Delivery.IDEMPOTENT
+        options: dict[str, Any] = (
+            {"name": f"{SINK_PREFIX}{self._sink}-{self._part}", "batching": None} if numbered else {}
+        )
+        return await found(self._asked, topic, client.create_producer(topic, **options))
+
+    async def _close(self, producers: Sequence[Producer[bytes]], _: Client, *, flush: bool) -> None:
+        for producer in producers:
+            await producer.close(flush=flush)
+
+
+async def found(asked: SinkOptions, topic: str, call: Awaitable[T]) -> T:
+    """The first call about a topic: here it turns out that it is not there and that nobody may make it."""
+    try:
+        return await call
+    except TopicNotFound as error:
+        where, mend = ("option topic", "the option") if asked.topic else ("column topic", "the rows")
+        raise TopicNotFound(
+            f"{where}: there is no {topic} at {asked.url}, and the broker makes none: make it (magnetar "
+            f"topic create {topic}; its namespace first, if that is missing: magnetar namespace create "
+            f"{topic_name(topic).namespace}), or mend {mend}",
+            told=str(error),
+        ) from None
+
+
+async def post(producer: Producer[bytes], batch: pa.RecordBatch, columns: Sequence[str], first: int = -1) -> None:
+    """All rows to the producer, waiting for room only. What cannot be stored is told when it is closed."""
+    cutting = producer._cutting() if first < 0 else None
+    if cutting is not None and batch.num_rows >= cutting.destinations * SPARK_SHEAF_ROWS_MIN:
+        for sheaf in sheaves(batch, columns, cutting):
+            async with asyncio.timeout(SPARK_STAGE_WRITE_S):
+                await producer._admit_sheaf(sheaf)
+    else:
+        await _post_each(producer, messages(batch, columns, first=first))
+    producer._hurry()
+
+
+async def _post_each(producer: Producer[bytes], rows: Iterator[Outgoing]) -> None:
+    for payload, fields in rows:
+        if not producer._admit(payload, fields, None):
+            async with asyncio.timeout(SPARK_STAGE_WRITE_S):
+                await producer._admit_later(payload, fields, None)
+
+
+def asked_for(
+    options: Mapping[str, str], schema: StructType, overwrite: bool, *, streaming: bool
+) -> tuple[SinkOptions, list[str]]:
+    columns = [one.name for one in schema.fields]
+    asked = sink_options(
+        options,
+        streaming=streaming,
+        overwrite=overwrite,
+        url=default_url(os.environ),
+        topic_column=TOPIC in columns,
+    )
+    check_columns([(one.name, one.dataType.simpleString()) for one in schema.fields])
+    return asked, columns

@@ -1,0 +1,50 @@
+"""The batch reader: everything from the starting to the ending offsets, in one plan.
+
+`FilteringReader` also listens to the filters of the query, where the session allows that
+(`spark.sql.python.filterPushdown.enabled`); a reader that can is refused by Spark where it does not, so it is chosen by
+an option. Filters are promises that nobody looks at other rows: Spark still applies all of them itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from magnetar.spark.connect import planned, query, run
+from magnetar.spark.read.filters import PushedFilters, wanted
+from magnetar.spark.read.read_task import record_batches, tables
+from magnetar.spark.source.options import SourceOptions
+from magnetar.spark.source.query import ReadTask
+from magnetar.spark.values.table import ValueTable
+
+
+class BatchReader(DataSourceReader):
+    def __init__(self, asked: SourceOptions, columns: Sequence[str] | ValueTable) -> None:
+        self._asked = asked
+        self._columns = columns
+        self._wanted = PushedFilters()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        made = query(self._wanted.narrowed(self._asked))
+        try:
+            return [InputPartition(one) for one in planned(self._asked, made.whole)]
+        finally:  # the process that plans is used again
+            run(self._asked.url, lambda _: made.close())
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        task: ReadTask | None = partition.value
+        if task is None:  # Spark makes one partition of none, and calls for it
+            return iter(())
+        if isinstance(self._columns, ValueTable):
+            return tables(task, self._columns, self._wanted.keys)
+        return record_batches(task, self._columns, self._wanted.keys)
+
+
+class FilteringReader(BatchReader):
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        names = self._columns.of_messages if isinstance(self._columns, ValueTable) else self._columns
+        of_messages = [(name,) for name in names]  # a field may have the name of a column that was not asked for
+        self._wanted = wanted(one for one in filters if getattr(one, "attribute", None) in of_messages)
+        return filters

@@ -1,0 +1,47 @@
+"""What one batch may take, over all the topics and segments that it reads, and how that is shared. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one batch; None: no limit. With fewer than `messages_min` there is no batch yet."""
+
+    messages: int | None = None
+    bytes: int | None = None
+    messages_min: int = 0
+
+
+UNLIMITED = Limits()
+
+
+class Budget:
+    """What a batch may take, and has taken, in all its topics."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.messages = 0
+        self.bytes = 0
+
+    def left(self) -> tuple[int | None, int | None]:
+        messages, bytes = self.limits.messages, self.limits.bytes
+        return (
+            None if messages is None else max(0, messages - self.messages),
+            None if bytes is None else max(0, bytes - self.bytes),
+        )
+
+
+def fair_shares(wanted: Sequence[int], limit: int | None) -> list[int | None]:
+    """As much to each as to any other that wants so much; what the modest leave goes to the rest."""
+    if limit is None:
+        return [None] * len(wanted)
+    shares = [0] * len(wanted)
+    left = limit
+    open = sorted(range(len(wanted)), key=lambda one: wanted[one])
+    for count, one in enumerate(open):
+        shares[one] = min(wanted[one], left // (len(open) - count))
+        left -= shares[one]
+    return list(shares)

@@ -1,0 +1,91 @@
+"""Where a query over several topics stands: a frontier for each, in one offset of Spark's checkpoint.
+
+Version 2 of the form. A query of one topic keeps version 1, byte for byte, and its checkpoint can be opened by a query
+that reads more topics. A topic that joins later is in the end of the batch that first has rows of it, and says there
+`from` where it began. One place has one form, as `offset` promises. Text is a user's file: what is not exactly such a
+form is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from magnetar.base.errors import Corrupt, Misuse
+from magnetar.base.limits import SPARK_OFFSET_BYTES_MAX, SPARK_TOPICS_MAX
+from magnetar.spark.source import offset
+from magnetar.spark.source.offset import SourceOffset
+
+VERSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """By topic. `Mapping`s are not changed."""
+
+    parts: Mapping[str, SourceOffset]
+
+    @property
+    def text(self) -> str:
+        return json.dumps(self.document(), separators=(",", ":"), sort_keys=True)
+
+    def document(self) -> dict[str, Any]:
+        """As PySpark takes it: a dict whose own order is that of the text."""
+        return {"topics": {name: _bare(self.parts[name]) for name in sorted(self.parts)}, "v": VERSION}
+
+    def only(self) -> SourceOffset:
+        """Of a query that reads one topic."""
+        if len(self.parts) != 1:
+            raise Misuse(
+                "the checkpoint is of a query over several topics: name them in option topics, or give the query a new "
+                "checkpointLocation",
+                topics=", ".join(sorted(self.parts))[:200],
+            )
+        return next(iter(self.parts.values()))
+
+
+def parse(text: str) -> SourceOffset | Offset:
+    said = offset.document_of(text)
+    return from_document(said) if is_several(said) else offset.from_document(said)
+
+
+def from_document(said: object) -> Offset:
+    """As PySpark hands it back, in either version."""
+    if not isinstance(said, dict) or not is_several(said):
+        one = offset.from_document(said)
+        if not one.topic:
+            raise Misuse(
+                "the offset names no topic, so it cannot be one of several: use the option topic that it is of"
+            )
+        return Offset({one.topic: one})
+    strange = sorted(str(name) for name in said.keys() - {"topics", "v"})
+    parts = said.get("topics")
+    if strange or not isinstance(parts, dict):
+        raise Corrupt("an offset of several topics has topics and nothing else", fields=", ".join(strange)[:80])
+    if len(parts) > SPARK_TOPICS_MAX:
+        raise Corrupt("an offset of more topics than a query reads", topics=len(parts))
+    return Offset({_name(name): _whole(name, part) for name, part in parts.items()})
+
+
+def is_several(said: object) -> bool:
+    return isinstance(said, dict) and type(said.get("v")) is int and said["v"] == VERSION
+
+
+def _bare(one: SourceOffset) -> dict[str, Any]:
+    said = replace(one, topic="").document()
+    del said["v"]
+    return said
+
+
+def _whole(name: str, part: object) -> SourceOffset:
+    if not isinstance(part, dict) or "v" in part or "topic" in part:
+        raise Corrupt("an offset's part is an object without a version of its own", topic=name[:80])
+    return offset.from_document({**part, "topic": name, "v": offset.VERSION})
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str) or not name or len(name) > SPARK_OFFSET_BYTES_MAX:
+        raise Corrupt("an offset's topic is a name", topic=str(name)[:80])
+    return name

@@ -1,0 +1,290 @@
+"""One query over several topics, or over those of a namespace: a `Query` for each, one plan and one offset for all.
+
+A batch is planned for all of them together, so that they share its limits. Topics that come later join at their
+earliest message, with the first batch that has rows of them; when no topic moved, the offset is the very same. A topic
+that is not there any more is a loss, unless the query is to go on without it. It knows neither PySpark nor sockets; it
+trusts `Query` for each topic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from magnetar.base.errors import LimitExceeded, Misuse, NotFound, TopicNotFound
+from magnetar.base.limits import SPARK_ASKED_AT_ONCE_MAX, SPARK_IDLE_ASK_S, SPARK_IDLE_S, SPARK_TOPICS_MAX
+from magnetar.spark.progress.report import Report, total
+from magnetar.spark.source import multi_offset
+from magnetar.spark.source.batch_limits import UNLIMITED, Limits
+from magnetar.spark.source.multi_offset import Offset
+from magnetar.spark.source.offset import SourceOffset
+from magnetar.spark.source.options import Extreme, SourceOptions, Where
+from magnetar.spark.source.planner import DataLost, Reading, plan_together
+from magnetar.spark.source.query import Prepared, Query, ReadTask
+
+T = TypeVar("T")
+
+
+class Topics(Protocol):
+    async def names(self) -> list[str]:
+        """Those that there are now, sorted."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Fixed:
+    """Topics that the options name: they stay the same."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = sorted(names)
+
+    async def names(self) -> list[str]:
+        return self._names
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+Open = Callable[[SourceOptions], Awaitable[Query]]
+
+
+class Several:
+    """`open` makes the query of one topic. `clock` says seconds that only grow; `tell` reaches who runs the query."""
+
+    def __init__(
+        self,
+        asked: SourceOptions,
+        topics: Topics,
+        open: Open,
+        clock: Callable[[], float],
+        tell: Callable[[str], None] = lambda warning: None,
+    ) -> None:
+        self._asked = asked
+        self._topics = topics
+        self._open = open
+        self._clock = clock
+        self._tell = tell
+        self._parts: dict[str, Query] = {}
+        self._initial: Offset | None = None
+        self._joined: dict[str, SourceOffset] = {}  # where topics begin that no batch has rows of yet
+        self._dropped: set[str] = set()
+        self._frozen: list[str] | None = None
+        self._available_now = False
+        self._planned = clock()  # when the last batch was
+
+    def offset(self, document: object) -> Offset:
+        """As Spark hands it back: of this query, or of one that read a single topic."""
+        return multi_offset.from_document(document)
+
+    async def start(self) -> Offset:
+        """Where a new query begins: asked twice by Spark, and the same each time."""
+        if self._initial is None:
+            names = await self._names()
+            found = await _each(names, self._begun)
+            self._initial = Offset(found)
+        return self._initial
+
+    def freeze(self) -> None:
+        """No more than there is now, for Trigger.AvailableNow."""
+        self._available_now = True
+        self._frozen = None
+        for part in self._parts.values():
+            part.freeze()
+
+    async def latest(self, given: Offset, *, unlimited: bool = False) -> Offset:
+        """Where the batch that begins at `given` ends; `given` itself where there is nothing to read."""
+        starts = await self._starts(given)
+        await _each(starts, lambda name: self._enter(name, starts[name], given))
+        limits = UNLIMITED if unlimited else self._asked.limits
+        until = self._clock() + SPARK_IDLE_S
+        pause_s = min(SPARK_IDLE_ASK_S * max(1, len(starts)), SPARK_IDLE_S)
+        while True:
+            waited = self._clock() - self._planned >= self._asked.trigger_delay_s
+            due = replace(limits, messages_min=0) if self._available_now or waited else limits
+            prepared = await _each(starts, lambda name, due=due: self._parts[name].prepare(starts[name], due))  # type: ignore[misc]
+            ends = self.plan([one.reading for one in prepared.values()], due)
+            end = self.ended(given, prepared, ends)
+            if end is not given or self._available_now or self._clock() >= until:
+                break
+            await asyncio.sleep(pause_s)
+        if end is not given:
+            self._planned = self._clock()
+            for name, part in end.parts.items():
+                self._joined.pop(name, None)
+                self._parts[name].moved(part)
+        return end
+
+    async def report(self) -> Report | None:
+        """The end of all there is, and how much lies between that and the end of the batch."""
+        found = await _each(self._parts, lambda name: self._parts[name].report())
+        told = {name: one for name, one in found.items() if one is not None}
+        if not told:
+            return None
+        ends = {name: one.target for name, one in told.items() if isinstance(one.target, SourceOffset)}
+        return Report(Offset(ends), total(one.behind for one in told.values()))
+
+    async def tasks(self, start: Offset, end: Offset) -> list[ReadTask]:
+        """The tasks of a batch that was planned, the same whenever it is asked."""
+        moved = [name for name in sorted(end.parts) if not _same(start.parts.get(name), end.parts[name])]
+        found = await _each(moved, lambda name: self._tasks(name, start.parts.get(name), end.parts[name]))
+        return [one for name in moved for one in found[name]]
+
+    async def committed(self, end: Offset) -> None:
+        there = [name for name in end.parts if name in self._parts]
+        await _each(there, lambda name: self._parts[name].committed(end.parts[name]))
+
+    async def whole(self) -> list[ReadTask]:
+        """The tasks of one batch from the starting to the ending offsets."""
+        names = await self._names()
+        ending = self._asked.ending
+        if isinstance(ending, Offset):
+            names = [name for name in names if name in ending.parts]
+
+        async def one(name: str) -> list[ReadTask]:
+            return await (await self._part(name)).whole()
+
+        found = await _each(names, one)
+        return [task for name in names for task in found[name]]
+
+    async def close(self) -> None:
+        for part in self._parts.values():
+            await part.close()
+        await self._topics.close()
+
+    # Deciding; tests break these two on purpose
+
+    @staticmethod
+    def plan(readings: Sequence[Reading], limits: Limits) -> list[SourceOffset]:
+        return plan_together(readings, limits)
+
+    @staticmethod
+    def ended(given: Offset, prepared: Mapping[str, Prepared], ends: list[SourceOffset]) -> Offset:
+        """The offset that a batch leads to: `given` itself where no topic moved. A topic joins with its first rows."""
+        parts: dict[str, SourceOffset] = {}
+        moved = False
+        for (name, one), end in zip(prepared.items(), ends, strict=True):
+            same = end is one.reading.start
+            joins = name not in given.parts
+            if joins and (same or (end.places == one.reading.start.places and not end.gaps)):
+                continue
+            parts[name] = one.given if same else end
+            moved = moved or not same
+        return Offset(parts) if moved else given
+
+    # One topic
+
+    async def _begun(self, name: str) -> SourceOffset:
+        return await (await self._part(name)).start()
+
+    async def _part(self, name: str, *, joins: bool = False) -> Query:
+        """`joins`: it came after the query began, so it is read from its earliest message on."""
+        found = self._parts.get(name)
+        if found is None:
+            starting = Extreme.EARLIEST if joins else _of_topic(self._asked.starting, name)
+            mine = replace(
+                self._asked, topics=(name,), starting=starting, ending=_of_topic(self._asked.ending, name), namespace=""
+            )
+            found = self._parts[name] = await self._open(mine)
+            if self._available_now:
+                found.freeze()
+        return found
+
+    async def _enter(self, name: str, start: SourceOffset, given: Offset) -> None:
+        part = await self._part(name, joins=name not in given.parts)
+        await part.enter(start)
+
+    async def _tasks(self, name: str, start: SourceOffset | None, end: SourceOffset) -> list[ReadTask]:
+        if start is None and end.origin is None:
+            raise Misuse("an offset does not say where a topic began: is it one of this query?", topic=name)
+        begun = (
+            start
+            if start is not None
+            else replace(end, places=end.origin or {}, origin=None, gaps={}, cuts={}, initial=True)
+        )
+        try:
+            return await (await self._part(name)).tasks(begun, end)
+        except TopicNotFound:
+            if self._asked.rules.fail_on_data_loss:
+                raise gone(name) from None
+            self._drop(name)
+            return []
+
+    # All of them
+
+    async def _names(self) -> list[str]:
+        names = self._frozen
+        if names is None:
+            names = await self._topics.names()
+            if self._available_now:
+                self._frozen = names
+        if len(names) > SPARK_TOPICS_MAX:
+            raise LimitExceeded(
+                f"a query reads {SPARK_TOPICS_MAX} topics at most, and there are {len(names)}: name some of them in "
+                "option topics, or narrow option namespace by topicProperties",
+                namespace=self._asked.namespace,
+            )
+        return names
+
+    async def _starts(self, given: Offset) -> dict[str, SourceOffset]:
+        """Where every topic stands that is read now: as the offset says, or where it joins."""
+        names = await self._names()
+        for name in sorted(given.parts.keys() - set(names)):
+            self._lose(name)
+        starts = {name: given.parts[name] for name in names if name in given.parts}
+        for name in names:
+            if name not in given.parts:
+                if name not in self._joined:
+                    self._joined[name] = await (await self._part(name, joins=True)).start()
+                starts[name] = self._joined[name]
+        return starts
+
+    def _lose(self, name: str) -> None:
+        if not self._asked.namespace:
+            raise Misuse(
+                "the checkpoint has a topic that the query does not read any more: name it in option topics, or give "
+                "the query a new checkpointLocation",
+                topic=name,
+            )
+        if self._asked.rules.fail_on_data_loss:
+            raise gone(name)
+        self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        if name not in self._dropped:
+            self._dropped.add(name)
+            self._tell(
+                f"the query goes on without {name}, which is not in {self._asked.namespace or 'its topics'} any more"
+            )
+
+
+def gone(name: str) -> NotFound:
+    return DataLost(
+        "a topic of the query was deleted, or has other properties now: what the query has not read of it is lost; to "
+        "go on without it set failOnDataLoss to false",
+        topic=name,
+    )
+
+
+def _same(start: SourceOffset | None, end: SourceOffset) -> bool:
+    return start is not None and start.text == end.text
+
+
+def _of_topic(where: Where, name: str) -> Where:
+    if isinstance(where, Offset):
+        return where.parts.get(name, Extreme.EARLIEST)
+    if isinstance(where, SourceOffset):
+        return where if where.topic == name else Extreme.EARLIEST
+    return where
+
+
+async def _each(names: Iterable[str], call: Callable[[str], Awaitable[T]]) -> dict[str, T]:
+    """All of them, some at once."""
+    found: dict[str, T] = {}
+    waiting = list(names)
+    while waiting:
+        now, waiting = waiting[:SPARK_ASKED_AT_ONCE_MAX], waiting[SPARK_ASKED_AT_ONCE_MAX:]
+        found.update(zip(now, await asyncio.gather(*map(call, now)), strict=True))
+    return found

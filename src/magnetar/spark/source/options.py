@@ -1,0 +1,397 @@
+"""The options of the source, from the texts that Spark hands over to values; errors name the option and what to do.
+
+Names are matched whatever their case, because Spark makes them lower case. An option that there is not, most often a
+slip of the pen, is refused: ignoring `maxMessagePerTrigger` would read a whole topic into one batch. One of Spark's
+Kafka source is answered with ours. What Spark's catalog adds for a table is passed over. Decides only; that a topic or
+a column exists is for others to find out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from enum import Enum, StrEnum, auto
+from typing import Any, TypeVar
+
+from magnetar.base.errors import Corrupt, MagnetarError, Misuse
+from magnetar.base.limits import SPARK_PARTITIONS_MAX, SPARK_TRIGGER_DELAY_S
+from magnetar.base.names import full_name, namespace_name, topic_name
+from magnetar.spark import kafka_options
+from magnetar.spark.catalog import own_options, table_metadata, with_table
+from magnetar.spark.source.batch_limits import Limits
+from magnetar.spark.source.multi_offset import Offset, parse
+from magnetar.spark.source.offset import SourceOffset
+from magnetar.spark.source.planner import Balance, KeyOrder, Rules
+
+T = TypeVar("T")
+Word = TypeVar("Word", bound=StrEnum)
+
+COLUMNS = ("key", "value", "publish_time")
+DEFAULT_URL = "pulsar://localhost:6650"
+
+
+class Extreme(Enum):
+    EARLIEST = auto()
+    LATEST = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first message published at this time or later."""
+
+    ms: int
+
+
+Where = Extreme | AtTime | SourceOffset | Offset
+
+
+class CursorAdvance(StrEnum):
+    EAGER = "eager"  # when the next batch is asked for: an idle query shows no backlog
+    COMMIT = "commit"  # when Spark says so: the only right way with asynchronous progress tracking
+
+
+class Values(StrEnum):
+    BYTES = "bytes"  # as they are
+    REGISTRY = "registry"  # decoded by the schema that is registered for the topic
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """`topics`: by name; none where all of a `namespace` are read, or those of them that have the `properties`."""
+
+    topics: tuple[str, ...]
+    url: str
+    subscription: str
+    starting: Where
+    ending: Where
+    limits: Limits
+    trigger_delay_s: float
+    rules: Rules
+    columns: tuple[str, ...]
+    cursor_advance: CursorAdvance
+    filters: bool = False  # narrow the reading by those of the query
+    values: Values = Values.BYTES
+    namespace: str = ""
+    properties: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def topic(self) -> str:
+        """The one that is read, or the first; the namespace where topics are not named."""
+        return self.topics[0] if self.topics else self.namespace
+
+    @property
+    def several(self) -> bool:
+        return bool(self.namespace) or len(self.topics) > 1
+
+
+_NAMES = {
+    name.lower(): name
+    for name in (
+        "topic",
+        "topics",
+        "namespace",
+        "topicProperties",
+        "url",
+        "subscription",
+        "startingOffsets",
+        "endingOffsets",
+        "maxMessagesPerTrigger",
+        "minMessagesPerTrigger",
+        "maxBytesPerTrigger",
+        "maxTriggerDelay",
+        "failOnDataLoss",
+        "keyOrder",
+        "balance",
+        "columns",
+        "cursorAdvance",
+        "minPartitions",
+        "filterPushdown",
+        "schema",
+    )
+}
+_STREAMING = {
+    "maxMessagesPerTrigger",
+    "minMessagesPerTrigger",
+    "maxBytesPerTrigger",
+    "maxTriggerDelay",
+    "subscription",
+    "cursorAdvance",
+}
+_BATCH = {"endingOffsets", "filterPushdown"}
+_SINK = {"delivery", "sinkid", "txnappid", "txnversion"}
+
+_DURATION = re.compile(r"(\d{1,12})\s*(ms|s|m|h|d|milliseconds?|seconds?|minutes?|hours?|days?)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_SIZE = re.compile(r"(\d{1,18})\s*(?:([kmgt])(?:i?b)?|b)?")
+
+
+def default_url(environment: Mapping[str, str]) -> str:
+    """Where brokers are unless an option says so: `magnetar spark run --url` passes it on like that."""
+    return environment.get("MAGNETAR_URL") or DEFAULT_URL
+
+
+def source_options(
+    given: Mapping[str, str], *, streaming: bool, metadata: Mapping[str, Any] | None = None, url: str = DEFAULT_URL
+) -> SourceOptions:
+    """What was asked for, whole and checked. `Misuse` says which option is wrong and what it may be. `metadata`: of the
+    first column, where a table of the catalog keeps its own options. `url`: where they name none."""
+    kept = with_table({}, metadata or {})
+    other = _BATCH if streaming else _STREAMING  # a table is read in both ways
+    kept = {name: text for name, text in kept.items() if _known(name) not in other}
+    said = _named(with_table(given, table_metadata(kept)), streaming=streaming)
+    asked = _Asked(said)
+    target = asked.target()
+    limits = Limits(
+        asked.read("maxMessagesPerTrigger", _count, None),
+        asked.read("maxBytesPerTrigger", _size, None),
+        asked.read("minMessagesPerTrigger", _count, 0),
+    )
+    if limits.messages is not None and limits.messages_min > limits.messages:
+        raise Misuse(
+            "option minMessagesPerTrigger is larger than maxMessagesPerTrigger: no batch would ever be due",
+            minMessagesPerTrigger=limits.messages_min,
+            maxMessagesPerTrigger=limits.messages,
+        )
+    latest: Where = Extreme.LATEST
+    ending = asked.read("endingOffsets", _where, latest)
+    if ending is Extreme.EARLIEST:
+        raise Misuse("option endingOffsets cannot be earliest: nothing lies before it")
+    values = asked.read("schema", _one_of(Values), Values.BYTES)
+    return SourceOptions(
+        target.topics,
+        asked.read("url", _text, url),
+        asked.read("subscription", _text, ""),
+        asked.read("startingOffsets", _where, latest if streaming else Extreme.EARLIEST),
+        ending,
+        limits,
+        asked.read("maxTriggerDelay", _duration, SPARK_TRIGGER_DELAY_S),
+        Rules(
+            asked.read("keyOrder", _one_of(KeyOrder), KeyOrder.CHAIN),
+            asked.read("balance", _one_of(Balance), Balance.BACKLOG),
+            asked.read("failOnDataLoss", _flag, True),
+            asked.read("minPartitions", _partitions, 0),
+        ),
+        _columns(asked),
+        asked.read("cursorAdvance", _one_of(CursorAdvance), CursorAdvance.EAGER),
+        asked.read("filterPushdown", _flag, False),
+        target.decoded(values),
+        target.namespace,
+        target.properties,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is read."""
+
+    topics: tuple[str, ...]
+    namespace: str = ""
+    properties: tuple[tuple[str, str], ...] = ()
+
+    def decoded(self, values: Values) -> Values:
+        if values is Values.REGISTRY and (self.namespace or len(self.topics) > 1):
+            raise Misuse(
+                "option schema=registry decodes by the schema of one topic: read one topic, or leave schema out and "
+                "decode the bytes in the query"
+            )
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What decides the columns, which Spark asks for before it says whether a stream or a batch is read."""
+
+    target: Target
+    url: str
+    columns: tuple[str, ...]
+    values: Values
+
+    @property
+    def topic(self) -> str:
+        return self.target.topics[0] if self.target.topics else ""
+
+
+def shown(given: Mapping[str, str], *, url: str = DEFAULT_URL) -> Shown:
+    said = own_options(given)
+    for name in said:
+        _known(name)
+    asked = _Asked({_NAMES[name.lower()]: text for name, text in said.items()})
+    target = asked.target()
+    return Shown(
+        target,
+        asked.read("url", _text, url),
+        _columns(asked),
+        target.decoded(asked.read("schema", _one_of(Values), Values.BYTES)),
+    )
+
+
+def _columns(asked: _Asked) -> tuple[str, ...]:
+    default: tuple[str, ...] = COLUMNS
+    names = asked.read("columns", _list, default)
+    if asked.read("schema", _one_of(Values), Values.BYTES) is Values.REGISTRY and "value" not in names:
+        raise Misuse("option schema=registry decodes the column value: name it in option columns, or leave schema out")
+    return names
+
+
+def _named(given: Mapping[str, str], *, streaming: bool) -> dict[str, str]:
+    """By their own names."""
+    said: dict[str, str] = {}
+    for name, text in own_options(given).items():
+        known = _known(name)
+        if known in (_BATCH if streaming else _STREAMING):
+            kind, other = ("a stream", "spark.read") if streaming else ("a batch read", "spark.readStream")
+            raise Misuse(f"option {known} means nothing for {kind}: leave it out, or use {other}")
+        if known in said and said[known] != text:
+            raise Misuse(f"option {known} is given twice", one=said[known], other=text)
+        said[known] = text
+    return said
+
+
+def _known(name: str) -> str:
+    """As this source spells it."""
+    found = _NAMES.get(name.lower())
+    if found is None:
+        raise _unknown(name)
+    return found
+
+
+def _unknown(name: str) -> Misuse:
+    if name.lower() in _SINK:
+        return Misuse(f"option {name} is one of the sink: give it to writeStream or write")
+    instead = kafka_options.instead(name)
+    if instead is not None:
+        return Misuse(instead)
+    near = get_close_matches(name.lower(), _NAMES, n=1)
+    guess = f"did you mean {_NAMES[near[0]]}?" if near else f"options are {', '.join(_NAMES.values())}"
+    return Misuse(f"there is no option {name}: {guess}")
+
+
+class _Asked:
+    def __init__(self, said: Mapping[str, str]) -> None:
+        self._said = said
+
+    def read(self, name: str, form: Callable[[str], T], default: T) -> T:
+        text = self._said.get(name)
+        if text is None:
+            return default
+        try:
+            return form(text.strip())
+        except Corrupt as error:
+            raise Misuse(f"option {name} is no offset of this source: {error}") from None
+        except MagnetarError as error:
+            raise Misuse(f"option {name}: {error}", value=text[:80]) from None
+
+    def target(self) -> Target:
+        """What is read: one option says it."""
+        given = [name for name in ("topic", "topics", "namespace") if name in self._said]
+        if len(given) > 1:
+            raise Misuse(f"options {' and '.join(given)} are both given: one of them says what is read")
+        if not given:
+            raise Misuse('option topic is missing: .option("topic", "topic://tenant/namespace/name"); or namespace')
+        if given == ["namespace"]:
+            properties = self.read("topicProperties", _properties, tuple[tuple[str, str], ...]())
+            return Target((), self.read("namespace", _namespace, ""), properties)
+        if "topicProperties" in self._said:
+            raise Misuse("option topicProperties narrows option namespace: give that, or leave it out")
+        return Target(self.read(given[0], _topics, ()))
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise Misuse("it is empty: leave it out, or say what it is")
+    return text
+
+
+def _topics(text: str) -> tuple[str, ...]:
+    names = tuple(str(topic_name(full_name(one))) for one in _list(_text(text)))
+    if len(set(names)) != len(names):
+        raise Misuse("a topic is named twice")
+    return names
+
+
+def _namespace(text: str) -> str:
+    return str(namespace_name(_text(text)))
+
+
+def _properties(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = [tuple(part.strip() for part in one.split("=", 1)) for one in text.split(",")]
+    found = {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and pair[0]}
+    if len(found) != len(pairs):
+        raise Misuse("it is names and values, as team=shop,kind=orders, each name once")
+    return tuple(sorted(found.items()))
+
+
+def _list(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) != len(names):
+        raise Misuse("names separated by commas, each once")
+    return names
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise Misuse("it is true or false")
+    return text.lower() == "true"
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < 1:
+        raise Misuse("it is a number from 1 on; leave it out for no limit")
+    return int(text)
+
+
+def _partitions(text: str) -> int:
+    if _count(text) > SPARK_PARTITIONS_MAX:
+        raise Misuse(f"it is {SPARK_PARTITIONS_MAX} at most")
+    return _count(text)
+
+
+def _size(text: str) -> int:
+    found = _SIZE.fullmatch(text.lower())
+    size = 0 if found is None else int(found[1]) << 10 * (" kmgt".index(found[2]) if found[2] else 0)
+    if not 0 < size < 1 << 63:
+        raise Misuse("it is a number of bytes, or a size as 64m or 1GiB; leave it out for no limit")
+    return size
+
+
+def _duration(text: str) -> float:
+    found = _DURATION.fullmatch(text.lower())
+    if found is None or not int(found[1]):
+        raise Misuse("it is a time as 500ms, 30s, 15m or 1h")
+    unit = found[2]
+    milli = unit == "ms" or unit.startswith("mil")
+    return int(found[1]) * (_SECONDS["ms"] if milli else _SECONDS[unit[0]])
+
+
+def _where(text: str) -> Where:
+    """earliest, latest, a time, or an offset as a checkpoint holds it."""
+    if text.startswith("{"):
+        return parse(text)
+    if text.upper() in Extreme.__members__:
+        return Extreme[text.upper()]
+    if re.fullmatch(r"[0-9]{1,15}", text):
+        return AtTime(int(text))
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise Misuse(
+            "it is earliest, latest, a time (2026-01-31T12:00:00Z, or milliseconds since 1970), or an offset in JSON"
+        ) from None
+    if when.tzinfo is None:
+        raise Misuse("a time says its zone: 2026-01-31T12:00:00Z, or +01:00 at its end")
+    if when.timestamp() < 0:
+        raise Misuse("a time before 1970 is before every message: say earliest")
+    return AtTime(round(when.timestamp() * 1000))
+
+
+def _one_of(words: type[Word]) -> Callable[[str], Word]:
+    def chosen(text: str) -> Word:
+        try:
+            return words(text.lower())
+        except ValueError:
+            raise Misuse(f"it is {' or '.join(words)}") from None
+
+    return chosen

@@ -1,0 +1,199 @@
+"""The facts of a topic on any server that speaks Pulsar's protocol: last messages are asked for, entries are counted.
+
+Positions of one ledger are dense, so between the next entry and a later one there are at most as many as their numbers
+say; how many a ledger holds that has others behind it is not known without reading, so a batch that is limited ends in
+the ledger that it starts in. A limit in messages is one in entries here, and one in bytes is that many times the size
+of the entry that comes next. What a time is in a segment is asked by seeking. Loss is noticed where a segment is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from magnetar.base.errors import Misuse, TopicNotFound
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.base.limits import SPARK_ASKED_AT_ONCE_MAX, SPARK_MARKS_MAX
+from magnetar.client.batch_read.range_reader import EARLIEST, EntryReader
+from magnetar.client.batch_read.range_reader import Place as EntryPlace
+from magnetar.client.consumer.config import ConsumerConfig
+from magnetar.client.consumer.receive.decode import open_metadata
+from magnetar.client.message import MessageId
+from magnetar.client.read_client import ReadClient
+from magnetar.client.schema import BYTES
+from magnetar.layout.readable_range import DONE, NUMBER_MAX, START, CutPoint, Places, ReadPosition
+from magnetar.layout.segment import FIRST, Segment
+from magnetar.spark.source.batch_limits import UNLIMITED, Limits
+from magnetar.spark.source.offset import SourceOffset
+from magnetar.spark.source.options import AtTime, Extreme
+from magnetar.spark.source.planner import Balance, Rules, unread
+from magnetar.spark.source.readable_range import ReadableRange
+from magnetar.spark.source.subscription_claim import Claim
+from magnetar.spark.source.topic_info import TopicSnapshot
+from magnetar.spark.source.topic_layout import TopicLayout, shapes
+
+T = TypeVar("T")
+
+
+class PulsarTopicInfo:
+    """`subscription` is refused: a plain server keeps a cursor for consumers only."""
+
+    def __init__(self, client: ReadClient, topic: str, *, subscription: str = "", claim: Claim | None = None) -> None:
+        if subscription:
+            raise Misuse(
+                "option subscription needs a scalable topic (topic://) of a Magnetar broker: give any other topic a "
+                "retention that covers the longest pause of the query",
+                subscription=subscription,
+            )
+        self._client = client
+        self._shapes = shapes(client, topic)
+        self._probes: dict[SegmentId, EntryReader] = {}  # stay open: a query asks again and again
+
+    async def shape(self, epoch: Epoch = FIRST) -> TopicLayout:
+        return await self._shapes.now(epoch)
+
+    async def survey(self, start: SourceOffset, limits: Limits, rules: Rules) -> TopicSnapshot:
+        if rules.balance is Balance.TIME:
+            raise Misuse(
+                "option balance: by time needs a scalable topic (topic://) of a Magnetar broker, which knows when its "
+                "messages were published"
+            )
+        shape = await self.shape(start.epoch)
+        start = shape.adopted(start)
+        asked = {id: place for id, place in start.places.items() if place != DONE and id in shape.layout}
+        asked.update(dict.fromkeys(unread(shape.layout, start.places), START))
+        await self._forget(asked)
+
+        async def one(id: SegmentId) -> ReadableRange:
+            return await self._stretch(shape, id, asked[id], limits)
+
+        return TopicSnapshot(shape, await _each(asked, one))
+
+    async def find(self, where: Extreme | AtTime) -> tuple[TopicLayout, Places]:
+        shape = await self.shape()
+        if where is Extreme.EARLIEST:
+            return shape, {}
+
+        async def one(id: SegmentId) -> ReadPosition:
+            segment = shape.layout.segment(id)
+            found = await (self._end(shape, segment) if where is Extreme.LATEST else self._at(shape, segment, where))
+            return DONE if found is None and not segment.is_active else found or START
+
+        return shape, await _each([one.id for one in shape.layout.segments], one)
+
+    async def lost(self, places: Places) -> Places:
+        """Nobody tells."""
+        return {}
+
+    async def deleted(self) -> bool:
+        """Nobody tells."""
+        return False
+
+    async def hold(self, at: SourceOffset) -> None:
+        """There is no subscription to move."""
+
+    async def close(self) -> None:
+        await self._forget({})
+        await self._shapes.close()
+
+    # One segment
+
+    async def _stretch(self, shape: TopicLayout, id: SegmentId, place: ReadPosition, limits: Limits) -> ReadableRange:
+        sealed = not shape.layout.segment(id).is_active
+        try:
+            last = await self._last(shape, id)
+        except TopicNotFound:
+            if shape.plain:
+                raise
+            return ReadableRange(place, lost=True)
+        if last is None or ReadPosition(*last, NUMBER_MAX) < place:
+            return ReadableRange(place, sealed=sealed)
+        first, size, publish_ms = last, 0, 0
+        if limits != UNLIMITED:
+            first, size, publish_ms = await self._peek(shape.topics[id], place)
+        return ReadableRange(
+            place, tuple(marks(place, first, last, size, limits, publish_ms=publish_ms)), sealed=sealed
+        )
+
+    async def _last(self, shape: TopicLayout, id: SegmentId) -> EntryPlace | None:
+        probe = self._probes.get(id)
+        if probe is None:
+            probe = self._probes[id] = EntryReader(self._client.lookup, shape.topics[id])
+            try:
+                await probe.open()
+            except BaseException:
+                del self._probes[id]
+                await probe.close()
+                raise
+        return await probe.last()
+
+    async def _peek(self, topic: str, place: ReadPosition) -> tuple[EntryPlace, int, int]:
+        """The next entry, its size, and when it was published."""
+        reader = EntryReader(self._client.lookup, topic, EARLIEST if place == START else place[:2], peek=True)
+        try:
+            await reader.open()
+            ledger, entry, data = (await reader.take())[0]
+        finally:
+            await reader.close()
+        return (ledger, entry), len(data), open_metadata(data)[0].publish_time
+
+    async def _end(self, shape: TopicLayout, segment: Segment) -> ReadPosition | None:
+        """Behind all that there is; None of a sealed segment, which is left out whole."""
+        if not segment.is_active:
+            return None
+        last = await self._last(shape, segment.id)
+        return START if last is None else ReadPosition(last[0], last[1] + 1)
+
+    async def _at(self, shape: TopicLayout, segment: Segment, where: Extreme | AtTime) -> ReadPosition | None:
+        assert isinstance(where, AtTime)
+        from magnetar.client.consumer.reader import (
+            Reader,  # consumers take long to import, and nothing else here needs one
+        )
+
+        name = f"time-{self._client.runtime.rng('spark.times').getrandbits(48):012x}"
+        asked = ConsumerConfig(name, durable=False, start=MessageId.EARLIEST)
+        reader = Reader(self._client.lookup, shape.topics[segment.id], asked, schema=BYTES)
+        try:
+            await reader._start()
+            await reader.seek(where.ms)
+            if await reader.has_message_available():
+                found = (await reader.receive()).id
+                return ReadPosition(found.ledger, found.entry)
+        finally:
+            await reader.close()
+        return await self._end(shape, segment)
+
+    async def _forget(self, kept: Iterable[SegmentId]) -> None:
+        wanted = set(kept)
+        for id in [id for id in self._probes if id not in wanted]:
+            await self._probes.pop(id).close()
+
+
+def marks(
+    place: ReadPosition, first: EntryPlace, last: EntryPlace, size: int, limits: Limits, *, publish_ms: int = 0
+) -> list[CutPoint]:
+    """Where a batch may end: in steps through the ledger of the next entry, and behind the last of all."""
+    begin = first[1]
+    here = first[0] == last[0]  # in the ledger that is written to
+    there = last[1] + 1 - begin if here else 1 << 31
+    most = min(there, limits.messages or there, (limits.bytes or NUMBER_MAX) // max(size, 1) + 1)
+    step = max(1, most // SPARK_MARKS_MAX)
+    found = [
+        CutPoint(ReadPosition(first[0], begin + count), count, count * size, publish_ms)
+        for count in range(step, most + 1, step)
+        if count < there
+    ]
+    # How much lies in the ledgers between is not known: more than any limit.
+    count, bytes = (there, there * size) if here else (NUMBER_MAX >> 8, NUMBER_MAX >> 8)
+    return [*found, CutPoint(ReadPosition(last[0], last[1] + 1), count, bytes, publish_ms)]
+
+
+async def _each(ids: Iterable[SegmentId], call: Callable[[SegmentId], Awaitable[T]]) -> dict[SegmentId, T]:
+    """All of them, some at once."""
+    found: dict[SegmentId, T] = {}
+    waiting = list(ids)
+    while waiting:
+        now, waiting = waiting[:SPARK_ASKED_AT_ONCE_MAX], waiting[SPARK_ASKED_AT_ONCE_MAX:]
+        found.update(zip(now, await asyncio.gather(*map(call, now)), strict=True))
+    return found

@@ -1,0 +1,264 @@
+"""One query's way through a topic, between Spark's calls and the server's facts: where it starts, how far the next
+batch goes, what its tasks read.
+
+Spark may call again after any crash: the start is remembered and carried by the first batch's end, a batch that was
+planned is told from its two offsets alone, and nothing else is kept. It knows neither PySpark nor sockets. It trusts
+`facts`, and refuses offsets of another topic or of another life of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from magnetar.base.limits import SPARK_IDLE_ASK_S, SPARK_IDLE_S
+from magnetar.base.names import topic_name
+from magnetar.layout.layout import Layout
+from magnetar.layout.readable_range import DONE
+from magnetar.spark.progress.report import Report, behind
+from magnetar.spark.source import multi_offset
+from magnetar.spark.source.batch_limits import UNLIMITED, Limits
+from magnetar.spark.source.multi_offset import Offset
+from magnetar.spark.source.offset import SourceOffset, from_document
+from magnetar.spark.source.options import AtTime, CursorAdvance, Extreme, SourceOptions, Where
+from magnetar.spark.source.planner import DataLost, KeyOrder, Reading, Rules, Snapshot, initial, plan_together, snapshot
+from magnetar.spark.source.tasks import Task, tasks
+from magnetar.spark.source.topic_info import TopicInfo, TopicSnapshot
+from magnetar.spark.source.topic_layout import TopicLayout
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """What one task of Spark reads, wherever it runs."""
+
+    url: str
+    topic: str
+    task: Task
+    topics: tuple[str, ...]  # that hold the pieces of the task
+    routing: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A topic before a batch is planned: `reading` begins where `given` says, and at partitions that were added."""
+
+    given: SourceOffset
+    reading: Reading
+
+
+class AnyQuery(Protocol):
+    """What Spark's calls are made into, of one topic or of several; only the query itself knows its offsets."""
+
+    def offset(self, document: object) -> Any: ...
+
+    async def start(self) -> Any: ...
+
+    def freeze(self) -> None: ...
+
+    async def latest(self, start: Any, /, *, unlimited: bool = False) -> Any: ...
+
+    async def report(self) -> Any: ...
+
+    async def tasks(self, start: Any, end: Any) -> list[ReadTask]: ...
+
+    async def committed(self, end: Any) -> None: ...
+
+    async def whole(self) -> list[ReadTask]: ...
+
+    async def close(self) -> None: ...
+
+
+class Query:
+    """`clock` says seconds that only grow; `tell` reaches the person who runs the query."""
+
+    def __init__(
+        self,
+        asked: SourceOptions,
+        facts: TopicInfo,
+        clock: Callable[[], float],
+        tell: Callable[[str], None] = lambda warning: None,
+    ) -> None:
+        self._asked = asked
+        self._facts = facts
+        self._clock = clock
+        self._tell = tell
+        self._initial: SourceOffset | None = None
+        self._planned = clock()  # when the last batch was
+        self._available_now = False
+        self._snapshot: Snapshot | None = None
+        self._survey: tuple[SourceOffset, TopicSnapshot] | None = None  # of all there is
+        self._ends: SourceOffset | None = None  # where the batch ends that was planned with it
+
+    async def start(self) -> SourceOffset:
+        """Where a new query begins: asked twice by Spark, and the same each time."""
+        if self._initial is None:
+            self._initial = await self._found(self._asked.starting)
+            await self._facts.hold(self._initial)
+        return self._initial
+
+    def freeze(self) -> None:
+        """No more than there is now, for Trigger.AvailableNow."""
+        self._available_now = True
+        self._snapshot = None
+
+    async def latest(self, start: SourceOffset, *, unlimited: bool = False) -> SourceOffset:
+        """Where the batch that begins at `start` ends; `start` itself where there is nothing to read."""
+        await self.enter(start)
+        until = self._clock() + SPARK_IDLE_S
+        while True:
+            end = await self._end(start, UNLIMITED if unlimited else self._asked.limits)
+            if end is not start or self._available_now or self._clock() >= until:
+                break
+            await asyncio.sleep(SPARK_IDLE_ASK_S)
+        if end is not start:
+            self._planned = self._clock()
+            self.moved(end)
+        return end
+
+    async def enter(self, start: SourceOffset) -> None:
+        """A batch begins here: all before it is done with."""
+        self._survey = self._ends = None
+        await self._belongs(start)
+        if self._asked.cursor_advance is CursorAdvance.EAGER and not start.initial:
+            await self._facts.hold(start)
+
+    def offset(self, document: object) -> SourceOffset:
+        """As Spark hands it back."""
+        return (
+            multi_offset.from_document(document).only()
+            if multi_offset.is_several(document)
+            else from_document(document)
+        )
+
+    async def report(self) -> Report | None:
+        """The end of all there is, and how much lies between that and the end of the batch."""
+        if self._survey is None:
+            return None
+        start, survey = self._survey
+        left = behind(survey.stretches)
+        if self._ends is not None:
+            start = survey.shape.adopted(self._ends)
+            survey = await self._facts.survey(self._ends, UNLIMITED, self._asked.rules)
+            left = behind(survey.stretches)
+        target = snapshot(start, survey.shape.layout, survey.stretches, rules=self._asked.rules).target
+        return Report(replace(target, gaps={}, cuts={}, origin=None, initial=False), left)
+
+    def moved(self, end: SourceOffset) -> None:
+        """A batch was planned that ends here."""
+        self._ends = end
+
+    async def tasks(self, start: SourceOffset, end: SourceOffset) -> list[ReadTask]:
+        """The tasks of a batch that was planned, the same whenever it is asked."""
+        await self._belongs(end)
+        shape = await self._facts.shape(end.epoch)
+        found = tasks(shape.started(start, end), end, shape.layout, rules=self._asked.rules)
+        if self._asked.rules.fail_on_data_loss:
+            await self._check(found)
+        return _planned(self._asked.url, shape, found)
+
+    async def committed(self, end: SourceOffset) -> None:
+        await self._facts.hold(end)
+
+    async def close(self) -> None:
+        await self._facts.close()
+
+    async def whole(self) -> list[ReadTask]:
+        """The tasks of one batch from the starting to the ending offsets."""
+        asked = self._asked
+        start = await self._found(asked.starting)
+        ending = asked.ending.only() if isinstance(asked.ending, Offset) else asked.ending
+        if isinstance(ending, SourceOffset):  # where its batch began, and what that skipped, is of no concern here
+            return await self.tasks(start, replace(ending, origin=None, gaps={}, cuts={}, initial=False))
+        if isinstance(asked.ending, AtTime):
+            shape, places = await self._facts.find(asked.ending)
+            target = initial(shape.layout, places)
+            survey = await self._facts.survey(start, UNLIMITED, asked.rules)
+            frozen = Snapshot(shape.layout, target)
+            end = frozen.plan(shape.adopted(start), survey.stretches, UNLIMITED, rules=asked.rules)
+        else:
+            survey = await self._facts.survey(start, UNLIMITED, asked.rules)
+            shape = survey.shape
+            end = snapshot(shape.adopted(start), shape.layout, survey.stretches, rules=asked.rules).target
+        return await self.tasks(start, end)
+
+    async def _found(self, where: Where) -> SourceOffset:
+        if isinstance(where, Offset):
+            where = where.only()
+        if isinstance(where, SourceOffset):
+            await self._belongs(where)
+            shape = await self._facts.shape(where.epoch)
+            return replace(where, initial=True, origin=None, gaps={}, cuts={}, life=shape.life, topic=shape.topic)
+        shape, places = await self._facts.find(where)
+        if where is Extreme.EARLIEST and await self._facts.deleted():
+            self._tell(deleted(shape.topic))
+        return initial(shape.layout, places, topic=shape.topic, life=shape.life)
+
+    async def _belongs(self, offset: SourceOffset) -> None:
+        """Before its epoch is waited for: that of another topic may never come."""
+        shape = await self._facts.shape()
+        offset.belongs(topic=shape.topic, life=shape.life)
+
+    async def _check(self, found: tuple[Task, ...]) -> None:
+        """Is all of a batch that was planned still there? It may have been planned long ago."""
+        starts = {piece.segment: piece.start for one in found for piece in one.pieces}
+        for id, left in (await self._facts.lost(starts)).items():
+            raise DataLost(
+                "messages of a batch that was planned are gone, so it cannot be read again: raise the topic's "
+                "retention or give the query a subscription; to go on without them set failOnDataLoss to false",
+                segment=id,
+                position=str(starts[id]),
+                next=str(left),
+            )
+
+    async def _end(self, given: SourceOffset, limits: Limits) -> SourceOffset:
+        waited = self._clock() - self._planned >= self._asked.trigger_delay_s
+        if self._available_now or waited:
+            limits = replace(limits, messages_min=0)
+        one = await self.prepare(given, limits)
+        (end,) = plan_together([one.reading], limits)
+        return given if end is one.reading.start else end
+
+    async def prepare(self, given: SourceOffset, limits: Limits) -> Prepared:
+        """What a batch from here on is planned with."""
+        rules = self._asked.rules
+        survey = await self._facts.survey(given, limits, rules)
+        shape = survey.shape
+        start = shape.adopted(given)
+        self._survey = (start, survey)
+        rules = _careful(rules, start, shape.layout)
+        if not self._available_now:
+            return Prepared(given, Reading(start, shape.layout, survey.stretches, rules))
+        if self._snapshot is None:
+            everything = survey if limits == UNLIMITED else await self._facts.survey(given, UNLIMITED, rules)
+            self._snapshot = snapshot(start, everything.shape.layout, everything.stretches, rules=rules)
+        return Prepared(given, self._snapshot.reading(start, survey.stretches, rules))
+
+
+def deleted(topic: str) -> str:
+    """For a query that begins at the earliest message, and that is not the first there was."""
+    namespace = topic_name(topic).namespace
+    return (
+        f"option startingOffsets: earliest of {topic} begins after messages that were deleted already; they are kept "
+        "while a subscription needs them, then as long as the retention of the namespace says. To keep those to come: "
+        f"magnetar namespace set {namespace} --retention-minutes 1440 --retention-mb -1, or give the query a "
+        "subscription"
+    )
+
+
+def _careful(rules: Rules, start: SourceOffset, layout: Layout) -> Rules:
+    """Keys of a topic that was migrated were elsewhere before than their hashes say, so what came of its plain topics
+    is not read in one batch with them: a key would be in two tasks.
+    """
+    open = (layout.segment(id) for id, place in start.places.items() if place != DONE and id in layout)
+    if rules.key_order is KeyOrder.CHAIN and any(one.legacy_topic and one.children for one in open):
+        return replace(rules, key_order=KeyOrder.BARRIER)
+    return rules
+
+
+def _planned(url: str, shape: TopicLayout, found: tuple[Task, ...]) -> list[ReadTask]:
+    return [
+        ReadTask(url, shape.topic, one, tuple(shape.topics[piece.segment] for piece in one.pieces), str(shape.routing))
+        for one in found
+    ]

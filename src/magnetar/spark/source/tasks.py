@@ -1,0 +1,163 @@
+"""What the tasks of a batch read: from its two frontiers and the graph, the same again whenever it is asked.
+
+One task for each hash range that ends in one segment; it reads that segment after all that came before it in the
+batch, oldest first, each filtered to the range. So a key is in exactly one task of a batch, in the order it was
+published. Rows without a key, and rows whose hash is not of their segment (another client's slip), are strays: one task
+takes those of a segment. Only segments that the two frontiers name or enclose matter, so a reshape since the plan
+changes nothing; a segment that is needed and gone is `DataLost`; frontiers that no batch can join are `Misuse`.
+More tasks are made where that is asked for: in relaxed order a segment is cut where the end of the batch says; in order
+a task is made into several by the entry buckets of its segment (PIP-486), each of which takes the keys of some buckets
+and skips the entries of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from magnetar.base.errors import Misuse, NotReady
+from magnetar.base.ids import SegmentId
+from magnetar.base.ranges import HashRange
+from magnetar.layout.layout import Layout
+from magnetar.layout.lineage import ancestors
+from magnetar.layout.readable_range import DONE, START, ReadPosition, released
+from magnetar.spark.source.offset import SourceOffset
+from magnetar.spark.source.planner import DEFAULT, DataLost, KeyOrder, Rules, unread
+
+Keys = tuple[HashRange, ...]
+HASHES = 1 << 16  # that entry buckets divide
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSlice:
+    """Part of a segment: from `start` up to `end`, which is not included; DONE is the end that its seal gave it.
+    `keys` None takes every row; else those whose hash is in one of the ranges, and the strays if `strays`. `bucket`:
+    and of those only rows whose bucket hash, as their entry tells it, is in it.
+    """
+
+    segment: SegmentId
+    range: HashRange  # of the whole segment
+    start: ReadPosition
+    end: ReadPosition
+    keys: Keys | None = None
+    strays: bool = True
+    bucket: HashRange | None = None
+
+    def takes(self, hash: int | None, low: int = 0) -> bool:
+        """Is a row with this hash of its key for this task? `low`: the hash that entry buckets go by."""
+        if self.bucket is not None and low not in self.bucket:
+            return False
+        if self.keys is None:
+            return True
+        if hash is None or hash not in self.range:
+            return self.strays
+        return any(hash in part for part in self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    pieces: tuple[SegmentSlice, ...]  # in the order they are to be read
+
+
+def tasks(start: SourceOffset, end: SourceOffset, layout: Layout, *, rules: Rules = DEFAULT) -> tuple[Task, ...]:
+    """The batch from `start` to `end`; the first batch's end says itself where it started."""
+    reads = _reads(start, end, layout, rules)
+    if rules.key_order is KeyOrder.RELAXED:
+        return tuple(
+            Task((SegmentSlice(id, layout.segment(id).range, *part),))
+            for id in sorted(reads)
+            for part in _parts(reads[id], end.cuts.get(id, ()))
+        )
+    before = {id: ancestors(layout, id) & reads.keys() for id in reads}
+    made: list[tuple[SegmentId, Task]] = []
+    for leaf in sorted(reads, key=lambda id: (layout.segment(id).range.start, id)):
+        after = [layout.segment(id).range for id in reads if leaf in before[id]]
+        keys = _minus(layout.segment(leaf).range, after)
+        if keys:
+            pieces = (_piece(layout, id, reads[id], keys) for id in sorted(before[leaf] | {leaf}))
+            made.append((leaf, Task(tuple(piece for piece in pieces if piece is not None))))
+    each = -(-rules.partitions_min // max(1, len(made)))
+    return tuple(one for leaf, task in made for one in _bucketed(task, layout.segment(leaf).bucket_splits, each))
+
+
+def _parts(
+    read: tuple[ReadPosition, ReadPosition], cuts: Iterable[ReadPosition]
+) -> list[tuple[ReadPosition, ReadPosition]]:
+    """A segment's part of a batch, cut."""
+    places = [read[0], *(cut for cut in cuts if read[0] < cut < read[1]), read[1]]
+    return list(pairwise(places))
+
+
+def _bucketed(task: Task, splits: tuple[int, ...], wanted: int) -> list[Task]:
+    """The same rows in up to so many tasks, a key in one of them."""
+    count = min(wanted, len(splits) + 1)
+    if count < 2:
+        return [task]
+    starts = [0, *splits]
+    firsts = [starts[len(starts) * part // count] for part in range(count)]
+    ranges = [HashRange(first, last - 1) for first, last in pairwise([*firsts, HASHES])]
+    return [Task(tuple(replace(piece, bucket=one) for piece in task.pieces)) for one in ranges]
+
+
+def _reads(
+    start: SourceOffset, end: SourceOffset, layout: Layout, rules: Rules
+) -> dict[SegmentId, tuple[ReadPosition, ReadPosition]]:
+    """From where to where each segment is read."""
+    if start.text == end.text:
+        return {}
+    origin = start.places if end.origin is None else end.origin
+    if end.origin is None and not start.grows_to(end):
+        raise Misuse("the end of a batch lies before its start", start=start.text, end=end.text)
+    if layout.epoch < end.epoch:
+        raise NotReady("the layout is older than the batch: read it again", layout=layout.epoch, batch=end.epoch)
+    enclosed = released(layout, end.places) | end.places.keys()
+    opened = [id for id in unread(layout, origin) if id in enclosed]
+    reads: dict[SegmentId, tuple[ReadPosition, ReadPosition]] = {}
+    gone = [id for id in end.places if id not in layout and id not in origin]
+    for id in [*origin, *opened, *gone]:
+        first = origin.get(id, START)
+        last = end.places.get(id, DONE)
+        if last < first:
+            raise Misuse("the end of a batch lies before its start", segment=id, start=str(first), end=str(last))
+        if id in layout and id not in enclosed:
+            raise Misuse("no batch leads from one offset to the other", segment=id, start=str(first))
+        first = end.gaps[id][1] if id in end.gaps else first
+        if first < last and id in layout:
+            reads[id] = (first, last)
+        elif first < last and rules.fail_on_data_loss:
+            raise DataLost(
+                "a segment of a batch that was planned is gone, so the batch cannot be read again: set failOnDataLoss "
+                "to false to go on without it, or start with a new checkpointLocation; a subscription would have kept "
+                "it",
+                segment=id,
+                position=str(first),
+            )
+    return reads
+
+
+def _piece(layout: Layout, id: SegmentId, read: tuple[ReadPosition, ReadPosition], keys: Keys) -> SegmentSlice | None:
+    whole = layout.segment(id).range
+    parts = tuple(
+        HashRange(max(part.start, whole.start), min(part.end, whole.end)) for part in keys if part.overlaps(whole)
+    )
+    if not parts:
+        return None
+    if parts == (whole,):
+        return SegmentSlice(id, whole, *read)
+    return SegmentSlice(id, whole, *read, keys=parts, strays=parts[0].start == whole.start)
+
+
+def _minus(whole: HashRange, others: Iterable[HashRange]) -> Keys:
+    """What is left of a range, in parts that do not touch."""
+    left: list[HashRange] = []
+    at = whole.start
+    for other in sorted(others):
+        if other.end < at or other.start > whole.end:
+            continue
+        if other.start > at:
+            left.append(HashRange(at, other.start - 1))
+        at = other.end + 1
+    if at <= whole.end:
+        left.append(HashRange(at, whole.end))
+    return tuple(left)

@@ -1,0 +1,126 @@
+"""Many values read side by side: a place in each, and steps that move the places of some of them on.
+
+What Avro writes is read here for all rows at once, by numpy: numbers of any length, runs of bytes, widths. No step goes
+beyond the end of its row: a row that would is `Unreadable`. Places are told as indices of one buffer, so that texts are
+cut out of it without an object for any of them.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from magnetar.spark.read.batch_scanner import PADDING, Bools, Bytes, Ints
+from magnetar.spark.read.columns import cut
+from magnetar.spark.values.value_schema import Unreadable
+
+_NUMBER_BYTES_MAX = 10
+_MORE = 128  # a byte from here on has another one of its number behind it
+_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
+
+
+class RowCursors:
+    """Over a binary array without nulls. `rows` of every step are indices into it, ascending."""
+
+    def __init__(self, values: Any) -> None:
+        _, places, data = values.buffers()
+        offsets = np.frombuffer(places, np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
+        raw = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+        self.buffer: Bytes = np.concatenate([raw[: offsets[-1]], np.zeros(PADDING, np.uint8)])
+        self.at: Ints = offsets[:-1].copy()
+        self.ends: Ints = offsets[1:].copy()
+
+    def everything(self) -> Ints:
+        return np.arange(len(self.at))
+
+    def inside(self, starts: Ints, ends: Ints) -> RowCursors:
+        """Over parts of the same bytes, which are the rows of it."""
+        parts = copy(self)
+        parts.at, parts.ends = starts.copy(), ends
+        return parts
+
+    @cached_property
+    def number_ends(self) -> Ints:
+        """Where a number would end, wherever there is one."""
+        return np.flatnonzero(self.buffer < _MORE)
+
+    @cached_property
+    def numbers_before(self) -> Ints:
+        """How many would have ended before each place."""
+        ended = self.buffer < _MORE
+        return np.cumsum(ended, dtype=np.int64) - ended
+
+    def ended(self) -> None:
+        """Every row was read to its end."""
+        left = np.flatnonzero(self.at != self.ends)
+        if left.size:
+            raise Unreadable(int(left[0]), "the value is longer than its schema says")
+
+    def int64(self, rows: Ints, field: str) -> Ints:
+        """Zigzag numbers of up to 64 bits."""
+        at = self.at[rows]
+        byte = self.buffer[at]
+        at += 1
+        values = (byte & 127).astype(np.uint64)
+        left = np.flatnonzero(byte >= _MORE)
+        shift = 7
+        while left.size and shift < 7 * _NUMBER_BYTES_MAX:
+            self._within(rows[left], at[left] + 1, field)  # before it is read: a row's end may be the buffer's
+            byte = self.buffer[at[left]]
+            values[left] |= (byte & 127).astype(np.uint64) << np.uint64(shift)
+            at[left] += 1
+            left = left[byte >= _MORE]
+            shift += 7
+        if left.size:
+            raise Unreadable(int(rows[left[0]]), "a number has no end", field)
+        self._move(rows, at, field)
+        found: Ints = ((values >> np.uint64(1)) ^ (np.uint64(0) - (values & np.uint64(1)))).view(np.int64)
+        return found
+
+    def int32(self, rows: Ints, field: str) -> Ints:
+        found = self.int64(rows, field)
+        self.check(rows, (found >= _INT_MIN) & (found <= _INT_MAX), "a number does not fit into 32 bits", field, found)
+        return found
+
+    def width(self, rows: Ints, size: int, field: str) -> tuple[Ints, Ints]:
+        """So many bytes of each row: where they begin and end."""
+        starts = self.at[rows]
+        ends = starts + size
+        self._move(rows, ends, field)
+        return starts, ends
+
+    def run(self, rows: Ints, field: str) -> tuple[Ints, Ints]:
+        """As many bytes of each row as the number before them says."""
+        lengths = self.int64(rows, field)
+        starts = self.at[rows]
+        room = self.ends[rows] - starts
+        self.check(rows, (lengths >= 0) & (lengths <= room), "it says to be longer than the value is", field, lengths)
+        ends = starts + lengths
+        self.at[rows] = ends
+        return starts, ends
+
+    def numbers(self, starts: Ints, form: str) -> Any:
+        """What lies there, as numbers of one width."""
+        kind = np.dtype(form)
+        lying = self.buffer[starts[:, None] + np.arange(kind.itemsize)]
+        return np.ascontiguousarray(lying).view(kind)[:, 0]
+
+    def pieces(self, starts: Ints, ends: Ints) -> Any:
+        """What lies there, as a binary array; places grow."""
+        return cut(self.buffer, starts, ends, np.ones(len(starts), np.bool_))
+
+    def check(self, rows: Ints, good: Bools, why: str, field: str, found: Ints | Bytes | None = None) -> None:
+        """`found`: what is said of the first row that is not good."""
+        if not good.all():
+            first = int(np.argmin(good))
+            raise Unreadable(int(rows[first]), why if found is None else f"{why}: {int(found[first])}", field)
+
+    def _within(self, rows: Ints, at: Ints, field: str) -> None:
+        self.check(rows, at <= self.ends[rows], "the value ends inside it", field)
+
+    def _move(self, rows: Ints, at: Ints, field: str) -> None:
+        self._within(rows, at, field)
+        self.at[rows] = at

@@ -1,0 +1,194 @@
+"""Values of AVRO that contain no others: numbers, texts, enums, decimals and times, many rows at a time.
+
+Each is taken from its place and made into Arrow of the type that is read for; where only the types differ in width or
+in unit, the written one is made first and then cast, so that nothing is lost unnoticed. What Avro does not let stand
+for another is `Incompatible`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from magnetar.spark.read.batch_scanner import Ints
+from magnetar.spark.values.avro_cursor import RowCursors
+from magnetar.spark.values.avro_schema import UNITS, EnumType, Fixed, Scalar, arrow_type
+from magnetar.spark.values.value_schema import Incompatible, Unreadable
+
+Leaf = Scalar | Fixed | EnumType
+Read = Callable[[RowCursors, Ints], Any]
+
+_WIDENS = {
+    "int": ("long", "float", "double"),
+    "long": ("float", "double"),
+    "float": ("double",),
+    "string": ("bytes",),
+    "bytes": ("string",),
+}
+_NUMERIC = {"int": pa.int32(), "long": pa.int64()}
+_FLOATING = {"float": ("<f4", pa.float32()), "double": ("<f8", pa.float64())}
+_DECIMAL_BYTES = 16
+
+
+def leaf(written: Leaf, read: Leaf, path: str) -> Read:
+    """From what was written to the column's type."""
+    if isinstance(written, EnumType) and isinstance(read, EnumType):
+        return _symbols(written, read, path)
+    if isinstance(written, Scalar) and isinstance(read, Scalar):
+        if not read.logical:
+            written = Scalar(written.kind)  # what it meant is not asked any more
+        elif not written.logical and read.kind == written.kind:
+            written = read  # only the newer definition says what it means
+    if isinstance(written, Fixed) and isinstance(read, Fixed) and written.size != read.size:
+        raise Incompatible(f"fixed of {written.size} bytes cannot be read as one of {read.size}", path)
+    made, kind = _as_written(written, path), arrow_type(read)
+    if arrow_type(written) == kind:
+        return made
+    if not _fits(written, read):
+        raise Incompatible(f"{said(written)} cannot be read as {said(read)}", path)
+
+    def cast(walk: RowCursors, rows: Ints) -> Any:
+        found = made(walk, rows)
+        return _row_by_row(found, rows, path, lambda array: array.cast(kind, safe=not pa.types.is_floating(kind)))
+
+    return cast
+
+
+def passed(written: Leaf, path: str) -> Read:
+    """Past it: nothing is made."""
+    match written:
+        case Scalar(kind="int" | "long") | EnumType():
+            return lambda walk, rows: _nothing(walk.int64(rows, path))
+        case Scalar(kind="bytes" | "string"):
+            return lambda walk, rows: _nothing(walk.run(rows, path))
+        case Scalar(kind=kind):
+            size = {"null": 0, "boolean": 1, "float": 4, "double": 8}[kind]
+        case Fixed(size=size):
+            pass
+    return lambda walk, rows: _nothing(walk.width(rows, size, path))
+
+
+def _nothing(taken: Any) -> None:
+    """Taken, and not looked at."""
+
+
+def _as_written(node: Leaf, path: str) -> Read:
+    match node:
+        case EnumType():
+            return _symbols(node, node, path)
+        case Fixed(size=size, precision=precision):
+            if precision:
+                return lambda walk, rows: _decimals(walk, rows, walk.width(rows, size, path), node, path)
+            return lambda walk, rows: walk.pieces(*walk.width(rows, size, path))
+        case Scalar(kind="null"):
+            return lambda walk, rows: pa.nulls(len(rows))
+        case Scalar(kind="boolean"):
+            return lambda walk, rows: _booleans(walk, rows, path)
+        case Scalar(kind="int" | "long"):
+            return _whole(node, path)
+        case Scalar(kind="float" | "double"):
+            form, kind = _FLOATING[node.kind]
+            size = np.dtype(form).itemsize
+            return lambda walk, rows: pa.array(walk.numbers(walk.width(rows, size, path)[0], form), kind)
+        case Scalar(kind="bytes", precision=precision) if precision:
+            return lambda walk, rows: _decimals(walk, rows, walk.run(rows, path), node, path)
+        case Scalar(kind="string"):
+            return lambda walk, rows: _texts(walk.pieces(*walk.run(rows, path)), rows, path)
+        case Scalar():
+            return lambda walk, rows: walk.pieces(*walk.run(rows, path))
+
+
+def _whole(node: Scalar, path: str) -> Read:
+    kind, per = UNITS.get((node.kind, node.logical), (_NUMERIC[node.kind], 0))
+
+    def numbers(walk: RowCursors, rows: Ints) -> Any:
+        found = walk.int32(rows, path) if node.kind == "int" else walk.int64(rows, path)
+        if per > 1:
+            limit = ((1 << 63) - 1) // per
+            good = (found >= -limit) & (found <= limit)
+            walk.check(rows, good, "a time is beyond all that a column can hold", path, found)
+            found = found * per
+        elif per < 0:
+            found = found // -per
+        if node.kind == "int" and per == 0:
+            return pa.array(found.astype(np.int32)).cast(kind)
+        return pa.array(found).cast(kind)
+
+    return numbers
+
+
+def _booleans(walk: RowCursors, rows: Ints, path: str) -> Any:
+    found = walk.buffer[walk.width(rows, 1, path)[0]]
+    walk.check(rows, found <= 1, "it is neither true nor false", path, found)
+    return pa.array(found == 1)
+
+
+def _symbols(written: EnumType, read: EnumType, path: str) -> Read:
+    """One that the newer definition does not know is its default, if it has one; else it stays what it is."""
+    known = set(read.symbols)
+    texts = [one if one in known or read.default is None else read.default for one in written.symbols]
+    symbols = pa.array(texts, pa.string())
+
+    def named(walk: RowCursors, rows: Ints) -> Any:
+        found = walk.int32(rows, path)
+        walk.check(rows, (found >= 0) & (found < len(texts)), "it is no symbol of its enum", path, found)
+        return symbols.take(pa.array(found))
+
+    return named
+
+
+def _decimals(walk: RowCursors, rows: Ints, places: tuple[Ints, Ints], node: Fixed | Scalar, path: str) -> Any:
+    """Signed numbers of up to sixteen bytes, the highest first, as Arrow keeps them: the lowest first."""
+    starts, ends = places
+    walk.check(rows, ends > starts, "a decimal has no bytes", path)
+    sign = np.where(walk.buffer[starts] >= 128, np.uint8(255), np.uint8(0))
+    lying = np.empty((len(rows), _DECIMAL_BYTES), np.uint8)
+    for place in range(_DECIMAL_BYTES):
+        at = ends - 1 - place
+        lying[:, place] = np.where(at >= starts, walk.buffer[np.maximum(at, 0)], sign)
+    for place in range(_DECIMAL_BYTES, int((ends - starts).max(initial=0))):
+        at = ends - 1 - place
+        walk.check(rows, (at < starts) | (walk.buffer[np.maximum(at, 0)] == sign), "a decimal is too large", path)
+    kind = arrow_type(node)
+    made = pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(lying.tobytes())])
+    return _row_by_row(made, rows, path, _valid)
+
+
+def _valid(array: Any) -> Any:
+    array.validate(full=True)
+    return array
+
+
+def _texts(found: Any, rows: Ints, path: str) -> Any:
+    return _row_by_row(found, rows, path, lambda array: array.cast(pa.string()))
+
+
+def _row_by_row(found: Any, rows: Ints, path: str, made: Callable[[Any], Any]) -> Any:
+    """Made all at once; where Arrow refuses, the row is looked for."""
+    try:
+        return made(found)
+    except pa.ArrowInvalid:
+        for place in range(len(found)):
+            try:
+                made(found.slice(place, 1))
+            except pa.ArrowInvalid as error:
+                raise Unreadable(int(rows[place]), str(error).splitlines()[0], path) from None
+        raise
+
+
+def _fits(written: Leaf, read: Leaf) -> bool:
+    """May one stand for the other by Avro's rules?"""
+    if not isinstance(read, Scalar) or not isinstance(written, Scalar):
+        return False
+    if written.logical or read.logical:
+        return written.logical == read.logical == "decimal"
+    return read.kind in _WIDENS.get(written.kind, ())
+
+
+def said(node: Leaf) -> str:
+    if isinstance(node, Scalar):
+        return f"{node.kind} ({node.logical})" if node.logical else node.kind
+    return f"{type(node).__name__.lower()} {node.name}"

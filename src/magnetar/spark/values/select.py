@@ -1,0 +1,75 @@
+"""Which form a registered schema has, by its kind, and how values of any version of it are read into the columns of
+one.
+
+The table has the form of the version that the query began with. Versions of another kind are refused, except that JSON
+and AVRO have the same definitions: there a topic may have changed from one to the other. A key with a value is two
+columns, each of a kind of its own. Refuses what cannot be a table (schemas kept elsewhere) with what to do instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from magnetar.base.errors import Misuse
+from magnetar.spark.values import primitives
+from magnetar.spark.values.avro import Avro
+from magnetar.spark.values.json_values import JsonValues
+from magnetar.spark.values.keyvalue import KeyValue
+from magnetar.spark.values.primitives import Primitive
+from magnetar.spark.values.protobuf import Protobuf
+from magnetar.spark.values.value_schema import Decode, Incompatible, Kind, RegisteredSchema, ValueSchema, said
+
+
+def _key_value(schema: RegisteredSchema) -> ValueSchema:
+    return KeyValue(schema, _form, decoder)
+
+
+_PRIMITIVE: Callable[[RegisteredSchema], ValueSchema] = Primitive
+_FORMS: dict[int, Callable[[RegisteredSchema], ValueSchema]] = {
+    Kind.AVRO: Avro,
+    Kind.JSON: JsonValues,
+    Kind.PROTOBUF: Protobuf,
+    Kind.PROTOBUF_NATIVE: Protobuf,
+    Kind.KEY_VALUE: _key_value,
+    **dict.fromkeys(primitives.KINDS, _PRIMITIVE),
+}
+_DEFINED = (Kind.AVRO, Kind.JSON)
+
+
+def form(schema: RegisteredSchema) -> ValueSchema:
+    """The columns of a topic. `Misuse` says why it has none, and what to do."""
+    try:
+        return _form(schema)
+    except Misuse as error:
+        raise Misuse(f"option schema: {error.what}", topic=schema.topic, version=schema.version) from None
+
+
+def _form(schema: RegisteredSchema) -> ValueSchema:
+    made = _FORMS.get(schema.kind)
+    if made is None:
+        raise Misuse(
+            f"schemas of kind {said(schema.kind)} are not decoded: leave schema=registry out and decode the bytes of "
+            "value in the query"
+        )
+    found = made(schema)
+    if not found.columns:
+        raise Misuse("the registered record has no fields: leave schema=registry out")
+    return found
+
+
+def decoder(table: RegisteredSchema, written: RegisteredSchema, names: Sequence[str]) -> Decode:
+    """Of values of one version into columns of the other. `Incompatible`: no value of it could be read."""
+    made, wanted = _FORMS.get(written.kind), form(table)
+    if made is _FORMS[table.kind]:
+        return wanted.decoder(written, names)
+    if written.kind in _DEFINED and table.kind in _DEFINED:
+        found = form(replace(table, kind=written.kind))
+        types = {one.name: one.type for one in found.columns}
+        other = [one.name for one in wanted.columns if one.name in names and types[one.name] != one.type]
+        if not other:
+            return found.decoder(written, names)
+        raise Incompatible(
+            f"it is {said(written.kind)} and the table is {said(table.kind)}, which differ in its type", other[0]
+        )
+    raise Incompatible(f"it is {said(written.kind)} and the table is {said(table.kind)}")

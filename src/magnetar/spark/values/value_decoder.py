@@ -1,0 +1,120 @@
+"""Record batches whose values are bytes, made into those of a table: each value by the version of the schema that its
+message names, all of them into the columns of the version that the query began with.
+
+One lives as long as a task. It asks for each version once, when the first message of it comes; a message that names
+none is read as the table's own. A null value is null in all its columns, but for a key that is kept apart from it.
+What cannot be read ends the query with an error that says where it is and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from magnetar.base.errors import Corrupt, Misuse, NotFound
+from magnetar.spark.read.batch_scanner import Ints
+from magnetar.spark.values.select import decoder, form
+from magnetar.spark.values.table import KEY, ORDER, VERSION, ValueTable
+from magnetar.spark.values.value_schema import VALUE, Decode, Incompatible, RegisteredSchema, Unreadable
+
+_INSTEAD = "leave schema=registry out and decode the bytes in the query, or begin behind it (startingOffsets)"
+_ORDER = np.dtype([("segment", ">u8"), ("ledger", ">u8"), ("entry", ">u8"), ("row", ">u4")])
+
+
+class ValueDecoder:
+    """`ask` brings a version of the topic's schema."""
+
+    def __init__(self, table: ValueTable, ask: Callable[[int], RegisteredSchema]) -> None:
+        self._table = table
+        self._ask = ask
+        types = {one.name: one.type for one in form(table.schema).columns}
+        self._types = [types[name] for name in table.fields]
+        self._decoders: dict[int, Decode] = {}
+
+    def made(self, batch: Any) -> Any:
+        values = batch.column(VALUE)
+        valid = np.asarray(values.is_valid())
+        if self._table.keyed:
+            keys = batch.column(KEY)
+            values, valid = (
+                pa.StructArray.from_arrays([keys, values], [KEY, VALUE]),
+                valid | np.asarray(keys.is_valid()),
+            )
+        there = np.flatnonzero(valid)
+        versions = np.asarray(pc.fill_null(batch.column(VERSION), self._table.schema.version))
+        columns = dict(zip(self._table.fields, self._columns(batch, values, there, versions), strict=True))
+        arrays = [columns[name] if name in columns else batch.column(name) for name in self._table.names]
+        return pa.RecordBatch.from_arrays(arrays, names=list(self._table.names))
+
+    def _columns(self, batch: Any, values: Any, there: Ints, versions: Ints) -> list[Any]:
+        if not self._table.fields:
+            return []
+        found = np.unique(versions[there]).tolist()
+        if len(found) == 1 and len(there) == len(values):
+            return self._decoded(batch, found[0], values, there)
+        parts: list[list[Any]] = [[] for _ in self._types]
+        order = np.full(len(values), -1, np.int64)
+        done = 0
+        for version in found:
+            rows = there[versions[there] == version]
+            for part, column in zip(
+                parts, self._decoded(batch, version, values.take(pa.array(rows)), rows), strict=True
+            ):
+                part.append(column)
+            order[rows] = done + np.arange(len(rows))
+            done += len(rows)
+        places = pa.array(order, mask=order < 0)
+        return [
+            pa.concat_arrays(part).take(places) if part else pa.nulls(len(values), kind)
+            for part, kind in zip(parts, self._types, strict=True)
+        ]
+
+    def _decoded(self, batch: Any, version: int, values: Any, rows: Ints) -> list[Any]:
+        try:
+            return self._decoder(version)(values)
+        except Unreadable as error:
+            raise Corrupt(
+                f"option schema: {_field(error.field)}a value is not as its schema says: {error.what}: {_INSTEAD}",
+                topic=self._table.schema.topic,
+                version=version,
+                position=_position(batch, int(rows[error.row])),
+            ) from None
+
+    def _decoder(self, version: int) -> Decode:
+        known = self._decoders.get(version)
+        if known is None:
+            known = self._decoders[version] = self._found(version)
+        return known
+
+    def _found(self, version: int) -> Decode:
+        schema = self._table.schema
+        try:
+            written = schema if version == schema.version else self._ask(version)
+            return decoder(schema, written, self._table.fields)
+        except Incompatible as error:
+            raise Misuse(
+                f"option schema: messages of version {version} of the schema cannot be read into the table, which is "
+                f"of version {schema.version}: {_field(error.field)}{error.what}: {_INSTEAD}",
+                topic=schema.topic,
+                version=version,
+            ) from None
+        except NotFound:
+            raise Misuse(
+                f"option schema: messages name version {version} of the schema, which is not in the registry any more: "
+                f"register it again, or {_INSTEAD}",
+                topic=schema.topic,
+                version=version,
+            ) from None
+
+
+def _field(name: str) -> str:
+    return f"field {name}: " if name else ""
+
+
+def _position(batch: Any, row: int) -> str:
+    at = np.frombuffer(batch.column(ORDER)[row].as_py(), _ORDER)[0]
+    return f"{at['ledger']}:{at['entry']}:{at['row']} of segment {at['segment']}"

@@ -1,0 +1,297 @@
+"""Staged publishing, decided from a sink's record alone: which stages exist, which were chosen, what is left to do.
+
+Tasks write rows to stages of their own, whose numbers are issued here and never come twice. A commit is one change of
+the record: refused if its batch is not above the last one, else exactly the named stages are chosen and all others up
+to that batch are dropped. A query says who it is: it repeats its own last batch and none before, so one that asks for
+others has lost its place and is refused, where rows would be dropped unheard. What was chosen is published by whoever
+leads the sink, batch after batch, each stage under the name of a lane with sequence ids that were fixed when it was
+chosen: a stage that is published twice, by a leader that died or by two at once, is stored once. An abort forgets what
+was not chosen, and nothing else. Times are given; nothing here waits, and nobody is asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from magnetar.base.errors import Busy, LimitExceeded, Misuse, Refused, StageNotFound
+from magnetar.base.limits import BATCHES_PUBLISHING_MAX, SINK_LANES, SINK_RUNS_MAX, SINK_STAGES_MAX
+
+NO_BATCH = -1
+
+
+class Stage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Being written, or sealed and waiting for the commit."""
+
+    number: int
+    batch: int
+    lease_ms: int  # when it ends
+    sealed: bool = False
+    messages: int = 0
+
+
+class CommittedStage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """To be published, and how: for ever the same, whoever does it. `first` is the sequence id of its first message;
+    `partitions` of a partitioned topic as it was then, 0 for any other."""
+
+    number: int
+    batch: int
+    lane: int
+    first: int
+    messages: int
+    partitions: int = 0
+    published: int = 0  # at least so many are stored
+
+
+class Sink(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The record. `life` tells stages of an earlier record under this name from ours."""
+
+    topic: str
+    name: str
+    life: str
+    last: int = NO_BATCH  # the batch that was committed last
+    issued: int = 0  # stages so far
+    stages: tuple[Stage, ...] = ()
+    chosen: tuple[CommittedStage, ...] = ()  # in the order of publishing
+    dropped: tuple[int, ...] = ()  # stages whose topics are to be deleted
+    lanes: tuple[int, ...] = (0,) * SINK_LANES  # the next sequence id of each
+    committed: tuple[int, ...] = ()  # the stages of the last batch
+    query: str = ""  # whose they are, as far as it was said
+    run: str = ""  # of the query that began a stage last, behind the query's own id: `<query>/<run>`
+    runs: tuple[str, ...] = ()  # those before it
+    once: bool = False
+    changed_ms: int = 0
+    token: str = ""  # of whoever wrote it: equal bytes of two brokers would be taken for one's own
+    extra: tuple[tuple[str, Any], ...] = ()  # what a newer version wrote
+
+
+class StageBegun(msgspec.Struct, frozen=True):
+    number: int
+    warning: str = ""
+
+
+class AlreadyCommitted(msgspec.Struct, frozen=True):
+    """The batch is committed: there is nothing to write, or nothing more to choose."""
+
+    warning: str = ""
+
+
+class Committed(msgspec.Struct, frozen=True):
+    pass
+
+
+def begin(
+    sink: Sink, batch: int, *, run: str, now_ms: int, lease_ms: int
+) -> tuple[Sink, StageBegun | AlreadyCommitted]:
+    """A stage for a task of this batch, unless there is nothing left to write. Refused: a query that is counted here
+    would not ask for it, its rows were not written."""
+    _check(batch)
+    if batch <= sink.last:
+        if run:
+            _check_repeated(sink, batch, run)
+        return sink, AlreadyCommitted(_stale(sink, batch))
+    if len(sink.stages) + len(sink.chosen) + len(sink.dropped) >= SINK_STAGES_MAX:
+        raise LimitExceeded(
+            f"the sink has {SINK_STAGES_MAX} stages: fewer tasks in a batch, or wait for those of before",
+            sink=sink.name,
+        )
+    warning, sink = _seen(sink, run)
+    made = Stage(sink.issued, batch, now_ms + lease_ms)
+    after = _put(sink, now_ms, issued=sink.issued + 1, stages=(*sink.stages, made))
+    return after, StageBegun(made.number, warning)
+
+
+def seal(sink: Sink, number: int, messages: int, *, now_ms: int) -> Sink:
+    """Its topic takes nothing more and holds so many messages. StageNotFound: it was dropped meanwhile."""
+    if any(one.number == number for one in sink.chosen):
+        return sink  # said again, late
+    found = _stage(sink, number)
+    if found.sealed:
+        return sink
+    return _put(sink, now_ms, stages=_with(sink.stages, msgspec.structs.replace(found, sealed=True, messages=messages)))
+
+
+def renew(sink: Sink, number: int, *, now_ms: int, lease_ms: int) -> Sink:
+    """Somebody works on its batch: those that wait for the last of its tasks wait on."""
+    if any(one.number == number for one in sink.chosen):
+        return sink
+    batch = _stage(sink, number).batch
+    until = now_ms + lease_ms
+    stages = tuple(
+        msgspec.structs.replace(one, lease_ms=max(one.lease_ms, until)) if one.batch == batch else one
+        for one in sink.stages
+    )
+    return _put(sink, now_ms, stages=stages)
+
+
+def commit(
+    sink: Sink, batch: int, numbers: tuple[int, ...], *, partitions: int, now_ms: int
+) -> tuple[Sink, Committed | AlreadyCommitted]:
+    """The one step that counts. Busy: too much is being published, ask again. StageNotFound, Refused: a stage is gone,
+    not sealed or of another batch; nothing was chosen, the batch is to be written anew."""
+    _check(batch)
+    named = tuple(sorted(set(numbers)))
+    if batch <= sink.last:
+        mine = batch == sink.last and named == sink.committed
+        return sink, AlreadyCommitted("" if mine or not named else _others(sink, batch))
+    found = [_stage(sink, number) for number in named]
+    for one in found:
+        if not one.sealed or one.batch != batch:
+            why = "is not sealed" if not one.sealed else f"belongs to batch {one.batch}"
+            raise Refused(f"stage {one.number} {why}: nothing was committed, write the batch anew", batch=batch)
+    if len({one.batch for one in sink.chosen}) >= BATCHES_PUBLISHING_MAX:
+        raise Busy("too many batches are still being published: ask again", batches_max=BATCHES_PUBLISHING_MAX)
+    lanes, chosen = list(sink.lanes), list(sink.chosen)
+    for place, one in enumerate(one for one in found if one.messages):
+        lane = place % len(lanes)
+        chosen.append(CommittedStage(one.number, batch, lane, lanes[lane], one.messages, partitions))
+        lanes[lane] += one.messages
+    kept = tuple(one for one in sink.stages if one.batch > batch)
+    over = [one.number for one in sink.stages if one.batch <= batch and (one.number not in named or not one.messages)]
+    after = _put(
+        sink,
+        now_ms,
+        last=batch,
+        committed=named,
+        query=_query(sink.run) if named else sink.query,
+        stages=kept,
+        chosen=tuple(chosen),
+        lanes=tuple(lanes),
+        dropped=(*sink.dropped, *over),
+    )
+    return after, Committed()
+
+
+def drop(sink: Sink, numbers: tuple[int, ...], *, now_ms: int) -> Sink:
+    """Abort: forget these if they were not chosen. Those that are unknown are forgotten already."""
+    going = [one.number for one in sink.stages if one.number in numbers]
+    return _dropped(sink, going, now_ms)
+
+
+def expire(sink: Sink, *, now_ms: int) -> Sink:
+    """Nobody came for them: a task that died, a driver that never returned."""
+    return _dropped(sink, [one.number for one in sink.stages if one.lease_ms <= now_ms], now_ms)
+
+
+def published(sink: Sink, number: int, messages: int, *, now_ms: int) -> Sink:
+    """So many messages of a stage are stored in the sink's topic; with the last one its topic goes."""
+    found = next((one for one in sink.chosen if one.number == number), None)
+    if found is None or messages <= found.published:
+        return sink  # another leader was faster
+    if messages >= found.messages:
+        chosen = tuple(one for one in sink.chosen if one.number != number)
+        return _put(sink, now_ms, chosen=chosen, dropped=(*sink.dropped, number))
+    step = msgspec.structs.replace(found, published=messages)
+    return _put(sink, now_ms, chosen=tuple(step if one.number == number else one for one in sink.chosen))
+
+
+def deleted(sink: Sink, numbers: tuple[int, ...], *, now_ms: int) -> Sink:
+    """Their topics are gone."""
+    return _put(sink, now_ms, dropped=tuple(one for one in sink.dropped if one not in numbers))
+
+
+def due(sink: Sink) -> tuple[CommittedStage, ...]:
+    """What may be published now: of the oldest batch, the first stage of each lane. A batch waits for the one before
+    it, so that a key's rows come in the order of the batches."""
+    if not sink.chosen:
+        return ()
+    batch = sink.chosen[0].batch
+    first: dict[int, CommittedStage] = {}
+    for one in sink.chosen:
+        if one.batch == batch:
+            first.setdefault(one.lane, one)
+    return tuple(first[lane] for lane in sorted(first))
+
+
+def works(sink: Sink, *, now_ms: int) -> bool:
+    """Is there anything to do for whoever leads it?"""
+    return bool(sink.chosen or sink.dropped or any(one.lease_ms <= now_ms for one in sink.stages))
+
+
+def lists(sink: Sink, number: int) -> bool:
+    """May the topic of this stage exist?"""
+    return any(one.number == number for one in sink.stages) or any(one.number == number for one in sink.chosen)
+
+
+def _check(batch: int) -> None:
+    if not 0 <= batch < 1 << 63:
+        raise Misuse("a batch has a number from 0 on", batch=batch)
+
+
+def _stage(sink: Sink, number: int) -> Stage:
+    for one in sink.stages:
+        if one.number == number:
+            return one
+    raise StageNotFound(
+        f"stage {number} is gone: its lease ended, it was dropped, or its batch was committed without it",
+        sink=sink.name,
+    )
+
+
+def _with(stages: tuple[Stage, ...], changed: Stage) -> tuple[Stage, ...]:
+    return tuple(changed if one.number == changed.number else one for one in stages)
+
+
+def _dropped(sink: Sink, going: list[int], now_ms: int) -> Sink:
+    if not going:
+        return sink
+    stages = tuple(one for one in sink.stages if one.number not in going)
+    return _put(sink, now_ms, stages=stages, dropped=(*sink.dropped, *going))
+
+
+def _put(sink: Sink, now_ms: int, **changes: Any) -> Sink:
+    return msgspec.structs.replace(sink, changed_ms=now_ms, **changes)
+
+
+def _seen(sink: Sink, run: str) -> tuple[str, Sink]:
+    """Two runs that take turns are two queries alive at once; one run follows another for good."""
+    if not run or run == sink.run:
+        return "", sink
+    warning = ""
+    if run in sink.runs:
+        warning = (
+            f"two queries write to sink {sink.name} in turns: only one of each batch is kept. A copied checkpoint "
+            "copies the sink too: give each query a sinkId of its own"
+        )
+    runs = (*(one for one in sink.runs if one != run), *((sink.run,) if sink.run else ()))
+    return warning, msgspec.structs.replace(sink, run=run, runs=runs[-SINK_RUNS_MAX:])
+
+
+def _query(run: str) -> str:
+    """The id that a checkpoint gives to its query; empty: not told."""
+    query, told, _ = run.partition("/")
+    return query if told else ""
+
+
+def _check_repeated(sink: Sink, batch: int, run: str) -> None:
+    """A query that starts again repeats the last batch at most, and the one that it committed itself. A task of a run
+    that is over may ask for others: nobody waits for it."""
+    asks = _query(run)
+    another = bool(asks and sink.query and asks != sink.query)
+    if batch == sink.last and not another:
+        return
+    by = " by a query with another checkpoint" if another else ""
+    raise Refused(
+        f"batch {batch} of sink {sink.name} was committed before{by}, the last one is {sink.last}, and a query repeats "
+        "its own last batch at most: the checkpoint of this one is new, a copy or restored, and its rows would be left "
+        "out. Give the query a sink of its own (option sinkId in Spark), which writes all of them, or the checkpoint "
+        "that belongs to this sink (option checkpointLocation)",
+        topic=sink.topic,
+    )
+
+
+def _stale(sink: Sink, batch: int) -> str:
+    if batch < sink.last:
+        return _others(sink, batch)
+    if sink.committed:
+        return ""
+    return f"batch {batch} of sink {sink.name} was committed before without rows: those that it has now are not written"
+
+
+def _others(sink: Sink, batch: int) -> str:
+    return (
+        f"batch {batch} of sink {sink.name} was committed before, the last one is {sink.last}: its rows are not "
+        "written again. If they are others than those (a copied or restored checkpoint, a number used before), "
+        "give them a sink of their own: option sinkId of a stream, txnAppId of a batch write"
+    )

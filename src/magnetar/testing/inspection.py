@@ -1,0 +1,67 @@
+"""What tests ask of a broker: what is stored, what is left to read, and to reshape a scalable topic.
+
+Runs in the broker's thread, over its own REST interface and binary protocol, as any client would: what it sees is what
+users see.
+"""
+
+from __future__ import annotations
+
+from magnetar.base.errors import SubscriptionNotFound
+from magnetar.base.names import topic_name
+from magnetar.client.admin.clients import AsyncAdmin
+from magnetar.client.client import Client
+from magnetar.client.message import Message
+
+
+async def create_scalable(admin_url: str, topic: str, segments: int) -> None:
+    async with AsyncAdmin(admin_url) as admin:
+        await admin.scalable.create(topic, segments=segments)
+
+
+async def split(admin_url: str, topic: str, segment: int) -> list[int]:
+    async with AsyncAdmin(admin_url) as admin:
+        done = await admin.scalable.split(topic, segment)
+    return [] if done is None else list(done.childIds)
+
+
+async def merge(admin_url: str, topic: str, segments: tuple[int, ...]) -> int:
+    async with AsyncAdmin(admin_url) as admin:
+        done = await admin.scalable.merge(topic, segments)
+    assert done is not None
+    return done.childIds[0]
+
+
+async def backlog(admin_url: str, topic: str, subscription: str) -> int:
+    """Messages that were not acknowledged. `SubscriptionNotFound`: there is no such subscription."""
+    async with AsyncAdmin(admin_url) as admin:
+        if topic_name(topic).is_scalable:
+            scaled = (await admin.scalable.subscriptions(topic)).get(subscription)
+            if scaled is not None:
+                return scaled.lag or 0
+        else:
+            parted = (await admin.topics.partitions(topic)).partitions
+            stats = await (admin.topics.partitioned_stats(topic) if parted else admin.topics.stats(topic))
+            found = stats.subscriptions.get(subscription)
+            if found is not None:
+                lag = found.lagMessages
+                return lag if isinstance(lag, int) else found.msgBacklog
+    raise SubscriptionNotFound(f"there is no subscription {subscription} of this topic", topic=topic)
+
+
+async def messages(url: str, admin_url: str, topic: str) -> list[Message[bytes]]:
+    """Everything that is stored, from the oldest on, whoever has read it. Of a scalable topic segment by segment."""
+    found: list[Message[bytes]] = []
+    async with Client(url) as client:
+        for part in await _parts(client, admin_url, topic):
+            async with client.create_reader(part) as reader:
+                while await reader.has_message_available():
+                    found.append(await reader.receive())
+    return found
+
+
+async def _parts(client: Client, admin_url: str, topic: str) -> list[str]:
+    if not topic_name(topic).is_scalable:
+        return await client.partitions(topic)
+    async with AsyncAdmin(admin_url) as admin:
+        segments = (await admin.scalable.stats(topic)).segments
+    return [one.name for _, one in sorted(segments.items(), key=lambda pair: int(pair[0]))]

@@ -1,0 +1,69 @@
+"""Finds turns of a broker's loop that take too much processor time: nobody else is served in such a turn.
+
+A timer rings every few milliseconds and reads the processor time of the loop's thread. Between two rings there are at
+most the interval and one turn that outlasted it, so that more time than both has one cause: a turn longer than the
+limit. Processor time and not the clock: a busy machine does not lengthen it. The garbage of the whole process is
+collected in any of its threads; the probe leaves that time out where other code shares the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Callable
+
+from magnetar.base.limits import TESTING_PROBE_S, TESTING_TURN_S_MAX
+from magnetar.runtime.bounded_call import processor_s
+
+
+class LoopProbe:
+    """`report` hears how long such a turn was at least, in the loop's thread."""
+
+    def __init__(
+        self, report: Callable[[float], object], *, limit_s: float = TESTING_TURN_S_MAX, garbage: bool = False
+    ) -> None:
+        self.longest_s = 0.0
+        self._report = report
+        self._limit_s = limit_s
+        self._garbage = garbage  # counts as a part of the turn
+        self._thread = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._before_s = 0.0
+        self._collecting_s = 0.0
+        self._collected_s = 0.0
+
+    def start(self) -> None:
+        """On the loop that it measures."""
+        self._thread = threading.get_ident()
+        if not self._garbage:
+            gc.callbacks.append(self._collects)
+        self._again()
+
+    def stop(self) -> None:
+        """In the same thread. The turn that runs now is not judged."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            if not self._garbage:
+                gc.callbacks.remove(self._collects)
+
+    def _again(self) -> None:
+        self._collected_s = 0.0
+        self._before_s = processor_s()
+        self._timer = asyncio.get_running_loop().call_later(TESTING_PROBE_S, self._look)
+
+    def _look(self) -> None:
+        turn_s = processor_s() - self._before_s - self._collected_s - TESTING_PROBE_S
+        self.longest_s = max(self.longest_s, turn_s)
+        if turn_s > self._limit_s:
+            self._report(turn_s)
+        self._again()
+
+    def _collects(self, phase: str, info: dict[str, int]) -> None:
+        if threading.get_ident() != self._thread:
+            return
+        if phase == "start":
+            self._collecting_s = processor_s()
+        else:
+            self._collected_s += processor_s() - self._collecting_s

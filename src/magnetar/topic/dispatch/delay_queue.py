@@ -1,0 +1,70 @@
+"""Entries whose time has not come: kept by due time, one timer for the earliest of them.
+
+The index is `topic/dispatch/delayed.py`; this file only knows the clock. What it holds is lost with the process and
+found again, because a delayed entry stays unacknowledged and is read anew from the cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import Corrupt
+from magnetar.base.ids import Position
+from magnetar.base.limits import DELAY_ALARM_S_MAX, DELAYED_DUE_MAX
+from magnetar.ledger.run import Run
+from magnetar.topic.dispatch.delayed import Delayed
+from magnetar.wire import entry
+
+if TYPE_CHECKING:
+    from magnetar.topic.topic import Topic
+
+
+class DelayQueue:
+    __slots__ = ("_alarm_ms", "_cancel", "_ripe", "_topic", "index")
+
+    def __init__(self, topic: Topic, ripe: Callable[[list[Position]], None]) -> None:
+        self._topic = topic
+        self._ripe = ripe
+        self._alarm_ms: int | None = None
+        self._cancel: Callable[[], None] | None = None
+        self.index = Delayed()
+
+    def holds(self, run: Run, index: int) -> bool:
+        """Whether this entry is for later, in which case it is kept here until then."""
+        try:
+            deliver_at = entry.deliver_at(run.body, run.offsets[index], run.offsets[index + 1])
+        except Corrupt:
+            return False  # a client's broken metadata is for its reader to refuse
+        if deliver_at <= 0 or not self._topic.settings.delayed_delivery or deliver_at <= self._topic.runtime.wall():
+            return False
+        self.index.add(deliver_at, run.position(index))
+        self._set_alarm()
+        return True
+
+    def clear(self) -> None:
+        self.index = Delayed()
+        self._silence()
+
+    def _silence(self) -> None:
+        self._alarm_ms = None
+        if self._cancel is not None:
+            self._cancel()
+            self._cancel = None
+
+    def _set_alarm(self) -> None:
+        due = self.index.next_due_ms()
+        if due is None or (self._alarm_ms is not None and self._alarm_ms <= due):
+            return
+        self._silence()
+        self._alarm_ms = due
+        delay_s = min(DELAY_ALARM_S_MAX, max(0.0, (due - self._topic.runtime.wall()) / 1000))
+        self._cancel = self._topic.later(delay_s, self._rang)
+
+    def _rang(self) -> None:
+        self._alarm_ms = None
+        self._cancel = None
+        positions = self.index.due(self._topic.runtime.wall(), DELAYED_DUE_MAX)
+        self._set_alarm()
+        if positions:
+            self._ripe(positions)

@@ -1,0 +1,90 @@
+"""Where a dispatcher gets its entries: at once from memory near the tail, by one block read from files behind it.
+
+At most one read is in flight per source, and what it brings is kept until it is used up. `take` never waits: it answers
+with entries, or with None after it has made sure that `arrived` will be called when there are some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import MagnetarError, NotFound
+from magnetar.base.ids import Position
+from magnetar.base.limits import BACKLOG_READ_BYTES_MAX, BACKLOG_READ_ENTRIES_MAX, READ_RETRY_S
+from magnetar.ledger.run import Run
+from magnetar.observe.log import get
+
+if TYPE_CHECKING:
+    from magnetar.topic.topic import Topic
+
+log = get("dispatch")
+
+
+class EntrySource:
+    __slots__ = ("_arrived", "_block", "_generation", "_topic", "failed", "reading")
+
+    def __init__(self, topic: Topic, arrived: Callable[[], None]) -> None:
+        self._topic = topic
+        self._arrived = arrived
+        self._block: Run | None = None
+        self.reading = False
+        self._generation = 0
+        self.failed: MagnetarError | None = None
+
+    def take(self, start: Position) -> tuple[Run, int] | None:
+        """A run and the index in it of the first entry at or after `start` that exists and may be read."""
+        block = self._block
+        if block is not None and block.ledger == start.ledger and block.first <= start.entry <= block.last:
+            return block, start.entry - block.first
+        topic = self._topic
+        readable = topic.readable
+        if start > readable:
+            return None
+        run = topic.managed.cached(start, BACKLOG_READ_BYTES_MAX, BACKLOG_READ_ENTRIES_MAX)
+        if run is None:
+            start = topic.managed.next_valid(start)
+            if start > readable:
+                return None
+            if block is not None and block.ledger == start.ledger and block.first <= start.entry <= block.last:
+                return block, start.entry - block.first
+            run = topic.managed.cached(start, BACKLOG_READ_BYTES_MAX, BACKLOG_READ_ENTRIES_MAX)
+        if run is not None:
+            if run.ledger == readable.ledger and run.last > readable.entry:
+                run = run.slice(0, readable.entry - run.first + 1)
+            return run, start.entry - run.first
+        if not self.reading and not topic.closed:
+            self.reading = True
+            topic.runtime.spawn(topic.owner, self._read(start, self._generation))
+        return None
+
+    def reset(self) -> None:
+        """The dispatcher jumps elsewhere: what is in flight or kept is of no use."""
+        self._block = None
+        self._generation += 1
+
+    async def _read(self, start: Position, generation: int) -> None:
+        topic = self._topic
+        try:
+            run = await topic.managed.read(start, BACKLOG_READ_BYTES_MAX, BACKLOG_READ_ENTRIES_MAX)
+            self.failed = None
+        except MagnetarError as error:
+            if not isinstance(error, NotFound) or topic.managed.has(start):
+                self._put_off(start, error)
+                return
+            run = None  # trimmed or deleted under us: the next take starts at what is left
+        self.reading = False
+        if generation == self._generation:
+            self._block = run
+        self._arrived()
+
+    def _put_off(self, start: Position, error: MagnetarError) -> None:
+        """Bytes lie or the disk does not answer: skip nothing, say so once, look again later."""
+        if self.failed is None:
+            log.error("read failed", topic=str(self._topic.name), position=str(start), error=str(error))
+        self.failed = error
+        self._topic.later(READ_RETRY_S, self._again)
+
+    def _again(self) -> None:
+        self.reading = False
+        self._arrived()

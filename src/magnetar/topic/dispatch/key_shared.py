@@ -1,0 +1,314 @@
+"""Many consumers, each key at one of them: Key_Shared.
+
+A selector says which consumer a key belongs to now; the guard (`topic/dispatch/key_order.py`) says whether it may have
+this entry now, which it may not while an older message of that key is unacknowledged elsewhere or waits. What may not
+go yet waits in the guard, in order, and a bounded number of entries is read past it so that other keys keep flowing.
+Where consumers share a segment by entry buckets, `topic/dispatch/entry_buckets.py` says whose an entry is and
+`topic/dispatch/bucket_order.py` is the guard. The keys of a message in chunks stay where it was begun until it is out
+as a whole (`topic/dispatch/chunk_affinity.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from magnetar.base.errors import ConsumerBusy, Corrupt
+from magnetar.base.ids import Position
+from magnetar.base.limits import DISPATCH_TURN_RUNS_MAX, KEYED_LOOKAHEAD_ENTRIES_MAX, REPLAY_TURN_ENTRIES_MAX
+from magnetar.ledger.run import Run
+from magnetar.topic.dispatch.bucket_order import BucketOrder
+from magnetar.topic.dispatch.chunk_affinity import ChunkAffinity
+from magnetar.topic.dispatch.delay_queue import DelayQueue
+from magnetar.topic.dispatch.entry_buckets import EntryBuckets, span
+from magnetar.topic.dispatch.entry_source import EntrySource
+from magnetar.topic.dispatch.key_order import KeyOrder
+from magnetar.topic.dispatch.key_selectors import AutoSplit, ConsistentRing, Sticky
+from magnetar.topic.dispatch.push import chunk_of, frame_of
+from magnetar.topic.subscriptions.consumer import Consumer, KeyShared
+from magnetar.wire import entry
+
+if TYPE_CHECKING:
+    from magnetar.topic.subscriptions.subscription import Subscription
+
+
+SLOT_BITS = 17  # slots of keys are 0 to 65536
+
+
+class KeySharedDispatcher:
+    def __init__(self, subscription: Subscription, asked: KeyShared | None) -> None:
+        self.subscription = subscription
+        self.topic = subscription.topic
+        self.cursor = subscription.cursor
+        self.consumers: list[Consumer] = []
+        self.sticky = asked is not None and asked.sticky
+        self.out_of_order = asked is not None and asked.out_of_order and not asked.buckets
+        settings = self.topic.settings
+        self.selector: AutoSplit[Consumer] | ConsistentRing[Consumer] | Sticky[Consumer] | EntryBuckets[Consumer]
+        self.guard: KeyOrder[Consumer] | BucketOrder[Consumer] = KeyOrder()
+        if asked is not None and asked.buckets:
+            self.selector = EntryBuckets(asked.ranges)
+            self.guard = BucketOrder()
+        elif self.sticky:
+            self.selector = Sticky()
+        elif settings.key_shared_ring:
+            self.selector = ConsistentRing(settings.key_shared_points)
+        else:
+            self.selector = AutoSplit()
+        self.begun: ChunkAffinity[Consumer] = ChunkAffinity()
+        self.delay = DelayQueue(self.topic, self._ripe)
+        self.source = EntrySource(self.topic, self.pump)
+        self.read_position: Position = subscription.start()
+        self._delayed: dict[Position, int] = {}  # slots of what waits for its time
+        self._pumping = False
+        self._again = False  # the next turn of the loop goes on
+        self._left = False  # of what waits, more could go than one turn takes
+
+    def join(self, consumer: Consumer) -> None:
+        asked = consumer.key_shared
+        sticky = asked is not None and asked.sticky
+        buckets = asked is not None and asked.buckets
+        free = asked is not None and asked.out_of_order and not buckets
+        if sticky != self.sticky or free != self.out_of_order or buckets != isinstance(self.selector, EntryBuckets):
+            raise ConsumerBusy(
+                f"subscription {self.subscription.name} has Key_Shared consumers of another mode: "
+                "all of them use AUTO_SPLIT or all use STICKY, with the same choice about order",
+                topic=str(self.topic.name),
+            )
+        if isinstance(self.selector, EntryBuckets):
+            assert asked is not None
+            self.selector.add(consumer, consumer.name, consumer.id, asked.ranges)
+        elif isinstance(self.selector, Sticky):
+            assert asked is not None
+            self.selector.add(consumer, asked.ranges)
+        else:
+            self.selector.add(consumer, consumer.name)
+        self.consumers.append(consumer)
+        self.guard.moved()
+
+    def leave(self, consumers: Collection[Consumer]) -> None:
+        """Together: what they held is filed again, and handed out, once."""
+        gone = set(consumers)
+        self.consumers = [consumer for consumer in self.consumers if consumer not in gone]
+        for consumer in consumers:
+            self.selector.remove(consumer)
+            consumer.pending.clear()
+        if not self.consumers:
+            self.rewind()
+            return
+        self.begun.left(consumers)
+        self.guard.consumers_left(consumers)
+        self.pump()
+
+    def appended(self, run: Run) -> None:
+        self.pump()
+
+    def acked(self, consumer: Consumer | None, positions: list[Position]) -> None:
+        freed = any(item.blocked for item in self.consumers) or self._full() or self._crowded()
+        for position in positions:
+            slot = self._forget(consumer, position)
+            if slot is not None:
+                freed = self.guard.acked(slot, position) or freed
+                self._settle(self._places(slot))
+        if freed:
+            self.pump()
+
+    def _forget(self, consumer: Consumer | None, position: Position) -> int | None:
+        if consumer is not None:
+            held = consumer.pending.remove(position)
+            if held is not None:
+                return held[1]
+        for item in self.consumers:
+            held = item.pending.remove(position)
+            if held is not None:
+                return held[1]
+        return self.guard.slot_of(position)
+
+    def acked_to(self, position: Position) -> None:
+        """Clearing a backlog; consumers of this type do not acknowledge cumulatively."""
+        for consumer in self.consumers:
+            consumer.pending.remove_upto(position)
+        self.guard.discard_upto(position)
+        self._settle(self.begun.places)
+        self._delayed = {item: slot for item, slot in self._delayed.items() if item > position}
+        self.delay.index.discard_upto(position)
+        if position >= self.read_position:
+            self.source.reset()
+            self.read_position = self.subscription.start()
+        self.pump()
+
+    def redeliver(self, consumer: Consumer, positions: list[Position] | None) -> None:
+        given: list[Position] = []
+        for position in consumer.pending.positions() if positions is None else positions:
+            held = consumer.pending.remove(position)
+            if held is not None:
+                given.append(position)
+                self.guard.waits(held[1], position)
+                self._settle(self._places(held[1]))
+        if given:
+            self.cursor.redelivered(given)
+            self.pump()
+
+    def rewind(self) -> None:
+        self.source.reset()
+        self.guard.clear()
+        self.begun.clear()
+        self._delayed.clear()
+        self.delay.clear()
+        self.read_position = self.subscription.start()
+
+    def close(self) -> None:
+        self.source.reset()
+        self.delay.clear()
+
+    def reconsider(self) -> None:
+        self.pump()
+
+    def _full(self) -> bool:
+        limit = self.topic.settings.unacked_per_subscription_max
+        return limit > 0 and sum(consumer.pending.messages for consumer in self.consumers) >= limit
+
+    def _crowded(self) -> bool:
+        return self.guard.waiting() >= KEYED_LOOKAHEAD_ENTRIES_MAX
+
+    def _ripe(self, positions: list[Position]) -> None:
+        """Delayed entries whose time has come join the lines of their keys."""
+        for position in positions:
+            slot = self._delayed.pop(position)
+            if not self.cursor.is_acked(position):
+                self.guard.waits(slot, position)
+        self.pump()
+
+    # Handing out
+
+    def pump(self) -> None:
+        if self._pumping or self._again or not self.consumers or self.topic.closed:
+            return
+        self._pumping = True
+        try:
+            for _ in range(DISPATCH_TURN_RUNS_MAX):
+                if self._full() or not any(consumer.ready for consumer in self.consumers):
+                    return
+                if not self._hand_out_waiting() or not (self._hand_out_new() or self._left):
+                    return
+        finally:
+            self._pumping = False
+        self._again = True
+        asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._again = False
+        self.pump()
+
+    def _ready_owner(self, slot: int) -> Consumer | None:
+        consumer = self._owner(slot)
+        return consumer if consumer is not None and consumer.ready else None
+
+    def _owner(self, slot: int) -> Consumer | None:
+        kept = self.begun.owner(self._places(slot)) if self.begun else None
+        return kept if kept is not None else self.selector.select(slot & ((1 << SLOT_BITS) - 1))
+
+    def _settle(self, places: Iterable[int]) -> None:
+        """What was begun and is not out any more is nobody's."""
+        for place in places if self.begun else ():
+            if self.guard.holder(place) is None and self.begun.freed(place):
+                self.guard.moved()
+
+    def _places(self, slot: int) -> range:
+        """What changes hands: the buckets that an entry spans, or the slot of its key."""
+        if isinstance(self.selector, EntryBuckets):
+            return span(slot)
+        first = slot & ((1 << SLOT_BITS) - 1)
+        return range(first, first + 1)
+
+    def _hand_out_waiting(self) -> bool:
+        """False while a read for one of them is under way: what is behind it must not overtake."""
+        self._left = False
+        if not self.guard.waiting():
+            return True
+        positions = self.guard.take(self._owner, REPLAY_TURN_ENTRIES_MAX, _is_ready)
+        self._left = len(positions) == REPLAY_TURN_ENTRIES_MAX
+        out: dict[Consumer, list[bytes]] = {}
+        for place, position in enumerate(positions):
+            slot = self.guard.slot_of(position)
+            if slot is None:
+                continue
+            taken = self.source.take(position)
+            if taken is None and self.topic.managed.has(position):
+                self.guard.put_back(positions[place:])
+                _flush(out)
+                return False
+            if taken is None or taken[0].position(taken[1]) != position or self.cursor.is_acked(position):
+                self.guard.acked(slot, position)  # trimmed, or acknowledged, meanwhile
+                continue
+            consumer = self._ready_owner(slot)
+            if consumer is None or not self.guard.may_send(slot, consumer, position):
+                self.guard.put_back([position])
+                continue
+            self._send(consumer, taken[0], taken[1], slot, out)
+        _flush(out)
+        return True
+
+    def _hand_out_new(self) -> bool:
+        if self._crowded() or self.delay.index.full:
+            return False
+        taken = self.source.take(self.read_position)
+        if taken is None:
+            self.subscription.caught_up(self.read_position)
+            return False
+        run, index = taken
+        untouched = self.cursor.untouched(run.position(index))
+        out: dict[Consumer, list[bytes]] = {}
+        while index < len(run) and not self._crowded():
+            position = run.position(index)
+            if untouched or not self.cursor.is_acked(position):
+                self._place(run, index, position, out)
+            index += 1
+        self.read_position = Position(run.ledger, run.first + index)
+        _flush(out)
+        return True
+
+    def _place(self, run: Run, index: int, position: Position, out: dict[Consumer, list[bytes]]) -> None:
+        """One new entry: out to the owner of its key, or into the line of those that wait."""
+        slot = self._slot(run.body, run.offsets[index], run.offsets[index + 1])
+        if self.out_of_order:
+            slot |= (
+                position.entry << SLOT_BITS
+            )  # its consumers gave up order: to the guard every entry is a key of its own
+        shared = isinstance(self.selector, EntryBuckets)  # a stream: nothing overtakes what is to come later (H-F4)
+        if not shared and self.delay.holds(run, index):
+            self._delayed[position] = slot
+            return
+        consumer = self._ready_owner(slot)
+        if consumer is not None and self.guard.may_send(slot, consumer, position):
+            self._send(consumer, run, index, slot, out)
+        else:
+            self.guard.waits(slot, position)
+
+    def _slot(self, buffer: bytes, start: int, end: int) -> int:
+        if isinstance(self.selector, EntryBuckets):
+            return self.selector.entry_slot(buffer, start, end)
+        try:
+            return self.selector.slot(entry.key_hash(buffer, start, end))
+        except Corrupt:
+            return 0  # unreadable metadata: any one consumer may refuse it
+
+    def _send(self, consumer: Consumer, run: Run, index: int, slot: int, out: dict[Consumer, list[bytes]]) -> None:
+        frame, count = frame_of(consumer, run, index, self.cursor, self.topic.partition)
+        position = run.position(index)
+        consumer.pending.add(position, count, slot)
+        self.guard.sent(slot, consumer, position)
+        chunk = None if self.out_of_order else chunk_of(run, index)  # whose consumers gave up order: nobody waits
+        if chunk is not None and self.begun.sent(self._places(slot)[0], consumer, chunk.uuid, last=chunk.last):
+            self.guard.moved()
+        out.setdefault(consumer, []).append(frame)
+
+
+def _flush(out: dict[Consumer, list[bytes]]) -> None:
+    for consumer, frames in out.items():
+        consumer.outlet.write(b"".join(frames))
+
+
+def _is_ready(consumer: Consumer) -> bool:
+    return consumer.ready

@@ -1,0 +1,49 @@
+"""Who may produce here and who may make a durable cursor (H-D3, H-E9): asked before anything is made. Plain topics
+say yes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from magnetar.topic.producers.access import Mode
+from magnetar.topic.subscriptions.subscribe import Subscribe
+
+
+def _yes(name: str) -> None:
+    return None
+
+
+async def _welcome(name: str, client_version: str, mode: Mode, queued: Callable[[], None]) -> None:
+    return None
+
+
+async def _still_welcome(name: str, mode: Mode) -> None:
+    return None
+
+
+async def _anyone(asked: Subscribe) -> int | None:
+    return None
+
+
+async def _as_it_is(subscription: Any, asked: Subscribe) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Each raises an error of the tree to refuse."""
+
+    # The producer's name, the version of its client, how it shares the topic, and what is called if it has to wait.
+    produce: Callable[[str, str, Mode, Callable[[], None]], Awaitable[None]] = _welcome
+    durable_cursor: Callable[[str], None] = _yes  # the subscription's name
+    produced: Callable[[str, Mode], Awaitable[None]] = _still_welcome  # asked again, after it was attached
+    attach: Callable[[Any, Subscribe], Awaitable[None]] = _as_it_is  # a subscription that is there, and who comes to it
+    # A consumer of a durable subscription, there or not. A number: it reads ahead of acknowledgements (H-F20), and the
+    # subscription was moved so often.
+    consume: Callable[[Subscribe], Awaitable[int | None]] = _anyone
+
+
+OPEN = Admission()

@@ -1,0 +1,62 @@
+"""Acknowledgements of a segment that a consumer reads before it has acknowledged what comes before (H-F20).
+
+The cursor does not see them. If an ancestor has to be delivered again they are dropped, and the segment is delivered
+again from the cursor, behind its ancestors. When all ancestors are done they are applied, also if the consumer has
+left by then. Remembers one position, and up to EARLY_ACKS_MAX entries that were acknowledged one by one; what is
+beyond is not remembered, and is delivered again to the next consumer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.base.ids import Position
+from magnetar.base.limits import EARLY_ACKS_MAX
+
+if TYPE_CHECKING:
+    from magnetar.topic.subscriptions.subscription import Subscription
+
+
+class EarlyAcks:
+    """`seeks`: how often the subscription had been moved when the consumer attached."""
+
+    __slots__ = ("_each", "_until", "seeks")
+
+    def __init__(self, seeks: int) -> None:
+        self.seeks = seeks
+        self._until: tuple[Position, list[int] | None] | None = None
+        self._each: dict[Position, list[int] | None] = {}  # words: set bits stay unacknowledged
+
+    def add(self, acks: list[tuple[Position, list[int] | None]]) -> None:
+        for position, words in acks:
+            before = self._each.get(position)
+            if position in self._each:
+                both = None if before is None or words is None else _common(before, words)
+                self._each[position] = both
+            elif len(self._each) < EARLY_ACKS_MAX:
+                self._each[position] = words
+
+    def add_until(self, position: Position, words: list[int] | None) -> None:
+        if self._until is not None:
+            before, known = self._until
+            if position < before or (position == before and known is None):
+                return
+            if position == before and known is not None and words is not None:
+                words = _common(known, words)
+        self._until = position, words
+        if self._each:
+            self._each = {one: words for one, words in self._each.items() if one >= position}
+
+    def apply(self, subscription: Subscription) -> None:
+        """As if they came now."""
+        if self._until is not None:
+            subscription.ack_to(None, *self._until)
+        if self._each:
+            subscription.ack(None, list(self._each.items()))
+
+
+def _common(one: list[int], other: list[int]) -> list[int]:
+    """What neither acknowledges."""
+    if len(one) != len(other):
+        return one if len(one) < len(other) else other
+    return [left & right for left, right in zip(one, other, strict=True)]

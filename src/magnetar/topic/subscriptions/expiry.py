@@ -1,0 +1,37 @@
+"""Message TTL: durable subscriptions acknowledge what is older than the time to live of the topic.
+
+The mark of a subscription moves past messages that were published too long ago, whichever consumer holds them, as in
+Pulsar. Time is that of retention: a wrong system clock expires nothing. A stream subscription whose sealed segment
+expires has drained it, so its consumers go on with the children in order. Readers, checkpoint consumers and holds have
+no durable cursor here: nothing expires for them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from magnetar.observe.log import get
+
+if TYPE_CHECKING:
+    from magnetar.topic.topic import Topic
+
+log = get("expiry")
+
+
+async def expire(topic: Topic) -> None:
+    """One check of all subscriptions. Nothing is done while the clock is not trusted."""
+    managed, ttl_s = topic.managed, topic.settings.message_ttl_s
+    behind = [one for one in topic.subscriptions if one.durable and one.backlog and one.seeking is None]
+    if not ttl_s or not behind or not managed.clock.trusted:
+        return
+    before_ms = managed.clock.now_ms() - ttl_s * 1000
+    oldest = await managed.read(min(one.start() for one in behind), 1, 1)
+    if oldest is None or managed.config.publish_time_of(oldest.entry(0)) >= before_ms:
+        return
+    last_expired = managed.before(await managed.find(before_ms))
+    for one in behind:
+        backlog = one.backlog
+        if one.cursor.mark < last_expired and one.seeking is None:
+            await one.clear_to(last_expired)
+            log.info("messages_expired", topic=str(topic.name), subscription=one.name, entries=backlog - one.backlog)
+            topic.runtime.mark("messages.expired", topic=str(topic.name), subscription=one.name)

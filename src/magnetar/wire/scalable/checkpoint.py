@@ -1,0 +1,181 @@
+"""The byte form of checkpoints: what readers keep in their own stores and hand back years later.
+
+It begins as Pulsar's V5 clients write it: a type, and for a checkpoint with places the id of the last message read of
+each segment; the id "latest" of a sealed segment says that it is DONE, which those clients understand. They ignore what
+follows, and there we say the rest: topic, its life, the epoch, where messages in chunks begin that lie around a place
+(version 2 has those, and is written only where there are any), and a checksum over everything. A checkpoint of such a
+client has no such end and is read all the same. Whatever is neither is `Corrupt`; where a reader starts nothing may
+follow a checkpoint but that, as a torn file would have it (`whole`). One of ours that was cut exactly before our end
+cannot be told from one of theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from struct import Struct
+from typing import ClassVar
+
+from google_crc32c import value as crc32c
+
+from magnetar.base.errors import Corrupt, Misuse
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.base.public import public
+from magnetar.layout import checkpoint as layout
+from magnetar.layout.checkpoint import DONE, START, Kind, SegmentPosition
+from magnetar.wire import ids
+from magnetar.wire.ids import MessageId
+
+_PLACES, _EARLIEST, _LATEST = 0, 1, 2
+_LONG, _INT = Struct(">q"), Struct(">i")
+_MAGIC = b"MgCp"
+_VERSION = 2
+_TAIL = Struct(">4sBqqi")  # magic, version, incarnation, epoch, length of the topic's name
+_AROUND = Struct(">qqq")  # segment, ledger, entry
+_SUM = Struct(">I")
+
+
+@public("magnetar")
+class Checkpoint(layout.Checkpoint):
+    """How far a reader is: in all segments of a scalable topic, at one moment. Opaque to most; `places` says where."""
+
+    __slots__ = ()
+
+    EARLIEST: ClassVar[Checkpoint]
+    LATEST: ClassVar[Checkpoint]
+
+    @staticmethod
+    def of(value: layout.Checkpoint) -> Checkpoint:
+        return Checkpoint(value.places, value.epoch, value.topic, value.incarnation, value.kind)
+
+    def to_bytes(self) -> bytes:
+        return to_bytes(self)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Checkpoint:
+        """As Pulsar's clients read them: what follows and is not ours is ignored. Who starts at bytes gives them as
+        they are, and then it is refused."""
+        return from_bytes(data)
+
+    def __str__(self) -> str:
+        if self.kind is not Kind.PLACES:
+            return str(self.kind.value)
+        return " ".join(f"{id}/{self.places[id]}" for id in sorted(self.places)) or "no segments"
+
+
+Checkpoint.EARLIEST = Checkpoint(kind=Kind.EARLIEST)
+Checkpoint.LATEST = Checkpoint(kind=Kind.LATEST)
+
+
+def to_bytes(checkpoint: layout.Checkpoint) -> bytes:
+    match checkpoint.kind:
+        case Kind.EARLIEST:
+            return bytes([_EARLIEST])
+        case Kind.LATEST:
+            return bytes([_LATEST])
+    parts = [bytes([_PLACES]), _INT.pack(len(checkpoint.places))]
+    for segment in sorted(checkpoint.places):
+        encoded = ids.to_bytes(message_id(checkpoint.places[segment]))
+        parts += [_LONG.pack(segment), _INT.pack(len(encoded)), encoded]
+    topic = checkpoint.topic.encode()
+    around = [_AROUND.pack(id, *place.around) for id, place in sorted(checkpoint.places.items()) if place.around]
+    version = 2 if around else 1
+    parts += [_TAIL.pack(_MAGIC, version, checkpoint.incarnation, checkpoint.epoch, len(topic)), topic, *around]
+    body = b"".join(parts)
+    return body + _SUM.pack(crc32c(body))
+
+
+def from_bytes(data: bytes) -> Checkpoint:
+    return _read(data)[0]
+
+
+def whole(data: bytes) -> Checkpoint:
+    """These bytes and nothing else: nobody writes more, so what has more is torn, and might begin anywhere."""
+    found, end = _read(data)
+    if end != len(data):
+        raise Corrupt(
+            "not a checkpoint, or a damaged one: other bytes follow it. Start at an earlier checkpoint, or at the "
+            "earliest or latest message",
+            bytes=len(data),
+            read=end,
+        )
+    return found
+
+
+def _read(data: bytes) -> tuple[Checkpoint, int]:
+    """And where it ends."""
+    if not data:
+        raise Corrupt("a checkpoint of no bytes")
+    if data[0] in (_EARLIEST, _LATEST):
+        return Checkpoint.EARLIEST if data[0] == _EARLIEST else Checkpoint.LATEST, 1
+    if data[0] != _PLACES:
+        raise Corrupt("not a checkpoint: its first byte says no type that there is", type=data[0])
+    try:
+        return _places(data)
+    except IndexError:
+        raise Corrupt("a checkpoint ends early", bytes=len(data)) from None
+
+
+def message_id(place: SegmentPosition) -> MessageId:
+    if place.is_done:
+        return MessageId.LATEST
+    return MessageId(place.ledger, place.entry, -1, place.index, place.size)
+
+
+def place_of(id: MessageId) -> SegmentPosition:
+    if id == MessageId.EARLIEST:
+        return START
+    if id.ledger == MessageId.LATEST.ledger:
+        return DONE
+    return SegmentPosition(id.ledger, id.entry, id.batch_index, id.batch_size)
+
+
+def _places(data: bytes) -> tuple[Checkpoint, int]:
+    count, at = _number(data, 1, _INT), 5
+    places: dict[SegmentId, SegmentPosition] = {}
+    for _ in range(count):  # a negative count is none, as Java reads it
+        segment, length = _number(data, at, _LONG), _number(data, at + 8, _INT)
+        at += 12
+        if length < 0 or at + length > len(data):
+            raise IndexError
+        if segment < 0:
+            raise Corrupt("a checkpoint names a segment that cannot be", segment=segment)
+        places[SegmentId(segment)] = place_of(ids.from_bytes(data[at : at + length]))
+        at += length
+    found = {id: places[id] for id in sorted(places)}
+    if data[at : at + len(_MAGIC)] != _MAGIC:
+        return Checkpoint(found), at
+    return _ours(data, at, found), len(data)
+
+
+def _ours(data: bytes, at: int, places: dict[SegmentId, SegmentPosition]) -> Checkpoint:
+    if len(data) < at + _TAIL.size + _SUM.size:
+        raise IndexError
+    _, version, incarnation, epoch, length = _TAIL.unpack_from(data, at)
+    if version > _VERSION:
+        raise Misuse("a newer version of magnetar wrote the checkpoint: use that one", checkpoint=version)
+    body = data[: -_SUM.size]
+    end = at + _TAIL.size + length
+    rest = len(body) - end
+    if (
+        _SUM.unpack_from(data, len(body))[0] != crc32c(body)
+        or rest < 0
+        or rest % _AROUND.size
+        or (rest and version < 2)
+    ):
+        raise Corrupt("the checksum of a checkpoint is wrong: some of its bytes are not what was written")
+    try:
+        topic = body[at + _TAIL.size : end].decode()
+    except UnicodeDecodeError:
+        raise Corrupt("the topic of a checkpoint is no text") from None
+    for segment, ledger, entry in _AROUND.iter_unpack(body[end:]):
+        if segment not in places or min(ledger, entry) < 0:
+            raise Corrupt("a checkpoint says of a place that is not there what lies around it", segment=segment)
+        places[SegmentId(segment)] = replace(places[SegmentId(segment)], around=(ledger, entry))
+    return Checkpoint(places, Epoch(epoch), topic, incarnation)
+
+
+def _number(data: bytes, at: int, form: Struct) -> int:
+    if at + form.size > len(data):
+        raise IndexError
+    value: int = form.unpack_from(data, at)[0]
+    return value

@@ -1,0 +1,225 @@
+"""The layout of a scalable topic and the share of a stream consumer, as the commands that carry them, and back.
+
+A layout goes to every session that watches its topic, so it is encoded once for each change (`update_body`) and a
+session adds its number to the bytes (`update`). What Pulsar has no field for (routing, term, incarnation, generation)
+goes only to peers that announced our extensions. Reading a layout checks it whole: one that contradicts itself is
+`Corrupt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from magnetar.base.errors import Corrupt, InvalidRange
+from magnetar.base.ids import Epoch, SegmentId
+from magnetar.base.names import TopicName
+from magnetar.base.ranges import HashRange
+from magnetar.layout.layout import Layout
+from magnetar.layout.routing import Routing
+from magnetar.layout.segment import NEVER, Segment, State, bucket_ranges
+from magnetar.wire.frames import encode_command
+from magnetar.wire.proto import pb
+
+_Type = pb.BaseCommand
+_TYPE_TAG = b"\x08"  # field 1 of BaseCommand, a number
+_UPDATE_TAG = _Type.SCALABLE_TOPIC_UPDATE << 3 | 2
+_SESSION_TAG = b"\x08"
+_UNKNOWN_ERROR = 0
+_KNOWN_ERRORS = frozenset(pb.ServerError.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """How a broker is reached; "" where it does not listen so."""
+
+    url: str = ""
+    url_tls: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutUpdate:
+    """All that a watch tells of a topic. `owners`: of active segments, as far as they are known."""
+
+    layout: Layout
+    owners: Mapping[SegmentId, Address]
+    controller: Address | None = None
+    routing: Routing | None = None
+    term: int = 0
+    incarnation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerAssignment:
+    """What one stream consumer is to read, and whose word that is."""
+
+    epoch: Epoch
+    segments: tuple[Segment, ...]
+    generation: int = 0
+    term: int = 0
+    shared: frozenset[SegmentId] = frozenset()  # those it reads with others, by entry buckets
+    shown_epoch: int = 0  # for peers that did not announce our extensions
+
+
+# The watch
+
+
+def update_body(topic: TopicName, shown: LayoutUpdate, *, extended: bool) -> bytes:
+    """What every session is told, without its number."""
+    said = pb.CommandScalableTopicUpdate(dag=dag(shown, extended), resolved_topic_name=topic.scalable.canonical)
+    body: bytes = said.SerializePartialToString()  # the number of the session is required, and comes with each
+    return body
+
+
+def update(session_id: int, body: bytes) -> bytes:
+    """SCALABLE_TOPIC_UPDATE to one session."""
+    inner = _SESSION_TAG + _varint(session_id) + body
+    command = _TYPE_TAG + _varint(_Type.SCALABLE_TOPIC_UPDATE) + _varint(_UPDATE_TAG) + _varint(len(inner)) + inner
+    return (len(command) + 4).to_bytes(4, "big") + len(command).to_bytes(4, "big") + command
+
+
+def update_failed(session_id: int, code: int, text: str) -> bytes:
+    """The session is over on both sides."""
+    said = pb.CommandScalableTopicUpdate(session_id=session_id, error=_error(code), message=text)
+    return encode_command(pb.BaseCommand(type=_Type.SCALABLE_TOPIC_UPDATE, scalableTopicUpdate=said))
+
+
+def read_layout(dag: pb.ScalableTopicDAG) -> Layout:
+    """As a watch was told it. The counter of ids is not told: it is taken for the lowest it can be."""
+    try:
+        segments = sorted((_segment(one) for one in dag.segments), key=lambda one: one.id)
+        following = segments[-1].id + 1 if segments else 0
+        return Layout(Epoch(dag.epoch), SegmentId(following), tuple(segments))
+    except InvalidRange as error:
+        raise Corrupt("the layout has a range that is none", why=str(error)) from error
+
+
+def read_routing(dag: pb.ScalableTopicDAG) -> Routing | None:
+    """None: not told, not pinned, or one that this version does not know."""
+    return Routing(dag.routing) if dag.routing in set(Routing) else None
+
+
+# Stream consumers
+
+
+def share(topic: TopicName, shared: ConsumerAssignment, *, extended: bool) -> pb.ScalableConsumerAssignment:
+    made = pb.ScalableConsumerAssignment(layout_epoch=shared.epoch if extended else shared.shown_epoch)
+    for one in shared.segments:
+        added = made.segments.add(
+            segment_id=one.id,
+            hash_start=one.range.start,
+            hash_end=one.range.end,
+            segment_topic=one.topic(topic).canonical,
+        )
+        if one.id in shared.shared:
+            for first, last in bucket_ranges(one.bucket_splits):
+                added.bucket_ranges.add(start=first, end=last)
+    if extended:
+        made.term = shared.term
+        made.generation = shared.generation
+    return made
+
+
+def subscribed(request_id: int, assignment: pb.ScalableConsumerAssignment) -> bytes:
+    said = pb.CommandScalableTopicSubscribeResponse(request_id=request_id, assignment=assignment)
+    return _response(said)
+
+
+def subscribe_failed(request_id: int, code: int, text: str) -> bytes:
+    return _response(pb.CommandScalableTopicSubscribeResponse(request_id=request_id, error=_error(code), message=text))
+
+
+def assigned(consumer_id: int, assignment: pb.ScalableConsumerAssignment, why: tuple[int, str] | None = None) -> bytes:
+    """`why`: code and words of what ended it, for peers that understand our own fields."""
+    said = pb.CommandScalableTopicAssignmentUpdate(consumer_id=consumer_id, assignment=assignment)
+    if why is not None:
+        said.error, said.message = _error(why[0]), why[1]
+    kind = _Type.SCALABLE_TOPIC_ASSIGNMENT_UPDATE
+    return encode_command(pb.BaseCommand(type=kind, scalableTopicAssignmentUpdate=said))
+
+
+def _response(said: pb.CommandScalableTopicSubscribeResponse) -> bytes:
+    kind = _Type.SCALABLE_TOPIC_SUBSCRIBE_RESPONSE
+    return encode_command(pb.BaseCommand(type=kind, scalableTopicSubscribeResponse=said))
+
+
+def dag(shown: LayoutUpdate, extended: bool) -> pb.ScalableTopicDAG:
+    """The graph, as every command carries it that tells of one."""
+    layout = shown.layout
+    dag = pb.ScalableTopicDAG(epoch=layout.epoch if extended else layout.shown_epoch)
+    for one in layout.segments:
+        _add(dag, one)
+    for one in layout.active:
+        address = shown.owners.get(one.id)
+        if address is not None:
+            found = dag.segment_brokers.add(segment_id=one.id, broker_url=address.url)
+            if address.url_tls:
+                found.broker_url_tls = address.url_tls
+    if shown.controller is not None:
+        if shown.controller.url:
+            dag.controller_broker_url = shown.controller.url
+        if shown.controller.url_tls:
+            dag.controller_broker_url_tls = shown.controller.url_tls
+    if extended:
+        dag.term = shown.term
+        if shown.incarnation:  # else it is a plain topic's, which has none of its own
+            dag.incarnation = shown.incarnation
+        if shown.routing is not None:
+            dag.routing = shown.routing
+    return dag
+
+
+def _add(dag: pb.ScalableTopicDAG, one: Segment) -> None:
+    said = dag.segments.add(
+        segment_id=one.id,
+        hash_start=one.range.start,
+        hash_end=one.range.end,
+        state=pb.ACTIVE if one.is_active else pb.SEALED,
+        parent_ids=one.parents,
+        child_ids=one.children,
+        created_at_epoch=one.created_epoch,
+        created_at_ms=one.created_ms,
+    )
+    if one.sealed_epoch >= 0:
+        said.sealed_at_epoch = one.sealed_epoch
+    if one.sealed_ms >= 0:
+        said.sealed_at_ms = one.sealed_ms
+    if one.legacy_topic:
+        said.legacy_topic_name = one.legacy_topic
+    if one.bucket_splits:
+        said.entry_bucket_splits.extend(one.bucket_splits)
+
+
+def _segment(said: pb.SegmentInfoProto) -> Segment:
+    return Segment(
+        id=SegmentId(said.segment_id),
+        range=HashRange(said.hash_start, said.hash_end),
+        state=State.ACTIVE if said.state == pb.ACTIVE else State.SEALED,
+        parents=_ids(said.parent_ids),
+        children=_ids(said.child_ids),
+        created_epoch=Epoch(said.created_at_epoch),
+        created_ms=said.created_at_ms,
+        sealed_epoch=Epoch(said.sealed_at_epoch if said.HasField("sealed_at_epoch") else NEVER),
+        sealed_ms=said.sealed_at_ms if said.HasField("sealed_at_ms") else NEVER,
+        legacy_topic=said.legacy_topic_name,
+        bucket_splits=tuple(said.entry_bucket_splits),
+    )
+
+
+def _ids(ids: Sequence[int]) -> tuple[SegmentId, ...]:
+    return tuple(SegmentId(id) for id in ids)
+
+
+def _varint(value: int) -> bytes:
+    made = bytearray()
+    while value > 0x7F:
+        made.append(value & 0x7F | 0x80)
+        value >>= 7
+    made.append(value)
+    return bytes(made)
+
+
+def _error(code: int) -> Any:
+    """ServerError is a closed enum: a code the protocol does not know would be lost on the way."""
+    return code if code in _KNOWN_ERRORS else _UNKNOWN_ERROR

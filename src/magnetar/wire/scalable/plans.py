@@ -1,0 +1,155 @@
+"""PLAN, HOLD, LAG and their answers as commands, and back: our own, for peers that announced them.
+
+Places and marks travel in columns, so that a thousand segments cost a few calls each and not a message a mark. Reading
+checks that columns agree; what does not is `Corrupt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from magnetar.base.errors import Corrupt
+from magnetar.base.ids import SegmentId
+from magnetar.layout.lag import Lag
+from magnetar.layout.readable_range import DONE, NUMBER_MAX, START, Around, Places, ReadableRange, ReadPosition
+from magnetar.wire.broker_frames import varint
+from magnetar.wire.frames import encode_command
+from magnetar.wire.proto import pb
+from magnetar.wire.scalable.plan_ranges import EncodedRange, read
+
+_Type = pb.BaseCommand
+_STRETCH_TAG = b"\x2a"  # field 5 of CommandPlanResponse, bytes
+_SEGMENT_TAG = b"\x08"  # field 1 of PlanStretch
+_PLANNED = b"\x08" + varint(_Type.PLAN_RESPONSE) + varint(_Type.PLAN_RESPONSE << 3 | 2)  # a command's type, its field
+_KNOWN_ERRORS = frozenset(pb.ServerError.values())
+
+
+def columns(places: Places, around: Around | None = None) -> pb.SegmentPlaces:
+    made = pb.SegmentPlaces(
+        segment_id=list(places),
+        ledger_id=[place.ledger for place in places.values()],
+        entry_id=[place.entry for place in places.values()],
+    )
+    if any(place.row for place in places.values() if place != DONE):
+        made.row.extend([0 if place == DONE else place.row for place in places.values()])
+    if around:
+        begun = [around.get(id, (-1, -1)) for id in places]
+        made.around_ledger_id.extend(ledger for ledger, _ in begun)
+        made.around_entry_id.extend(entry for _, entry in begun)
+    return made
+
+
+def read_around(said: pb.SegmentPlaces) -> dict[SegmentId, tuple[int, int]]:
+    """Of places that `read_places` takes."""
+    ids, ledgers, entries = said.segment_id, said.around_ledger_id, said.around_entry_id
+    if not ledgers and not entries:
+        return {}
+    if not len(ids) == len(ledgers) == len(entries):
+        raise Corrupt("places of segments do not agree with what is around them", segments=len(ids))
+    return {
+        SegmentId(id): (ledger, entry)
+        for id, ledger, entry in zip(ids, ledgers, entries, strict=True)
+        if min(ledger, entry) >= 0
+    }
+
+
+def read_places(said: pb.SegmentPlaces) -> dict[SegmentId, ReadPosition]:
+    ids, rows = said.segment_id, said.row or [0] * len(said.segment_id)
+    if not len(ids) == len(said.ledger_id) == len(said.entry_id) == len(rows) or len(set(ids)) != len(ids):
+        raise Corrupt("places of segments do not agree with each other", segments=len(ids))
+    found: dict[SegmentId, ReadPosition] = {}
+    for id, ledger, entry, row in zip(ids, said.ledger_id, said.entry_id, rows, strict=True):
+        place = DONE if ledger == NUMBER_MAX else ReadPosition(ledger, entry, row)
+        if place != START and (ledger < 0 or entry < 0 or row >= NUMBER_MAX):
+            raise Corrupt("a place in a segment is an entry, its beginning or its end", segment=id, place=str(place))
+        found[SegmentId(id)] = place
+    return found
+
+
+def planned(
+    request_id: int,
+    incarnation: int,
+    epoch: int,
+    stretches: Mapping[SegmentId, EncodedRange],
+    dag: pb.ScalableTopicDAG | None,
+) -> bytes:
+    """PLAN_RESPONSE; without `dag` the layout is as the client knows it. Put together from the bytes of its parts:
+    protobuf would copy a thousand messages twice."""
+    head = pb.CommandPlanResponse(request_id=request_id, incarnation=incarnation, epoch=epoch, dag=dag)
+    parts = [head.SerializeToString()]
+    for id, one in stretches.items():
+        number, body = varint(id), one.written or one.body
+        parts += (_STRETCH_TAG, varint(1 + len(number) + len(body)), _SEGMENT_TAG, number, body)
+    said = b"".join(parts)
+    command = _PLANNED + varint(len(said)) + said
+    return (len(command) + 4).to_bytes(4, "big") + len(command).to_bytes(4, "big") + command
+
+
+def plan_failed(request_id: int, code: int, text: str) -> bytes:
+    said = pb.CommandPlanResponse(request_id=request_id, error=_error(code), message=text)
+    return encode_command(pb.BaseCommand(type=_Type.PLAN_RESPONSE, planResponse=said))
+
+
+def held(
+    request_id: int,
+    places: Places,
+    around: Around | None = None,
+    *,
+    incarnation: int,
+    until_ms: int,
+    moved: bool,
+    expired: bool,
+    lost: Sequence[SegmentId],
+    owner: str = "",
+) -> bytes:
+    """HOLD_RESPONSE. `owner`: of before."""
+    said = pb.CommandHoldResponse(
+        request_id=request_id,
+        places=columns(places, around),
+        incarnation=incarnation,
+        until_ms=until_ms,
+        moved=moved,
+        expired=expired,
+        lost_segment_id=lost,
+    )
+    if owner:
+        said.owner = owner
+    return encode_command(pb.BaseCommand(type=_Type.HOLD_RESPONSE, holdResponse=said))
+
+
+def released(request_id: int) -> bytes:
+    """HOLD_RESPONSE to one that ends a hold."""
+    said = pb.CommandHoldResponse(request_id=request_id)
+    return encode_command(pb.BaseCommand(type=_Type.HOLD_RESPONSE, holdResponse=said))
+
+
+def hold_failed(request_id: int, code: int, text: str) -> bytes:
+    said = pb.CommandHoldResponse(request_id=request_id, error=_error(code), message=text)
+    return encode_command(pb.BaseCommand(type=_Type.HOLD_RESPONSE, holdResponse=said))
+
+
+def lag(request_id: int, found: Lag) -> bytes:
+    """LAG_RESPONSE."""
+    said = pb.CommandLagResponse(request_id=request_id, messages=found.messages, bytes=found.bytes)
+    if found.oldest_ms > 0:
+        said.oldest_publish_time = found.oldest_ms
+    return encode_command(pb.BaseCommand(type=_Type.LAG_RESPONSE, lagResponse=said))
+
+
+def lag_failed(request_id: int, code: int, text: str) -> bytes:
+    said = pb.CommandLagResponse(request_id=request_id, error=_error(code), message=text)
+    return encode_command(pb.BaseCommand(type=_Type.LAG_RESPONSE, lagResponse=said))
+
+
+def read_lag(said: pb.CommandLagResponse) -> Lag:
+    return Lag(said.messages, said.bytes, said.oldest_publish_time)
+
+
+def read_stretches(said: Sequence[pb.PlanStretch]) -> dict[SegmentId, ReadableRange]:
+    return {SegmentId(one.segment_id): read(one) for one in said}
+
+
+def _error(code: int) -> Any:
+    """ServerError is a closed enum: a code the protocol does not know would be lost on the way."""
+    return code if code in _KNOWN_ERRORS else 0

@@ -1,0 +1,222 @@
+"""Stream consumers that acknowledge every N messages get past splits and merges: segments are read before their
+ancestors are acknowledged (H-F20)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from magnetar import InitialPosition, NoMessage
+from tests.client.reshaped import Reshaped, run_on
+from tests.servers.standalone import Standalone
+
+KEYS = [f"k{number}" for number in range(8)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("ahead"), {}) as running:
+        yield running
+
+
+class Cluster(Reshaped):
+    async def split(self) -> None:
+        await self.admin.scalable.split(self.topic, (await self.active())[0])
+
+    async def merge(self) -> None:
+        await self.admin.scalable.merge(self.topic, (await self.active())[:2])
+
+
+def run(server: Standalone, name: str, body: Callable[[Cluster], Awaitable[None]], segments: int = 1) -> None:
+    run_on(server, name, Cluster, body, segments)
+
+
+async def sent(cluster: Cluster, first: int, count: int) -> None:
+    """Numbered from `first` on, by turns for each key."""
+    async with cluster.client.create_producer(cluster.topic) as producer:
+        for number in range(first, first + count):
+            await producer.send(str(number).encode(), key=KEYS[number % len(KEYS)])
+
+
+def consumer(cluster: Cluster, **options: Any) -> Any:
+    return cluster.client.stream_consumer(cluster.topic, "s", initial_position=InitialPosition.EARLIEST, **options)
+
+
+async def drained(*consumers: Any) -> None:
+    """Until everything is acknowledged for good, and each of them has a segment."""
+    for _ in range(500):
+        if not (await consumers[0].lag()).messages and all(one.segments for one in consumers):
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"lag {await consumers[0].lag()}, segments {[one.segments for one in consumers]}")
+
+
+async def received(one: Any, count: int, timeout_s: float = 10) -> list[Any]:
+    return [await one.receive(timeout_s) for _ in range(count)]
+
+
+def check_order(messages: list[Any]) -> None:
+    by_key: dict[str, list[int]] = {}
+    for message in messages:
+        by_key.setdefault(message.key, []).append(int(message.data))
+    for key, numbers in by_key.items():
+        assert numbers == sorted(set(numbers)), f"{key} came as {numbers}"
+
+
+def test_consumer_that_acknowledges_at_end_gets_past_a_split(server: Standalone) -> None:
+    async def body(cluster: Cluster) -> None:
+        one = await consumer(cluster)
+        await sent(cluster, 0, 15)
+        await cluster.split()
+        await sent(cluster, 15, 15)
+        found = await received(one, 30)
+        check_order(found)
+        await one.acknowledge_cumulative(found[-1], confirm=True)
+        await one.close()
+        again = await consumer(cluster)
+        with pytest.raises(NoMessage):
+            await again.receive(1)
+        await again.close()
+
+    run(server, "one-split", body)
+
+
+def test_consumer_that_acknowledges_at_end_gets_past_many_reshapes(server: Standalone) -> None:
+    async def body(cluster: Cluster) -> None:
+        one = await consumer(cluster)
+        for round in range(6):
+            await sent(cluster, round * 20, 20)
+            await cluster.reshape()
+        await sent(cluster, 120, 20)
+        found = await received(one, 140)
+        check_order(found)
+        assert one.unacknowledged == 140
+        await one.acknowledge_cumulative(found[-1])
+        await drained(one)
+        await sent(cluster, 140, 20)
+        check_order([*found, *await received(one, 20)])
+        await one.close()
+
+    run(server, "many-reshapes", body, segments=2)
+
+
+def test_consumer_that_seeks_before_it_received_all_gets_past_a_split(server: Standalone) -> None:
+    async def body(cluster: Cluster) -> None:
+        one = await consumer(cluster, queue_messages=1)
+        await sent(cluster, 0, 15)
+        await cluster.split()
+        await sent(cluster, 15, 15)
+        await received(one, 3)
+        await asyncio.sleep(0.5)  # until the controller has asked whether everything was received
+        await one.seek(InitialPosition.EARLIEST)
+        check_order(await received(one, 30))
+        await one.close()
+
+    run(server, "seeks", body)
+
+
+def test_reader_ahead_whose_segment_is_unloaded_keeps_the_order(server: Standalone) -> None:
+    """The messages that waited in its queue come again, before those of the children (H-F20)."""
+
+    async def body(cluster: Cluster) -> None:
+        one = await consumer(cluster)
+        await sent(cluster, 0, 20)
+        await cluster.split()
+        await sent(cluster, 20, 20)
+        found = await received(one, 2)
+        async with asyncio.timeout(20):
+            while len(one.segments) < 3 or sum(len(lane.queue) for lane in one._inbox.lanes) < 38:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        await cluster.admin.namespaces.unload("public/default")
+        while len({int(message.data) for message in found}) < 40:
+            found.append(await one.receive(20))
+        newest = {key: place - len(KEYS) for place, key in enumerate(KEYS)}
+        for message in found:
+            number = int(message.data)
+            assert number <= newest[message.key] + len(KEYS), f"{number} came behind {newest[message.key]}"
+            newest[message.key] = max(newest[message.key], number)
+        await one.close()
+
+    run(server, "unloaded", body)
+
+
+def test_reader_ahead_that_dies_leaves_all_to_one_in_order(server: Standalone) -> None:
+    async def body(cluster: Cluster) -> None:
+        one = await consumer(cluster, name="a")
+        await sent(cluster, 0, 20)
+        await cluster.split()
+        await sent(cluster, 20, 20)
+        found = await received(one, 40)
+        check_order(found)
+        await one.acknowledge_cumulative(found[7])
+        await one.close()
+        other = await consumer(cluster, name="b")
+        again = await received(other, 32)
+        check_order(again)
+        assert {int(message.data) for message in again} == set(range(40)) - {int(one.data) for one in found[:8]}
+        await other.acknowledge_cumulative(again[-1])
+        await drained(other)
+        await other.close()
+
+    run(server, "dies", body)
+
+
+def test_children_of_a_merge_wait_for_two_holders(server: Standalone) -> None:
+    async def body(cluster: Cluster) -> None:
+        ones = [await consumer(cluster, name=name) for name in ("a", "b")]
+        await drained(*ones)
+        await sent(cluster, 0, 16)
+        await cluster.merge()
+        await sent(cluster, 16, 16)
+        found = [[], []]
+        for place, one in enumerate(ones):
+            try:
+                while True:
+                    found[place].append(await one.receive(1))
+            except NoMessage:
+                pass
+        assert len(found[0]) + len(found[1]) == 16, "the child waits: its parents are held by two"
+        for place, one in enumerate(ones):
+            await one.acknowledge_cumulative(found[place][-1])
+        rest = []
+        while len(rest) < 16:
+            for one in ones:
+                try:
+                    rest.append(await one.receive(0.1))
+                except NoMessage:
+                    continue
+        check_order([*found[0], *found[1], *rest])
+        for one in ones:
+            await one.close()
+
+    run(server, "merge-of-two", body, segments=2)
+
+
+def test_joining_consumer_takes_nothing_that_is_read_ahead(server: Standalone) -> None:
+    async def body(cluster: Cluster) -> None:
+        one = await consumer(cluster, name="a")
+        await sent(cluster, 0, 16)
+        await cluster.split()
+        await sent(cluster, 16, 16)
+        found = await received(one, 32)
+        other = await consumer(cluster, name="b")
+        with pytest.raises(NoMessage):
+            await other.receive(1)
+        await one.acknowledge_cumulative(found[-1])
+        await drained(one, other)
+        await sent(cluster, 32, 16)
+        rest = []
+        while len(rest) < 16:
+            for each in (one, other):
+                try:
+                    rest.append(await each.receive(0.1))
+                except NoMessage:
+                    continue
+        check_order([*found, *rest])
+        await one.close()
+        await other.close()
+
+    run(server, "joins", body)

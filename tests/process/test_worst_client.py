@@ -1,0 +1,398 @@
+"""The worst client: each limit at its edge and one beyond, on a real broker, while a neighbour measures.
+
+At the edge the broker serves, one beyond it refuses or hangs up. Through all of it the neighbour's p99 stays below
+100 ms, the memory of the process grows by no more than the account of `base/accounts.py` that the limit belongs to, no
+turn of the loop takes more than 100 ms of processor time, and the log stays small.
+"""
+
+from __future__ import annotations
+
+import resource
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from magnetar.base import accounts, limits
+from magnetar.wire import message
+from magnetar.wire.proto import pb
+from simulation.wire import with_entry
+from tests.process.hostile import T, Talker, a_command, command
+from tests.process.neighbour import Neighbour
+from tests.servers.probed import Probed
+
+MIB = 1024 * 1024
+P99_S_MAX = 0.1
+MARGIN_BYTES = 48 * MIB  # what the allocator keeps, and buffers of the process that no peer chooses
+# Of all tests here together: ten lines a second of one kind, a dozen kinds, 500 bytes each, for a minute.
+LOG_BYTES_MAX = limits.LOG_LINES_PER_S_MAX * 12 * 500 * 60
+TOPIC = "persistent://public/default/worst"
+SHARED, FAILOVER = pb.CommandSubscribe.Shared, pb.CommandSubscribe.Failover
+
+
+class Bench:
+    def __init__(self, broker: Probed, neighbour: Neighbour) -> None:
+        self.broker = broker
+        self.neighbour = neighbour
+
+    @contextmanager
+    def charged(self, *names: str, more: int = 0) -> Iterator[None]:
+        """What happens inside is charged to these accounts, and nobody else notices."""
+        before, since = self.broker.rss_bytes(), time.monotonic()
+        yield
+        grown = self.broker.rss_bytes() - before
+        assert grown <= sum(map(accounts.bound, names)) + more + MARGIN_BYTES
+        self.unnoticed(since)
+
+    def unnoticed(self, since: float) -> None:
+        assert self.neighbour.p99_s(since) < P99_S_MAX
+        assert self.broker.long_turns() == []
+        assert self.broker.rss_bytes() < accounts.total(connections=2)
+        assert self.broker.output.stat().st_size < LOG_BYTES_MAX
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    folder = tmp_path_factory.mktemp("broker")
+    with Probed(folder) as broker, Neighbour(broker.port, broker.pid, folder / "neighbour") as neighbour:
+        yield Bench(broker, neighbour)
+        log = broker.output.read_text(errors="replace")
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert "Traceback" not in log
+
+
+def a_producer(number: int, topic: str = TOPIC, **fields: object) -> bytes:
+    return a_command(T.PRODUCER, topic=topic, producer_id=number, request_id=number, **fields)
+
+
+def a_consumer(number: int, subscription: str = "s", kind: int = SHARED, **fields: object) -> bytes:
+    words = {"topic": TOPIC, "subscription": subscription, "subType": kind, **fields}
+    return a_command(T.SUBSCRIBE, consumer_id=number, request_id=number, **words)
+
+
+def one_property(size: int) -> list[dict[str, str]]:
+    """With so many bytes on the wire, from 200 to 16,000."""
+    return [{"key": "k", "value": "v" * (size - 6)}]
+
+
+def of_size(size: int, make: Callable[[int], pb.BaseCommand]) -> bytes:
+    """A command that has so many bytes, made longer by its longest text."""
+    made = make(size - 100)
+    made = make(size - 100 + size - made.ByteSize())
+    assert made.ByteSize() == size
+    return message_frame(made)
+
+
+def message_frame(made: pb.BaseCommand) -> bytes:
+    data = made.SerializeToString()
+    return (len(data) + 4).to_bytes(4, "big") + len(data).to_bytes(4, "big") + data
+
+
+# Before CONNECT
+
+
+@pytest.mark.slow
+def test_strangers_beyond_their_number_lose_the_oldest(bench: Bench) -> None:
+    half = (limits.HANDSHAKE_FRAME_BYTES_MAX - 8).to_bytes(4, "big") + bytes(limits.HANDSHAKE_FRAME_BYTES_MAX - 100)
+    with ExitStack() as held, bench.charged("connections before CONNECT", more=limits.STRANGERS_MAX * 16 * 1024):
+        began = time.monotonic()
+        strangers = []
+        for _ in range(limits.STRANGERS_MAX):
+            strangers.append(held.enter_context(Talker(bench.broker.port, connected=False)))
+            strangers[-1].say(half)
+        strangers[0].socket.settimeout(0.2)
+        in_time = not strangers[0].shut_out()
+        assert in_time or time.monotonic() - began > limits.HANDSHAKE_S  # a busy machine: they had their time
+        held.enter_context(Talker(bench.broker.port, connected=False))
+        assert strangers[0].shut_out()
+        strangers[-1].socket.settimeout(0.2)
+        assert not strangers[-1].shut_out()
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_first_frame_and_version_have_their_limits(bench: Bench, more: int) -> None:
+    with bench.charged():
+        with Talker(bench.broker.port, connected=False) as talker:
+            made = command(T.CONNECT, client_version="x", auth_data=b"")
+            room = limits.HANDSHAKE_FRAME_BYTES_MAX - 8 - made.ByteSize() - 100
+            made.connect.auth_data = bytes(room)
+            room += limits.HANDSHAKE_FRAME_BYTES_MAX - 4 - made.ByteSize() + more
+            made.connect.auth_data = bytes(room)
+            talker.say_if_heard(message_frame(made))
+            assert talker.shut_out() if more else talker.hear().type == T.CONNECTED
+        with Talker(bench.broker.port, connected=False) as talker:
+            talker.say(a_command(T.CONNECT, client_version="v" * (limits.CLIENT_VERSION_CHARS_MAX + more)))
+            assert talker.hear().type == (T.ERROR if more else T.CONNECTED)
+
+
+# Commands
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_command_has_the_size_of_its_kind(bench: Bench, more: int) -> None:
+    def lookup(size: int) -> pb.BaseCommand:
+        return command(T.LOOKUP, topic=TOPIC, request_id=1, advertised_listener_name="x" * size)
+
+    def schema(size: int) -> pb.BaseCommand:
+        given = {"name": "s", "type": pb.Schema.String, "schema_data": b"x" * size}
+        return command(T.GET_OR_CREATE_SCHEMA, topic=TOPIC, request_id=1, schema=given)
+
+    with bench.charged("requests in flight"):
+        for make, limit in ((lookup, limits.COMMAND_BYTES_MAX), (schema, limits.LISTING_COMMAND_BYTES_MAX)):
+            with Talker(bench.broker.port) as talker:
+                talker.say_if_heard(of_size(limit + more, make))
+                assert talker.shut_out() if more else talker.hear().type is not None
+
+
+@pytest.mark.parametrize("kind", [T.ACK, T.REDELIVER_UNACKNOWLEDGED_MESSAGES])
+def test_command_with_very_many_ids_is_taken_in_pieces(bench: Bench, kind: int) -> None:
+    frame_bytes_max = limits.MESSAGE_BYTES_MAX + limits.FRAME_PADDING_BYTES
+    one = pb.MessageIdData(ledgerId=1, entryId=1).SerializeToString()
+    if kind == T.ACK:
+        head, tag = pb.BaseCommand(type=T.ACK), b"\x1a"
+        inner = pb.CommandAck(consumer_id=1, ack_type=0).SerializeToString()
+    else:
+        head, tag = pb.BaseCommand(type=T.REDELIVER_UNACKNOWLEDGED_MESSAGES), b"\x12"
+        inner = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1).SerializeToString()
+    item = tag + bytes([len(one)]) + one
+    inner += item * ((frame_bytes_max - 200) // len(item))
+    body = head.SerializePartialToString() + varint(kind << 3 | 2) + varint(len(inner)) + inner
+    data = (len(body) + 4).to_bytes(4, "big") + len(body).to_bytes(4, "big") + body
+    assert frame_bytes_max - 300 < len(data) <= frame_bytes_max
+    with bench.charged("frames that are not whole"), Talker(bench.broker.port) as talker:
+        assert talker.ask_many([a_consumer(1, f"pieces-{kind}")])[0].type == T.SUCCESS
+        talker.say(data)
+        assert talker.works()
+        talker.say_if_heard((frame_bytes_max + 1).to_bytes(4, "big") + bytes(100))
+        assert talker.shut_out()
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 128:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def test_refused_requests_beyond_the_rate_meet_silence(bench: Bench) -> None:
+    numbers = range(1, 2 * limits.CONNECTION_REFUSALS_PER_S_MAX)
+    wrong = [a_command(T.LOOKUP, topic="nowhere://x", request_id=number) for number in numbers]
+    with bench.charged("requests in flight"), Talker(bench.broker.port) as talker:
+        began = time.monotonic()
+        answers = talker.ask_many(wrong, at_once=500)
+        assert {answer.lookupTopicResponse.response for answer in answers} == {pb.CommandLookupTopicResponse.Failed}
+        assert time.monotonic() - began > limits.REFUSALS_PAUSE_S
+
+
+# What is kept
+
+
+def test_properties_and_names_have_their_limits(bench: Bench) -> None:
+    many = [{"key": str(number), "value": ""} for number in range(limits.GIVEN_PROPERTIES_MAX + 1)]
+    prefix = "persistent://public/default/"
+    long = "x" * (limits.TOPIC_NAME_CHARS_MAX - len(prefix))
+    cases = [
+        ({"metadata": one_property(limits.GIVEN_PROPERTIES_BYTES_MAX)}, {}),
+        ({}, {"metadata": one_property(limits.GIVEN_PROPERTIES_BYTES_MAX + 1)}),
+        ({"metadata": many[:-1]}, {"metadata": many}),
+        (
+            {"producer_name": "p" * limits.GIVEN_NAME_CHARS_MAX},
+            {"producer_name": "p" * (limits.GIVEN_NAME_CHARS_MAX + 1)},
+        ),
+        ({"topic": prefix + long}, {"topic": prefix + long + "x"}),
+    ]
+    with bench.charged("names and properties of producers and consumers"), Talker(bench.broker.port) as talker:
+        for number, (edge, beyond) in enumerate(cases):
+            if edge:
+                assert talker.ask_many([a_producer(number * 2 + 1, **edge)])[0].type == T.PRODUCER_SUCCESS, number
+            if beyond:
+                assert talker.ask_many([a_producer(number * 2 + 2, **beyond)])[0].type == T.ERROR, number
+
+
+def test_names_that_nobody_has_are_not_remembered(bench: Bench) -> None:
+    """D15: 10,000 lookups of long names, which no topic has."""
+    wide = "\U00010000" * 4_000
+    asked = [
+        a_command(T.LOOKUP, topic=f"persistent://public/default/{wide}{number:05}", request_id=number)
+        for number in range(1, 2_001)
+    ]
+    with bench.charged("parsed names", "records of metadata"), Talker(bench.broker.port) as talker:
+        talker.ask_many(asked, at_once=50)
+
+
+def test_consumers_of_a_subscription_and_their_departure(bench: Bench) -> None:
+    """D3: 800 Failover consumers that left stopped the broker for 51 s."""
+    count = 1_000  # maxConsumersPerSubscription
+    with bench.charged("producers and consumers"):
+        with Talker(bench.broker.port) as talker:
+            wanted = [
+                a_consumer(number, "many", FAILOVER, consumer_name=f"c{number}") for number in range(1, count + 2)
+            ]
+            answers = talker.ask_many(wanted[:-1], at_once=100)
+            assert {answer.type for answer in answers} <= {T.SUCCESS, T.ACTIVE_CONSUMER_CHANGE}
+            done = sum(answer.type == T.SUCCESS for answer in answers)
+            while done < count:
+                done += talker.hear().type == T.SUCCESS
+            talker.say(wanted[-1])
+            while (last := talker.hear()).type == T.ACTIVE_CONSUMER_CHANGE:
+                pass
+            assert last.type == T.ERROR
+            assert "1000" in last.error.message
+        time.sleep(0.5)  # they leave now, over many turns
+
+
+def test_topic_list_watches_have_their_number(bench: Bench) -> None:
+    """D4: 300 watches among 2,000 topics cost 303 MB."""
+    with bench.charged("watches", "watched topic lists"), Talker(bench.broker.port) as talker:
+        for number in range(50):
+            bench.broker.admin("PUT", f"persistent/public/default/listed-{number}")
+        wanted = [
+            a_command(
+                T.WATCH_TOPIC_LIST,
+                request_id=number,
+                watcher_id=number,
+                namespace="public/default",
+                topics_pattern=f"persistent://public/default/listed-.*|{number % 10}",
+            )
+            for number in range(1, limits.CONNECTION_TOPIC_LISTS_MAX + 2)
+        ]
+        answers = talker.ask_many(wanted[:-1], at_once=50)
+        assert {answer.type for answer in answers} == {T.WATCH_TOPIC_LIST_SUCCESS}
+        talker.say(wanted[-1])
+        assert talker.hear().type == T.ERROR
+        bench.broker.admin("PUT", "persistent/public/default/listed-more")
+        assert talker.hear().type == T.WATCH_TOPIC_UPDATE
+
+
+@pytest.mark.slow
+def test_producers_of_a_connection_and_their_departure(bench: Bench) -> None:
+    with bench.charged("producers and consumers", "names and properties of producers and consumers"):
+        with Talker(bench.broker.port) as talker:
+            wanted = [a_producer(number) for number in range(1, limits.CONNECTION_PRODUCERS_MAX + 2)]
+            answers = talker.ask_many(wanted)
+            kinds = [answer.type for answer in answers]
+            assert kinds == [T.PRODUCER_SUCCESS] * limits.CONNECTION_PRODUCERS_MAX + [T.ERROR]
+            assert str(limits.CONNECTION_PRODUCERS_MAX) in answers[-1].error.message
+        time.sleep(1.0)
+
+
+@pytest.mark.slow
+def test_properties_of_a_connection_have_a_sum(bench: Bench) -> None:
+    """D5: 40 producers with 5 MB each were 191 MB."""
+    each = limits.GIVEN_PROPERTIES_BYTES_MAX
+    fitting = limits.CONNECTION_KEPT_BYTES_MAX // (each + 1)  # a byte of its name
+    with bench.charged("names and properties of producers and consumers"), Talker(bench.broker.port) as talker:
+        wanted = [
+            a_producer(number, producer_name="n", metadata=one_property(each), topic=f"{TOPIC}-{number}")
+            for number in range(1, fitting + 2)
+        ]
+        answers = talker.ask_many(wanted[:-2]) + talker.ask_many(wanted[-2:], at_once=1)
+        assert [answer.type for answer in answers] == [T.PRODUCER_SUCCESS] * fitting + [T.ERROR]
+
+
+# Bytes under way
+
+
+def test_flood_of_messages_is_held_within_the_caches(bench: Bench) -> None:
+    entry = message.single(pb.MessageMetadata(producer_name="x", sequence_id=0, publish_time=1), bytes(4 * MIB))
+    with (
+        bench.charged(
+            "newest messages of all topics", "writes of the journal", more=limits.CONNECTION_PENDING_BYTES_MAX
+        ),
+        Talker(bench.broker.port) as talker,
+    ):
+        assert talker.ask_many([a_producer(1, "persistent://public/default/flood")])[0].type == T.PRODUCER_SUCCESS
+        for number in range(40):
+            send = pb.BaseCommand(type=T.SEND)
+            send.send.producer_id, send.send.sequence_id = 1, number
+            talker.say(with_entry(send, entry))
+        answers = [talker.hear() for _ in range(40)]
+        assert {answer.type for answer in answers} == {T.SEND_RECEIPT}
+
+
+def test_answers_that_are_not_read_stop_the_questions(bench: Bench) -> None:
+    with bench.charged("bytes that the peer does not read", "requests in flight"), Talker(bench.broker.port) as talker:
+        question = a_command(T.LOOKUP, topic=TOPIC, request_id=1) * 2_000
+        talker.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+        talker.socket.settimeout(0.5)
+        sent = 0
+        try:
+            while sent < 64 * MIB:
+                talker.say(question)
+                sent += len(question)
+        except OSError:
+            pass  # the broker reads no more
+        assert sent < 64 * MIB
+
+
+@pytest.mark.slow
+def test_frames_that_are_not_whole_have_a_sum(bench: Bench) -> None:
+    size = 5 * MIB
+    half = size.to_bytes(4, "big") + bytes(size - 100)
+    fitting = limits.PARTIAL_FRAMES_BYTES_MAX // len(half)
+    with ExitStack() as held, bench.charged("frames that are not whole"):
+        talkers = [held.enter_context(Talker(bench.broker.port)) for _ in range(fitting + 1)]
+        for talker in talkers[:-1]:
+            talker.say(half)
+        talkers[0].socket.settimeout(0.3)
+        assert not talkers[0].shut_out()
+        talkers[-1].say(half)
+        assert talkers[0].shut_out()
+        talkers[1].socket.settimeout(0.3)
+        assert not talkers[1].shut_out()
+
+
+# REST
+
+
+def status(port: int, request: bytes) -> int:
+    with socket.create_connection(("127.0.0.1", port), 20) as one:
+        try:
+            one.sendall(request)
+        except OSError:
+            pass
+        return int(one.recv(64).split()[1])
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_heads_and_bodies_over_rest_have_their_limits(bench: Bench, more: int) -> None:
+    port = bench.broker.http_port
+    with bench.charged("REST: bodies of requests"):
+        start, end = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ", b"\r\n\r\n"
+        head = start + b"x" * (limits.HTTP_HEADER_BYTES_MAX - len(start) - len(end) + more) + end
+        assert status(port, head) == (431 if more else 200)
+        size = limits.HTTP_BODY_BYTES_MAX + more
+        body = b'"' + b"x" * (size - 2) + b'"'
+        put = "PUT /admin/v2/tenants/t HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        put += f"Content-Length: {size}\r\n\r\n"
+        assert status(port, put.encode() + body) == (413 if more else 400)
+
+
+def test_connections_of_one_address_over_rest_leave_room_for_others(bench: Bench) -> None:
+    trickle = b"PUT /admin/v2/tenants/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+    port = bench.broker.http_port
+    lists = b"GET /admin/v2/tenants HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with ExitStack() as held, bench.charged("REST: connections", "REST: heads of requests"):
+        busy = limits.HTTP_ADDRESS_CONNECTIONS_MAX - 2  # one is of the test itself, one asks
+        for _ in range(busy):
+            held.enter_context(socket.create_connection(("127.0.0.1", port), 20)).sendall(trickle)
+        assert status(port, lists) == 200
+        for _ in range(2):
+            held.enter_context(socket.create_connection(("127.0.0.1", port), 20)).sendall(trickle)
+        time.sleep(0.2)
+        assert status(port, lists) == 503
+        assert status(port, lists.replace(b"/admin/v2/tenants", b"/livez")) == 200
+
+
+def test_log_and_memory_after_everything_are_within_bounds(bench: Bench, tmp_path: Path) -> None:
+    began = time.monotonic()
+    with Talker(bench.broker.port) as talker:
+        assert talker.works()
+    assert bench.broker.ask("GET", "/admin/v2/brokers/health").status_code == 200
+    bench.unnoticed(began)

@@ -1,0 +1,225 @@
+"""Several brokers: who serves a topic, how a bundle is given up, and what they share without getting in each other's
+way.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from magnetar.base.errors import Moved, NotReady
+from magnetar.base.limits import ORPHAN_SUSPECT_S
+from magnetar.base.names import namespace_name, topic_name
+from magnetar.cluster.rendezvous import choose
+from magnetar.ledger.orphans import data_custom
+from magnetar.metadata import paths
+from magnetar.policy.policies import Policies
+from magnetar.wire.proto import pb
+from tests.unit.broker.several import NAME, Cluster, error_of, spawn
+from tests.unit.broker.world import Client, pass_s, settle
+
+_T = pb.BaseCommand
+_L = pb.CommandLookupTopicResponse
+
+
+@pytest.mark.setup(brokers=3)
+async def test_whoever_is_asked_the_topic_is_served_by_one(cluster: Cluster) -> None:
+    found = [await cluster.follow(member) for member in cluster.members]
+    assert len({member.id for member in found}) == 1
+    owner = found[0]
+    record = await owner.metadata.get(await owner.lock_path())
+    assert record is not None
+    assert record.stat.ephemeral
+    assert record.stat.mine
+
+
+@pytest.mark.setup(brokers=3)
+async def test_topics_spread_and_every_broker_agrees_where(cluster: Cluster) -> None:
+    names = [topic_name(f"persistent://public/default/t-{number}") for number in range(40)]
+    first = [(await cluster.follow(cluster.members[0], name)).id for name in names]
+    assert first == [(await cluster.follow(cluster.members[2], name)).id for name in names]
+    assert len(set(first)) > 1
+
+
+async def test_a_broker_that_is_not_the_owner_makes_the_client_look_up_again(cluster: Cluster) -> None:
+    owner, other = await cluster.find()
+    client = other.client()
+    assert error_of(await client.produce()) == pb.ServiceNotReady
+    assert error_of(await client.subscribe()) == pb.ServiceNotReady
+    assert not other.loaded()
+    assert (await owner.client().produce()).type == _T.PRODUCER_SUCCESS
+    assert owner.loaded()
+
+
+@pytest.mark.parametrize(("version", "told"), [("Pulsar-CPP-v4.2.0", ["CLOSE_CONSUMER", "ERROR"]), ("Java", ["ERROR"])])
+async def test_a_client_that_never_repeats_a_refused_subscribe_is_made_to(
+    cluster: Cluster, version: str, told: list[str]
+) -> None:
+    _, other = await cluster.find()
+    client = Client(other.node).connect(client_version=version)
+    await client.subscribe()
+    assert [kind for kind in client.heard.kinds if kind != "CONNECTED"] == told
+
+
+async def test_nobody_loads_a_topic_before_it_is_looked_up(cluster: Cluster) -> None:
+    for member in cluster.members:
+        assert error_of(await member.client().produce()) == pb.ServiceNotReady
+
+
+@pytest.mark.setup(brokers=3)
+async def test_a_broker_asked_with_authority_takes_what_nobody_has(cluster: Cluster) -> None:
+    chosen = choose(await cluster.members[0].lock_path(), [member.id for member in cluster.members])
+    other = next(member for member in cluster.members if member.id != chosen)
+    said = await cluster.lookup(other)
+    assert (said.response, said.authoritative) == (_L.Redirect, True)
+    assert cluster.at(said.brokerServiceUrl).id == chosen
+    assert (await cluster.lookup(other, authoritative=True)).response == _L.Connect
+    assert [await cluster.follow(member) for member in cluster.members] == [other] * 3
+
+
+async def test_the_owner_stops_and_another_serves_what_it_stored(cluster: Cluster) -> None:
+    owner, other = await cluster.find()
+    client = owner.client()
+    await client.produce()
+    await client.subscribe(permits=10)
+    for number in range(3):
+        client.send(number, f"m{number}")
+    await settle()
+    client.ack(1, client.heard.delivered[0].position)
+    await owner.stop()
+    await settle()
+    assert "CLOSE_PRODUCER" in client.heard.kinds
+    assert await cluster.follow(other) is other
+    again = other.client()
+    await again.subscribe(permits=10)
+    await settle()
+    assert again.heard.texts == ["m1", "m2"]
+
+
+async def test_a_crashed_owner_is_followed_when_its_session_ends(cluster: Cluster) -> None:
+    owner, other = await cluster.find()
+    await owner.client().produce()
+    owner.node.cut()
+    owner.metadata.lose_session(server_side=True)
+    await settle()
+    assert await cluster.follow(other) is other
+
+
+# Unloading
+
+
+async def test_a_bundle_that_is_unloaded_is_free_for_whoever_is_asked_next(cluster: Cluster) -> None:
+    owner, other = await cluster.find()
+    client = owner.client()
+    await client.produce()
+    client.send(0, "m0")
+    place = await owner.place()
+    await owner.node.served.unload(place)
+    assert "CLOSE_PRODUCER" in client.heard.kinds
+    assert not owner.loaded()
+    assert owner.node.ownership.held() == []
+    assert await owner.metadata.get(await owner.lock_path()) is None
+    assert await other.node.ownership.owner(*place, authoritative=True) == other.node.ownership.me
+    assert (await other.client().produce()).type == _T.PRODUCER_SUCCESS
+    assert await cluster.follow(owner) is other
+
+
+async def test_nothing_is_loaded_while_its_bundle_is_being_unloaded(cluster: Cluster) -> None:
+    owner, _ = await cluster.find()
+    client = owner.client()
+    await client.produce()
+    client.send(0, "m0")
+    await settle()
+    owner.metadata.hold()
+    unloading = spawn(owner.node.served.unload(await owner.place()))
+    again = spawn(owner.node.served.unload(await owner.place()))
+    await settle()
+    said = await cluster.lookup(owner)
+    assert (said.response, said.error) == (_L.Failed, pb.ServiceNotReady)
+    assert "is being unloaded" in said.message
+    with pytest.raises(NotReady):
+        await owner.node.ownership.owns(*await owner.place())
+    owner.metadata.release()
+    await unloading
+    await again
+    assert len(owner.marks("ownership.released")) == 1
+
+
+async def test_a_load_under_way_is_waited_for_and_unloaded_too(cluster: Cluster) -> None:
+    owner, _ = await cluster.find()
+    owner.metadata.hold(passes=4)
+    loading = spawn(owner.node.topics.get(NAME, create=True))
+    await settle()
+    unloading = spawn(owner.node.served.unload(await owner.place()))
+    await settle()
+    assert not unloading.done()
+    owner.metadata.release()
+    await loading
+    await unloading
+    assert not owner.loaded()
+
+
+async def test_a_caller_that_can_be_sent_elsewhere_is(cluster: Cluster) -> None:
+    owner, other = await cluster.find()
+    await owner.node.served.claim(NAME)
+    with pytest.raises(Moved) as told:
+        await other.node.served.claim(NAME)
+    assert told.value.facts["http"] == owner.node.addresses.http_url
+    with pytest.raises(Moved):
+        await other.node.served.claim_bundle(*await owner.place())
+    assert await other.node.served.others(NAME.namespace) == {str((await owner.place())[1]): owner.id}
+    assert await owner.node.served.others(NAME.namespace) == {}
+
+
+async def test_the_bundles_of_a_namespace_that_is_deleted_are_given_up(cluster: Cluster) -> None:
+    namespace = namespace_name("public/short")
+    await cluster.members[0].node.namespaces.create(namespace)
+    owner = await cluster.follow(cluster.members[0], topic_name("persistent://public/short/t"))
+    assert [place[0] for place in owner.node.ownership.held()] == [namespace]
+    await cluster.members[0].node.namespaces.delete(namespace)
+    await settle()
+    assert owner.node.ownership.held() == []
+
+
+# What several share
+
+
+async def test_a_fresh_ledger_of_another_broker_is_no_orphan(cluster: Cluster) -> None:
+    owner, other = await cluster.find()
+    await owner.client().produce()
+    writer = await owner.ledgers.create(data_custom(paths.topic(NAME, 1)))  # made, not yet in the record
+    other.node._sweep_at = 0.0
+    owner.node._sweep_at = 1e9
+    await pass_s(3 * ORPHAN_SUSPECT_S)
+    assert (await owner.ledgers.info(writer.ledger)).ledger == writer.ledger
+    owner.node._sweep_at = 0.0
+    await pass_s(3 * ORPHAN_SUSPECT_S)
+    assert writer.ledger not in await owner.ledgers.list({})  # its owner may, and then no late write names it
+
+
+async def test_a_policy_changed_during_a_gap_of_events_reaches_what_is_loaded(cluster: Cluster) -> None:
+    owner, other = await cluster.find()
+    await owner.client().produce()
+    assert owner.topic().dedup is None
+    while owner.node._stops:  # deaf: as if the events were lost
+        owner.node._stops.pop()()
+    await other.node.namespaces.update(NAME.namespace, _deduplicating)
+    await settle()
+    assert owner.topic().dedup is None
+    owner.metadata.resync()
+    await settle()
+    assert owner.topic().dedup is not None
+
+
+@pytest.mark.setup(brokers=0)
+async def test_brokers_start_at_once_on_an_empty_store_and_have_lives_of_their_own(cluster: Cluster) -> None:
+    joining = [spawn(cluster.join()) for _ in range(3)]
+    for one in joining:
+        await one
+    names = {member.node.producer_name() for member in cluster.members}
+    assert len(names) == 3
+    assert len(await cluster.members[0].node.ownership.brokers()) == 3
+
+
+def _deduplicating(before: Policies) -> Policies:
+    return msgspec.structs.replace(before, deduplicationEnabled=True)

@@ -1,0 +1,32 @@
+"""Which names are near one that is not there."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.cli.help.suggestions import Subject, alike, instead
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [("ordrs", ["orders"]), ("Orders", ["orders"]), ("payment", ["payments"]), ("zebra", []), ("orders", [])],
+)
+def test_near_names_are_found_and_far_ones_are_not(wanted: str, found: list[str]) -> None:
+    assert alike(wanted, ["orders", "payments", "audit"]) == found
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "run"),
+    [
+        ("topic://public/default/orders", "orders", "magnetar topic migrate orders --dry-run, "),
+        ("topic://a/b/orders", "persistent://a/b/orders", "magnetar topic migrate persistent://a/b/orders --dry-run, "),
+        ("topic://public/default/ordrs", "orders", "the same with orders"),
+        ("topic://public/default/ordrs", "topic://public/default/orders", "the same with topic://"),
+        ("persistent://public/default/orders", "topic://public/default/orders", "the same with topic://"),
+        (None, "orders", "the same with orders"),
+    ],
+)
+def test_a_plain_topic_that_is_asked_for_as_a_scalable_one_is_not_what_to_try_again(
+    wanted: str | None, found: str, run: str
+) -> None:
+    assert instead(Subject(topic=wanted), [found]).startswith(run)

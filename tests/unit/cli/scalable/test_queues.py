@@ -1,0 +1,85 @@
+"""What is said of a queue and of a hold: nothing waits for anything, and who is attached is counted."""
+
+from __future__ import annotations
+
+from magnetar.base.ids import SegmentId
+from magnetar.cli.output.values import Lag
+from magnetar.cli.scalable.queues import UNDECIDED, hold_facts, is_hold, is_queue, queue_parts, queued, row
+from magnetar.client.documents.scalable import (
+    ScalableSubscriptionStats,
+    StreamConsumer,
+    SubscribedConsumer,
+    SubscribedSegment,
+    SubscriptionPlan,
+)
+from magnetar.layout.layout import initial
+
+SPLIT = initial(2, now_ms=0).split(SegmentId(0), now_ms=1)  # 0 -> 2, 3; 1 stays
+TOPIC = "topic://public/default/x"
+
+
+def a_queue(
+    *left: int | None, consumers: tuple[tuple[int, ...], ...] = (), undecided: bool = False
+) -> SubscriptionPlan:
+    return SubscriptionPlan(
+        subscription="work",
+        type="QUEUE",
+        generation=0,
+        segments=[SubscribedSegment(segmentId=id, left=count) for id, count in enumerate(left)],
+        consumers=[SubscribedConsumer(consumerName=f"w{at}", segmentIds=list(ids)) for at, ids in enumerate(consumers)],
+        undecided=undecided,
+    )
+
+
+def test_children_of_a_segment_that_is_not_drained_are_read_and_wait_for_nothing():
+    plan = a_queue(7, 0, 2, None, consumers=((0, 1), (0,)))
+    assert [(one.segment.id, one.consumers, one.words) for one in queued(SPLIT, plan)] == [
+        (0, 2, "is read"),
+        (1, 1, "is read: nothing is left now"),
+        (2, 0, "nobody is attached to it"),
+        (3, 0, "its owner does not answer"),
+    ]
+
+
+def test_a_sealed_segment_of_which_nothing_is_left_is_done():
+    facts, sheet = queue_parts(TOPIC, SPLIT, a_queue(0, 1, 2, 3))
+    assert [cells[0] for cells in sheet.rows] == [1, 2, 3]
+    assert facts.values["segments"] == "3 to read, 1 done"
+    assert facts.values["lag"] == Lag(6)
+    assert facts.values["not counted"] is None
+
+
+def test_segments_that_nobody_counts_are_said():
+    facts, _ = queue_parts(TOPIC, SPLIT, a_queue(None, 1, 2, 3))
+    assert facts.values["not counted"] == "1 segments whose owners do not answer"
+    assert facts.values["lag"] == Lag(6)
+
+
+def test_an_undecided_type_is_not_called_a_queue():
+    facts, _ = queue_parts(TOPIC, SPLIT, a_queue(0, 0, 0, 0, undecided=True))
+    assert facts.values["type"] == UNDECIDED
+
+
+def test_a_hold_is_where_its_own_verb_shows_it_and_a_group_is_none():
+    plan = SubscriptionPlan(subscription="nightly", type="CHECKPOINT", generation=0)
+    assert is_hold(plan)
+    assert hold_facts(TOPIC, plan).values["what it keeps"] == f"magnetar hold show {TOPIC} nightly"
+    group = SubscriptionPlan(
+        subscription="g", type="CHECKPOINT", generation=1, consumers=[SubscribedConsumer(consumerName="m")]
+    )
+    assert not is_hold(group)
+    assert not is_queue(group)
+
+
+def test_a_topic_is_explained_with_one_line_for_each_that_has_no_plan():
+    told = ScalableSubscriptionStats(consumerCount=2, type="QUEUE", lag=1)
+    assert row("work", told) == ("work", "all", "2 consumers", None)
+    assert row("nightly", ScalableSubscriptionStats(consumerCount=0, type="CHECKPOINT")) == (
+        "nightly",
+        "all",
+        "none: a hold",
+        None,
+    )
+    group = ScalableSubscriptionStats(consumerCount=1, type="CHECKPOINT", consumers=[StreamConsumer(consumerName="m")])
+    assert row("g", group) is None
+    assert row("s", ScalableSubscriptionStats(consumerCount=0, type="STREAM")) is None

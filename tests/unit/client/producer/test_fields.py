@@ -1,0 +1,51 @@
+"""What a message says beside its payload: what is remembered of keys says the same as what is made anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from magnetar.base.errors import Misuse
+from magnetar.base.limits import CACHED_KEY_CHARS_MAX
+from magnetar.client.producer.fields import fields_of, keyed
+from magnetar.wire.send_frames import single_extras
+
+NOTHING: dict[str, Any] = {
+    "ordering_key": None,
+    "properties": None,
+    "event_time_ms": None,
+    "deliver_at_ms": None,
+    "sequence_id": None,
+    "replicate_to": None,
+}
+
+
+@pytest.mark.parametrize("key", ["k", "", "ключ", "x" * CACHED_KEY_CHARS_MAX, "x" * (CACHED_KEY_CHARS_MAX + 1)])
+def test_a_key_alone_is_encoded_as_ever_however_long_it_is_and_however_often_it_comes(key: str) -> None:
+    for _ in range(2):
+        assert keyed(key).extras() == single_extras(None, key.encode(), False, None, 0, False)
+
+
+def test_the_same_key_as_text_and_as_bytes_in_base64_says_which_it_is() -> None:
+    text, raw = keyed("a2V5"), fields_of(key=b"key", null_value=False, **NOTHING)
+    assert raw.key == text.key
+    assert raw.extras() != text.extras()
+
+
+@pytest.mark.parametrize(
+    "more", [{"properties": {"a": "b"}}, {"ordering_key": b"o"}, {"event_time_ms": 7}, {"null_value": True}]
+)
+def test_what_comes_with_a_key_is_not_forgotten(more: dict[str, Any]) -> None:
+    fields = fields_of(**{"key": "k", "null_value": False, **NOTHING, **more})
+    assert fields.extras() == single_extras(
+        fields.properties, b"k", False, fields.ordering_key, fields.event_time, fields.null_value
+    )
+    assert fields.extras() != keyed("k").extras()
+
+
+def test_key_that_is_no_text_is_refused_with_a_sentence() -> None:
+    with pytest.raises(Misuse, match=r"key must be str or bytes, got int: use str\(key\) \(key=1\)"):
+        fields_of(key=1, null_value=False, **NOTHING)  # type: ignore[arg-type]
+    with pytest.raises(Misuse, match="ordering_key must be bytes, got str"):
+        fields_of(key=None, null_value=False, **{**NOTHING, "ordering_key": "k"})

@@ -1,0 +1,21 @@
+"""docs/CLIENT.md is what the client says of itself, today."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from magnetar.client.reference import page
+
+PAGE = Path(__file__).parents[3] / "docs" / "CLIENT.md"
+written = cache(page)
+
+
+def test_page_is_fresh() -> None:
+    assert PAGE.read_text() == written(), "run python -m magnetar.client.reference > docs/CLIENT.md"
+
+
+def test_every_row_of_options_has_a_meaning() -> None:
+    rows = [line for line in written().splitlines() if line.startswith("| `") and line.count(" | ") == 3]
+    assert len(rows) > 90
+    assert all(row.split(" | ")[-1].strip(" |") for row in rows)

@@ -1,0 +1,92 @@
+"""Drained is said when it is on disk, latched when it is stored, and taken back by a seek alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from magnetar.base.ids import Position, SegmentId
+from magnetar.layout.layout import initial
+from magnetar.scalable.machines.drain import (
+    AskDrained,
+    LatchesStored,
+    LayoutSeen,
+    PollDue,
+    Reassign,
+    SegmentDrained,
+    StoreLatches,
+    drained,
+    restore,
+    step,
+)
+from magnetar.scalable.record.subscription import Subscription, Type
+
+S0, S1, S2 = (SegmentId(id) for id in range(3))
+LAYOUT = initial(1, now_ms=0).split(S0, now_ms=1).split(S1, now_ms=2)
+STORED = Subscription("s", Type.STREAM, life=4, incarnation=1, seeks=2)
+
+
+def watching():
+    state, effects = step(restore(STORED), LayoutSeen(LAYOUT))
+    assert effects == (AskDrained(S0, 4, 2), AskDrained(S1, 4, 2), Reassign())
+    return state
+
+
+@pytest.mark.parametrize(
+    ("end", "durable", "done"),
+    [
+        (Position(3, 5), Position(3, 5), True),
+        (Position(3, 5), Position(3, 4), False),
+        (Position(3, -1), Position(3, -1), True),
+        (Position(3, 5), Position(4, -1), True),
+    ],
+)
+def test_drained_is_judged_from_the_cursor_on_disk_h_f2(end, durable, done):
+    assert drained(end, durable) is done
+
+
+def test_nothing_is_opened_before_the_latch_is_stored_h_f3():
+    state, effects = step(watching(), SegmentDrained(S0, 4, 2))
+    assert effects == (StoreLatches((S0,)),)
+    assert state.latched == frozenset()
+    state, effects = step(state, LatchesStored(replace(STORED, latched=(S0,))))
+    assert effects == (Reassign(),)
+    assert state.latched == {S0}
+
+
+def test_the_same_answer_twice_stores_one_latch():
+    state, _ = step(watching(), SegmentDrained(S0, 4, 2))
+    assert step(state, SegmentDrained(S0, 4, 2)) == (state, ())
+    state, _ = step(state, LatchesStored(replace(STORED, latched=(S0,))))
+    assert step(state, SegmentDrained(S0, 4, 2)) == (state, ())
+
+
+@pytest.mark.parametrize(("life", "seeks"), [(3, 2), (4, 1)])
+def test_an_answer_of_before_a_seek_or_of_another_life_latches_nothing_h_d7_h_d9(life, seeks):
+    state = watching()
+    assert step(state, SegmentDrained(S0, life, seeks)) == (state, ())
+
+
+def test_a_write_that_was_overtaken_is_made_again_over_what_stands_there():
+    state, _ = step(watching(), SegmentDrained(S0, 4, 2))
+    state, effects = step(state, LatchesStored(replace(STORED, latched=(S1,))))
+    assert effects == (Reassign(), StoreLatches((S0, S1)))
+
+
+def test_a_seek_takes_latches_back_and_forgets_what_was_told():
+    state, _ = step(watching(), SegmentDrained(S0, 4, 2))
+    state, effects = step(state, LatchesStored(replace(STORED, seeks=3)))
+    assert (state.latched, state.told, state.seeks) == (frozenset(), frozenset(), 3)
+    assert effects == (AskDrained(S0, 4, 3), AskDrained(S1, 4, 3), Reassign())
+
+
+def test_latches_survive_a_failover_and_only_the_rest_is_asked_for_h_f3():
+    state, effects = step(restore(replace(STORED, latched=(S0,))), LayoutSeen(LAYOUT))
+    assert effects == (AskDrained(S1, 4, 2), Reassign())
+    assert step(state, PollDue()) == (state, (AskDrained(S1, 4, 2),))
+
+
+def test_a_subscription_made_anew_under_the_same_name_is_another_one():
+    state = watching()
+    assert step(state, LatchesStored(replace(STORED, life=9, latched=(S0,)))) == (state, ())

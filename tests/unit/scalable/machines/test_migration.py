@@ -1,0 +1,94 @@
+"""What of plain topics' subscriptions is carried over, as what, and who may consume them then."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import Busy, ConsumerBusy, Refused
+from magnetar.base.ids import SegmentId
+from magnetar.cluster.peers import PlainClient, PlainFacts, PlainSubscription
+from magnetar.scalable.machines.migration import (
+    MigratedSubscription,
+    carried,
+    check_consumer,
+    check_left,
+    left_behind,
+    missing,
+    refusal,
+)
+from magnetar.scalable.record.subscription import Hold, Plan, Subscription, SubscriptionState, Type
+from magnetar.topic.subscriptions.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
+
+
+def facts(*subscriptions: tuple[str, int], clients: tuple[PlainClient, ...] = ()) -> PlainFacts:
+    return PlainFacts(tuple(PlainSubscription(*one) for one in subscriptions), clients)
+
+
+def one(type: Type = Type.STREAM, **more: object) -> Subscription:
+    return Subscription("s", type, 0, 1, **{"ready": True, **more})
+
+
+@pytest.mark.parametrize(
+    ("kind", "type"),
+    [(EXCLUSIVE, Type.STREAM), (FAILOVER, Type.STREAM), (SHARED, Type.QUEUE), (KEY_SHARED, Type.QUEUE)],
+)
+def test_who_is_attached_says_of_which_type_a_subscription_is(kind: int, type: Type):
+    assert carried([facts(("s", kind))]) == [MigratedSubscription("s", type, undecided=False)]
+
+
+def test_a_subscription_nobody_is_attached_to_is_undecided_unless_somebody_is_on_another_partition():
+    assert carried([facts(("a", -1), ("b", -1)), facts(("b", EXCLUSIVE))]) == [
+        MigratedSubscription("a", Type.QUEUE, undecided=True),
+        MigratedSubscription("b", Type.STREAM, undecided=False),
+    ]
+
+
+def test_a_subscription_on_one_partition_only_is_carried_too():
+    assert [found.name for found in carried([facts(), facts(("s", SHARED))])] == ["s"]
+
+
+def test_what_has_a_finished_record_is_not_made_again_and_what_was_half_made_is():
+    wanted = [MigratedSubscription("s", Type.QUEUE, undecided=True)]
+    assert missing(wanted, []) == wanted
+    assert missing(wanted, [one(ready=False)]) == wanted
+    assert missing(wanted, [one()]) == []
+    assert missing(wanted, [one(ready=False, standing=SubscriptionState.DELETING)]) == [], "it goes"
+
+
+def test_of_clients_left_behind_some_are_named_and_all_are_counted():
+    clients = tuple(PlainClient(f"p{number}", "1.2.3.4:5", "Pulsar-CPP-v4") for number in range(5))
+    follower = PlainClient("v5", "1.2.3.4:5", "Pulsar-Java-v5", "sub", follows=True)
+    left = left_behind([facts(clients=(*clients, follower))])
+    assert left == list(clients)
+    said = refusal(left)
+    assert "producer p2 at 1.2.3.4:5 (Pulsar-CPP-v4) and 2 more" in said
+    assert "consumer c of sub" in refusal([PlainClient("c", "1.2.3.4:5", "", "sub")])
+
+
+def test_a_consumer_of_the_other_type_is_refused_on_a_migrated_topic_and_old_types_of_the_same_kind_are_not():
+    assert check_consumer(one(), FAILOVER)
+    assert check_consumer(one(Type.QUEUE), KEY_SHARED)
+    assert not check_consumer(one(ready=False), EXCLUSIVE)
+    assert not check_consumer(None, SHARED)
+    assert not check_consumer(one(Type.QUEUE, undecided=True), EXCLUSIVE), "the first one says it"
+    with pytest.raises(Refused):
+        check_consumer(one(), SHARED)
+    with pytest.raises(Busy):
+        check_consumer(one(standing=SubscriptionState.DELETING), EXCLUSIVE)
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        Hold(SegmentId(0), "a", "a"),
+        Hold(SegmentId(0), "a", ""),
+        Hold(SegmentId(0), "", "a"),
+        Hold(SegmentId(0), "", "", ("a", "b"), ("a", "b")),
+    ],
+)
+def test_what_the_plan_gives_to_a_stream_consumer_is_no_old_consumers_any_more(hold: Hold):
+    taken = one(plan=Plan(holds=(hold,)))
+    with pytest.raises(ConsumerBusy, match="stream consumer a"):
+        check_left(taken, SegmentId(0))
+    check_left(taken, SegmentId(1))
+    check_left(one(), SegmentId(0))

@@ -1,0 +1,254 @@
+"""A subscription is moved as a whole: whatever is lost, repeated or killed, each cursor once, and then it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from magnetar.base.errors import Busy, Conflict, Misuse, Refused, SubscriptionNotFound, TopicNotFound
+from magnetar.base.ids import Position, SegmentId
+from magnetar.scalable.machines import seek
+from magnetar.scalable.machines.effects import (
+    CallLost,
+    CallOvertaken,
+    CallRefused,
+    CursorReset,
+    Effect,
+    Event,
+    Finished,
+    ReadRecord,
+    ReadSubscription,
+    RecordRead,
+    ResetCursor,
+    SubscriptionOvertaken,
+    SubscriptionRead,
+    SubscriptionWritten,
+    WriteSubscription,
+)
+from magnetar.scalable.machines.seek import Phase, Seeking, begin, step
+from magnetar.scalable.machines.seek_target import END, Seek, SegmentTarget, Target, Where, at_places
+from magnetar.scalable.record.record import Record, created
+from magnetar.scalable.record.subscription import Hold, Plan, Subscription, SubscriptionState, Type
+
+OP, S = "seek-1", "s"
+LATEST = Target(Where.LATEST)
+
+
+def a_record() -> Record:
+    """0 sealed, 1 and 2 active."""
+    record = created(None, 1, now_ms=1)
+    return replace(record, layout=record.layout.split(SegmentId(0), now_ms=2))
+
+
+def a_subscription(**fields: object) -> Subscription:
+    made = Subscription(S, Type.STREAM, 7, a_record().incarnation, ready=True, latched=(SegmentId(0),))
+    return replace(made, **fields)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class World:
+    """What is stored, what owners have, what is on its way, and the driver; every choice makes another world."""
+
+    one: Subscription = field(default_factory=a_subscription)
+    version: int = 0
+    cursors: tuple[tuple[int, SegmentTarget | None, int], ...] = (
+        (0, None, 0),
+        (1, None, 0),
+        (2, None, 0),
+    )  # + seek's number
+    moves: int = 0
+    state: Seeking | None = None
+    effects: tuple[Effect, ...] = ()
+    ghosts: tuple[Effect, ...] = ()  # calls of a leader that is dead, still on their way to owners
+    answer: Finished | None = None
+    losses: int = 2
+    crashes: int = 1
+
+
+RECORD = a_record()
+
+
+def carried_out(world: World, effect: Effect) -> tuple[World, Event]:
+    """By the store or by an owner, as `records` and `resets` do."""
+    match effect:
+        case ReadRecord():
+            return world, RecordRead(effect.op, RECORD, 1)
+        case ReadSubscription():
+            return world, SubscriptionRead(effect.op, world.one, world.version)
+        case WriteSubscription():
+            if effect.version != world.version:
+                return world, SubscriptionOvertaken(effect.op)
+            written = replace(world, one=effect.subscription, version=world.version + 1)
+            return written, SubscriptionWritten(effect.op, written.version)
+        case ResetCursor():
+            if world.one.seek is None or world.one.seeks != effect.seeks:
+                return world, CallOvertaken(effect.op, effect)
+            id = effect.segment.id
+            before = world.cursors[id]
+            if before[2] != effect.seeks:
+                moved = (id, effect.stop, effect.seeks)
+                cursors = tuple(moved if one[0] == id else one for one in world.cursors)
+                world = replace(world, cursors=cursors, moves=world.moves + 1)
+            return world, CursorReset(effect.op, id, id == 0 and effect.stop == END)
+    raise AssertionError(effect)
+
+
+def stepped(world: World, event: Event) -> World:
+    assert world.state is not None
+    state, effects = step(world.state, event)
+    answers = [effect for effect in effects if isinstance(effect, Finished)]
+    rest = tuple(effect for effect in effects if not isinstance(effect, Finished))
+    return replace(world, state=state, effects=world.effects + rest, answer=answers[0] if answers else world.answer)
+
+
+def begun(world: World) -> World:
+    """By a new leader: what stands in the record goes on; else the caller asks again, under the same name."""
+    state, effects = begin(OP, S, LATEST) if world.one.seek is None else seek.resume(world.one)
+    return replace(world, state=state, effects=effects)
+
+
+def after(world: World) -> list[World]:
+    """Every way it can go on."""
+    found = []
+    for number, effect in enumerate(world.effects):
+        rest = replace(world, effects=world.effects[:number] + world.effects[number + 1 :])
+        done, event = carried_out(rest, effect)
+        found.append(stepped(done, event))
+        if world.losses:
+            lost = CallLost(OP, effect)  # type: ignore[arg-type]
+            found.append(stepped(replace(rest, losses=world.losses - 1), lost))
+            found.append(stepped(replace(done, losses=world.losses - 1), lost))
+    for number, effect in enumerate(world.ghosts):
+        rest = replace(world, ghosts=world.ghosts[:number] + world.ghosts[number + 1 :])
+        found.append(carried_out(rest, effect)[0])
+    if world.crashes:
+        late = tuple(effect for effect in world.effects if isinstance(effect, ResetCursor))
+        found.append(begun(replace(world, crashes=world.crashes - 1, effects=(), ghosts=late)))
+    return found
+
+
+def test_in_every_interleaving_each_cursor_is_moved_once_and_the_seek_is_over() -> None:
+    first = begun(World())
+    seen, waiting, ended = {first}, [first], 0
+    while waiting:
+        world = waiting.pop()
+        if world.answer is not None:
+            ended += 1
+            assert world.answer.refusal is None
+            assert world.one.seek is None
+            assert (world.one.seeks, world.one.sought, world.one.latched) == (1, OP, (0,))
+            assert [(stop, seeks) for _, stop, seeks in world.cursors] == [(END, 1)] * 3
+            assert world.moves == 3
+            for effect in world.ghosts:
+                assert carried_out(world, effect)[0] == world, "a late call takes nothing back"
+            continue
+        ways = after(world)
+        assert ways, f"it stands still: {world}"
+        for way in ways:
+            if way not in seen:
+                seen.add(way)
+                waiting.append(way)
+    assert (ended > 20, len(seen) > 1000) == (True, True)
+
+
+def looked(found: Subscription | None, target: Target = LATEST, record: Record | None = RECORD):
+    state, effects = begin(OP, S, target)
+    assert effects == (ReadRecord(OP),)
+    state, effects = step(state, RecordRead(OP, record, 1))
+    return step(state, SubscriptionRead(OP, found, 5)) if state.phase is Phase.LOOK else (state, effects)
+
+
+def test_the_target_is_written_with_the_end_of_all_latches_before_any_cursor_is_moved_h_d7() -> None:
+    state, effects = looked(a_subscription(seeks=4))
+    sought = a_subscription(seeks=5, latched=(), seek=Seek(OP, LATEST))
+    assert effects == (WriteSubscription(OP, 5, sought),)
+    state, effects = step(state, SubscriptionWritten(OP, 6))
+    assert effects == (ReadRecord(OP),)
+    state, effects = step(state, RecordRead(OP, RECORD, 2))
+    assert [(one.segment.id, one.seeks, one.stop) for one in effects if isinstance(one, ResetCursor)] == [
+        (id, 5, END) for id in range(3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "kind"),
+    [
+        (None, SubscriptionNotFound),
+        (a_subscription(incarnation=0), SubscriptionNotFound),
+        (a_subscription(standing=SubscriptionState.DELETING), SubscriptionNotFound),
+        (a_subscription(type=Type.CHECKPOINT), Refused),
+        (a_subscription(ready=False), Busy),
+    ],
+)
+def test_what_cannot_be_moved_is_refused_and_nothing_is_written(found, kind) -> None:
+    _, effects = looked(found)
+    [answer] = effects
+    assert isinstance(answer, Finished)
+    assert answer.refusal is not None
+    assert answer.refusal.kind is kind
+
+
+def test_a_topic_that_is_gone_and_a_place_that_is_nowhere_are_refused() -> None:
+    for record, target, kind in [
+        (None, LATEST, TopicNotFound),
+        (RECORD, at_places({SegmentId(9): Position(1, 1)}), Misuse),
+    ]:
+        _, [answer] = looked(a_subscription(), target, record)
+        assert answer.refusal.kind is kind
+
+
+def test_a_segment_that_is_gone_needs_no_move() -> None:
+    state, _ = looked(a_subscription())
+    state, _ = step(state, SubscriptionWritten(OP, 6))
+    state, effects = step(state, RecordRead(OP, RECORD, 2))
+    for effect in effects:
+        state, found = step(state, CallRefused(OP, effect, "no such topic"))  # type: ignore[arg-type]
+    assert found == (ReadSubscription(OP, S),)
+    assert state.phase is Phase.FINISH
+
+
+def test_a_later_seek_takes_the_place_of_an_earlier_one_which_is_told_so() -> None:
+    state, _ = looked(a_subscription())
+    state, _ = step(state, SubscriptionWritten(OP, 6))
+    state, [first, *_] = step(state, RecordRead(OP, RECORD, 2))
+    state, effects = step(state, CallOvertaken(OP, first))  # type: ignore[arg-type]
+    assert effects == (ReadSubscription(OP, S),)
+    other = a_subscription(seeks=2, seek=Seek("seek-2", LATEST))
+    _, [answer] = step(state, SubscriptionRead(OP, other, 9))
+    assert isinstance(answer, Finished)
+    assert answer.refusal is not None
+    assert answer.refusal.kind is Conflict
+    _, effects = looked(a_subscription(seek=Seek(OP, LATEST)), at_places({SegmentId(1): Position(1, 1)}))
+    assert effects == (ReadRecord(OP),), "its own, begun before: it goes on"
+
+
+def test_what_others_wrote_into_the_record_meanwhile_stays() -> None:
+    state, _ = looked(a_subscription())
+    state, _ = step(state, SubscriptionWritten(OP, 6))
+    state, effects = step(state, RecordRead(OP, RECORD, 2))
+    for effect in effects:
+        assert isinstance(effect, ResetCursor)
+        state, _ = step(state, CursorReset(OP, effect.segment.id, False))
+    now = a_subscription(seeks=1, seek=Seek(OP, LATEST), latched=(), unknown="theirs")
+    state, effects = step(state, SubscriptionRead(OP, now, 8))
+    assert effects == (WriteSubscription(OP, 8, replace(now, seek=None, sought=OP)),)
+    state, effects = step(state, SubscriptionOvertaken(OP))
+    assert effects == (ReadSubscription(OP, S),)
+
+
+def test_it_is_not_over_while_somebody_has_a_segment_whose_past_was_moved_back() -> None:
+    state, _ = looked(a_subscription(), Target(Where.EARLIEST))
+    state, _ = step(state, SubscriptionWritten(OP, 6))
+    state, effects = step(state, RecordRead(OP, RECORD, 2))
+    for effect in effects:
+        assert isinstance(effect, ResetCursor)
+        state, _ = step(state, CursorReset(OP, effect.segment.id, False))
+    held = a_subscription(seeks=1, seek=Seek(OP, Target(Where.EARLIEST)), latched=())
+    child, parent = Hold(SegmentId(1), "c", ""), Hold(SegmentId(0), "c", "c")
+    state, effects = step(state, SubscriptionRead(OP, replace(held, plan=Plan(4, (child,))), 8))
+    assert (effects, state.waits) == ((ReadSubscription(OP, S),), 1)
+    state, effects = step(
+        state, SubscriptionRead(OP, replace(held, plan=Plan(5, (parent, Hold(SegmentId(1), "", "")))), 9)
+    )
+    assert isinstance(effects[0], WriteSubscription)

@@ -1,0 +1,22 @@
+"""Columns in Spark's words: every column has both an Arrow type and one of Spark's."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import Misuse
+from magnetar.spark.read.columns import TYPES
+from magnetar.spark.read.spark_types import KINDS, ddl
+
+
+def test_every_column_has_a_type_of_spark_too():
+    assert list(KINDS) == list(TYPES)
+
+
+def test_the_schema_of_columns_quotes_their_names():
+    assert ddl(["key", "__segment"]) == "`key` binary, `__segment` bigint"
+
+
+def test_a_column_that_there_is_not_is_said_with_those_that_there_are():
+    with pytest.raises(Misuse, match=r"option columns: there is no column offset: columns are key, value"):
+        ddl(["key", "offset"])

@@ -1,0 +1,37 @@
+"""What the sink says without a broker: a missing topic is named."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from magnetar.base.errors import TopicNotFound
+from magnetar.spark.sink.options import sink_options
+
+pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'magnetar[spark]'")
+
+ASKED = sink_options({"topic": "topic://t/n/x", "url": "pulsar://h:1"}, streaming=False)
+
+
+def test_a_topic_that_is_not_there_is_an_error_that_names_the_option_and_what_to_do() -> None:
+    from magnetar.spark.sink.writers import found
+
+    async def missing() -> None:
+        raise TopicNotFound("Namespace t/n does not exist")
+
+    with pytest.raises(TopicNotFound) as told:
+        asyncio.run(found(ASKED, "topic://t/n/x", missing()))
+    for words in ("option topic", "topic://t/n/x", "pulsar://h:1", "magnetar namespace create t/n", "does not exist"):
+        assert words in str(told.value)
+
+
+def test_missing_topic_of_a_row_is_an_error_that_names_the_column() -> None:
+    from magnetar.spark.sink.writers import found
+
+    async def missing() -> None:
+        raise TopicNotFound("there is none")
+
+    asked = sink_options({"url": "pulsar://h:1"}, streaming=False, topic_column=True)
+    with pytest.raises(TopicNotFound, match=r"column topic: there is no topic://t/n/y .* or mend the rows"):
+        asyncio.run(found(asked, "topic://t/n/y", missing()))

@@ -1,0 +1,99 @@
+"""The columns of a query with schema=registry: whose they are, their types in Spark, and names that clash."""
+
+from __future__ import annotations
+
+import pytest
+
+from magnetar.base.errors import Misuse
+from magnetar.spark.values.table import table, table_type
+from magnetar.spark.values.value_schema import RegisteredSchema
+from magnetar.wire.proto import pb
+from tests.unit.spark.values.defined import pair, record, registered
+
+types = pytest.importorskip("pyspark.sql.types", reason="pyspark is missing: pip install 'magnetar[spark]'")
+
+ORDER = registered(
+    record(("id", "long"), ("at", {"type": "long", "logicalType": "local-timestamp-millis"}), ("topic", "string"))
+)
+ASKED = ("key", "value", "publish_time")
+
+
+def struct(**columns):
+    return types.StructType([types.StructField(name, kind) for name, kind in columns.items()])
+
+
+def test_the_fields_stand_where_value_stood():
+    assert table_type(ORDER, ASKED).simpleString() == (
+        "struct<key:binary,id:bigint,at:timestamp_ntz,topic:string,publish_time:timestamp>"
+    )
+
+
+def test_every_column_of_messages_has_the_type_that_it_has_without_a_schema():
+    from magnetar.spark.read.spark_types import KINDS
+
+    number = RegisteredSchema("t", 0, pb.Schema.Int32)
+    found = {one.name: one.dataType.simpleString() for one in table_type(number, tuple(KINDS)).fields}
+    assert found == {**KINDS, "value": "int"}
+
+
+def test_spark_takes_the_arrow_of_every_type_back_to_the_same():
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from magnetar.spark.values.select import form
+
+    inner = record(("x", "int"), name="Inner")
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    everything = registered(
+        record(
+            ("clock", {"type": "long", "logicalType": "time-micros"}),
+            ("moment", {"type": "long", "logicalType": "timestamp-millis"}),
+            ("many", {"type": "array", "items": {"type": "map", "values": inner}}),
+            ("price", decimal),
+            ("either", ["int", "string"]),
+            ("nothing", "null"),
+        )
+    )
+    arrow = to_arrow_schema(table_type(everything, ("value",)), timezone="UTC")
+    assert [(one.name, one.type) for one in arrow] == [(one.name, one.type) for one in form(everything).columns]
+
+
+def test_a_name_that_messages_and_values_have_is_refused_with_what_to_do():
+    with pytest.raises(Misuse, match="values have a field topic and the messages a column of that name: leave the"):
+        table_type(ORDER, ("value", "topic"))
+    with pytest.raises(Misuse, match="values have a field key and"):
+        table_type(registered(record(("KEY", "int"))), ("key", "value"))
+    with pytest.raises(Misuse, match="option columns: there is no column offset"):
+        table_type(ORDER, ("value", "offset"))
+
+
+def test_a_name_is_a_column_of_messages_if_it_was_asked_for_and_else_a_field_first():
+    given = struct(topic=types.StringType(), key=types.BinaryType(), id=types.LongType(), __order=types.BinaryType())
+    found = table(given, ORDER, ("key", "value"))
+    assert found.fields == ("topic", "id")
+    assert found.of_messages == ("key", "__order")
+    assert found.needed == ("key", "__order", "value", "__schema_version")
+
+
+def test_a_key_with_a_value_is_two_columns_and_is_made_of_the_key_of_the_message():
+    both = pair(("STRING", None), ("AVRO", record(("id", "long"))))
+    assert table_type(both, ASKED).simpleString() == (
+        "struct<key:binary,kv_key:string,kv_value:struct<id:bigint>,publish_time:timestamp>"
+    )
+    found = table(struct(kv_key=types.StringType()), both, ASKED)
+    assert (found.fields, found.of_messages) == (("kv_key",), ())
+    assert found.needed == ("key", "value", "__schema_version", "__order")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (struct(id=types.IntegerType()), "column id is bigint, not int: cast it after load"),
+        (struct(key=types.StringType()), "column key is binary, not string"),
+        (struct(price=types.IntegerType()), "there is no column price: the fields of the values are id, at, topic"),
+        (struct(value=types.BinaryType()), "there is no column value: the fields of the values are"),
+        (struct(), "a schema names at least one column"),
+    ],
+)
+def test_a_schema_of_the_users_own_that_cannot_be_is_refused_by_the_column(given, said):
+    with pytest.raises(Misuse, match=said):
+        table(given, ORDER, ASKED)

@@ -1,0 +1,147 @@
+"""Entries for later: never early, one timer for all of them, found again after everything was forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from magnetar.base.ids import Position
+from magnetar.base.limits import DELAY_ALARM_S_MAX
+from magnetar.topic.dispatch.delay_queue import DelayQueue
+from magnetar.topic.subscriptions.consumer import KeyShared
+from magnetar.topic.subscriptions.subscription import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED
+from magnetar.topic.topic import Topic
+from tests.unit.topic.world import Out, World, ack, an_entry, pass_s, settle
+
+
+def timers() -> int:
+    """Timers of the loop that will ring."""
+    loop: Any = asyncio.get_running_loop()
+    return sum(1 for handle in loop._scheduled if not handle.cancelled())
+
+
+async def delayed(world: World, topic: Topic, *delays_s: float) -> list[Position]:
+    wall = world.runtime.wall()
+    entries = [an_entry(f"{delay}", deliver_at_time=wall + int(delay * 1000)) for delay in delays_s]
+    return await world.store(topic, *entries)
+
+
+@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
+async def test_each_entry_comes_when_it_is_due_and_not_before(world: World, kind: int) -> None:
+    topic = await world.topic()
+    out = Out()
+    await world.consumer(topic, out, kind=kind, permits=100)
+    await delayed(world, topic, 3, 1, 2)
+    await world.publish(topic, "now")
+    assert out.texts == ["now"]
+    await pass_s(0.9)
+    assert out.texts == ["now"]
+    await pass_s(0.3)
+    assert out.texts == ["now", "1"]
+    await pass_s(2)
+    assert out.texts == ["now", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("kind", [EXCLUSIVE, FAILOVER])
+async def test_a_single_active_consumer_gets_delayed_entries_at_once(world: World, kind: int) -> None:
+    topic = await world.topic()
+    out = Out()
+    await world.consumer(topic, out, kind=kind, permits=100)
+    await delayed(world, topic, 60)
+    await pass_s(topic.settings.failover_delay_ms / 1000)
+    assert out.texts == ["60"]
+
+
+async def test_sharers_of_a_segment_get_delayed_entries_at_once_so_that_nothing_overtakes_them(world: World) -> None:
+    halves = KeyShared(sticky=True, ranges=[(0, 32767), (32768, 65535)], out_of_order=False, buckets=True)
+
+    topic = await world.topic()
+    outs = [Out(number) for number in range(2)]
+    for number, out in enumerate(outs):
+        await world.consumer(topic, out, f"c{number}", kind=KEY_SHARED, permits=100, key_shared=halves)
+    await delayed(world, topic, 60)
+    await world.publish(topic, "now")
+    assert sorted((out.texts for out in outs), key=len) == [[], ["60", "now"]]  # both without a key: one bucket
+
+
+@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
+async def test_delays_survive_a_restart_and_a_change_of_consumers(world: World, kind: int) -> None:
+    topic = await world.topic()
+    consumer = await world.consumer(topic, Out(1), kind=kind, permits=100)
+    await delayed(world, topic, 5, 10)
+    topic.remove_consumer(consumer)
+    second = Out(2)
+    await world.consumer(topic, second, kind=kind, permits=100)
+    await pass_s(6)
+    assert second.texts == ["5"]
+    await topic.close()
+    topic = await world.topic()
+    third = Out(3)
+    await world.consumer(topic, third, kind=kind, permits=100)
+    await settle()
+    assert third.texts == ["5"]
+    await pass_s(5)
+    assert third.texts == ["5", "10"]
+
+
+@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
+async def test_an_entry_acknowledged_before_it_is_due_does_not_come(world: World, kind: int) -> None:
+    topic = await world.topic()
+    out = Out()
+    consumer = await world.consumer(topic, out, kind=kind, permits=100)
+    [position, _] = await delayed(world, topic, 1, 2)
+    ack(topic, consumer, position)
+    await pass_s(3)
+    assert out.texts == ["2"]
+
+
+async def test_switched_off_nothing_is_held_back(world: World) -> None:
+    topic = await world.topic(delayed_delivery=False)
+    out = Out()
+    await world.consumer(topic, out, kind=SHARED, permits=100)
+    await delayed(world, topic, 60)
+    assert out.texts == ["60"]
+
+
+async def test_thousands_of_delays_cost_one_timer(world: World) -> None:
+    topic = await world.topic()
+    before = timers()
+    await world.consumer(topic, Out(), kind=SHARED, permits=100)
+    await delayed(world, topic, *[1000 - number for number in range(50)])
+    assert timers() - before == 1
+    for number in range(20):
+        consumer = await world.consumer(topic, Out(number), kind=SHARED, permits=100)
+        topic.remove_consumer(consumer)
+    assert timers() - before == 1
+
+
+async def test_a_delay_of_years_is_looked_at_again_in_between(world: World) -> None:
+    topic = await world.topic()
+    ripe: list[list[Position]] = []
+    delay = DelayQueue(topic, ripe.append)
+    body_of = an_entry("x", deliver_at_time=world.runtime.wall() + 10**11)
+    await world.store(topic, body_of)
+    stored = topic.managed.cached(topic.managed.last, 1, 1)
+    assert stored is not None
+    assert delay.holds(stored, 0)
+    for _ in range(3):
+        await pass_s(DELAY_ALARM_S_MAX + 1)
+        assert ripe == []
+        assert timers() == 1
+    delay.clear()
+    assert timers() == 0
+
+
+@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
+async def test_due_entries_without_permits_wait_for_them(world: World, kind: int) -> None:
+    topic = await world.topic()
+    out = Out()
+    consumer = await world.consumer(topic, out, kind=kind, permits=1)
+    await delayed(world, topic, 1, 1, 1)
+    await pass_s(2)
+    assert out.texts == ["1"]
+    consumer.flow(5)
+    await settle()
+    assert out.texts == ["1", "1", "1"]

@@ -1,0 +1,109 @@
+"""Where entries come from: memory at the tail, one block at a time behind it, and never a gap or a busy loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from magnetar.base.ids import Position
+from magnetar.base.limits import READ_RETRY_S, TAIL_UNREAD_RUNS_MAX
+from magnetar.topic.dispatch.entry_source import EntrySource
+from magnetar.topic.subscriptions.subscription import EXCLUSIVE
+from tests.unit.topic.world import Out, World, pass_s, settle
+
+
+async def test_the_tail_is_served_without_waiting_and_without_files(world: World) -> None:
+    topic = await world.topic()
+    [first, second] = await world.publish(topic, "a", "b")
+    source = EntrySource(topic, lambda: None)
+    taken = source.take(second)
+    assert taken is not None
+    assert taken[0].position(taken[1]) == second
+    assert source.take(first) is not None
+    assert source.take(Position(second.ledger, second.entry + 1)) is None
+    assert (world.ledgers.reads, source.reading) == (0, False)
+
+
+async def test_a_backlog_is_one_read_for_many_entries(world: World) -> None:
+    topic = await world.without_cache().topic()
+    positions = await world.publish(topic, *[str(number) for number in range(20)])
+    arrived: list[int] = []
+    source = EntrySource(topic, lambda: arrived.append(1))
+    assert source.take(positions[0]) is None
+    assert source.take(positions[5]) is None  # one read at a time
+    await settle()
+    assert len(arrived) == 1
+    for position in positions[:-1]:
+        taken = source.take(position)
+        assert taken is not None
+        assert taken[0].position(taken[1]) == position
+    assert world.ledgers.reads == 1
+
+
+async def test_a_read_that_was_overtaken_by_a_jump_is_thrown_away(world: World) -> None:
+    topic = await world.without_cache().topic()
+    positions = await world.publish(topic, *"abcdef")
+    arrived: list[int] = []
+    source = EntrySource(topic, lambda: arrived.append(1))
+    assert source.take(positions[4]) is None
+    source.reset()
+    await settle()
+    assert len(arrived) == 1
+    assert source.take(positions[0]) is None  # must be read anew
+    await settle()
+    taken = source.take(positions[0])
+    assert taken is not None
+    assert taken[0].position(taken[1]) == positions[0]
+
+
+async def test_a_place_that_was_trimmed_is_read_as_the_first_one_kept(world: World) -> None:
+    world.config = replace(world.without_cache().config, entries_max=2)
+    topic = await world.topic()
+    positions = await world.publish(topic, *"abcde")
+    source = EntrySource(topic, lambda: None)
+    assert source.take(positions[0]) is None
+    await topic.trim()  # while it is being read
+    assert topic.managed.first == positions[4]
+    await settle()
+    source.reset()
+    assert source.take(positions[0]) is None
+    await settle()
+    taken = source.take(positions[0])
+    assert taken is not None
+    assert taken[0].position(taken[1]) == positions[4]
+
+
+async def test_a_ledger_that_is_lost_stops_the_reader_without_a_gap_and_without_spinning(world: World) -> None:
+    world.config = replace(world.without_cache().config, entries_max=2)
+    topic = await world.topic()
+    positions = await world.publish(topic, *"abcd")
+    stored = world.ledgers.shelf.ledgers[positions[0].ledger]
+    world.ledgers.forget(positions[0].ledger)
+    out = Out()
+    await world.consumer(topic, out, kind=EXCLUSIVE, permits=10)
+    await settle(200)
+    assert out.texts == []
+    world.ledgers.shelf.ledgers[stored.ledger] = stored  # somebody put it back
+    await pass_s(READ_RETRY_S + 1)
+    assert out.texts == list("abcd")
+
+
+async def test_a_topic_that_closes_under_a_read_ends_it(world: World) -> None:
+    topic = await world.without_cache().topic()
+    positions = await world.publish(topic, *"abc")
+    arrived: list[int] = []
+    source = EntrySource(topic, lambda: arrived.append(1))
+    assert source.take(positions[0]) is None
+    await topic.close()
+    await settle()
+    assert arrived == []
+    assert source.take(positions[0]) is None
+
+
+async def test_runs_stay_in_memory_from_the_first_subscription_on(world: World) -> None:
+    topic = await world.topic()
+    texts = [str(number) for number in range(TAIL_UNREAD_RUNS_MAX + 1)]
+    before = await world.publish(topic, *texts)
+    assert topic.managed.cached(before[0], 1000, 1) is None
+    await topic.ensure_subscription("s")
+    after = await world.publish(topic, *texts)
+    assert all(topic.managed.cached(position, 1000, 1) is not None for position in after)

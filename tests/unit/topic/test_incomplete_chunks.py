@@ -1,0 +1,198 @@
+"""Chunks that a seal cut short do not keep a segment from its end (H-E8); whatever can be put together does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from magnetar.base.errors import StorageFailed
+from magnetar.base.ids import Position, Term
+from magnetar.base.limits import LEFTOVER_AGAIN_S
+from magnetar.topic.incomplete_chunks import IncompleteChunks
+from magnetar.topic.subscriptions.subscription import EXCLUSIVE, SHARED
+from magnetar.topic.topic import Topic
+from magnetar.wire.proto import pb
+from simulation.ledgers import MemoryLedgers, MemoryReader
+from tests.unit.topic.world import Out, World, ack, an_entry, pass_s, settle, subscription_of, the_chunks
+
+SEGMENT = "segment://public/default/orders/0000-ffff-0"
+X = the_chunks("0123456789", 3, 7, producer="x")
+
+
+def drained(topic: Topic) -> bool:
+    assert topic.managed.terminated is not None
+    return subscription_of(topic).cursor.drained(topic.managed.terminated)
+
+
+async def on_disk(topic: Topic) -> None:
+    await settle()
+    await subscription_of(topic).cursor.flush()
+    await settle()
+
+
+@pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED])
+async def test_an_unfinished_message_at_the_end_of_a_sealed_segment_counts_as_drained(world: World, kind: int) -> None:
+    topic = await world.topic(SEGMENT)
+    out = Out()
+    reader = await world.consumer(topic, out, kind=kind, permits=10)
+    (whole, *_) = await world.store(topic, an_entry("a"), *X[:2])
+    await topic.seal("op", Term(1))
+    await on_disk(topic)
+    assert not drained(topic)
+    ack(topic, reader, whole)
+    await on_disk(topic)
+    assert drained(topic)
+    assert out.of(pb.BaseCommand.REACHED_END_OF_TOPIC)
+
+
+async def test_unfinished_messages_between_others_are_waited_for_no_longer_than_those(world: World) -> None:
+    topic = await world.topic(SEGMENT)
+    reader = await world.consumer(topic, Out(), kind=SHARED, permits=10)
+    y = the_chunks("abcdef", 2, 3, producer="y")
+    stored = await world.store(topic, X[0], an_entry("a"), y[0], X[1], an_entry("b"))
+    await topic.seal("op", Term(1))
+    for position in (stored[4], stored[1]):
+        await on_disk(topic)
+        assert not drained(topic)
+        ack(topic, reader, position)
+    await on_disk(topic)
+    assert drained(topic)
+
+
+async def test_a_message_that_is_all_there_is_waited_for(world: World) -> None:
+    topic = await world.topic(SEGMENT)
+    reader = await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
+    stored = await world.store(topic, *X)
+    await topic.seal("op", Term(1))
+    await on_disk(topic)
+    assert subscription_of(topic).backlog == 3
+    ack(topic, reader, *stored)
+    await on_disk(topic)
+    assert drained(topic)
+
+
+async def test_chunks_of_a_segment_that_still_grows_are_left_alone(world: World) -> None:
+    topic = await world.topic(SEGMENT)
+    await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
+    await world.store(topic, *X[:2])
+    subscription_of(topic).leftover.look()
+    await on_disk(topic)
+    assert subscription_of(topic).backlog == 2
+
+
+async def test_a_subscription_that_was_moved_back_while_it_was_looked_at_keeps_everything(world: World) -> None:
+    topic = await world.without_cache().topic(SEGMENT)
+    reader = await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
+    stored = await world.store(topic, an_entry("a"), X[0])
+    await topic.seal("op", Term(1))
+    ack(topic, reader, stored[0])  # it is being looked at from here on
+    await asyncio.sleep(0)
+    subscription_of(topic).cursor.reset(topic.managed.before(stored[0]))
+    await on_disk(topic)
+    assert subscription_of(topic).backlog == 2
+
+
+async def test_a_segment_that_is_loaded_again_is_drained_when_somebody_asks(world: World) -> None:
+    topic = await world.topic(SEGMENT)
+    await world.consumer(topic, Out(), kind=EXCLUSIVE)
+    await world.store(topic, X[0])
+    await topic.managed.terminate(properties={})  # and nobody was told any more
+    again = await world.crash().topic(SEGMENT)
+    assert not drained(again)
+    subscription_of(again).leftover.look()
+    await on_disk(again)
+    assert drained(again)
+
+
+async def test_the_end_of_a_message_whose_beginning_is_acknowledged_is_waited_for_by_nobody(world: World) -> None:
+    topic = await world.topic(SEGMENT)
+    reader = await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
+    stored = await world.store(topic, X[0], X[1], an_entry("a"), X[2])
+    await topic.seal("op", Term(1))
+    assert reader.subscription is not None
+    reader.subscription.ack_to(reader, stored[0], None)  # where it began, or was moved to
+    await on_disk(topic)
+    assert not drained(topic)
+    ack(topic, reader, stored[2])
+    await on_disk(topic)
+    assert drained(topic)
+
+
+async def test_a_message_that_was_sent_again_from_its_first_chunk_is_waited_for(world: World) -> None:
+    topic = await world.topic(SEGMENT)
+    await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
+    await world.store(topic, X[0], X[1], *X)
+    await topic.seal("op", Term(1))
+    await on_disk(topic)
+    assert subscription_of(topic).backlog == 5
+
+
+async def test_a_reader_that_has_said_of_all_chunks_but_the_last_that_they_came_gets_to_take_the_message(
+    world: World,
+) -> None:
+    topic = await world.topic(SEGMENT)
+    out = Out()
+    reader = await world.consumer(topic, out, kind=EXCLUSIVE, permits=10, durable=False)
+    stored = await world.store(topic, *X)
+    await topic.seal("op", Term(1))
+    ack(topic, reader, *stored[:2])
+    await settle()
+    assert subscription_of(topic).backlog == 1
+    assert not out.of(pb.BaseCommand.REACHED_END_OF_TOPIC)
+    ack(topic, reader, stored[2])
+    await settle()
+    assert out.of(pb.BaseCommand.REACHED_END_OF_TOPIC)
+
+
+class Unreadable(MemoryLedgers):
+    """While it is so, nothing can be read that is not in memory."""
+
+    so = False
+
+    async def open(self, ledger: int, *, recover: bool) -> MemoryReader:
+        if self.so:
+            raise StorageFailed("no answer")
+        return await super().open(ledger, recover=recover)
+
+
+async def test_what_is_left_and_could_not_be_read_is_looked_at_again(world: World) -> None:
+    ledgers = world.ledgers = Unreadable()
+    topic = await world.without_cache().topic(SEGMENT)
+    await world.consumer(topic, Out(), kind=EXCLUSIVE)
+    await world.store(topic, X[0])
+    await topic.managed.terminate(properties={})
+    ledgers.so = True
+    subscription_of(topic).leftover.look()
+    await on_disk(topic)
+    assert not drained(topic)
+    ledgers.so = False
+    await pass_s(LEFTOVER_AGAIN_S)
+    await on_disk(topic)
+    assert drained(topic)
+
+
+class Slow(IncompleteChunks):
+    """Has found what it looked for, and says so when the gate is open."""
+
+    gate: asyncio.Event
+
+    async def _unfinished(self, end: Position) -> list[Position] | None:
+        found = await super()._unfinished(end)
+        await self.gate.wait()
+        return found
+
+
+async def test_what_is_acknowledged_while_it_is_looked_for_is_not_waited_for(world: World) -> None:
+    topic = await world.topic(SEGMENT)
+    reader = await world.consumer(topic, Out(), kind=EXCLUSIVE, permits=10)
+    slow = subscription_of(topic).leftover = Slow(subscription_of(topic))
+    slow.gate = asyncio.Event()
+    (whole, _) = await world.store(topic, an_entry("a"), X[0])
+    await topic.seal("op", Term(1))
+    await settle()
+    ack(topic, reader, whole)
+    await on_disk(topic)
+    slow.gate.set()
+    await on_disk(topic)
+    assert drained(topic)
