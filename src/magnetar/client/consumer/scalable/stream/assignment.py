@@ -2,10 +2,10 @@
 
 An assignment replaces the one before unless it is older. A segment taken away is revoked first: what waits of it is
 dropped, what the application has can be acknowledged until the consumer is closed. A segment is opened when it is
-assigned, any earlier consumer of it here is closed, and no ancestor of it is still read here (H-F1: not every
-controller sees to that). Our own controllers also assign a segment to the consumer that has received everything before
-it (H-F20): that one is opened beside its ancestors. One that somebody else still holds is tried again, for ever, with
-back-off. Decides only: events and the time in, effects out.
+assigned, any earlier consumer of it here is closed, the layout that names its ancestors has arrived, and no ancestor of
+it is still read here (H-F1: not every controller sees to that). Our own controllers also assign a segment to the
+consumer that has received everything before it (H-F20): that one is opened beside its ancestors. A segment that another
+consumer still holds is tried again, without limit, with back-off. Decides only: events and the time in, effects out.
 """
 
 from __future__ import annotations
@@ -239,8 +239,12 @@ class AssignmentState:
         return effects
 
     def _blocked(self, segment: SegmentId) -> bool:
-        if self._layout is None or segment not in self._layout:
+        if self._layout is None:
             return False
+        if segment not in self._layout:
+            # The assignment may arrive before the layout that names the segment's parents. A segment that the layout of
+            # the same epoch does not have was pruned: its broker says so.
+            return self.epoch is not None and self.epoch > self._layout.epoch
         before = ancestors(self._layout, segment)
         reading = (other for other in self.segments if other in before)
         return any(not self._ordered or self.segments[other].state is not State.OPEN for other in reading)

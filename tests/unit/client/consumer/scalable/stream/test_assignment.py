@@ -200,6 +200,23 @@ def test_children_that_are_read_ahead_are_not_warned_of():
     assert follow.handle(TimePassed({P: 3}), 1.0 + HELD_BACK_WARN_S) == []
 
 
+def test_child_assigned_before_its_layout_arrives_is_opened_after_it():
+    follow = following(0, epoch=0)
+    follow.handle(LayoutAdvanced(initial(1, now_ms=0)), 0.0)
+    early = Assigned(Epoch(1), tuple(grant(id) for id in (0, 1, 2)), ordered=True)
+    assert follow.handle(early, 1.0) == [], "its parents are not known"
+    assert follow.handle(TimePassed({}), 2.0) == []
+    assert follow.handle(LayoutAdvanced(SPLIT), 3.0) == [OpenSegment(grant(1)), OpenSegment(grant(2))]
+
+
+def test_segment_missing_in_the_layout_of_its_assignment_is_opened_and_refused():
+    follow = following(0)
+    follow.handle(LayoutAdvanced(SPLIT), 0.0)
+    assert follow.handle(assigned(0, 7), 1.0) == [OpenSegment(grant(7))]
+    assert follow.handle(SegmentRefused(SegmentId(7), TopicNotFound()), 1.0) == []
+    assert SegmentId(7) not in follow.segments
+
+
 def test_child_that_is_done_does_not_wait():
     merged = SPLIT.merge([L, R], now_ms=2)
     follow = following(0)

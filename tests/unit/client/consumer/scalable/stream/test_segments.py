@@ -67,6 +67,19 @@ async def test_end_that_a_foreign_broker_does_not_tell_again_is_asked_for() -> N
         await world.open(1, 2)
 
 
+async def test_child_assigned_before_its_layout_arrives_is_read_behind_its_parent() -> None:
+    async with a_world() as world:
+        before, after = world.scaled.layout, world.scaled.layout.split(SegmentId(0), now_ms=1)
+        world.scaled.layout = after
+        world.scaled.assign(0, 1, 2, generation=2)
+        world.scaled.layout = before
+        await turns(lambda: world.share._follow.generation == 2)
+        assert sorted(world.share.parts) == [0]
+        world.scaled.show(after)
+        await world.open(0, 1, 2)
+        assert world.share.parts[SegmentId(1)].lane.behind == (world.share.parts[SegmentId(0)].lane,)
+
+
 async def test_end_is_awaited_from_a_broker_of_ours_which_takes_a_close_for_leaving() -> None:
     async with a_world() as world:
         world.scaled.show(world.scaled.layout.split(SegmentId(0), now_ms=1))
