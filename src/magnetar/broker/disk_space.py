@@ -83,7 +83,7 @@ class DiskSpace:
     def journal_written(self, size: int) -> None:
         """Measures early after a part of the floor was written: a fast disk fills faster than the timer fires."""
         self._unmeasured += size
-        if self._unmeasured * DISK_LOOK_SHARE >= self.floor:
+        if self._unmeasured * DISK_LOOK_SHARE >= self.floor > 0:
             self._due.set()
 
     async def begin(self) -> None:
@@ -129,7 +129,7 @@ class DiskSpace:
         self._warn()
 
     def _measured(self) -> tuple[int, int]:
-        """In the thread of the journal, so that at most one batch is written before the result.
+        """In the thread of the journal, so that few batches are written before the result.
 
         The reserve is made when the disk begins to fill: nothing else needs it.
         """

@@ -100,8 +100,10 @@ async def test_broker_that_starts_with_little_room_refuses_producers(world: Worl
 
 @pytest.mark.setup(diskFreeFloorMbytes="0")
 async def test_floor_of_zero_refuses_nothing_and_keeps_no_reserve(world: World) -> None:
-    disk = await watched(world)
+    disk, space = await measured(world)
     disk.free_bytes = 1
+    space.journal_written(MIB)
+    assert not space._due.is_set(), "without a floor no batch is a reason to measure"
     await look()
     assert (await world.client().produce()).HasField("producer_success")
     assert not disk.exists(f"/data/{RESERVE}")

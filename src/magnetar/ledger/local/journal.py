@@ -204,7 +204,7 @@ class Journal:
         self.syncs += 1
         self.sync_s += future.result()
         self.bytes_written += batch.at - batch.start
-        self.on_written(batch.at - batch.start)  # before the next batch: what it offloads runs before the one after
+        self.on_written(batch.at - batch.start)
         refused = self._start()  # the disk works on while the callbacks run
         self._answer(batch)
         self._refuse(refused)
