@@ -18,6 +18,7 @@ from magnetar.cluster.peers import SubscriptionLife
 from magnetar.layout.checkpoint import DONE, START, Checkpoint, Frontier
 from magnetar.layout.layout import Layout
 from magnetar.scalable.consumers.stored_subscription import StoredSubscription
+from magnetar.scalable.consumers.stream_coordinator import StreamCoordinator
 from magnetar.scalable.leader.term import Term
 from magnetar.scalable.machines import admission, assign, read_ahead, reshape, takeover
 from magnetar.scalable.machines.effects import RecordRead
@@ -37,10 +38,11 @@ from magnetar.wire.scalable.plan_ranges import EncodedRange
 from simulation import scale
 from simulation.faults import CALM_S, DAYS_S, STEPS, Fault, Kind
 from simulation.mutants import Mutant, Patch, _gullible
-from simulation.shape import GONE, KEPT, LEFT, ONCE, PRODUCERS, Shape
+from simulation.shape import CONSUMERS, GONE, KEPT, LEFT, ONCE, OTHERS, PRODUCERS, Shape
 from simulation.ways import with_batches, with_keyless, with_late_acks, with_ways
 from simulation.workload import CHECKPOINT, STREAM, TopicPlan
 
+LOST_TIMES = 5  # that consumers lose their connections to each broker
 RESHAPES = tuple(step for step in STEPS if step.startswith("reshape."))
 
 
@@ -310,6 +312,23 @@ def _late_acks(world: Shape, chance: random.Random) -> Shape:
     return replace(_busy(world, chance), topics=tuple(late(topic) for topic in world.topics if not topic.regular))
 
 
+def _stale_receipts() -> list[Patch]:
+    """The controller remembers that a consumer received a segment after the consumer's hold of it has ended."""
+    return [(StreamCoordinator, "_forget_received", lambda self, holds: None)]
+
+
+def _late_acks_over_bad_links(world: Shape, chance: random.Random) -> Shape:
+    """The same consumers lose their connections again and again: holds end while more is read ahead."""
+    made = _late_acks(world, chance)
+    lost = [
+        Fault(chance.uniform(CALM_S, made.chaos_s), Kind.LOSE, (broker, host), for_s=chance.uniform(0.1, 0.3))
+        for broker in made.brokers
+        for host in (CONSUMERS, OTHERS)
+        for _ in range(LOST_TIMES)
+    ]
+    return _with(made, lost)
+
+
 def _mutant(name: str, seeds: int, near: int, patches: Any, provoked: Any = None, brokers: int = 1) -> Mutant:
     return Mutant(name, seeds, near, True, patches=patches, provoked=provoked, brokers=brokers, scalable=True)
 
@@ -318,6 +337,7 @@ MISSHAPEN = (
     _mutant("drain judged from unflushed acks", 10, 2, _hasty_drain),
     _mutant("children given before their ancestors are latched", 10, 2, _impatient),
     _mutant("children wait for late acknowledgements", 5, 2, _no_read_ahead, _late_acks),
+    _mutant("a segment counts as received after its hold", 40, 54, _stale_receipts, _late_acks_over_bad_links),
     _mutant("only direct parents gate", 30, 43, _only_parents, _busy),
     _mutant("deduplication map not seeded", 40, 59, _unseeded, _lost_receipts),
     _mutant("take-over does not finish an intent", 20, 2, _careless_heir, _dying_leaders, 2),

@@ -30,6 +30,7 @@ class Streamer(Taker):
         super().__init__(*args)
         self._taken: list[tuple[float, Message[bytes]]] = []  # not acknowledged, in order; since when
         self._held_since = 0.0
+        self._segments_then: list[int] = []  # the segments it had then
         self._parts: dict[int, int] = {}  # attachments to segments, numbered
 
     @property
@@ -101,6 +102,10 @@ class Streamer(Taker):
         if not self.plan.alone or not any(strand.held_back for strand in consumer._strands.values()):
             self._held_since = now_s
             return False
+        if (
+            self._segments_then != consumer.segments
+        ):  # a long history of empty segments is assigned one generation at a time
+            self._segments_then, self._held_since = consumer.segments, now_s
         stalled = f"{self.name}: segments wait for acknowledgements of their only reader: {consumer.segments}"
         assert now_s - self._held_since < STALLED_S, stalled
         return True

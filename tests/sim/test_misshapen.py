@@ -20,6 +20,7 @@ NAMES = {
     "drain judged from unflushed acks",
     "children given before their ancestors are latched",
     "children wait for late acknowledgements",
+    "a segment counts as received after its hold",
     "only direct parents gate",
     "deduplication map not seeded",
     "take-over does not finish an intent",

@@ -38,7 +38,20 @@ class StreamCoordinator(Coordinator):
             self._received.clear()
         return dict(self._received)
 
+    def _forget_received(self, holds: tuple[Hold, ...]) -> None:
+        """A consumer receives a segment again after its hold ended: the answer counts for one hold only. A stale answer
+        would keep the question from being asked, and segments behind it would never be assigned (H-F20)."""
+        reading = {
+            hold.segment: hold.holder
+            for hold in holds
+            if not hold.moving and not hold.sharers and hold.early in (Early.NO, Early.GRANTED)
+        }
+        self._received = {
+            segment: consumer for segment, consumer in self._received.items() if reading.get(segment) == consumer
+        }
+
     def _ask_more(self, holds: tuple[Hold, ...]) -> None:
+        self._forget_received(holds)
         by_segment = {hold.segment: hold for hold in holds}
         latched = frozenset(self._kept.one.latched)
         early = any(hold.early is not Early.NO for hold in holds)
