@@ -70,8 +70,8 @@ def test_security_in_the_file_ends_the_start(tmp_path: Path) -> None:
     told = failed("--data", str(data), "--port", "0", "--http-port", "0", "--conf", str(conf))
     said = [line for line in told.splitlines() if not line.startswith("20")]
     assert said == [
-        "magnetar: the broker cannot start: the configuration asks for authentication, TLS, and this version of "
-        "Magnetar does not have that",
+        "magnetar: the broker cannot start: the configuration requires authentication, TLS, which this version "
+        "of Magnetar does not support",
         "  why: settings=authenticationEnabled=true, tokenSecretKey=*****, brokerServicePortTls=6651",
         "  run: the same after these settings are removed from the file; until this version has what they ask for, "
         "keep its ports behind a proxy or a network that has it",

@@ -46,7 +46,7 @@ class Key:
         try:
             return self.kind.read(text.strip())
         except ValueError:
-            raise Misuse(f"{self.name} is not {self.kind.name}", key=self.name, value=text) from None
+            raise Misuse(f"{self.name} must be {self.kind.name}", key=self.name, value=text) from None
 
 
 def _bool(text: str) -> bool:
@@ -81,9 +81,9 @@ def _words(text: str) -> list[str]:
 
 
 BOOL = Kind("true or false", _bool)
-COUNT = Kind("a whole number from 0", _whole(0))
-POSITIVE = Kind("a whole number from 1", _whole(1))
-NUMBER = Kind("a whole number from -1", _whole(-1))
+COUNT = Kind("an integer, 0 or more", _whole(0))
+POSITIVE = Kind("an integer, 1 or more", _whole(1))
+NUMBER = Kind("an integer, -1 or more", _whole(-1))
 PORT = Kind("a port from 0 to 65535", _whole(0, 65535))
 TEXT = Kind("text", str)
-LIST = Kind("words with commas between them", _words)
+LIST = Kind("a comma-separated list", _words)

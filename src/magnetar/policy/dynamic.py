@@ -1,7 +1,7 @@
 """Dynamic overrides of settings: one record for the whole cluster, followed by every broker.
 
-The record is a JSON object of text by key. Who sets a value hears at once whether it can be; who follows leaves out
-what it cannot read. It changes `Settings` and nothing else.
+The record is a JSON object of text values by key. A caller that sets a value gets an error if the value is invalid; a
+broker that follows the record skips values that it cannot read. This module changes `Settings` and nothing else.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class Dynamic:
         try:
             await self._follow()
         except MagnetarError as error:
-            log.error("settings not read", why=error)  # the next event or session tries again; what held holds
+            log.error(
+                "dynamic_settings_read_failed", why=error
+            )  # the next event or session tries again; what held holds
 
     def _heard(self, event: Event) -> None:
         if event.change is not Change.CHILDREN_CHANGED and not self._owner.closed:

@@ -116,7 +116,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, document: Any) -> Policies:
         """From a request's body. Misuse: a field of the wrong type, named."""
         if not isinstance(document, dict):
-            raise Misuse("policies are a JSON object", http_status=400)
+            raise Misuse("the policies must be a JSON object", http_status=400)
         known = {name: document[name] for name in _FIELDS if document.get(name) is not None}
         try:
             policies = msgspec.convert(known, cls)

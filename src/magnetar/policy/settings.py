@@ -1,11 +1,11 @@
-"""Settings in layers: what the table says, the file, the command line, the dynamic overrides, the namespace's policies,
-the topic's.
+"""Settings in layers: the defaults of the table, the file, the command line, the dynamic overrides, the policies of the
+namespace, the policies of the topic.
 
-`get` asks from the top down and `explain` says which layer won. The policies are handed in by the caller, who has them
-at hand; a field that is not set there falls through. A value of the wrong form is refused when it is loaded, naming
-key, value and expected form, so that `get` never fails for what a file or a person wrote. A value that asks for a
-protection which this version does not give is refused too (`Unprotected`): nobody may believe in a lock that is not
-there. Unknown keys are kept and warned of once.
+`get` searches from the top layer down, and `explain` returns the layer that decides. The caller passes the policies; an
+unset field falls through to the next layer. A value of the wrong form is refused when it is loaded, with its key, value
+and expected form, so that `get` never fails because of an invalid value. A value that requires a protection which this
+version does not have is refused too (`Unprotected`), so that no operator relies on a missing protection. Unknown keys
+are kept, with one warning each.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Settings:
             raise Refused("Can't update non-dynamic configuration", http_status=412)
         KEYS[key].read(text)
         if unmet := KEYS[key].unmet(text):
-            raise NotBuilt(f"{key}: this version of Magnetar does not have {unmet}, so it does not take the setting")
+            raise NotBuilt(f"{key} requires {unmet}, which this version of Magnetar does not support")
 
     def replace_dynamic(self, values: Mapping[str, str]) -> None:
         """What is stored for the whole cluster now. A value that this version cannot read is left out and logged."""
@@ -134,14 +134,14 @@ class Settings:
             try:
                 self.check_dynamic(key, text)
             except (Misuse, Refused) as error:
-                log.once("setting ignored", key=key, value=_visible(key, text), why=error.what)
+                log.once("setting_ignored", key=key, value=_visible(key, text), why=error.what)
             else:
                 layer[key] = KEYS[key].read(text)
         before, self._layers["dynamic"] = self._layers["dynamic"], layer
         self._dynamic_text = dict(values)
         changed = frozenset(key for key in before.keys() | layer.keys() if before.get(key) != layer.get(key))
         if changed:
-            log.info("settings changed", keys=", ".join(sorted(changed)))
+            log.info("settings_changed", keys=", ".join(sorted(changed)))
             for heard in list(self._heard):
                 heard(changed)
 
@@ -151,8 +151,8 @@ class Settings:
         return lambda: self._heard.remove(heard)
 
     def shown(self) -> dict[str, str]:
-        """Every known key and its value as text, for people. Secrets are not shown, and of unknown keys only the
-        names: nobody knows what their values are."""
+        """Every known key with its value as text, for people. Secrets are hidden. Values of unknown keys are hidden
+        too, because they may be secrets."""
         known = {key: _visible(key, _shown(self.get(key))) for key in KEYS}
         return {**known, **{key: HIDDEN if text else "" for key, text in self.unknown.items()}}
 
@@ -169,7 +169,7 @@ def check_protection(texts: Mapping[str, str]) -> None:
             kinds[unmet] = None
     if asked:
         raise Unprotected(
-            f"the configuration asks for {', '.join(kinds)}, and this version of Magnetar does not have that",
+            f"the configuration requires {', '.join(kinds)}, which this version of Magnetar does not support",
             settings=", ".join(asked),
         )
 
@@ -183,11 +183,11 @@ def _read(where: str, texts: Mapping[str, str]) -> dict[str, Value]:
         key = KEYS.get(name)
         if key is None:
             near = get_close_matches(name, KEYS, 1)
-            log.once("setting unknown", key=name, where=where, **({"near": near[0]} if near else {}))
+            log.once("setting_unknown", key=name, where=where, **({"near": near[0]} if near else {}))
             continue
         value = key.read(text)
         if not key.honoured and value != key.default:
-            log.once("setting not honoured", key=name, value=_visible(name, text), where=where)
+            log.once("setting_not_supported", key=name, value=_visible(name, text), where=where)
         found[name] = value
     return found
 
@@ -195,7 +195,7 @@ def _read(where: str, texts: Mapping[str, str]) -> dict[str, Value]:
 def _known(key: str) -> Key:
     found = KEYS.get(key)
     if found is None:
-        raise Misuse("no such setting", key=key)
+        raise Misuse("unknown setting", key=key)
     return found
 
 

@@ -64,7 +64,7 @@ def test_a_file_is_loaded_and_a_bad_value_refused(tmp_path: Path) -> None:
     assert settings.number("maxMessageSize") == 5242880
     assert settings.number("webServicePort") == 0
     file.write_text("brokerServicePort=many\n")
-    with pytest.raises(Misuse, match=r"brokerServicePort is not a port.*value=many"):
+    with pytest.raises(Misuse, match=r"brokerServicePort must be a port.*value=many"):
         Settings.load(str(file))
     with pytest.raises(NotFound):
         Settings.load(str(tmp_path / "missing.conf"))
@@ -82,8 +82,8 @@ def test_unknown_keys_are_kept_and_warned_of_once_as_are_those_not_honoured(capl
     assert settings.shown()["noSuchKeyOfAnyone"] == "*****"
     said = [record.getMessage() for record in caplog.records]
     assert said == [
-        "setting unknown key=noSuchKeyOfAnyone where=the file",
-        "setting not honoured key=retentionCheckIntervalInSeconds value=77 where=the file",
+        "setting_unknown key=noSuchKeyOfAnyone where=the file",
+        "setting_not_supported key=retentionCheckIntervalInSeconds value=77 where=the file",
     ]
 
 
@@ -102,7 +102,7 @@ def test_a_dynamic_value_is_heard_of_once_and_a_wrong_one_is_refused() -> None:
         settings.check_dynamic("clusterName", "x")
     with pytest.raises(Refused, match="Can't update non-dynamic configuration"):
         settings.check_dynamic("nosuchkey", "x")
-    with pytest.raises(Misuse, match="whole number"):
+    with pytest.raises(Misuse, match="must be an integer"):
         settings.check_dynamic("maxTopicsPerNamespace", "many")
 
 

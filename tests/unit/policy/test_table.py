@@ -54,12 +54,12 @@ def test_no_key_stands_twice() -> None:
         ("brokerServicePort", "65536", "a port from 0 to 65535"),
         ("brokerServicePort", "6650x", "a port from 0 to 65535"),
         ("allowAutoTopicCreation", "yes", "true or false"),
-        ("maxMessageSize", "0", "a whole number from 1"),
-        ("maxMessageSize", "5_000", "a whole number from 1"),
-        ("maxMessageSize", "1.5", "a whole number from 1"),
-        ("defaultRetentionTimeInMinutes", "-2", "a whole number from -1"),
+        ("maxMessageSize", "0", "an integer, 1 or more"),
+        ("maxMessageSize", "5_000", "an integer, 1 or more"),
+        ("maxMessageSize", "1.5", "an integer, 1 or more"),
+        ("defaultRetentionTimeInMinutes", "-2", "an integer, -1 or more"),
         ("allowAutoTopicCreationType", "both", "one of non-partitioned, partitioned"),
-        ("managedLedgerDefaultMarkDeleteRateLimit", "nan", "a number from 0"),
+        ("managedLedgerDefaultMarkDeleteRateLimit", "nan", "a number, 0 or more"),
     ],
 )
 def test_a_wrong_value_is_refused_with_key_value_and_form(name: str, text: str, form: str) -> None:
