@@ -231,7 +231,7 @@ class MemoryStore:
         check_path(path)
         check_size(path, value)
         if sequential and expected not in (None, ABSENT):
-            raise Misuse("a sequential record is always a new one", path=path)
+            raise Misuse("a sequential put must not expect a version", path=path)
         session = self.session_id if ephemeral else None
 
         def write() -> Stat:
@@ -252,9 +252,11 @@ class MemoryStore:
             tree = self.content.tree
             record = tree.records.get(path)
             if record is None and path not in tree.below:
-                raise NotFound("there is no such record", path=path)
+                raise NotFound("the record does not exist", path=path)
             if record is not None and expected is not None and expected != record.version:
-                raise BadVersion("the record is not as expected", path=path, expected=expected, found=record.version)
+                raise BadVersion(
+                    "the record does not have the expected version", path=path, expected=expected, found=record.version
+                )
             if path in tree.below:
                 raise NotEmpty("the record has children", path=path)
             self.content.change([(path, None)])
@@ -370,12 +372,12 @@ class MemoryStore:
         if session is not None and not content.lives(session):
             raise self.link.refused()
         if expected is not None and expected != found:
-            raise BadVersion("the record is not as expected", path=path, expected=expected, found=found)
+            raise BadVersion("the record does not have the expected version", path=path, expected=expected, found=found)
         if record is None and session is not None and path in content.tree.below:
             raise Misuse("a record with children cannot be ephemeral", path=path)
         for above in ancestors(path)[1:]:
             if above in content.records and content.records[above].session is not None:
-                raise Misuse("an ephemeral record has no children", path=path)
+                raise Misuse("an ephemeral record must not have children", path=path)
         now = 0 if self._runtime is None else self._runtime.wall()
         content.version += 1
         if record is not None:

@@ -1,6 +1,6 @@
-"""Small records with versions: who owns what, which ledgers a topic has, which policies hold.
+"""Small records with versions: owners of bundles, ledgers of topics, policies.
 
-`store.py` is the contract; the engines keep it; `cache`, `lock` and `election` stand on the contract alone; `paths.py`
-is the only place that builds paths. It refuses to hold messages, and it trusts nobody to be alone: every change is a
-compare-and-set.
+`store.py` is the contract and the engines implement it. `cache`, `lock` and `election` depend on the contract alone.
+`paths.py` is the only module that builds paths. The store refuses to hold messages. It assumes concurrent writers:
+every change is a compare-and-set.
 """

@@ -1,9 +1,9 @@
-"""Decoded records kept in memory, so that a policy or a partition count is not read and parsed for every client.
+"""Decoded records in memory, so that the broker does not read and parse a policy or a partition count for every client.
 
-Absence is remembered too. Records are bounded in number and in bytes, paths included: clients choose names, and with
-them the paths that are asked for. What is kept is dropped when the store tells of a change below the prefix, of a gap
-in its events, or of a change of session; a read that was under way meanwhile is answered but not kept. It writes only
-through `update`, by compare-and-set on what it has just read, never on what it kept.
+The cache also keeps the absence of a record. Records are bounded in number and in bytes, paths included, because
+clients choose names and thereby the requested paths. An entry is dropped when the store reports a change below the
+prefix, a gap in its events, or a change of session. A read that was in progress then is answered but not kept. The
+cache writes only through `update`, by compare-and-set on a fresh read, never on a cached value.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class Cache(Generic[T]):
             await asyncio.wait([under_way])
             if not under_way.cancelled():
                 return under_way.result()
-            # Whoever read was told to stop: that is its own affair, we read for ourselves.
+            # The other reader was cancelled, which does not concern this caller: read again.
 
     async def update(self, path: str, change: Callable[[T | None], T]) -> T:
-        """Read, change, compare-and-set, again if somebody was faster. `change` may refuse by raising, and may run
-        several times."""
+        """Reads, changes and writes by compare-and-set; repeats if another writer was faster. `change` may refuse by
+        raising, and may run several times."""
         for _ in range(METADATA_UPDATE_TRIES_MAX):
             await self._store.sync(path)  # a read that is behind may say that there is nothing to do
             node = await self._store.get(path)
@@ -83,19 +83,19 @@ class Cache(Generic[T]):
                 await put_checked(self._store, path, self._encode(after), expected=version)
             except BadVersion:
                 continue
-            self._drop(path)  # the event did that too, where the engine tells before it answers
+            self._drop(path)  # the event did the same if the engine delivers it before the answer
             return after
-        raise Conflict("too many others change this record at once: try again", path=path)
+        raise Conflict("the record changed during every attempt to update it: try again", path=path)
 
     async def create(self, path: str, value: T) -> None:
-        """BadVersion if it is there."""
+        """BadVersion: the record exists."""
         try:
             await put_checked(self._store, path, self._encode(value), expected=ABSENT)
         finally:
-            self._drop(path)  # also when another was faster: what is kept may say that nothing is there
+            self._drop(path)  # also if another writer was faster: the cache may hold the absence of the record
 
     async def delete(self, path: str) -> None:
-        """Nothing there is no error."""
+        """A missing record is not an error."""
         try:
             await self._store.delete(path)
         except NotFound:
@@ -118,7 +118,8 @@ class Cache(Generic[T]):
                 del self._reading[path]
             _fail(answer, error)
             raise
-        if self._reading.get(path) is answer:  # else: told of a change meanwhile, what we read may be the old value
+        # otherwise a change was reported during the read, and the value may be outdated
+        if self._reading.get(path) is answer:
             del self._reading[path]
             self._keep(path, value, 0 if node is None else len(node.value))
         if not answer.done():
@@ -130,7 +131,7 @@ class Cache(Generic[T]):
             return self._decode(value)
         except MagnetarError:
             raise
-        except Exception as error:  # whatever a decoder of foreign bytes raises, the record is what is wrong
+        except Exception as error:  # a decoder of foreign bytes may raise anything; the record is at fault
             raise Corrupt(f"the record cannot be read: {error}", path=path) from error
 
     def _keep(self, path: str, value: T | None, value_bytes: int) -> None:
@@ -168,8 +169,7 @@ class Cache(Generic[T]):
 
 
 def _fail(answer: asyncio.Future[T], error: BaseException) -> None:
-    """Give the error to those who wait beside us; there may be none, and then nobody needs to be told that it was not
-    heard."""
+    """Passes the error to the callers that wait for the same read. Marks it as retrieved, because there may be none."""
     if answer.done():
         return
     if isinstance(error, MagnetarError):

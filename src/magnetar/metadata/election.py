@@ -1,8 +1,8 @@
 """Election of one leader among processes: an ephemeral record whose value names the leader.
 
-Whoever creates the record leads; the others follow and try again when it goes. The loss of a session alone changes
-nothing that is said here: the record is looked at when a session is back. A leader's acts are guarded by terms and
-compare-and-set, not by this.
+The process that creates the record leads; the others follow and retry when the record disappears. The loss of a session
+alone does not change the reported state: the record is read again when a session exists. Terms and compare-and-set
+protect the writes of a leader, not this election.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class State(Enum):
 
 
 class Election:
-    """`heard` is told each change of state. `leader_value` is the value of whoever leads, as far as is known here."""
+    """Calls `heard` at each change of state. `leader_value` is the value of the current leader, as far as this process
+    knows."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Election:
         self._stops = [store.subscribe(path, self._heard), store.on_session(self._heard_session)]
 
     def start(self) -> None:
-        """Take part. `leader` tells when it is decided."""
+        """Takes part in the election. `leader` returns when it is decided."""
         self._elect_soon()
 
     async def leader(self, wait_s: float = LEADER_WAIT_S) -> bytes:
@@ -91,7 +92,7 @@ class Election:
                 try:
                     await self._round()
                 except BadVersion:
-                    self._again = True  # somebody was faster: see who
+                    self._again = True  # another process was faster: read the record again
                 except MagnetarError:
                     self._retry_later()
         finally:

@@ -1,13 +1,13 @@
-"""The metadata store inside the process: one sqlite file, for a broker that has no ZooKeeper or Oxia beside it.
+"""The metadata store inside the process: one sqlite file, for a broker without ZooKeeper or Oxia.
 
-Operations queue on the loop; all that wait are run on the lane's thread in one transaction with one FULL sync, and are
-answered after it. Reads take their turn in the same queue, so they see every write answered before them and nothing
-that could still be rolled back. Events are told after the commit, before the writer's own call returns. Versions count
-writes of the whole store: a record deleted and made again never has a version it had before. A parent without a value
-is kept as a row while it has children.
+Operations queue on the loop. The thread of the lane runs all waiting ones in one transaction with one FULL sync; they
+are answered after it. Reads use the same queue, so they see every write answered before them and nothing that could
+still be rolled back. Events are delivered after the commit, before the call of the writer returns. Versions count
+writes of the whole store: a record that is deleted and created again never has an earlier version. A parent without a
+value is kept as a row while it has children.
 
-One process owns the file (sqlite's exclusive lock); ephemerals of earlier sessions are gone once it is open. It does
-its own file I/O, trusting sqlite for what FULL sync means; after a write that failed for any reason but space it
+One process owns the file (sqlite's exclusive lock); opening the file removes ephemerals of earlier sessions. The store
+does its own file I/O and trusts sqlite for the meaning of FULL sync. After a failed write, except for lack of space, it
 answers nothing any more.
 """
 
@@ -55,7 +55,7 @@ class EmbeddedStore:
         self._idle.set()
         self._closed = False
         self._failed: MagnetarError | None = None
-        self.on_failure: list[Callable[[MagnetarError], None]] = []  # told of a disk that is full or fails
+        self.on_failure: list[Callable[[MagnetarError], None]] = []  # called when the disk is full or fails
 
     @classmethod
     async def open(cls, path: str, runtime: Runtime) -> EmbeddedStore:
@@ -111,7 +111,7 @@ class EmbeddedStore:
         check_path(path)
         check_size(path, value)
         if sequential and expected not in (None, ABSENT):
-            raise Misuse("a sequential record is always a new one", path=path)
+            raise Misuse("a sequential put must not expect a version", path=path)
         now = self._runtime.wall()
         stat: Stat = await self._do(
             lambda table: table.put(path, value, expected, now, ephemeral=ephemeral, sequential=sequential)
@@ -143,8 +143,8 @@ class EmbeddedStore:
         self._listeners.tell_session(Session.REESTABLISHED)
 
     async def close(self) -> None:
-        """Answers what was asked before, ends the session with its ephemerals, lets go of the file. Twice is no
-        error."""
+        """Answers earlier requests, ends the session with its ephemerals and closes the file. A second call does
+        nothing."""
         if self._closed:
             return
         self._closed = True
@@ -153,8 +153,7 @@ class EmbeddedStore:
         await self._runtime.offload(self._table.close, LANE)
 
     def abandon(self) -> None:
-        """For tests, once the lane is abandoned: let go of the file as a process that dies does, the session as it
-        is."""
+        """For tests, after the lane is abandoned: closes the file as a killed process does and keeps the session."""
         self._closed = True
         self._table.abandon()
 

@@ -1,7 +1,7 @@
-"""Who wants to hear what, and telling them: the part of `subscribe` and `on_session` that every engine shares.
+"""Registration and notification of listeners: the part of `subscribe` and `on_session` that all engines share.
 
-Told in the order of subscribing, on the loop. A listener that raises is reported to the loop and does not keep the
-others from hearing.
+Listeners are called in the order of subscription, on the loop. An exception of a listener is reported to the loop; the
+other listeners are still called.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Listeners:
         return unsubscribe
 
     def hears(self, path: str) -> bool:
-        """Whether anybody would be told of a change there."""
+        """Whether a listener is registered for this path or one of its ancestors."""
         return any(prefix in self._by_prefix for prefix in ancestors(path))
 
     def tell(self, events: Iterable[Event]) -> None:
@@ -82,5 +82,5 @@ def _call(heard: Callable[[T], None], said: T) -> None:
         heard(said)
     except Exception as error:  # a listener's bug must not hide the event from the others; the loop's owner hears of it
         asyncio.get_running_loop().call_exception_handler(
-            {"message": f"a metadata listener failed on {said}", "exception": error}
+            {"message": f"a metadata listener raised an error on {said}", "exception": error}
         )

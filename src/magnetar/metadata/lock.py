@@ -1,11 +1,11 @@
-"""Locks: an ephemeral record whose value says who holds it. Ownership of a bundle and the registration of a broker are
-locks.
+"""Locks: an ephemeral record whose value names the holder. The ownership of a bundle and the registration of a broker
+are locks.
 
-A lock survives the loss of the session it was taken in: it is looked at again when a session is back, when its record
-disappears, and after a store that did not answer. Silence is not loss: until the store says that somebody else has it,
-the holder goes on (what it writes is safe by fencing, not by the lock). `on_lost` is called once, when it is certain.
+A lock survives the loss of its session: it is validated again when a session exists, when its record disappears, and
+after the store did not respond. Silence is not loss: until the store says that another process holds the lock, the
+holder continues (fencing makes its writes safe, not the lock). `on_lost` is called once, when the loss is certain.
 
-One at a time: whatever must be looked at again waits in one queue, worked off by one task.
+Locks that need validation wait in one queue, and one task processes it.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ class Locks:
         return [lock for lock in self._held.values() if lock.state is State.VALID]
 
     async def acquire(self, path: str, value: bytes, on_lost: Callable[[Lock], None] | None = None) -> Lock:
-        """Conflict: somebody else has it. Unknown, Unavailable: the store did not answer; nothing is held, ask
-        again."""
+        """Conflict: another process holds the lock. Unknown, Unavailable: the store did not respond; nothing is held,
+        try again."""
         if self._owner.closed:
-            raise Closed("these locks are closed")
+            raise Closed("the lock service is closed")
         if path in self._held:
-            raise Conflict("this process already has that lock, or is about to", path=path)
+            raise Conflict("this process already holds the lock or is acquiring it", path=path)
         lock = Lock(path, value, on_lost)
         self._held[path] = lock
         self._stops[path] = self._store.subscribe(path, self._heard)
@@ -86,7 +86,8 @@ class Locks:
         return lock
 
     async def update(self, lock: Lock, value: bytes) -> None:
-        """Give a held lock another value. Conflict: it is not held any more, or somebody wrote to it."""
+        """Gives a held lock another value. Conflict: the lock is not held any more, or another process wrote to its
+        record."""
         async with lock.turn:
             if lock.state is not State.VALID:
                 raise Conflict("the lock is not held", path=lock.path)
@@ -98,8 +99,8 @@ class Locks:
             lock.value, lock.version = value, stat.version
 
     async def release(self, lock: Lock) -> None:
-        """A record that is already gone counts as released. Unknown, Unavailable: it may still be there; its removal is
-        tried again until the store answers, or the lock is taken anew."""
+        """A missing record counts as released. Unknown, Unavailable: the record may still exist; its removal is retried
+        until the store responds or the lock is acquired again."""
         async with lock.turn:
             if lock.state is not State.VALID:
                 return
@@ -117,8 +118,8 @@ class Locks:
                 self._forget(lock)
 
     async def confirm(self, lock: Lock) -> bool:
-        """Ask the store now whether it is held; a record that is gone is made again. False: it is not, and `on_lost`
-        was told. Unknown, Unavailable: nobody knows."""
+        """Validates the lock with the store; a missing record is created again. False: the lock is lost, and `on_lost`
+        was called. Unknown, Unavailable: the state is unknown."""
         async with lock.turn:
             if lock.state is not State.VALID:
                 return False
@@ -131,7 +132,7 @@ class Locks:
             return True
 
     async def close(self) -> None:
-        """Releases what is held; a store that does not answer keeps nobody from closing."""
+        """Releases all held locks. A store that does not respond does not block the closing."""
         self._session_stop()
         if self._timer is not None:
             self._timer.cancel()
@@ -146,7 +147,8 @@ class Locks:
         try:
             await self._store.delete(lock.path, expected=lock.version)
         except BadVersion:
-            # Somebody else's, or ours with a version whose answer was lost: that one would outlive its release.
+            # The record belongs to another process, or to this one with a version from a lost answer. The latter must
+            # not outlive its release.
             await self._store.sync(lock.path)
             node = await self._store.get(lock.path)
             if node is not None and node.stat.mine:
@@ -163,13 +165,13 @@ class Locks:
             await self._revalidate(lock)
 
     async def _revalidate(self, lock: Lock) -> None:
-        """Conflict: lost. Anything else that is raised: nobody knows."""
+        """Conflict: the lock is lost. Any other error: the state is unknown."""
         for _ in range(METADATA_CHECKED_TRIES_MAX):
             try:
                 return await self._look(lock)
             except BadVersion:
                 pass  # changed between look and write: by a rival, or by a late write of ours
-        raise Conflict("others change the lock all the time", path=lock.path)
+        raise Conflict("the lock changed during every attempt to validate it: try again", path=lock.path)
 
     async def _look(self, lock: Lock) -> None:
         await self._store.sync(lock.path)
@@ -179,11 +181,11 @@ class Locks:
             return
         equal = node.value == lock.value
         if not node.stat.ephemeral or not (equal or node.stat.mine):
-            raise Conflict("somebody else has the lock", path=lock.path)
+            raise Conflict("another process holds the lock", path=lock.path)
         if equal and node.stat.mine:
             lock.version, lock.state, lock.doubtful = node.stat.version, State.VALID, False
             return
-        # Ours from an older session (it would die with it), or of this session with another value: make it anew.
+        # The record is ours, from an older session (which it would die with) or with another value: replace it.
         try:
             await self._store.delete(lock.path, expected=node.stat.version)
         except NotFound:
@@ -245,7 +247,7 @@ class Locks:
     async def _remove_again(self, lock: Lock) -> None:
         async with lock.turn:
             if self._leaving.get(lock.path) is not lock:
-                return  # taken anew
+                return  # acquired again
             try:
                 await self._remove(lock)
             except (NotFound, BadVersion):

@@ -14,11 +14,11 @@ ROOT = "/"
 def check_path(path: str) -> None:
     """A path of a record: "/" alone holds no value."""
     if not path.startswith("/") or path.endswith("/") or "//" in path or "\0" in path:
-        raise InvalidName("a metadata path starts with a slash and has no empty part", path=path)
+        raise InvalidName("a metadata path must start with a slash and must not have empty parts", path=path)
     try:
         path.encode()
     except UnicodeEncodeError:
-        raise InvalidName("a metadata path is text that UTF-8 can hold", path=repr(path)) from None
+        raise InvalidName("a metadata path must be valid UTF-8 text", path=repr(path)) from None
 
 
 def check_prefix(path: str) -> None:
@@ -30,7 +30,7 @@ def check_prefix(path: str) -> None:
 def check_size(path: str, value: bytes) -> None:
     if len(value) + len(path.encode()) >= METADATA_VALUE_BYTES_MAX:
         raise LimitExceeded(
-            "a metadata record is too large: keep lists that grow in several records",
+            "the metadata record is too large: split growing lists into several records",
             path=path,
             bytes=len(value),
             bytes_max=METADATA_VALUE_BYTES_MAX,

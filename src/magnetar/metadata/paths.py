@@ -53,20 +53,20 @@ def topic(name: TopicName, buckets: int) -> str:
 def bucket(name: TopicName, buckets: int) -> int:
     """Which of `buckets` a topic's record is in (PIP-157)."""
     if buckets < 1:
-        raise InvalidRange("a namespace has at least one topic bucket", buckets=buckets)
+        raise InvalidRange("the number of topic buckets must be 1 or more", buckets=buckets)
     return 0 if buckets == 1 else topic_bucket(name.local_name, buckets)
 
 
 def cursor(topic_path: str, name: str) -> str:
     if not name:
-        raise InvalidName("a cursor has a name")
+        raise InvalidName("the cursor name must not be empty")
     return f"{topic_path}/{encode(name)}"
 
 
 def domain_parent(namespace: NamespaceName, domain: Domain) -> str:
     """What all records of one domain of a namespace are below."""
     if domain is Domain.TOPIC:
-        raise Misuse("a scalable topic has no ledgers of its own: its segments have", namespace=str(namespace))
+        raise Misuse("a scalable topic has no ledgers: use the path of one of its segments", namespace=str(namespace))
     return f"{MANAGED_LEDGERS}/{namespace}/{domain}"
 
 
@@ -124,7 +124,7 @@ def local_policies(namespace: NamespaceName) -> str:
 def topic_policies(name: TopicName) -> str:
     """The policies of one topic: a plain or partitioned one by its base name, a scalable one for all its segments."""
     if name.is_partition or name.is_segment:
-        raise Misuse("a part of a topic has no policies of its own", topic=str(name))
+        raise Misuse("a partition or segment has no policies: use the name of the whole topic", topic=str(name))
     return f"{namespace_topic_policies(name.namespace)}/{name.domain}/{name.encoded_local_name}"
 
 
@@ -139,7 +139,7 @@ def partitioned_parent(namespace: NamespaceName, domain: Domain) -> str:
 def partitioned(name: TopicName) -> str:
     """The partition count of a partitioned topic, by its base name."""
     if name.is_partition:
-        raise Misuse("a partition has no partition count: ask by the base name", topic=str(name))
+        raise Misuse("a partition has no partition count: use the name of the partitioned topic", topic=str(name))
     return f"{partitioned_parent(name.namespace, name.domain)}/{name.encoded_local_name}"
 
 
@@ -167,7 +167,7 @@ def namespace_schemas(namespace: NamespaceName) -> str:
 def ledger(ledger_id: int) -> str:
     """BookKeeper's hierarchical layout: 2-4-4 digits below 2^31 - 1, 3-4-4-4-4 from there on."""
     if ledger_id < 0:
-        raise InvalidRange("a ledger id is not negative", ledger=ledger_id)
+        raise InvalidRange("the ledger id must not be negative", ledger=ledger_id)
     digits, cuts = (f"{ledger_id:010d}", (2, 6)) if ledger_id < 2**31 - 1 else (f"{ledger_id:019d}", (3, 7, 11, 15))
     edges = [0, *cuts, len(digits)]
     parts = [digits[low:high] for low, high in pairwise(edges)]
@@ -203,7 +203,7 @@ def scalable_subscriptions(name: TopicName) -> str:
 
 def scalable_subscription(name: TopicName, subscription: str) -> str:
     if not subscription:
-        raise InvalidName("a subscription has a name")
+        raise InvalidName("the subscription name must not be empty")
     return f"{scalable_subscriptions(name)}/{encode(subscription)}"
 
 

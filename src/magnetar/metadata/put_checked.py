@@ -12,11 +12,10 @@ from magnetar.metadata.store import ABSENT, MetadataStore, Node, Stat
 
 
 async def put_checked(store: MetadataStore, path: str, value: bytes, *, expected: int, ephemeral: bool = False) -> Stat:
-    """Compare-and-set that is repeated only while the record still stands as `expected` says.
+    """Compare-and-set that is repeated only while the record still has the version `expected`.
 
-    BadVersion: somebody else's value is there. Unknown: the store stayed silent, or our value may have been written and
-    then replaced; only the caller can judge that.
-    """
+    BadVersion: the record has another value. Unknown: the store did not respond, or our value may have been written and
+    then replaced; only the caller can decide that."""
     silent: Unknown | None = None
     for _ in range(METADATA_CHECKED_TRIES_MAX):
         try:

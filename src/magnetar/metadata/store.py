@@ -1,11 +1,12 @@
 """The contract of a metadata store. Read it as a specification; `tests/contract` runs it against every engine.
 
 A store maps slash-separated paths to small values, each with a version. There are no transactions over several keys:
-every invariant of ours is a compare-and-set on one record.
+every invariant of Magnetar is a compare-and-set on one record.
 
 1. Value plus path stay below METADATA_VALUE_BYTES_MAX; ephemeral nodes have no children.
-2. Events of one path keep their order and arrive at least once; several in a row may come as one, the last; who hears
-   one re-reads. A read may be behind, never behind this handle's own writes or what it has read or heard before.
+2. Events of one path keep their order and arrive at least once; consecutive events may be merged into the last. A
+   listener reads the record again. A read may be outdated, but never older than this handle's own writes or than what
+   it has read or been notified of before.
 3. An operation that fails with an `Unknown` error may have happened; `put_checked` re-reads and compares.
 4. After SessionLost no ephemeral of the old session may be assumed; after SessionReestablished the session id differs.
 5. Caches live above the store and are dropped on events, on Resync and on session changes.
@@ -19,14 +20,14 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
-ABSENT = -1  # `expected=ABSENT`: create, and fail if it is there
+ABSENT = -1  # `expected=ABSENT`: create, and fail if the record exists
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
     path: str
     version: int  # opaque: compare for equality only
-    first_version: bool  # nobody has changed it since its creation
+    first_version: bool  # never changed since its creation
     ctime_ms: int
     mtime_ms: int
     ephemeral: bool
@@ -94,7 +95,7 @@ class MetadataStore(Protocol):
         ...
 
     async def delete_tree(self, path: str) -> None:
-        """The node and everything below it, not atomically; nothing there is no error."""
+        """Deletes the node and everything below it, not atomically. A missing node is not an error."""
         ...
 
     def subscribe(self, prefix: str, heard: Callable[[Event], None]) -> Unsubscribe:

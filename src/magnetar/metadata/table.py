@@ -1,9 +1,9 @@
-"""The sqlite file under the embedded store: rows, versions, sessions, and what each operation does inside a
+"""The sqlite file under the embedded store: rows, versions, sessions, and the effect of each operation inside a
 transaction.
 
-Everything here runs on the lane's one thread. An operation looks first and refuses before its first write, so a refusal
-is one caller's own; a failure of the file is everyone's, and nothing of that transaction happened or, for
-`StorageFailed`, nobody can say.
+Everything here runs on the one thread of the lane. An operation checks and refuses before its first write, so a refusal
+concerns only its caller. A failure of the file concerns all callers: nothing of that transaction happened, or for
+`StorageFailed` its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FORMAT = 1
 _TABLES = """
 CREATE TABLE node (
   parent TEXT NOT NULL, name TEXT NOT NULL,
-  value BLOB,                -- NULL: nobody wrote it, it only has children
+  value BLOB,                -- NULL: never written, it only has children
   version INTEGER NOT NULL, created INTEGER NOT NULL, ctime INTEGER NOT NULL, mtime INTEGER NOT NULL,
   session INTEGER,           -- of an ephemeral
   PRIMARY KEY (parent, name)) WITHOUT ROWID;
@@ -88,9 +88,7 @@ class Table:
         )
         fresh = not db.execute("SELECT 1 FROM sqlite_master").fetchone()
         if not fresh and magic != MAGIC:
-            raise Corrupt(
-                "this is not a metadata file of Magnetar: point the data directory elsewhere", path=self._path
-            )
+            raise Corrupt("this is not a metadata file of Magnetar: choose another data directory", path=self._path)
         if not fresh and version > FORMAT:
             raise Corrupt(
                 "the metadata file was written by a newer Magnetar: start that version, or restore a backup",
@@ -202,7 +200,10 @@ class Table:
         exists = row is not None and row.value is not None
         if expected is not None and expected != (row.version if row is not None and exists else ABSENT):
             raise BadVersion(
-                "the record is not as expected", path=path, expected=expected, found=row.version if row else ABSENT
+                "the record does not have the expected version",
+                path=path,
+                expected=expected,
+                found=row.version if row else ABSENT,
             )
         if row is not None and not exists and ephemeral:
             raise Misuse("a record with children cannot be ephemeral", path=path)
@@ -229,9 +230,11 @@ class Table:
     def delete(self, path: str, expected: int | None) -> None:
         row = self._row(path)
         if row is None:
-            raise NotFound("there is no such record", path=path)
+            raise NotFound("the record does not exist", path=path)
         if expected is not None and row.value is not None and expected != row.version:
-            raise BadVersion("the record is not as expected", path=path, expected=expected, found=row.version)
+            raise BadVersion(
+                "the record does not have the expected version", path=path, expected=expected, found=row.version
+            )
         if self.names_any(path):
             raise NotEmpty("the record has children", path=path)
         self._remove(*split(path))
@@ -298,7 +301,7 @@ class Table:
         row = self._row(path)
         if row is not None:
             if row.session is not None:
-                raise Misuse("an ephemeral record has no children", path=path)
+                raise Misuse("an ephemeral record must not have children", path=path)
             return
         parent, name = split(path)
         self._make_parents(parent, now)
@@ -306,7 +309,7 @@ class Table:
         self._events.append(Event(Change.CHILDREN_CHANGED, shown(parent)))
 
     def _remove(self, parent: str, name: str) -> None:
-        """Delete a row, and parents that nobody wrote and that have no child left."""
+        """Deletes a row, and its parents that were never written and have no child left."""
         row = self._row(f"{parent}/{name}")
         self._db.execute("DELETE FROM node WHERE parent = ? AND name = ?", (parent, name))
         self._version += 1
@@ -331,7 +334,7 @@ class Row(NamedTuple):
 def _translated(error: sqlite3.Error, path: str) -> MagnetarError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
-        return StorageFull("the disk is full: nothing was written; make space and start again", path=path)
+        return StorageFull("the disk is full and nothing was written: free space, then start again", path=path)
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return Conflict("another process holds the metadata file: stop it, or choose another data directory", path=path)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):

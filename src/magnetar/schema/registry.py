@@ -1,8 +1,9 @@
-"""The versions of a topic's schema, counted from 0, never reused.
+"""The versions of a topic's schema, counted from 0 and never reused.
 
-One small record lists the versions and is changed by compare-and-set; each body is a record of its own, named after its
-content, so that two who add the same schema at once write the same bytes and end with the same version. A deletion is a
-version without a body: what comes after it counts on. AUTO_CONSUME is a client's wish and never a schema.
+One small record lists the versions and is changed by compare-and-set. Each body is a separate record, named after its
+content, so that two clients which add the same schema concurrently write the same bytes and get the same version. A
+deletion is a version without a body, and later versions continue the count. AUTO_CONSUME is a request of a client and
+never a stored schema.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Registry:
         """Its version: that of an equal schema (type and data) if there is one, else the next. LimitExceeded: too
         large, or too many."""
         if type == AUTO_CONSUME:
-            raise Misuse("AUTO_CONSUME is no schema: it is not stored", schema=schema_id)
+            raise Misuse("AUTO_CONSUME is not a schema and cannot be stored", schema=schema_id)
         digest = _digest(type, data)
         known = await self._indexes.get(paths.schema(schema_id))
         if known is not None and (found := _find(known, digest)) is not None:
@@ -139,12 +140,12 @@ class Registry:
         try:
             await self._store.put(paths.schema_body(schema_id, digest), msgspec.msgpack.encode(body), expected=ABSENT)
         except BadVersion:
-            pass  # somebody wrote the same content before
+            pass  # another caller wrote the same content before
 
     async def _read(self, schema_id: str, number: int, listed: Listed) -> Schema:
         body = await self._bodies.get(paths.schema_body(schema_id, listed.digest))
         if body is None:
-            raise Corrupt("a schema version has no body", schema=schema_id, version=number)
+            raise Corrupt("the stored schema version has no body", schema=schema_id, version=number)
         return Schema(number, body.type, body.data, dict(body.properties), listed.timestamp_ms)
 
 
@@ -171,4 +172,6 @@ def _body(data: bytes) -> Body:
 
 def _check_format(found: int) -> None:
     if found > FORMAT:
-        raise Refused(f"the schema was written in format {found}, this version reads up to {FORMAT}: start a newer one")
+        raise Refused(
+            f"the schema was written in format {found}, this version reads up to {FORMAT}: start a newer Magnetar"
+        )

@@ -120,7 +120,7 @@ def test_a_full_disk_refuses_the_write_and_keeps_what_was_answered(file: str) ->
         failures: list[MagnetarError] = []
         store.subscribe("/big", heard.append)
         store.on_failure.append(failures.append)
-        with pytest.raises(StorageFull, match="make space"):
+        with pytest.raises(StorageFull, match="free space"):
             await store.put("/big", b"x" * 500_000)
         assert heard == []
         assert [type(error) for error in failures] == [StorageFull]

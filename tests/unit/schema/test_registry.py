@@ -117,7 +117,7 @@ def test_auto_consume_and_what_is_too_large_are_never_stored() -> None:
 def test_a_newer_format_and_a_missing_body_are_said() -> None:
     async def body(store: MemoryStore, registry: Registry) -> None:
         await store.put(paths.schema(ID), b'{"versions":[],"v":2}')
-        with pytest.raises(Refused, match="start a newer one"):
+        with pytest.raises(Refused, match="start a newer Magnetar"):
             await registry.get(ID)
         await store.put(paths.schema(ID), b'{"versions":[{"digest":"00","timestamp_ms":1}],"v":1,"new":1}')
         with pytest.raises(Corrupt):
