@@ -1,8 +1,8 @@
-"""The brokers that live: those whose registration is in the store. Read when asked for, kept until an event says that
-it may have changed.
+"""The live brokers: those whose registration is in the store. The list is read on demand and kept until an event says
+that it may have changed.
 
-A broker that died is among them until its session ends, one that came may be missing for as long as an event takes:
-whoever decides by this list must be right either way.
+A dead broker stays in the list until its session ends, and a new one may be missing until its event arrives. A caller
+that decides by this list must be correct in both cases.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Brokers:
             try:
                 found[broker_id] = member_of(broker_id, node.value)
             except (msgspec.MsgspecError, ValueError) as error:
-                log.warning("registration not understood", broker=broker_id, error=str(error))
+                log.warning("broker_registration_invalid", broker=broker_id, error=str(error))
         if heard == self._heard:
             self._kept = found
         return found

@@ -1,4 +1,5 @@
-"""The clusters that are known here: this one and those it may replicate with. Records only; nobody connects."""
+"""The known clusters: this one and those it may replicate with. These are records only; no broker connects to another
+cluster."""
 
 from __future__ import annotations
 

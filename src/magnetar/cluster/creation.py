@@ -1,4 +1,5 @@
-"""May a topic be made because a client uses it, and as what? A decision over values; nobody asks a store here."""
+"""Decides whether a topic is created automatically when a client uses it, and with which type. The decision uses values
+only and reads no store."""
 
 from __future__ import annotations
 
@@ -25,12 +26,12 @@ class RefuseTopic:
 def decide(
     name: TopicName, settings: Settings, policies: Policies | None, *, base_partitions: int = 0
 ) -> CreateTopic | RefuseTopic:
-    """For a topic that does not exist. `base_partitions`: how many its partitioned topic has, for the name of a
-    partition.
+    """The decision for a topic that does not exist. `base_partitions`: the number of partitions of its partitioned
+    topic, if the name is that of a partition.
 
-    A partition that its topic has is made even where auto-creation is off: somebody created the topic. One that it has
-    not is refused. A name that merely looks like a partition is a plain topic's name, as in Pulsar.
-    """
+    A partition within that number is created even if automatic creation is disabled, because its topic was created
+    explicitly. One outside of it is refused. A name that merely looks like a partition is the name of a plain topic, as
+    in Pulsar."""
     if policies is None:
         return RefuseTopic(
             TopicNotFound(f"Namespace {name.namespace} does not exist: create it, or check the topic's name")
@@ -38,8 +39,8 @@ def decide(
     refused = _domain_refused(name, settings)
     if refused is not None:
         return RefuseTopic(refused)
-    if name.is_stage:  # one that was deleted must not come back because a task that nobody waits for writes on
-        return RefuseTopic(TopicNotFound(f"{name} is a stage: the broker makes it when one is begun, and deletes it"))
+    if name.is_stage:  # a late write of an abandoned task must not recreate a deleted stage
+        return RefuseTopic(TopicNotFound(f"{name} is a stage topic: only the broker creates and deletes stages"))
     if base_partitions:
         if name.partition_index < base_partitions:
             return CreateTopic(0)
@@ -50,7 +51,9 @@ def decide(
     except InvalidName as error:
         return RefuseTopic(error)
     if not settings.flag("allowAutoTopicCreation", policies):
-        return RefuseTopic(TopicNotFound(f"Topic {name} does not exist, and automatic creation of topics is off"))
+        return RefuseTopic(
+            TopicNotFound(f"Topic {name} does not exist, and automatic topic creation is disabled: create it first")
+        )
     partitioned = settings.text("allowAutoTopicCreationType", policies) == "partitioned"
     if partitioned and not name.is_partition:
         return CreateTopic(settings.number("defaultNumPartitions", policies))
@@ -59,10 +62,12 @@ def decide(
 
 def _domain_refused(name: TopicName, settings: Settings) -> MagnetarError | None:
     if name.domain is Domain.TOPIC:
-        return Refused(f"{name} is scalable: create it over REST or with a client for scalable topics")
+        return Refused(
+            f"{name} is a scalable topic: create it over REST or with a client that supports scalable topics"
+        )
     if name.domain is Domain.SEGMENT:
-        return TopicNotFound(f"{name} does not exist: segments are created with their topic or by a reshape")
+        return TopicNotFound(f"{name} does not exist: segments are created with their topic or by a split or merge")
     key = "enablePersistentTopics" if name.domain is Domain.PERSISTENT else "enableNonPersistentTopics"
     if not settings.flag(key):
-        return Refused(f"{name.domain} topics are switched off ({key})", http_status=405)
+        return Refused(f"{name.domain} topics are disabled on this broker ({key})", http_status=405)
     return None

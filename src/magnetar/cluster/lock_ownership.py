@@ -1,9 +1,10 @@
-"""Ownership among several brokers on one store: a bundle is served by whoever holds its lock.
+"""Ownership among several brokers on one store: the broker that holds the lock of a bundle serves it.
 
-A bundle that nobody has is taken at a lookup: by the broker that every broker would choose, or by the one that a client
-was sent to. While the session with the store is lost nothing is taken and nothing is confirmed, and what is held is
-held on: silence is not loss. Two brokers may believe to own one bundle for a while; that is borne by the ledgers'
-fence, never prevented here. It trusts `Locks` to tell a loss once it is certain.
+A bundle without an owner is acquired at a lookup, by the broker that every broker would choose or by the one that a
+client was redirected to. While the session with the store is lost, this broker acquires and confirms nothing and keeps
+all bundles that it holds: silence is not loss. Two brokers may believe for a while that they own a bundle; the fencing
+of the ledgers makes that safe, and nothing here prevents it. This module trusts `Locks` to report a loss only when it
+is certain.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class HeldBundle:
 
 
 class LockOwnership:
-    """`lost` is told a bundle whose lock somebody else has for certain: its topics are not ours any more."""
+    """Calls `lost` with a bundle when another broker certainly holds its lock: its topics belong to that broker."""
 
     def __init__(
         self,
@@ -89,8 +90,8 @@ class LockOwnership:
                 await self._register()
         except TimeoutError:
             raise Conflict(
-                f"a broker is registered as {me.id} already, or the metadata store does not answer: give this one an "
-                "address of its own (advertisedAddress, webServicePort), or wait for the other one's session to end"
+                f"another broker is registered as {me.id}, or the metadata store does not respond: give this broker an "
+                "own address (advertisedAddress, webServicePort), or wait until the session of the other one ends"
             ) from None
         self._joined = True
 
@@ -176,7 +177,7 @@ class LockOwnership:
         return (await self._take(namespace, bundle, path)).id == self.me.id
 
     async def _take(self, namespace: NamespaceName, bundle: Bundle, path: str) -> Broker:
-        """One acquisition for all who ask: whoever asked first may give up."""
+        """One acquisition for all concurrent callers; it continues if the first caller gives up."""
         task = self._taking.get(path)
         if task is None:
             task = self._taking[path] = self._work(self._acquire(namespace, bundle, path))
@@ -197,10 +198,10 @@ class LockOwnership:
                         return found
                     continue
                 self._held[path] = HeldBundle(namespace, bundle, lock)
-                log.info("bundle acquired", bundle=path)
+                log.info("bundle_acquired", bundle=path)
                 self._runtime.mark("ownership.acquired", bundle=path, broker=self.me.id)
                 return self.me
-            raise NotReady(f"the bundle changes hands: {_AGAIN}", bundle=path)
+            raise NotReady(f"the owner of the bundle is changing: {_AGAIN}", bundle=path)
         finally:
             del self._taking[path]
 
@@ -208,16 +209,17 @@ class LockOwnership:
         try:
             await empty()
             self._held.pop(path, None)
-            # Unanswered, the record may stay and name us: whoever is sent here by it makes us take it again.
+            # Without an answer the record may still name this broker; the next client that is redirected here makes it
+            # acquire the bundle again.
             await _quietly(self._locks.release(held.lock))
-            log.info("bundle released", bundle=path)
+            log.info("bundle_released", bundle=path)
             self._runtime.mark("ownership.released", bundle=path, broker=self.me.id)
         finally:
             del self._releasing[path]
 
     def _lock_lost(self, lock: Lock) -> None:
         held = self._held.pop(lock.path, None)
-        log.warning("bundle lost", bundle=lock.path)
+        log.warning("bundle_lost", bundle=lock.path)
         self._runtime.mark("ownership.lost", bundle=lock.path, broker=self.me.id)
         if held is not None:
             self._lost(held.namespace, held.bundle)
@@ -234,12 +236,14 @@ class LockOwnership:
                 self._runtime.mark("broker.registered", broker=self.me.id)
                 return
             except (Conflict, Unknown, Unavailable) as error:
-                log.warning("not registered yet", broker=self.me.id, error=str(error))
+                log.warning("broker_registration_failed", broker=self.me.id, error=str(error))
             await asyncio.sleep(wait_s)
             wait_s = min(wait_s * 2, METADATA_RETRY_S_MAX)
 
     def _unregistered(self, lock: Lock) -> None:
-        log.error("registration lost", broker=self.me.id, do="give every broker of the cluster an address of its own")
+        log.error(
+            "broker_registration_lost", broker=self.me.id, do="give each broker of the cluster a different address"
+        )
         self._runtime.mark("broker.unregistered", broker=self.me.id)
         self._registration = None
         if not self._owner.closed:
@@ -249,7 +253,7 @@ class LockOwnership:
         before, self._standing = self._standing, after(self._standing, session)
         if before is self._standing:
             return
-        log.warning("metadata session", standing=self._standing.name.lower(), bundles=len(self._held))
+        log.warning("metadata_session_changed", standing=self._standing.name.lower(), bundles=len(self._held))
         if self._standing is SessionState.GONE:
             self._runtime.mark("session.lost", broker=self.me.id, bundles=len(self._held))
         elif before is SessionState.GONE:
@@ -265,26 +269,27 @@ class LockOwnership:
 
     def _check_steady(self, path: str) -> None:
         if not self.steady:
-            raise NotReady(f"the broker has no session with the metadata store now: {_AGAIN}", bundle=path)
+            raise NotReady(f"the broker has no session with the metadata store: {_AGAIN}", bundle=path)
 
     async def _bounded(self, path: str, work: Coroutine[Any, Any, T]) -> T:
-        """No longer than a client waits; whatever the store did or did not say, the client may ask again."""
+        """Runs `work` for at most the time that a client waits. A timeout or an error of the store becomes NotReady,
+        because the client may retry."""
         try:
             async with asyncio.timeout(OWNERSHIP_WAIT_S):
                 return await work
         except TimeoutError:
-            raise NotReady(f"the metadata store does not answer: {_AGAIN}", bundle=path) from None
+            raise NotReady(f"the metadata store does not respond: {_AGAIN}", bundle=path) from None
         except NotReady:
             raise
         except (Unknown, Unavailable) as error:
-            raise NotReady(f"the metadata store does not answer ({error.what}): {_AGAIN}", bundle=path) from error
+            raise NotReady(f"the metadata store does not respond ({error.what}): {_AGAIN}", bundle=path) from error
 
     def _work(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         return self._runtime.spawn(self._owner, work)
 
 
 async def _result(task: asyncio.Task[T]) -> T:
-    """Of work that goes on if whoever waits gives up."""
+    """The result of a task that continues if the caller gives up."""
     await asyncio.wait([task])
     if task.cancelled():
         raise NotReady(f"the broker is stopping: {_AGAIN}")
@@ -292,14 +297,14 @@ async def _result(task: asyncio.Task[T]) -> T:
 
 
 async def _quietly(work: Coroutine[Any, Any, None]) -> None:
-    """What a store that does not answer keeps nobody from: the session's end does it too."""
+    """Runs `work` without failing the caller if the store does not respond: the end of the session does the same."""
     try:
         async with asyncio.timeout(OWNERSHIP_WAIT_S):
             await work
     except (MagnetarError, TimeoutError) as error:
-        log.warning("left to the session's end", error=str(error))
+        log.warning("lock_release_failed", error=str(error))
 
 
 def _ended(owner: str, error: BaseException) -> None:
-    if not isinstance(error, MagnetarError):  # those have gone to whoever asked
-        log.crashed("task failed", error, owner=owner)
+    if not isinstance(error, MagnetarError):  # the callers have received those errors
+        log.crashed("task_failed", error, owner=owner)

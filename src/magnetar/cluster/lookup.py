@@ -35,9 +35,8 @@ class Failed:
 
 
 def lookup(name: TopicName, listener: str, *, owner: Broker | Candidate) -> Connect | Redirect | Failed:
-    """`listener` "" is the broker's own choice. The owner may be any broker: clients connect to it straight. A
-    candidate is asked with authority, so that it takes the bundle whatever it thinks of who should.
-    """
+    """`listener` "" selects the broker's own listener. The owner may be any broker: clients connect to it directly. A
+    candidate is returned as an authoritative redirect, so that it acquires the bundle regardless of its own choice."""
     broker = owner.broker if isinstance(owner, Candidate) else owner
     urls = broker.at(listener)
     if urls is None or not (urls.broker or urls.broker_tls):

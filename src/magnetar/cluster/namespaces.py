@@ -1,9 +1,9 @@
-"""Namespaces: created, read, changed, deleted. A namespace exists while its policies do and are not marked as deleted.
+"""Namespaces: create, read, change, delete. A namespace exists while its policies exist and are not marked as deleted.
 
-Deleting marks the policies first, so that no topic is made meanwhile, looks whether the namespace is empty (or empties
-it), then removes what is left and the policies last: interrupted anywhere, deleting again finishes it. The number of
-topic buckets is fixed at creation (PIP-157): any other is refused afterwards, because topics would be looked for where
-they are not.
+A deletion marks the policies first, so that no topic is created during it. It then checks that the namespace is empty
+(or empties it), and removes the remaining records and finally the policies. After an interruption at any point, a
+second deletion completes the first. The number of topic buckets is fixed at creation (PIP-157): a different number is
+refused, because topics would be searched in the wrong bucket.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Namespaces:
         return await self.policies(namespace) is not None
 
     async def policies(self, namespace: NamespaceName) -> Policies | None:
-        """From memory when they are there. None: no such namespace, or it is being deleted."""
+        """The policies, from the cache if possible. None: the namespace does not exist or is being deleted."""
         found = await self._cache.get(paths.policies(namespace))
         return None if found is None or found.deleted else found
 
@@ -80,7 +80,7 @@ class Namespaces:
             await self._cache.create(paths.policies(namespace), made)
         except BadVersion:
             if not await self.exists(namespace):
-                raise Conflict("Namespace is being deleted: delete it again to finish that") from None
+                raise Conflict("Namespace is being deleted: delete it again to finish the deletion") from None
             raise AlreadyExists("Namespace already exists", namespace=str(namespace)) from None
         return made
 
@@ -93,7 +93,7 @@ class Namespaces:
             after = change(before)
             if after.buckets != before.buckets:
                 raise Conflict(
-                    f"numberOfTopicBuckets of {namespace} is {before.buckets} since its creation and cannot be "
+                    f"numberOfTopicBuckets of {namespace} is {before.buckets}, set at creation, and cannot be "
                     "changed: create another namespace with the number you need",
                     http_status=412,
                 )
@@ -133,9 +133,8 @@ class Namespaces:
             raise Misuse("Broker doesn't allow forced deletion of namespaces", http_status=405)
 
     def on_change(self, heard: Callable[[NamespaceName], None]) -> Callable[[], None]:
-        """Called with a namespace whose policies were made, changed or removed. What a RESYNC stands for is not told:
-        whoever must not miss a change looks at all of them then.
-        """
+        """Calls `heard` with a namespace whose policies were created, changed or removed. A RESYNC is not passed on: a
+        caller that must not miss a change reads all namespaces then."""
 
         def changed(event: Event) -> None:
             parts = event.path.removeprefix(paths.POLICIES + "/").split("/")

@@ -40,7 +40,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Nobody serves the bundle yet: this broker is the one to ask for it."""
+    """The bundle has no owner yet: the client must ask this broker for it."""
 
     broker: Broker
 
@@ -50,7 +50,7 @@ class Ownership(Protocol):
 
     @property
     def steady(self) -> bool:
-        """Whether new things may be begun: loads, acquisitions, ledger rolls. What is there is served either way."""
+        """Whether loads, acquisitions and ledger rollovers may start. Loaded topics are served in either case."""
         ...
 
     async def start(self, me: Broker) -> None:
@@ -60,20 +60,22 @@ class Ownership(Protocol):
     async def owner(
         self, namespace: NamespaceName, bundle: Bundle, *, authoritative: bool = False
     ) -> Broker | Candidate:
-        """Who serves the bundle now, after this broker took it if it should. `authoritative`: whoever sent the client
-        chose this broker, so a bundle that nobody has is taken here. NotReady: ask again."""
+        """The broker that serves the bundle; this broker acquires it first if it should. `authoritative`: the broker
+        that redirected the client chose this one, so a bundle without an owner is acquired here. NotReady: try again.
+        """
         ...
 
     async def known(self, namespace: NamespaceName, bundle: Bundle) -> Broker | None:
-        """Who serves the bundle now; None: nobody. Takes nothing. NotReady: nobody knows."""
+        """The broker that serves the bundle; None: no broker does. Acquires nothing. NotReady: the owner is unknown."""
         ...
 
     async def owns(self, namespace: NamespaceName, bundle: Bundle) -> bool:
-        """Whether a topic of it may be loaded here, as the store says now. NotReady: nobody knows."""
+        """Whether this broker may load a topic of the bundle, as the store says now. NotReady: the owner is unknown."""
         ...
 
     async def release(self, namespace: NamespaceName, bundle: Bundle, empty: Callable[[], Awaitable[None]]) -> None:
-        """Unload what is loaded of it with `empty`, and let another broker have it; nothing is loaded meanwhile."""
+        """Unloads the topics of the bundle with `empty` and releases it to other brokers; nothing is loaded during
+        this."""
         ...
 
     def held(self) -> list[tuple[NamespaceName, Bundle]]:
@@ -89,12 +91,12 @@ class Ownership(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of everything that is held."""
+        """Releases all bundles."""
         ...
 
 
 class SoleOwnership:
-    """One broker: it owns every bundle of every namespace that exists, and asks nobody."""
+    """A single broker: it owns every bundle of every existing namespace, without a store."""
 
     steady = True
 
@@ -116,7 +118,7 @@ class SoleOwnership:
         return True
 
     async def release(self, namespace: NamespaceName, bundle: Bundle, empty: Callable[[], Awaitable[None]]) -> None:
-        """Nobody else could take it: it stays."""
+        """Only unloads the topics: a single broker keeps the bundle, because no other broker can acquire it."""
         await empty()
 
     def held(self) -> list[tuple[NamespaceName, Bundle]]:
@@ -126,7 +128,7 @@ class SoleOwnership:
         return [self.me]
 
     async def leave(self) -> None:
-        """Nobody knows of it."""
+        """Does nothing: a single broker has no registration."""
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -140,7 +142,7 @@ def advertised(text: str) -> dict[str, Urls]:
         scheme = url.partition("://")[0]
         fields = {"pulsar": "broker", "pulsar+ssl": "broker_tls", "http": "http", "https": "https"}
         if not colon or not name.strip() or scheme not in fields or not url.partition("://")[2]:
-            raise Misuse("advertisedListeners is name:pulsar://host:port, with commas between them", found=item)
+            raise Misuse("advertisedListeners must be name:pulsar://host:port, separated by commas", found=item)
         before = found.get(name.strip(), Urls())
         known = {"broker": before.broker, "broker_tls": before.broker_tls, "http": before.http, "https": before.https}
         found[name.strip()] = Urls(**{**known, fields[scheme]: url})

@@ -1,10 +1,10 @@
 # long: one list of the calls between brokers, a struct each; it is read as a page
-"""What brokers ask of each other about a topic: whoever owns its bundle makes it, ends it, deletes it, flushes cursors.
+"""Calls between brokers about a topic: the owner of its bundle creates, seals and deletes it, and flushes its cursors.
 
-Every call names the operation it belongs to and the term of whoever asks. A call may be repeated, may arrive late and
-may have happened although its answer was lost; so each of them is idempotent, and one of a lower term than the topic
-has seen is `Fenced`. Here are the calls and their answers as values; who carries them is a `PeerTransport`: this node's
-own (`broker/peers/handlers.py`), or a simulated one that delays, loses and repeats.
+Every call names its operation and the term of the caller. A call may be repeated, may arrive late, and may have
+happened although its answer was lost. So each call is idempotent, and a call of a lower term than the topic has seen is
+`Fenced`. This module contains the calls and their answers as values. A `PeerTransport` delivers them: this node's own
+(`broker/peers/handlers.py`), or a simulated one that delays, loses and repeats calls.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Flushed(msgspec.Struct, frozen=True, tag=True):
 
 
 class SubscriptionLife(msgspec.Struct, frozen=True):
-    """A subscription of a scalable topic; its life tells it from an earlier one of the same name."""
+    """A subscription of a scalable topic; `life` distinguishes it from an earlier one of the same name."""
 
     name: str
     life: int
@@ -81,7 +81,7 @@ class Stale(msgspec.Struct, frozen=True, tag=True):
 
 
 class EnsureSegment(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The segment, if the record lists it as active and it is not there."""
+    """Creates the segment if the record lists it as active and it does not exist."""
 
     op: str
     incarnation: int
@@ -132,7 +132,7 @@ class TermFenced(msgspec.Struct, frozen=True, tag=True):
 
 
 class PlaceCursor(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A durable cursor for a subscription that the topic has; one that is there stays where it is."""
+    """Creates a durable cursor for a subscription of the topic; an existing cursor is not moved."""
 
     op: str
     incarnation: int
@@ -141,8 +141,8 @@ class PlaceCursor(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class ResetCursor(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """To the first message at a position or behind it, or (`by_time`) published at a time or later, while the seek of
-    this number is under way; a second time nothing happens. SubscriptionNotFound: there is no cursor."""
+    """Moves the cursor to the first message at or after a position, or (`by_time`) published at or after a time, during
+    the seek with this number; a repetition has no effect. SubscriptionNotFound: the cursor does not exist."""
 
     op: str
     topic: str  # the scalable one
@@ -168,7 +168,8 @@ class CursorRemovedReply(msgspec.Struct, frozen=True, tag=True):
 
 
 class AwaitDrained(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Answered the moment everything up to the end of a sealed segment is acknowledged for good, or with no at last."""
+    """Answered when all messages up to the end of a sealed segment are durably acknowledged, or with no after the
+    wait."""
 
     op: str
     subscription: SubscriptionLife
@@ -185,8 +186,8 @@ class AwaitReleased(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class AwaitReceived(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Answered the moment this consumer, alone, has received everything of a sealed segment, or with no at last. From
-    a yes on, whoever attaches is judged by the subscription's record as it was stored by then (H-F20)."""
+    """Answered when this consumer alone has received every message of a sealed segment, or with no after the wait.
+    After a yes, a consumer that attaches is judged by the subscription record as stored by then (H-F20)."""
 
     op: str
     subscription: SubscriptionLife
@@ -212,7 +213,7 @@ class AskProducers(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Attached(msgspec.Struct, frozen=True, tag=True):
-    """Whoever has the segment for itself, and everybody but the one who asks."""
+    """The exclusive producers of the segment, and all producers except the caller."""
 
     exclusive: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
@@ -232,7 +233,7 @@ class InspectPlainTopic(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class PlainSubscription(msgspec.Struct, frozen=True):
-    """A durable one. `kind`: of whoever is attached, the wire's SubType; -1: nobody is."""
+    """A durable subscription. `kind`: the wire's SubType of the attached consumers; -1: no consumer is attached."""
 
     name: str
     kind: int = -1
@@ -268,18 +269,18 @@ class Measure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class MeasuredAll(msgspec.Struct, frozen=True, tag=True):
-    """None: there is no such topic."""
+    """None: the topic does not exist."""
 
     stretches: tuple[ReadableRange | None, ...]
 
 
-# Stream consumers that are connected to another broker than their topic's leader. The name is the scalable topic's:
-# such a call goes to whoever leads it. `connection` is the one at that broker, `session` what the leader made of it.
+# Stream consumers that are connected to another broker than the leader of their topic. The name is that of the scalable
+# topic: such a call goes to its leader. `connection` is the one at that broker; `session` is assigned by the leader.
 
 
 class Register(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """`resume`: the session that is to go on under this leader; 0: a new one. Superseded, ConsumerNotFound: it
-    cannot. `makes`: a subscription that is not there is made for it, else it is SubscriptionNotFound."""
+    """`resume`: the session to continue under this leader; 0: a new one. Superseded, ConsumerNotFound: it cannot
+    continue. `makes`: create a missing subscription; otherwise it is SubscriptionNotFound."""
 
     op: str
     subscription: str
@@ -301,7 +302,7 @@ class Granted(msgspec.Struct, frozen=True):
 
 
 class AssignmentReply(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """All that a consumer may read now, and how many times it was told something before and with this."""
+    """All segments that a consumer may read now, and the number of assignments sent to it so far, this one included."""
 
     segments: tuple[Granted, ...]
     epoch: int
@@ -326,7 +327,7 @@ class NoChange(msgspec.Struct, frozen=True, tag=True):
 
 
 class Leave(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """For good. `lost`: its connection is gone, it may come back within its grace period."""
+    """The consumer leaves permanently. `lost`: its connection is lost, and it may return within its grace period."""
 
     op: str
     subscription: str
@@ -383,7 +384,7 @@ class PeerTransport(Protocol):
 
 
 class Peers:
-    """Whoever is asked is found anew at every call: ownership may have moved since the last one."""
+    """Resolves the receiver of each call again, because ownership may have moved since the last call."""
 
     def __init__(self, carrier: PeerTransport) -> None:
         self._carrier = carrier
@@ -407,7 +408,8 @@ class Peers:
 
 
 class TopicOwner:
-    """Whoever serves one topic. Fenced: the term is over. Unavailable: nothing happened. Unknown: ask again."""
+    """The broker that serves one topic. Fenced: the term is outdated. Unavailable: nothing happened. Unknown: try
+    again."""
 
     def __init__(self, carrier: PeerTransport, name: TopicName) -> None:
         self._carrier = carrier

@@ -1,8 +1,8 @@
-"""What a broker says of itself in the store: its registration, and the record of a bundle it owns. Pulsar's fields.
+"""The values of two ephemeral records with Pulsar's fields: the registration of a broker, and the record of an owned
+bundle.
 
-Both are values of ephemeral records that are compared byte for byte with what is there, so nothing in them changes
-while a broker lives, and a broker that comes back under its addresses writes what it wrote before. Fields of others
-that are not known here are passed over.
+Both are compared byte for byte with the stored value. So nothing in them changes while a broker lives, and a broker
+that restarts with the same addresses writes the same bytes. Unknown fields of other brokers are ignored.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def owner_value(broker: Broker) -> bytes:
 
 
 def owner_of(value: bytes) -> Broker:
-    """Raises what msgspec raises for bytes that are no such record."""
+    """Raises msgspec's errors for bytes that are not an owner record."""
     found = msgspec.json.decode(value, type=OwnerRecord)
     urls = Urls(found.nativeUrl or "", found.nativeUrlTls or "", found.httpUrl or "", found.httpUrlTls or "")
     # A broker before Pulsar 3 does not say its id: host and port of its web address are what it is made of.

@@ -1,7 +1,7 @@
-"""Which broker should take a bundle that nobody has: highest random weight. A decision over names alone.
+"""The choice of a broker for a bundle without an owner: highest random weight. The decision uses names only.
 
-Every broker that sees the same brokers answers the same, and a broker that comes or goes moves only the bundles that
-it wins or had. It knows nothing of load and does not care whether a broker answers.
+Brokers that see the same list of brokers choose the same one. A broker that joins or leaves moves only the bundles that
+it gains or had. The choice ignores load and does not check that the broker responds.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class TopicPolicies:
         )
 
     async def of(self, name: TopicName) -> Mapping[str, Any]:
-        """From memory when they are there; empty where nothing was said."""
+        """The policies of a topic, from the cache if possible; empty if none are set."""
         if name.domain is Domain.NON_PERSISTENT:
             return _NONE
         return await self._cache.get(paths.topic_policies(whole(name))) or _NONE
@@ -82,5 +82,5 @@ def whole(name: TopicName) -> TopicName:
 def _decode(value: bytes) -> Document:
     found = msgspec.json.decode(value)
     if not isinstance(found, dict):
-        raise Corrupt("the policies of a topic are not an object")
+        raise Corrupt("the policies of a topic must be a JSON object")
     return found

@@ -1,10 +1,10 @@
-"""The catalogue: which topics there are, in which order they are listed, and how they come to be.
+"""The catalogue of topics: which ones exist, in which order they are listed, and how they are created.
 
-A persistent topic exists while it has a record, which its ledgers fill; a partitioned one is a record with a number,
-and a record for each partition. Listing goes bucket by bucket (PIP-157), inside a bucket by encoded name, and reads
-pages: memory is bounded by one page, whatever the namespace holds. `after` is the last name of the page before; its
-bucket is computed from it, so any client can go on from there, and each topic that exists throughout is listed exactly
-once.
+A persistent topic exists while it has a record, which its ledgers fill. A partitioned topic is a record with a number
+and one record for each partition. A listing goes bucket by bucket (PIP-157), within a bucket by encoded name, and reads
+pages: memory is bounded by one page for any size of the namespace. `after` is the last name of the previous page, and
+its bucket is computed from it. So any client can continue from there, and each topic that exists throughout is listed
+exactly once.
 
 Non-persistent topics have no record; `loaded` asks the broker whether one is in memory.
 """
@@ -73,8 +73,8 @@ class Catalogue:
     async def create(
         self, name: TopicName, properties: Mapping[str, str] | None = None, *, own: Mapping[str, str] | None = None
     ) -> None:
-        """Somebody asked for a plain topic by its name. The words are Pulsar's. `own`: the broker's properties.
-        Refused: one of those that were given is the broker's."""
+        """Creates a plain topic at the request of a client, with Pulsar's error texts. `own`: properties of the broker.
+        Refused: a given property is reserved for the broker."""
         check_given(properties or {})
         await self._policies(name.namespace)
         check_new(name.local_name)
@@ -144,7 +144,7 @@ class Catalogue:
         await self.create_missing_partitions(name)
 
     async def grow(self, name: TopicName, partitions: int) -> None:
-        """More partitions; as many as before is no change."""
+        """Increases the number of partitions; the current number is accepted and changes nothing."""
         self._check_count(partitions)
         found = await self.partitioned(name)
         if found is None:
@@ -193,8 +193,8 @@ class Catalogue:
         limit: int | None = None,
         stages: bool = False,
     ) -> AsyncIterator[str]:
-        """Full names, by bucket, then by encoded name. NotFound: no such namespace. `stages`: those of sinks too,
-        which nobody but brokers may know of."""
+        """Full names, by bucket, then by encoded name. NotFound: the namespace does not exist. `stages`: include the
+        topics of sinks, which are visible to brokers only."""
         policies = await self._policies(namespace, words="Namespace does not exist")
         start, last = 0, None
         if after is not None:
@@ -251,7 +251,7 @@ class Catalogue:
         return unsubscribe
 
     def forget(self) -> None:
-        """What was read of topics, their absence too, is read again when somebody asks."""
+        """Drops cached records of topics, absence included; the next caller reads them again."""
         self._partitioned.forget()
 
     def close(self) -> None:
@@ -273,8 +273,8 @@ class Catalogue:
     async def _make(
         self, names: Iterable[TopicName], properties: Mapping[str, str] | None, *, fresh: bool = True
     ) -> None:
-        """Write the records, many at once so that they share a sync. Not `fresh`: those that are there already stay as
-        they are."""
+        """Writes the records, many at a time so that they share a sync. Without `fresh`, existing records are not
+        changed."""
         value = b"" if not properties else msgspec.json.encode({"v": 1, "properties": dict(properties)})
         waiting = iter(names)
         while batch := [name for _, name in zip(range(CREATIONS_AT_ONCE_MAX), waiting, strict=False)]:
@@ -353,7 +353,7 @@ def _check_made(batch: list[TopicName], results: list[Stat | BaseException], fre
 def _in(namespace: NamespaceName, domain: Domain, text: str) -> TopicName:
     name = topic_name(text)
     if name.namespace != namespace or name.domain is not domain:
-        raise Misuse("`after` is the last topic of the page before, of the same namespace", after=text)
+        raise Misuse("`after` must be the last topic of the previous page, in the same namespace", after=text)
     return name
 
 
