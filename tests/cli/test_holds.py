@@ -48,7 +48,7 @@ def test_a_hold_that_a_group_uses_is_not_deleted_without_force_and_says_whom_tha
         assert "used by first, gives up 1 messages (" in asked.err
         refused = magnetar("hold", "delete", topic, "readers", "--yes")
         assert refused.code != 0
-        assert "is used by members of its group (first): close them, or force" in refused.err
+        assert "is used by members of its group (first): close them, or use force" in refused.err
         assert magnetar("hold", "show", topic, "readers").code == 0
         forced = magnetar("hold", "delete", topic, "readers", "--yes", "--force")
         assert forced.code == 0

@@ -55,7 +55,7 @@ def test_an_answer_arrives_whole_however_the_network_cuts_it(seed: int) -> None:
         await rest(1)
         found = await asked(pair)
         assert found.status_code == 404
-        assert found.json() == {"reason": "there is no such path: /nowhere"}
+        assert found.json() == {"reason": "path not found: /nowhere"}
 
     play(body, seed)
 

@@ -1,8 +1,8 @@
-"""Answers that are being sent: how many bytes of them a broker holds for readers that may be slow.
+"""The memory of responses in transmission: a bound on the bytes that a broker holds for slow readers.
 
-A large body is sent piece by piece, as fast as its reader takes it, and counts until the last piece is gone. The sum is
-bounded, of messages and of all other answers apart; a message that does not fit is refused before it is decompressed.
-Answers that are made while they are sent (lists, metrics) hold a page each, so that their number is bounded.
+A large body is sent piece by piece, as fast as its reader accepts it, and counts until the last piece is sent. The sum
+is bounded, for messages and for all other responses separately. A message that exceeds the bound is refused before it
+is decompressed. Streamed responses (lists, metrics) hold one page each, so their number is bounded.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Held:
         self.bytes = 0
 
     def check(self, size: int) -> None:
-        """`Busy`: so many bytes do not fit now. Alone a message always fits."""
+        """Raises `Busy` if `size` more bytes exceed the bound. A message always fits when nothing else is held."""
         if self.bytes and self.bytes + size > self.bytes_max:
             raise Busy(
-                f"{self.bytes} bytes of {self._what} wait for readers of other requests; the limit is "
-                f"{self.bytes_max}: ask again",
+                f"{self.bytes} bytes of {self._what} are held for other requests; the limit is "
+                f"{self.bytes_max}: try again later",
                 bytes=size,
             )
 
@@ -48,7 +48,7 @@ class Held:
 
     @contextmanager
     def charging(self) -> Iterator[Callable[[int], None]]:
-        """What is charged inside is given back at the end. `Busy`: so many bytes do not fit now."""
+        """Releases the bytes charged inside the block at its end. Raises `Busy` if a charge would exceed the bound."""
         charged = 0
 
         def charge(size: int) -> None:
@@ -101,7 +101,7 @@ class Streams:
     def begin(self) -> None:
         """`Busy`: no more of them now."""
         if self.count >= self._streams_max:
-            raise Busy(f"{self.count} lists are being sent, which is the limit: ask again")
+            raise Busy(f"{self.count} streamed responses are in progress, which is the limit: try again later")
         self.count += 1
 
 

@@ -1,10 +1,11 @@
-"""One HTTP connection of a peer that may be slow, broken or hostile: uvicorn's, with an end to every wait.
+"""The HTTP/1.1 protocol of uvicorn with a time limit for every wait, for peers that may be slow, broken or hostile.
 
-uvicorn waits for ever for the rest of a request's head and for a peer that does not read its answer. Here a head that
-does not arrive in time is answered 408, one that is too large 431, what is no HTTP 400; a peer that takes nothing for
-too long is cut off. Where connections are too many, an idle one of the address that has the most makes room, so that
-idle ones keep nobody out; where all are busy, a few more are taken for probes alone. Bodies are the server's business:
-it reads them within a bound and a time of its own. It trusts h11 to know what a head is.
+uvicorn waits without limit for the rest of a request head and for a peer that does not read its response. This protocol
+answers a head that does not arrive in time with 408, one that is too large with 431, and invalid HTTP with 400. It
+closes the connection of a peer that reads nothing for too long. When there are too many connections, it closes an idle
+one of the address that has the most, so that idle connections do not exclude other clients. When all connections are
+busy, it accepts a few more for health probes only. The server reads the bodies, within its own bound and time. The
+protocol trusts h11 to parse a head.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class TimedH11Protocol(H11Protocol):
         super().__init__(config=config, server_state=state, app_state={})
         self.conn = _Connection(h11.SERVER, HTTP_HEADER_BYTES_MAX)
         self._patience = patience
-        self._at_once = at_once  # connections, 0 is no limit
+        self._at_once = at_once  # maximum number of connections, 0 means no limit
         self._of_address = min(at_once, HTTP_ADDRESS_CONNECTIONS_MAX)
         self._head: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
@@ -111,10 +112,10 @@ class TimedH11Protocol(H11Protocol):
         if self.conn.refused_with == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
             self._refuse(
                 HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-                f"the request's head is larger than {HTTP_HEADER_BYTES_MAX} bytes",
+                f"the request head must not exceed {HTTP_HEADER_BYTES_MAX} bytes",
             )
         else:
-            self._refuse(HTTPStatus.BAD_REQUEST, "this is no HTTP request")
+            self._refuse(HTTPStatus.BAD_REQUEST, "not a valid HTTP request")
 
     # Inside
 
@@ -149,7 +150,7 @@ class TimedH11Protocol(H11Protocol):
             return
         if self.conn.trailing_data[0]:
             self._refuse(
-                HTTPStatus.REQUEST_TIMEOUT, f"the request's head did not arrive within {self._patience.head_s:g} s"
+                HTTPStatus.REQUEST_TIMEOUT, f"the request head did not arrive within {self._patience.head_s:g} s"
             )
         else:
             self.transport.close()
@@ -238,13 +239,13 @@ def check_head(data: bytes) -> None:
     end = _END.search(data)
     head = data if end is None else data[: end.end()]
     if len(head) > HTTP_HEADER_BYTES_MAX:
-        raise h11.RemoteProtocolError("the head is too large", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        raise h11.RemoteProtocolError("the request head is too large", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
     if _LENIENT.search(head):
-        raise h11.RemoteProtocolError("lines of a head end with CR LF, and none goes on in the next")
+        raise h11.RemoteProtocolError("header lines must end with CR LF and must not be folded")
 
 
 def check_framing(request: h11.Request) -> None:
     """RemoteProtocolError: two headers say where the body ends."""
     names = {name for name, _ in request.headers}
     if {b"content-length", b"transfer-encoding"} <= names:
-        raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding exclude each other")
+        raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding must not be used together")

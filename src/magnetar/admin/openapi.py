@@ -1,7 +1,7 @@
-"""`/openapi.json`: what this server offers, generated from the table of routes and the types of their documents.
+"""`/openapi.json`: the description of the REST API, generated from the table of routes and the types of their
+documents.
 
-Routes that only say that something is not built are left out, and so are calls between brokers. The text is made
-once, when somebody first asks.
+Routes for unsupported features and calls between brokers are left out. The text is built once, at the first request.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A request and its answer as values, and how parameters and bodies are read from them.
+"""A request and its response as values, and the parsing of parameters and bodies.
 
-No web framework here: `path` is as it came, percent-encoded, so that an encoded slash stays inside its part; header
-names are lower case. A parameter that is no number where one is needed is 404, as in Pulsar; a body that is not the
-JSON that was asked for is 400 with a reason.
+This module does not depend on a web framework. `path` is unchanged and percent-encoded, so that an encoded slash stays
+inside its part; header names are lower case. A parameter that must be a number but is not is 404, as in Pulsar. A body
+that is not the expected JSON is 400 with a reason.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Request:
         return found
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """A query parameter; whatever is not `true` is false, as Pulsar reads it."""
+        """A boolean query parameter; every value except `true` is false, as in Pulsar."""
         text = self.query.get(name)
         return default if text is None else text.lower() == "true"
 
@@ -91,9 +91,9 @@ class Request:
         try:
             number = int(text or "")
         except ValueError:
-            raise NotFound(f"{name} is not a number: {text}") from None
+            raise NotFound(f"{name} must be an integer, got {text}") from None
         if not -(2**63) <= number < 2**63 or "_" in (text or ""):
-            raise NotFound(f"{name} is not a number: {text}")
+            raise NotFound(f"{name} must be a 64-bit integer, got {text}")
         return number
 
     # What a path names
@@ -116,7 +116,7 @@ class Request:
         try:
             return _DOMAINS.get(text) or Domain(text)
         except ValueError:
-            raise Misuse(f"{text} is no topic domain: use persistent or non-persistent") from None
+            raise Misuse(f"topic domain must be persistent or non-persistent, got {text}") from None
 
     @property
     def topic(self) -> TopicName:
@@ -126,7 +126,7 @@ class Request:
             if domain is Domain.SEGMENT and "descriptor" in self.parts:
                 topic = f"{topic}/{self.parts['descriptor']}"
             elif domain is not Domain.TOPIC and "/" in topic:
-                raise Misuse("a topic's name holds no slash")
+                raise Misuse("a topic name must not contain a slash")
             return topic_name(f"{domain}://{tenant}/{namespace}/{topic}")
         except Misuse as error:
             raise Misuse("Topic name is not valid", why=error.what) from error
@@ -165,7 +165,7 @@ def redirected(http: str, request: Request, **query: str) -> Response:
 
 
 async def whole(response: Response) -> bytes:
-    """The body in one piece, for whoever does not stream."""
+    """The complete body, for callers that do not stream."""
     if isinstance(response.body, bytes):
         return response.body
     return b"".join([piece async for piece in response.body])

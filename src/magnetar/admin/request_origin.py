@@ -1,8 +1,9 @@
-"""Where a request comes from: a page of another site, or somebody who calls this broker by a name that is not its own.
+"""Checks of the origin of a request: refuses cross-site requests and requests under a host name that is not the
+broker's.
 
-A browser sends requests to localhost on behalf of any page that is open in it, and a site may let its own name point to
-127.0.0.1. Neither is a client of this broker, and neither may change or read anything. Clients that are no browsers
-send no `Origin` and no `Sec-Fetch-Site`, and call the broker by an address or a name that it knows.
+A browser sends requests to localhost for every page that is open in it, and a site can let its own name resolve to
+127.0.0.1 (DNS rebinding). Neither page is a client of this broker, and neither may read or change anything. Clients
+that are not browsers send no `Origin` and no `Sec-Fetch-Site`, and use an address or a known name of the broker.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def check_source(node: Node, request: Request) -> None:
     name = _name(host)
     if host and not _is_ours(node, name):
         raise Refused(
-            f"this broker is not called {name[:200]}: use its address, localhost or its advertisedAddress, or add the "
-            "name to webServiceHosts",
+            f"host name {name[:200]} is not allowed: use the broker's address, localhost or advertisedAddress, or add "
+            "the name to webServiceHosts",
             http_status=421,
         )
     reads = request.method in READING
@@ -42,7 +43,9 @@ def check_source(node: Node, request: Request) -> None:
     foreign = bool(origin) and not reads and _authority(origin) != host.lower()  # a page sees no answer of ours
     if foreign or request.headers.get("sec-fetch-site", "") not in OUR_SITES:
         shown = f" ({origin[:200]})" if origin else ""
-        raise Refused(f"a page of another site{shown} may not use this broker through a browser", http_status=403)
+        raise Refused(
+            f"cross-site request{shown} refused: browsers may use this broker from its own pages only", http_status=403
+        )
 
 
 def _is_ours(node: Node, name: str) -> bool:

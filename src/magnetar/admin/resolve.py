@@ -1,7 +1,7 @@
-"""What a topic's route is about: the topic, loaded where it must be, and one of its subscriptions.
+"""The subject of a topic route: the topic, loaded if necessary, and one of its subscriptions.
 
-Nothing is created here. A missing namespace, topic or subscription is 404 in Pulsar's words. A topic that another
-broker serves is Moved: whoever asked is sent there.
+Nothing is created here. A missing namespace, topic or subscription is 404 with Pulsar's text. A topic that another
+broker serves raises Moved, and the caller is redirected to that broker.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Node", Request], Awaitable[Response]]
 
-OPEN = ""  # nobody is asked: probes must work when nothing else does
+OPEN = ""  # no permission check: probes must work when everything else fails
 READ = "read"
 WRITE = "administer"
 PEER = "act as a broker of"

@@ -1,8 +1,8 @@
-"""The table of all routes, and the one way through it: a request in, a response out, whatever happens.
+"""The table of all routes and the one function that handles a request: every request gets a response.
 
-Literal parts win over parameters, and a path that matches several routes is served by the one that has the method. An
-error of the tree is `{"reason": ...}` with its own status; an unknown path is 404, a wrong method 405 with `Allow`;
-anything unexpected is a 500 that says only so, with the trace in the log.
+Literal parts have precedence over parameters. If a path matches several routes, the one that has the method is used. An
+error of the product is `{"reason": ...}` with its own status; an unknown path is 404, a wrong method 405 with `Allow`.
+An unexpected exception is a 500 without details, and its trace is in the log.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Part:
                 place = place.any
             else:
                 place = place.literal.setdefault(part, _Part())
-        assert route.method not in place.routes, f"two routes for {route.method} {route.path}"
+        assert route.method not in place.routes, f"duplicate route for {route.method} {route.path}"
         place.routes[route.method] = route
         place.names = [part[1:-1] for part in parts if part.startswith("{")]
 
@@ -143,30 +143,30 @@ async def handle(node: Node, request: Request) -> Response:
     try:
         return await _handle(node, request)
     except MagnetarError as error:
-        # A probe that is answered no is no failure: an orchestrator polls it while the broker starts.
+        # A negative answer to a probe is not a failure: an orchestrator polls it while the broker starts.
         if error.http_status >= 500 and not isinstance(error, NotBuilt) and request.path not in PROBES:
-            log.warning("request failed", method=request.method, path=request.path, error=str(error))
+            log.warning("request_failed", method=request.method, path=request.path, error=str(error))
         return refused(error.http_status, error.what)
     except Exception as error:
-        log.crashed("request crashed", error, method=request.method, path=request.path)
+        log.crashed("request_crashed", error, method=request.method, path=request.path)
         node.metrics.request_failures.value += 1
-        return refused(500, "an error inside the broker: its log has the trace")
+        return refused(500, "internal error; see the broker log")
 
 
 async def _handle(node: Node, request: Request) -> Response:
     bytes_max = body_bytes_max(node, request.method, request.path, request.authorization)
     if len(request.body) > bytes_max:
-        raise LimitExceeded(f"the body is larger than {bytes_max} bytes", http_status=413)
+        raise LimitExceeded(f"the body must not exceed {bytes_max} bytes", http_status=413)
     if len(request.path) > HTTP_PATH_CHARS_MAX:
-        raise LimitExceeded(f"the path is longer than {HTTP_PATH_CHARS_MAX} characters", http_status=414)
+        raise LimitExceeded(f"the path must not exceed {HTTP_PATH_CHARS_MAX} characters", http_status=414)
     if _BAD_ESCAPE.search(request.path):
-        return refused(400, "the path has a broken % escape")
+        return refused(400, "the path contains an invalid % escape")
     try:
         found = table().match(request.path)
     except UnicodeDecodeError:
-        return refused(400, "the path is not UTF-8")
+        return refused(400, "the path must be UTF-8")
     if not found:
-        return refused(404, f"there is no such path: {request.path}")
+        return refused(404, f"path not found: {request.path}")
     if request.path not in PROBES:
         check_source(node, request)
     allowed = sorted({method for routes, _ in found for method in routes} | {"OPTIONS"})
@@ -193,7 +193,9 @@ async def _call(node: Node, route: Route, request: Request) -> Response:
     except Moved as error:
         if error.facts.get("resource") != _moved_of(request):
             # One of several things the request is about: no other broker could do all of it either.
-            raise NotBuilt(f"{error.what}; repeat it for each part: several brokers serve them") from error
+            raise NotBuilt(
+                f"{error.what}; repeat the request for each part, because several brokers serve them"
+            ) from error
         return redirected(error.facts["http"], request)
 
 
@@ -203,8 +205,8 @@ async def _head(response: Response) -> Response:
 
 
 def body_bytes_max(node: Node, method: str, path: str, authorization: Secret) -> int:
-    """What is read of a body before anything else is done with a request. More than usual only for a route that takes
-    more, and from somebody who may call it."""
+    """The maximum size of a body, checked before the request is processed. It is larger only for a route that needs
+    more, and only for a caller that is authenticated as a broker."""
     if path != PATH or method != "POST":
         return HTTP_BODY_BYTES_MAX
     return peers.ROUTES[0].body_bytes_max if is_peer(node, authorization) else HTTP_BODY_BYTES_MAX

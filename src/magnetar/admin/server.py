@@ -1,9 +1,9 @@
-"""The skin: Starlette's requests and responses and uvicorn's HTTP parser on the broker's own loop. Nobody else knows
-them.
+"""The web server: Starlette's requests and responses and uvicorn's HTTP parser on the broker's own loop. No other
+module depends on them.
 
-The listening socket is made by the running loop and signals stay with whoever owns the process. Bodies are read up to a
-bound and within a time (`admin/http_protocol.py` does so for what comes before them), requests in flight are bounded
-but for probes, and stopping waits for what is being answered, but not for ever.
+The running loop creates the listening socket; signal handlers stay with the owner of the process. Bodies are read
+within a bound and a time limit (`admin/http_protocol.py` limits what precedes them). The number of requests in flight
+is bounded, probes excepted. Stopping waits for requests in flight, but only for a limited time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ log = get("web")
 
 
 class WebServer:
-    """`start` binds and serves; `stop` answers what is open and lets go of the port."""
+    """`start` binds and serves; `stop` completes the open requests and releases the port."""
 
     def __init__(self, node: Node, patience: HttpTimeouts | None = None) -> None:
         self._node = node
@@ -82,7 +82,7 @@ class WebServer:
                 "choose another port (--http-port, webServicePort) or address (--bind-address, bindAddress)"
             ) from error
         bound: int = self._server.sockets[0].getsockname()[1]
-        log.info("serving", port=bound)
+        log.info("http_server_started", port=bound)
         return bound
 
     async def stop(self) -> None:
@@ -96,7 +96,7 @@ class WebServer:
             _, late = await asyncio.wait(tasks, timeout=HTTP_STOP_S)
             for task in late:
                 task.cancel()
-        await asyncio.sleep(0)  # transports that were told to close do so in the next turn
+        await asyncio.sleep(0)  # closed transports finish in the next turn of the loop
         self._server = None
 
     def sockets(self) -> list[Any]:
@@ -145,7 +145,7 @@ class WebServer:
         path = raw.split(b"?")[0].decode("latin-1")
         full = len(self._state.tasks) > HTTP_REQUESTS_MAX or PROBES_ONLY in web.scope.get("state", {})
         if full and path not in PROBES:
-            return refused(503, "as many requests are being answered as may be: ask again", connection="close")
+            return refused(503, "too many requests in progress: try again later", connection="close")
         headers = {name.lower(): value for name, value in web.headers.items()}
         authorization = Secret(headers.pop(AUTHORIZATION, ""))
         bytes_max = body_bytes_max(self._node, web.method, path, authorization)
@@ -158,7 +158,7 @@ class WebServer:
             except Busy as error:
                 return refused(503, error.what, connection="close")
             if body is None:
-                return refused(413, f"the body is larger than {bytes_max} bytes", connection="close")
+                return refused(413, f"the body must not exceed {bytes_max} bytes", connection="close")
             pairs = _pairs(web.scope["query_string"])
             request = Request(
                 method=web.method,

@@ -1,8 +1,8 @@
-"""Fields that were meant to be others: a policy with a slip in its name would be taken and never obeyed.
+"""Detection of misspelled fields: a policy with a misspelled name would be accepted but never applied.
 
-Pulsar ignores fields that it does not know (as recorded from a real one), and newer clients send some that nobody here
-has heard of, so a strange name alone is no error. One that is all but the name of a policy is: told with the right
-name and with all there are.
+Pulsar ignores unknown fields (as recorded from a real one), and newer clients send fields that this version does not
+know, so an unknown name alone is not an error. A name that is almost the name of a known field is refused; the error
+contains that name and all known fields.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def check_spelling(document: Any, value: msgspec.Struct) -> None:
                 check_spelling(document[name], inner)
         elif near := get_close_matches(_plain(name), known, 1, ALIKE_MIN):
             raise Misuse(
-                f"there is no field {name}: {known[near[0]]} is perhaps meant; the fields are "
+                f"unknown field {name}, did you mean {known[near[0]]}? Known fields: "
                 f"{', '.join(sorted(known.values()))}",
                 http_status=400,
             )

@@ -1,6 +1,7 @@
-"""Routes that Pulsar has and this version has not: 501 with what is missing, so that nobody takes it for a typo.
+"""Routes of Pulsar that this version does not support: 501 with the missing feature, to distinguish it from a wrong
+path.
 
-Kept apart from everything built, as one list: a feature that arrives takes its rows away.
+They are one list, separate from the supported routes: a new feature removes its rows.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ _SEGMENT = "/admin/v2/segments/{tenant}/{namespace}/{topic}/{descriptor}"
 OF_SCALABLE_TOPICS = {
     f"{_SCALABLE}/autoScalePolicy": "automatic splits and merges",
     f"{_SEGMENT}/subscription/{{subscription}}/seek": "seek on a segment",
-    f"{_SEGMENT}/subscription/{{subscription}}/skip-all": "skip-all on a segment",
+    f"{_SEGMENT}/subscription/{{subscription}}/skip-all": "skip_all on a segment",
 }
 OF_CLUSTERS = {
     "peers": "replication between clusters",
@@ -109,7 +110,7 @@ OF_CLUSTERS = {
 
 def _refuse(what: str) -> Handler:
     async def refuse(node: Node, request: Request) -> Response:
-        raise NotBuilt(f"{what}: not built in this version of Magnetar")
+        raise NotBuilt(f"{what}: not supported by this version of Magnetar")
 
     return refuse
 

@@ -80,7 +80,7 @@ async def test_full_account_answers_503_and_the_rest_is_served() -> None:
             path = "/admin/v2/namespaces/public/default/topics"
             refused = await client.get(path)
             assert refused.status_code == 503
-            assert "ask again" in refused.json()["reason"]
+            assert "try again later" in refused.json()["reason"]
             account.streams = Streams(1)
             assert (await client.get(path)).json() == []
             assert account.streams.count == 0

@@ -190,7 +190,7 @@ async def test_what_is_no_http_is_400_in_json() -> None:
     async with a_world() as world:
         server, port = await started(world)
         status, words = await answered(port, b"\x00\x01\x02\r\n\r\n")
-        assert (status, words) == (b"HTTP/1.1 400 Bad Request", b'{"reason":"this is no HTTP request"}')
+        assert (status, words) == (b"HTTP/1.1 400 Bad Request", b'{"reason":"not a valid HTTP request"}')
         await server.stop()
 
 

@@ -85,7 +85,7 @@ async def test_what_several_brokers_would_have_to_do_together_says_so(cluster: C
     assert len(owners) == 2
     answer = await ask(first, "PUT", f"{TOPIC}/unload")
     assert answer.status == 501
-    assert b"repeat it for each part" in await whole(answer)
+    assert b"repeat the request for each part" in await whole(answer)
 
 
 async def test_a_bundle_is_unloaded_by_its_owner_and_its_lock_is_free(cluster: Cluster) -> None:

@@ -28,7 +28,7 @@ def check_broker(node: Node, asked: str) -> None:
 
 async def live(node: Node, request: Request) -> Response:
     if node.failure is not None:
-        raise NotReady(f"the storage failed, the broker is stopping: {node.failure.what}")
+        raise NotReady(f"storage failed, the broker is stopping: {node.failure.what}")
     return text("ok")
 
 
@@ -52,15 +52,15 @@ async def broker_health(node: Node, request: Request) -> Response:
 
 def _check_ready(node: Node) -> None:
     if node.failure is not None:
-        raise NotReady(f"the storage failed, the broker is stopping: {node.failure.what}")
+        raise NotReady(f"storage failed, the broker is stopping: {node.failure.what}")
     if not node.ready:
         raise NotReady("the broker is starting or stopping")
 
 
 ROUTES = [
-    get("/livez", live, "Whether the process is alive", str, OPEN),
-    get("/readyz", ready, "Whether clients may come", str, OPEN),
-    get("/status.html", ready, "Whether clients may come, under the name load balancers know", str, OPEN),
-    get("/admin/v2/brokers/ready", broker_ready, "Whether the broker is ready", str, OPEN),
-    get("/admin/v2/brokers/health", broker_health, "Whether the broker works", str),
+    get("/livez", live, "Liveness of the process", str, OPEN),
+    get("/readyz", ready, "Readiness for client connections", str, OPEN),
+    get("/status.html", ready, "Readiness, at the path that load balancers use", str, OPEN),
+    get("/admin/v2/brokers/ready", broker_ready, "Readiness of the broker", str, OPEN),
+    get("/admin/v2/brokers/health", broker_health, "Health check of the broker", str),
 ]

@@ -34,4 +34,4 @@ async def _text(node: Node) -> AsyncIterator[bytes]:
             await asyncio.sleep(0)  # many topics: let messages through between them
 
 
-ROUTES = [get("/metrics", scrape, "Figures for Prometheus", str, OPEN)]
+ROUTES = [get("/metrics", scrape, "Metrics in the Prometheus format", str, OPEN)]

@@ -1,7 +1,8 @@
-"""Rates from counters: what a topic or subscription took in and gave out per second over the last interval.
+"""Rates from counters: the inbound and outbound messages and bytes per second of a topic or subscription.
 
-No timer: whoever asks moves the interval on once it is long enough, so an idle broker computes nothing. Rates of a
-topic that is unloaded are forgotten; its totals go on when it is loaded again (`broker/metrics/unloaded_topics.py`).
+There is no timer: a request starts a new interval when the last one is long enough, so an idle broker computes nothing.
+The rates of an unloaded topic are dropped; its totals continue when it is loaded again
+(`broker/metrics/unloaded_topics.py`).
 """
 
 from __future__ import annotations

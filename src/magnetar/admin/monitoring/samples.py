@@ -215,7 +215,8 @@ def _topic(labels: Labels, found: TopicSample, rate: TopicCounts, now_ms: int) -
 
 
 def _unloaded(labels: Labels, found: TopicSample, now_ms: int) -> Iterator[Sample]:
-    """Only what says that nobody reads it: there may be tens of thousands, and all else of them is 0."""
+    """The samples that show an unread backlog. There may be tens of thousands of unloaded topics; all their other
+    values are 0."""
     lags = [one.lag for one in found.subscriptions]
     yield "pulsar_subscriptions_count", labels, len(found.subscriptions)
     yield "pulsar_producers_count", labels, 0

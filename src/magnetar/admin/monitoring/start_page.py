@@ -1,6 +1,7 @@
-"""`GET /`: which broker this is and where its health, metrics, API description and documentation are.
+"""`GET /`: the name of the broker and links to its health, metrics, API description and documentation.
 
-A browser gets a small page, a client that accepts JSON gets the same links as JSON. It asks nobody and shows no data.
+A browser gets a small page; a client that accepts JSON gets the same links as JSON. The page calls no other component
+and shows no data.
 """
 
 from __future__ import annotations

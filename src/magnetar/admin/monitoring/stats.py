@@ -142,7 +142,7 @@ async def topic_stats(node: Node, topic: AnyTopic, *, publishers: bool, consumer
 
 
 async def _last_publish_ms(topic: Topic) -> int:
-    """As the last message that is there says; 0: there is none, or it says nothing that can be read."""
+    """The publish time of the last message; 0 if the topic has no message or its metadata cannot be read."""
     if not topic.managed.has(topic.managed.last):
         return 0
     run = await topic.managed.read(topic.managed.last, 1, 1)
@@ -352,9 +352,14 @@ def _routes(domain: str) -> list[Route]:
     internal = PartitionedInternalStats
     return [
         get(f"{topic}/stats", read, "Statistics of a topic", TopicStats),
-        get(f"{topic}/internalStats", read_internal, "Its ledgers and cursors", InternalStats),
+        get(f"{topic}/internalStats", read_internal, "Ledgers and cursors of a topic", InternalStats),
         get(f"{topic}/partitioned-stats", read_partitioned, "Statistics of all partitions", TopicStats),
-        get(f"{topic}/partitioned-internalStats", read_partitioned_internal, "Their ledgers and cursors", internal),
+        get(
+            f"{topic}/partitioned-internalStats",
+            read_partitioned_internal,
+            "Ledgers and cursors of all partitions",
+            internal,
+        ),
     ]
 
 

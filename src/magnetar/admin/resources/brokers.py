@@ -47,7 +47,7 @@ async def connections(node: Node, request: Request) -> Response:
     """Of this broker, the oldest first: Magnetar's own."""
     limit = request.number("limit", CONNECTIONS_SHOWN_MAX)
     if not 1 <= limit <= CONNECTIONS_SHOWN_MAX:
-        raise Misuse(f"limit must be 1 to {CONNECTIONS_SHOWN_MAX}", limit=limit)
+        raise Misuse(f"limit must be from 1 to {CONNECTIONS_SHOWN_MAX}", limit=limit)
     return shown([_connection(one) for one in islice(node.connections, limit)])
 
 
@@ -101,13 +101,28 @@ ROUTES = [
     get(_ROOT, names, "The brokers", list[str]),
     get(f"{_ROOT}/{{cluster}}", names, "The brokers of a cluster", list[str]),
     get(f"{_ROOT}/leaderBroker", leader, "The leader", LeaderBroker),
-    get(f"{_ROOT}/{{cluster}}/{{broker}}/ownedNamespaces", owned, "What a broker serves", dict[str, OwnedNamespace]),
+    get(
+        f"{_ROOT}/{{cluster}}/{{broker}}/ownedNamespaces",
+        owned,
+        "The bundles that a broker serves",
+        dict[str, OwnedNamespace],
+    ),
     get(f"{_ROOT}/connections", connections, "The clients that are connected to this broker", list[ConnectionInfo]),
     get(f"{_ROOT}/version", version, "The version", str),
-    get(f"{_ROOT}/internal-configuration", internal_configuration, "Where metadata lives", InternalConfiguration),
-    get(f"{_ROOT}/configuration", dynamic_names, "Settings that may be changed while running", list[str]),
-    get(f"{_ROOT}/configuration/values", dynamic_values, "Settings that were changed while running", dict[str, str]),
-    get(f"{_ROOT}/configuration/runtime", runtime_values, "Every setting as it holds now", dict[str, str]),
-    post(f"{_ROOT}/configuration/{{key}}/{{value}}", set_dynamic, "Change a setting of all brokers"),
-    delete(f"{_ROOT}/configuration/{{key}}", unset_dynamic, "Take such a change back"),
+    get(
+        f"{_ROOT}/internal-configuration",
+        internal_configuration,
+        "The URL of the metadata store",
+        InternalConfiguration,
+    ),
+    get(f"{_ROOT}/configuration", dynamic_names, "The names of the dynamic settings", list[str]),
+    get(
+        f"{_ROOT}/configuration/values",
+        dynamic_values,
+        "The dynamic settings that are set, with their values",
+        dict[str, str],
+    ),
+    get(f"{_ROOT}/configuration/runtime", runtime_values, "All settings with their current values", dict[str, str]),
+    post(f"{_ROOT}/configuration/{{key}}/{{value}}", set_dynamic, "Set a dynamic setting on all brokers"),
+    delete(f"{_ROOT}/configuration/{{key}}", unset_dynamic, "Remove a dynamic setting from all brokers"),
 ]

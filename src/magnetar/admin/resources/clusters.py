@@ -43,7 +43,7 @@ def _data(request: Request) -> ClusterData:
         raise Misuse("cluster data is required", http_status=400)
     secured = sorted(key for key, value in data.items() if _protects(key, value))
     if secured:
-        words = "this version of Magnetar connects to no other cluster, so it takes no credentials for one"
+        words = "credentials are not supported, because this version does not connect to other clusters"
         raise NotBuilt(f"{', '.join(secured)[:200]}: {words}")
     return data
 

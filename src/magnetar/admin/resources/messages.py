@@ -46,7 +46,7 @@ async def unacknowledged(node: Node, topic: Topic, name: str, number: int) -> Re
     """The n-th entry that a subscription has not acknowledged, from 1."""
     one = subscription(topic, name)
     if number < 1:
-        raise Misuse("positions count from 1")
+        raise Misuse("the position must be 1 or more")
     if number > one.cursor.backlog:
         raise NotFound("Message not found")
     position = nth_unacked(one, number)
@@ -115,7 +115,7 @@ def _payload(held: Held, opened: Opened) -> bytes:
     size = said.uncompressed_size
     if HTTP_MESSAGE_BYTES_MAX < size <= inflated_max(said.compression, len(stored)):
         raise Refused(
-            f"the message has {size} bytes decompressed, and REST shows {HTTP_MESSAGE_BYTES_MAX}: "
+            f"the message has {size} bytes when decompressed; REST returns at most {HTTP_MESSAGE_BYTES_MAX}: "
             "read it with a consumer",
             http_status=413,
         )
@@ -173,8 +173,13 @@ def _routes(domain: str) -> list[Route]:
     return [
         get(f"{one}/position/{{position}}", peek, "The n-th unacknowledged entry", bytes),
         get(f"{topic}/examinemessage", examine, "The n-th entry from either end", bytes),
-        get(f"{topic}/ledger/{{ledger}}/entry/{{entry}}", by_id, "An entry", bytes),
-        get(f"{topic}/messageid/{{timestamp}}", id_by_time, "The first message published then or later", MessageId),
+        get(f"{topic}/ledger/{{ledger}}/entry/{{entry}}", by_id, "One entry by ledger id and entry id", bytes),
+        get(
+            f"{topic}/messageid/{{timestamp}}",
+            id_by_time,
+            "The id of the first message published at or after a time",
+            MessageId,
+        ),
     ]
 
 

@@ -1,10 +1,10 @@
-"""Subscriptions of a topic that was migrated, by the name that it had: moved as its scalable topic's, or refused.
+"""Subscriptions of a migrated topic, under the old name: seeks the subscription of the scalable topic, or refuses.
 
-What was migrated is a sealed part of a scalable topic. A cursor that is moved there alone is outside the plan of its
-subscription, and whoever has finished that part never comes back to it (H-D7). So the same request by the old name is
-the plan of all segments; what scalable topics have no verb for, or what is asked of one partition alone, is refused
-with the command that does it. Trusts the topic's record, not what is loaded: the broker that leads the topic need not
-serve that part.
+A migrated topic is a sealed part of a scalable topic. A cursor that is moved on that part alone is outside the plan of
+its subscription, and a consumer that finished the part never returns to it (H-D7). So a request under the old name
+seeks the subscription on all segments. A request that scalable topics do not support, or that names one partition, is
+refused with the command to use instead. This module trusts the record of the topic, not the loaded topics: the broker
+that leads the topic may not serve that part.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def sought(node: Node, request: Request, where: Callable[[Record], Target]
     if found is None:
         return False
     if name.is_partition:
-        raise _refusal(name, f"no part of it is moved alone. {_instead(request)}")
+        raise _refusal(name, f"a single part cannot be moved. {_instead(request)}")
     try:
         await node.scalable.seek(name.scalable, subscription, where(found))
     except Moved as error:
@@ -56,8 +56,10 @@ def place(request: Request) -> Callable[[Record], Target]:
         for one in record.layout.segments:
             if one.legacy_topic == str(name) and one.ending is not None and position <= one.ending.end:
                 return at_places({one.id: Position(position.ledger, position.entry + asked.excluded)})
-        words = f"{name} was migrated, and the message is not one of before: say in which segment it is"
-        raise Misuse(f"{words}, `magnetar subscription seek {name.scalable} SUBSCRIPTION --to SEGMENT/LEDGER:ENTRY`")
+        words = f"{name} was migrated, and the message id is not from before the migration: name its segment"
+        raise Misuse(
+            f"{words} with `magnetar subscription seek {name.scalable} SUBSCRIPTION --to SEGMENT/LEDGER:ENTRY`"
+        )
 
     return found
 
@@ -68,14 +70,15 @@ async def _became(node: Node, name: TopicName) -> Record | None:
     if found is None or not any(one.legacy_topic for one in found.layout.segments):
         return None
     if found.is_plain and found.is_migrating:
-        raise Conflict(f"{name.partitioned_name} is being migrated: it is {name.scalable} in a moment, ask again")
+        raise Conflict(f"{name.partitioned_name} is being migrated to {name.scalable}: try again later")
     return None if found.is_plain else found
 
 
 def _refusal(name: TopicName, why: str) -> Conflict:
-    return Conflict(f"{name.partitioned_name} was migrated: its subscriptions are those of {name.scalable}, and {why}")
+    return Conflict(f"{name.partitioned_name} was migrated: its subscriptions belong to {name.scalable}; {why}")
 
 
 def _instead(request: Request) -> str:
     subscription = request.parts.get("subscription", "SUBSCRIPTION")
-    return f"Use `magnetar subscription seek {request.topic.scalable} {subscription} --to TIME`, or `clear`"
+    command = f"magnetar subscription seek {request.topic.scalable} {subscription} --to TIME"
+    return f"Use `{command}` or `magnetar subscription clear`"

@@ -1,7 +1,7 @@
-"""Namespaces: list, read, create, delete; their topics, page by page; their bundles; unloading.
+"""Namespaces: list, read, create, delete; their topics page by page; their bundles; unloading.
 
-A list of topics is streamed as it is read, so that memory holds one page of one bucket whatever the namespace holds.
-`after` and `limit` are ours: a page begins behind the topic `after`.
+A list of topics is streamed while it is read, so that memory holds one page of one bucket for any size of the
+namespace. `after` and `limit` are extensions of Magnetar: a page starts behind the topic `after`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logs.get("admin")
 
-NOT_ENFORCED = '299 magnetar "auth_policies is kept and not enforced: this version has no authorization"'
+NOT_ENFORCED = '299 magnetar "auth_policies is stored but not enforced: this version has no authorization"'
 MODES = {
     "PERSISTENT": (Domain.PERSISTENT,),
     "NON_PERSISTENT": (Domain.NON_PERSISTENT,),
@@ -53,7 +53,7 @@ async def create(node: Node, request: Request) -> Response:
     await node.namespaces.create(request.namespace, policies)
     if grants_nothing(policies):
         return DONE
-    log.warning("permissions not enforced", namespace=str(request.namespace), why="there is no authorization")
+    log.warning("permissions_not_enforced", namespace=str(request.namespace), why="this version has no authorization")
     return Response(DONE.status, headers={"warning": NOT_ENFORCED})
 
 
@@ -83,7 +83,8 @@ async def remove_namespace(node: Node, namespace: NamespaceName, *, force: bool)
 
 async def _remove_topic(node: Node, name: TopicName) -> None:
     plains = node.segments.plains
-    await node.peers.owner(name).delete("delete", await plains.term(name), force=True)  # gone meanwhile is as good
+    # a concurrent deletion is success too
+    await node.peers.owner(name).delete("delete", await plains.term(name), force=True)
     await plains.forget(name.partitioned)
 
 
@@ -95,7 +96,7 @@ async def topics(node: Node, request: Request) -> Response:
     await node.namespaces.get(namespace)
     mode = MODES.get(request.query.get("mode", "PERSISTENT"))
     if mode is None:
-        raise NotFound(f"mode is one of {', '.join(MODES)}")
+        raise NotFound(f"mode must be one of {', '.join(MODES)}")
     return listed(node, namespace, mode, request)
 
 
@@ -105,7 +106,7 @@ def listed(node: Node, namespace: NamespaceName, domains: tuple[Domain, ...], re
     if after is not None:
         name = topic_name(after)
         if name.namespace != namespace:
-            raise Misuse("`after` is the last topic of the page before, of the same namespace", after=after)
+            raise Misuse("`after` must be the last topic of the previous page, in the same namespace", after=after)
     limit = request.number("limit", TOPICS_PAGE_MAX if after is not None else -1)
     if limit < 0:
         if "limit" in request.query:
@@ -144,7 +145,7 @@ async def topic_names(
 
 
 async def _json(names: AsyncIterator[str]) -> AsyncIterator[bytes]:
-    """Some hundred names a piece: neither one at a time nor all at once."""
+    """Encodes some hundred names per piece, to avoid both a piece per name and one large piece."""
     encode = msgspec.json.encode
     piece, between = bytearray(b"["), b""
     async for name in names:

@@ -56,7 +56,7 @@ async def create_missing(node: Node, request: Request) -> Response:
 
 
 async def remove(node: Node, request: Request) -> Response:
-    """Every partition, then the record: whoever is interrupted calls again."""
+    """Deletes every partition, then the record. After an interruption the caller repeats the request."""
     name, force = request.topic, request.flag("force")
     await node.segments.plains.check_free(name)
     term = await node.segments.plains.term(name)

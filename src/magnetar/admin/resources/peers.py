@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def take(node: Node, request: Request) -> Response:
-    """200 whatever the answer: an error of the handlers is an answer too."""
+    """The status is always 200: an error of the handlers is part of the reply."""
     return shown(await answered(node, request.need(PeerRequest)))
 
 

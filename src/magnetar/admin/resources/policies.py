@@ -1,7 +1,8 @@
-"""The policies of a namespace, one row of a table each: path, field, form, what is a bad value.
+"""The policies of a namespace, one row of a table each: path, field, type, validation.
 
-Reading an unset policy is 200 with nothing in it, as Pulsar does. What this version would store without obeying is
-refused with 501 rather than kept quietly, in a new namespace too. A change is told to the topics at once.
+Reading an unset policy is 200 with an empty body, as in Pulsar. A policy that this version would store but not apply is
+refused with 501 instead of being stored silently, in a new namespace too. A change reaches the loaded topics
+immediately.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Check = Callable[[Any], None]
 
 
 def _fine(value: Any) -> None:
-    """Whatever has the form is good."""
+    """Accepts every value of the right type."""
 
 
 def _not_negative(words: str) -> Check:
@@ -69,9 +70,9 @@ def _auto_topic_creation(value: AutoTopicCreation) -> None:
 
 
 def _delayed_delivery(value: DelayedDelivery) -> None:
-    """Messages are delivered at their time, whatever the tick is."""
+    """The tick is ignored: messages are delivered at their exact time."""
     if value.maxDeliveryDelayInMillis > 0:
-        raise NotBuilt("maxDeliveryDelayInMillis: this version of Magnetar does not bound the delay of messages")
+        raise NotBuilt("maxDeliveryDelayInMillis: a limit for the delivery delay is not supported by this version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +178,15 @@ def check_obeyed(policies: Policies, document: Mapping[str, Any], cluster: str) 
     ]
     changed += [name for name in sorted(_UNKNOWN) if document.get(name)]
     if changed:
-        words = "this version of Magnetar does not obey that policy, so it does not take it either"
-        raise NotBuilt(f"{', '.join(changed)}: {words}")
+        words = "not supported by this version of Magnetar; leave it out"
+        raise NotBuilt(f"policies {', '.join(changed)}: {words}")
     if policies.replication_clusters not in ([], [cluster]):
         raise NotBuilt("replication between clusters is not built in this version of Magnetar")
 
 
 def grants_nothing(policies: Policies) -> bool:
-    """No role is named in it: nobody can take for obeyed what is not."""
+    """Whether the policies name no role. Permissions of roles are stored but not enforced, so the caller warns about
+    them."""
     return not any(policies.auth_policies.values())
 
 
@@ -238,7 +240,7 @@ def _remover(policy: Policy) -> Handler:
 
 async def _not_built(node: Node, request: Request) -> Response:
     name = request.path.rstrip("/").rsplit("/", 1)[-1]
-    raise NotBuilt(f"{name}: this version of Magnetar does not obey that policy, so it does not take it either")
+    raise NotBuilt(f"policy {name} is not supported by this version of Magnetar")
 
 
 def _rate_reader(field: str) -> Handler:
@@ -282,7 +284,7 @@ async def write_buckets(node: Node, request: Request) -> Response:
     buckets = (await node.namespaces.get(namespace)).buckets
     if wanted != buckets:
         raise Conflict(
-            f"numberOfTopicBuckets of {namespace} is {buckets} since its creation and cannot be changed: create "
+            f"numberOfTopicBuckets of {namespace} is {buckets}, set at creation, and cannot be changed: create "
             "another namespace with the number you need",
             http_status=412,
         )
@@ -359,9 +361,9 @@ ROUTES = [
     *_routes(),
     get(f"{_ONE}/replication", read_replication, "The clusters of a namespace", list[str]),
     post(f"{_ONE}/replication", write_replication, "Set the clusters of a namespace", list[str]),
-    get(f"{_ONE}/numberOfTopicBuckets", read_buckets, "How many buckets hold the topics' records", int),
-    post(f"{_ONE}/numberOfTopicBuckets", write_buckets, "Refused: the number is fixed at creation", int),
-    put(f"{_ONE}/numberOfTopicBuckets", write_buckets, "Refused: the number is fixed at creation", int),
+    get(f"{_ONE}/numberOfTopicBuckets", read_buckets, "The number of buckets of topic records", int),
+    post(f"{_ONE}/numberOfTopicBuckets", write_buckets, "Always rejected: the number is fixed at creation", int),
+    put(f"{_ONE}/numberOfTopicBuckets", write_buckets, "Always rejected: the number is fixed at creation", int),
     get(f"{_ONE}/properties", read_properties, "The properties of a namespace", dict[str, str]),
     put(f"{_ONE}/properties", add_properties, "Add properties", dict[str, str]),
     delete(f"{_ONE}/properties", clear_properties, "Remove all properties"),

@@ -52,7 +52,7 @@ async def read_version(node: Node, request: Request) -> Response:
     try:
         version = request.number("version")
     except NotFound:
-        raise Misuse("a schema version is a number", http_status=400) from None
+        raise Misuse("the schema version must be an integer", http_status=400) from None
     return shown(_info(await node.schema_registry.get(_name(request).schema_name, version)))
 
 
@@ -78,7 +78,7 @@ async def find(node: Node, request: Request) -> Response:
 
 
 async def remove(node: Node, request: Request) -> Response:
-    """The version that stands for the deletion; -1 where there was nothing to delete, which is no error."""
+    """The version that records the deletion; -1 if there was no schema, which is not an error."""
     try:
         version = await node.schema_registry.delete(_name(request).schema_name, force=request.flag("force"))
     except NotFound:
@@ -87,11 +87,11 @@ async def remove(node: Node, request: Request) -> Response:
 
 
 async def compatibility(node: Node, request: Request) -> Response:
-    raise NotBuilt("compatibility checks of schemas are not built in this version of Magnetar")
+    raise NotBuilt("compatibility checks of schemas are not supported by this version of Magnetar")
 
 
 def _name(request: Request) -> TopicName:
-    """A schema belongs to the topic's name, whatever its domain."""
+    """A schema belongs to the name of the topic, independent of its domain."""
     parts = request.parts
     try:
         return topic_name(f"persistent://{parts['tenant']}/{parts['namespace']}/{parts['topic']}")
@@ -102,14 +102,14 @@ def _name(request: Request) -> TopicName:
 def _posted(request: Request) -> PostSchema:
     posted = request.need(PostSchema)
     if posted.schema is None:
-        raise Misuse("the body has no schema", http_status=422)
+        raise Misuse("the body must contain a schema", http_status=422)
     return posted
 
 
 def _type(posted: PostSchema) -> int:
     found = TYPES.get(posted.type)
     if found is None:
-        raise Misuse(f"{posted.type} is no schema type: {', '.join(sorted(TYPES))}", http_status=422)
+        raise Misuse(f"unknown schema type {posted.type}; expected one of {', '.join(sorted(TYPES))}", http_status=422)
     return found
 
 
@@ -127,8 +127,8 @@ def _routes() -> list[Route]:
     topic = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
     return [
         get(f"{topic}/schema", read, "The newest schema of a topic", SchemaInfo),
-        get(f"{topic}/schema/{{version}}", read_version, "One version of it", SchemaInfo),
-        get(f"{topic}/schemas", versions, "All versions of it", AllSchemas),
+        get(f"{topic}/schema/{{version}}", read_version, "One schema version of a topic", SchemaInfo),
+        get(f"{topic}/schemas", versions, "All schema versions of a topic", AllSchemas),
         post(f"{topic}/schema", create, "Add a schema", PostSchema, PostedSchema),
         post(f"{topic}/version", find, "The version of a schema, -1 for none", PostSchema, Version),
         post(f"{topic}/compatibility", compatibility, "Not built: compatibility checks", PostSchema),

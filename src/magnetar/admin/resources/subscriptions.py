@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from magnetar.broker.node import Node
 
 
-_NO_EXPIRY = "they are moved, not expired"
+_NO_EXPIRY = "messages of a scalable topic cannot be expired for a subscription"
 
 
 async def names(node: Node, request: Request) -> Response:
@@ -64,7 +64,7 @@ def _check_own(found: Subscription) -> None:
     """Conflict: it is one of a scalable topic, or of stream consumers of this one."""
     if life(found) >= 0:
         whole = found.topic.part_of or found.topic.name.scalable
-        words = f"subscription {found.name} is of the whole topic: DELETE it on {whole}"
+        words = f"subscription {found.name} belongs to the scalable topic: DELETE it on {whole}"
         raise Conflict(f"{words} (/admin/v2/scalable)")
 
 
@@ -118,7 +118,9 @@ async def reset_to_id(node: Node, request: Request) -> Response:
 
 async def skip(node: Node, request: Request) -> Response:
     count = request.number("count")
-    await migrated_subscriptions.refuse(node, request, "its segments have no order among them to count entries in")
+    await migrated_subscriptions.refuse(
+        node, request, "entries cannot be counted across segments, which have no common order"
+    )
     await not_partitioned(node, request.topic, "Skip messages on a partitioned topic is not allowed")
     topic = await stored(node, request, "Skip messages")
     one = subscription(topic, request.parts["subscription"])
@@ -199,7 +201,7 @@ async def write_properties(node: Node, request: Request) -> Response:
     properties: dict[str, str] = request.read(dict[str, str]) or {}
     check_size(properties)
     await migrated_subscriptions.refuse(
-        node, request, "they have the properties that their first consumer gives", moves=False
+        node, request, "their properties are those of their first consumer", moves=False
     )
     for _, one in await _targets(node, request):
         await one.cursor.set_properties({**given(properties), **ours(one.cursor.properties)})
@@ -213,7 +215,7 @@ async def _targets(node: Node, request: Request) -> list[tuple[Topic, Subscripti
     """The subscription, or that of every partition."""
     name = request.topic
     if not name.is_persistent:
-        raise Refused("a non-persistent topic keeps nothing to move in", http_status=405)
+        raise Refused("seek and expiry are not supported on non-persistent topics", http_status=405)
     topics = [await _loaded(node, each) for each in await partitions(node, name) or [name]]
     return [(topic, subscription(topic, request.parts["subscription"])) for topic in topics]
 
@@ -221,7 +223,7 @@ async def _targets(node: Node, request: Request) -> list[tuple[Topic, Subscripti
 async def _loaded(node: Node, name: TopicName) -> Topic:
     topic = await open_topic(node, name)
     if not isinstance(topic, Topic):
-        raise Refused("a non-persistent topic keeps nothing", http_status=405)
+        raise Refused("not supported on non-persistent topics, which store no messages", http_status=405)
     return topic
 
 
@@ -244,7 +246,7 @@ def _start(request: Request) -> tuple[ResetCursor, Mapping[str, str] | None]:
     if document == "earliest":
         return ResetCursor(*BEFORE_ALL), None
     if isinstance(document, str):
-        raise BadBody("a subscription starts at earliest, latest or a message id")
+        raise BadBody("the start of a subscription must be earliest, latest or a message id")
     asked = request.need(ResetCursor)
     check_size(asked.properties or {})
     return asked, None if asked.properties is None else given(asked.properties)
@@ -266,15 +268,19 @@ def _routes(domain: str) -> list[Route]:
         get(f"{topic}/subscriptions", names, "The subscriptions of a topic", list[str]),
         put(one, create, "Create a subscription: `earliest`, `latest` or a message id", ResetCursor),
         delete(one, remove, "Delete a subscription; with force, also while it is used"),
-        post(f"{one}/resetcursor", reset_to_id, "Move it to a message", ResetCursor),
-        post(f"{one}/resetcursor/{{timestamp}}", reset_to_time, "Move it to a time of publishing"),
-        post(f"{one}/skip/{{count}}", skip, "Acknowledge the next entries"),
-        post(f"{one}/skip_all", skip_all, "Acknowledge everything"),
-        post(f"{one}/expireMessages", expire_to_id, "Acknowledge everything up to a message", ResetCursor),
-        post(f"{one}/expireMessages/{{seconds}}", expire_by_age, "Acknowledge what is older"),
-        post(f"{topic}/all_subscription/expireMessages/{{seconds}}", expire_all_by_age, "The same for all"),
+        post(f"{one}/resetcursor", reset_to_id, "Seek to a message", ResetCursor),
+        post(f"{one}/resetcursor/{{timestamp}}", reset_to_time, "Seek to a publish time"),
+        post(f"{one}/skip/{{count}}", skip, "Acknowledge the next `count` entries"),
+        post(f"{one}/skip_all", skip_all, "Acknowledge all messages"),
+        post(f"{one}/expireMessages", expire_to_id, "Acknowledge all messages up to a message", ResetCursor),
+        post(f"{one}/expireMessages/{{seconds}}", expire_by_age, "Acknowledge messages older than `seconds`"),
+        post(
+            f"{topic}/all_subscription/expireMessages/{{seconds}}",
+            expire_all_by_age,
+            "Acknowledge messages older than `seconds` on all subscriptions",
+        ),
         get(f"{one}/properties", read_properties, "The properties of a subscription", dict[str, str]),
-        put(f"{one}/properties", write_properties, "Replace them", dict[str, str]),
+        put(f"{one}/properties", write_properties, "Replace the properties of a subscription", dict[str, str]),
     ]
 
 

@@ -74,9 +74,9 @@ async def _found(node: Node, request: Request) -> TopicName:
 def _routes(topic: str) -> list[Route]:
     path = f"{topic}/retention"
     return [
-        get(path, read, "Retention of a topic; with `applied`, the one that holds", Retention),
+        get(path, read, "Retention of a topic; with `applied`, the effective value", Retention),
         post(path, write, "Set the retention of a topic", Retention),
-        delete(path, remove, "Remove the retention of a topic: the namespace's holds again"),
+        delete(path, remove, "Remove the retention of a topic; the namespace policy applies again"),
     ]
 
 

@@ -27,10 +27,10 @@ async def summaries(node: Node, request: Request) -> Response:
     await node.namespaces.get(namespace)
     after = request.query.get("after")
     if after is not None and topic_name(after).namespace != namespace:
-        raise Misuse("`after` is the last topic of the page before, of the same namespace", after=after)
+        raise Misuse("`after` must be the last topic of the previous page, in the same namespace", after=after)
     limit = request.number("limit", TOPIC_SUMMARIES_MAX)
     if not 1 <= limit <= TOPIC_SUMMARIES_MAX:
-        raise Misuse(f"limit must be 1 to {TOPIC_SUMMARIES_MAX}", limit=limit)
+        raise Misuse(f"limit must be from 1 to {TOPIC_SUMMARIES_MAX}", limit=limit)
     page = _Page(node)
     if after is None or not topic_name(after).is_scalable:
         async for text in topic_names(node, namespace, (Domain.PERSISTENT,), after=after, limit=limit):

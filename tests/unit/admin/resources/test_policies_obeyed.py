@@ -212,7 +212,7 @@ async def test_new_namespace_may_grant_what_everybody_may() -> None:
         granted = {"auth_policies": {"namespace_auth": {"anonymous": ["produce", "consume"]}}}
         answer = await world.ask("PUT", NEW, {**granted, "replication_clusters": ["standalone"]})
         assert answer.status == 204
-        assert "auth_policies is kept and not enforced" in answer.headers["warning"]
+        assert "auth_policies is stored but not enforced" in answer.headers["warning"]
         assert "warning" not in (await world.ask("PUT", f"{NEW}er", {})).headers
 
 

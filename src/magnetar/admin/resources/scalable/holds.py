@@ -55,9 +55,9 @@ def _document(one: HoldSummary, now_ms: int) -> Hold:
 
 _HOLDS = "/admin/v2/scalable/{tenant}/{namespace}/{topic}/holds"
 ROUTES = [
-    get(_HOLDS, holds, "The holds: what is kept for readers that commit rarely", dict[str, Hold]),
-    get(f"{_HOLDS}/{{hold}}", hold, "One hold, with how far behind its reader is", Hold),
+    get(_HOLDS, holds, "The holds of a topic: messages kept for readers that commit rarely", dict[str, Hold]),
+    get(f"{_HOLDS}/{{hold}}", hold, "One hold with the lag of its reader", Hold),
     delete(
-        f"{_HOLDS}/{{hold}}", release, "End a hold: it keeps nothing any more; with force, also while a group uses it"
+        f"{_HOLDS}/{{hold}}", release, "Delete a hold and release its messages; with force, also while a group uses it"
     ),
 ]

@@ -1,7 +1,7 @@
-"""Plain topics become scalable ones over REST: what it would mean (GET), and doing it (POST).
+"""The migration of plain topics to scalable topics over REST: the plan (GET) and the execution (POST).
 
-The words and statuses are Pulsar's: 404 where there is no such plain topic, 409 where it is a scalable one already or
-clients would be left behind that do not know scalable topics. It is one way: nothing here turns it back.
+Words and statuses are Pulsar's: 404 if the plain topic does not exist; 409 if it is already a scalable topic, or if
+clients without support for scalable topics still use it. A migration cannot be reversed.
 """
 
 from __future__ import annotations
@@ -85,6 +85,10 @@ async def _plain(node: Node, request: Request) -> TopicName:
 
 _MIGRATE = "/admin/v2/scalable/{tenant}/{namespace}/{topic}/migrate"
 ROUTES = [
-    get(_MIGRATE, preview, "What a migration of a plain topic would find and make", MigrationPreview),
-    post(_MIGRATE, migrate, "Make a plain topic a scalable one, in place; with force, also under old clients"),
+    get(_MIGRATE, preview, "Dry run: the plan for the migration of a plain topic", MigrationPreview),
+    post(
+        _MIGRATE,
+        migrate,
+        "Migrate a plain topic to a scalable topic in place; with force, also while old clients use it",
+    ),
 ]

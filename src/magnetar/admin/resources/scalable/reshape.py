@@ -31,7 +31,7 @@ async def split(node: Node, request: Request) -> Response:
     at = request.query.get("at")
     into = request.number("into", 2)
     if at is not None and "into" in request.query:
-        raise Misuse("a split is `at` a hash or `into` a number of children, not both")
+        raise Misuse("a split takes either `at` (a hash) or `into` (a number of children), not both")
     record = await record_of(node, name)
     record.layout.split_ranges(segment, at=None if at is None else slot_from_hex(at), into=into)
     done = await node.scalable.split(
@@ -60,7 +60,7 @@ async def merge_many(node: Node, request: Request) -> Response:
 async def _merge(node: Node, request: Request, ids: Sequence[SegmentId]) -> Response:
     name = name_of(node, request)
     if len(set(ids)) != len(ids) or len(ids) < 2:
-        raise Misuse("two or more different segments are merged")
+        raise Misuse("a merge requires at least two distinct segments")
     record = await record_of(node, name)
     ordered = sorted((record.layout.segment(id) for id in ids), key=lambda one: one.range.start)
     record.layout.merge_range([one.id for one in ordered])
@@ -89,7 +89,7 @@ async def operation(node: Node, request: Request) -> Response:
         return shown(_operation(found, remembered))
     if remembered is not None:
         return shown(remembered)
-    raise NotFound(f"there is no operation {request.parts['op']} of {name}, or it was long ago")
+    raise NotFound(f"operation {request.parts['op']} of {name} not found; only recent operations are kept")
 
 
 async def operations(node: Node, request: Request) -> Response:
@@ -157,10 +157,18 @@ def _operation(done: Done, remembered: Operation | None) -> Operation:
 
 _TOPIC = "/admin/v2/scalable/{tenant}/{namespace}/{topic}"
 ROUTES = [
-    post(f"{_TOPIC}/split/{{segment}}", split, "Split a segment: in halves, `at` a hash, or `into` many; `wait=false`"),
-    post(f"{_TOPIC}/merge/{{first}}/{{second}}", merge, "Merge two neighbours; `wait=false`: only begin it"),
-    post(f"{_TOPIC}/merge", merge_many, "Merge neighbours: `segments=1,2,3`; `wait=false`"),
-    post(f"{_TOPIC}/rebucket/{{segment}}", rebucket, "Give a segment `bucketCount` entry buckets; `wait=false`"),
-    get(f"{_TOPIC}/operations", operations, "Reshapes, the newest first", list[Operation]),
+    post(
+        f"{_TOPIC}/split/{{segment}}",
+        split,
+        "Split a segment in halves, `at` a hash, or `into` n children; `wait=false`: only start it",
+    ),
+    post(f"{_TOPIC}/merge/{{first}}/{{second}}", merge, "Merge two adjacent segments; `wait=false`: only start it"),
+    post(f"{_TOPIC}/merge", merge_many, "Merge adjacent segments: `segments=1,2,3`; `wait=false`: only start it"),
+    post(
+        f"{_TOPIC}/rebucket/{{segment}}",
+        rebucket,
+        "Set the number of entry buckets of a segment: `bucketCount`; `wait=false`: only start it",
+    ),
+    get(f"{_TOPIC}/operations", operations, "The reshapes of a topic, newest first", list[Operation]),
     get(f"{_TOPIC}/operations/{{op}}", operation, "One reshape with its steps", Operation),
 ]

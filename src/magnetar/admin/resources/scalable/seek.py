@@ -41,17 +41,20 @@ def _target(request: Request) -> Target:
     if word is None:
         asked = request.need(SeekPlaces)
         if not all(id.isascii() and id.isdecimal() for id in asked.places):
-            raise Misuse("places are named by the ids of segments")
+            raise Misuse("the keys of places must be segment ids (decimal numbers)")
         return at_places({SegmentId(int(id)): Position(*place) for id, place in asked.places.items()})
     if word not in _WORDS:
-        raise Misuse("a subscription is moved `to` earliest or latest, to a `timestamp`, or to places", to=word)
+        raise Misuse("`to` must be earliest or latest; otherwise give a `timestamp`, or places in the body", to=word)
     return Target(_WORDS[word])
 
 
 _SUBSCRIPTION = "/admin/v2/scalable/{tenant}/{namespace}/{topic}/subscriptions/{subscription}"
 ROUTES = [
     post(
-        f"{_SUBSCRIPTION}/seek", seek, "Move a subscription on all segments: `timestamp`, `to`, or places", SeekPlaces
+        f"{_SUBSCRIPTION}/seek",
+        seek,
+        "Seek a subscription on all segments: by `timestamp`, `to`, or places",
+        SeekPlaces,
     ),
-    post(f"{_SUBSCRIPTION}/skip-all", skip_all, "Acknowledge everything on all segments"),
+    post(f"{_SUBSCRIPTION}/skip-all", skip_all, "Acknowledge all messages on all segments"),
 ]

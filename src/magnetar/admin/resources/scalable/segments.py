@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 async def create(node: Node, request: Request) -> Response:
-    """It exists if its topic lists it; whatever its topic does not list is not made."""
+    """Succeeds if the record of the topic lists the segment. A segment that the record does not list is not created."""
     request.read(list[str])
     await _listed(node, request)
     return DONE
@@ -33,7 +33,7 @@ async def create(node: Node, request: Request) -> Response:
 async def terminate(node: Node, request: Request) -> Response:
     segment = await _listed(node, request)
     if segment.is_active:
-        raise Conflict("a segment is sealed by a split or a merge of its topic: POST split or merge there")
+        raise Conflict("segments cannot be terminated individually: a split or merge of the scalable topic seals them")
     return DONE
 
 
@@ -42,13 +42,15 @@ async def remove(node: Node, request: Request) -> Response:
         await _listed(node, request)
     except TopicNotFound:
         return DONE
-    raise Conflict("a segment goes with its topic, or when its retention ends: DELETE the scalable topic")
+    raise Conflict(
+        "segments cannot be deleted individually: DELETE the scalable topic; retention removes expired segments"
+    )
 
 
 async def subscribe(node: Node, request: Request) -> Response:
     await _listed(node, request)
     if not await _subscribed(node, request):
-        raise Conflict("a segment has the subscriptions of its topic: PUT the subscription there")
+        raise Conflict("segments have the subscriptions of their topic: PUT the subscription on the scalable topic")
     return DONE
 
 
@@ -58,7 +60,7 @@ async def unsubscribe(node: Node, request: Request) -> Response:
     except TopicNotFound:
         return DONE
     if await _subscribed(node, request):
-        raise Conflict("a segment has the subscriptions of its topic: DELETE the subscription there")
+        raise Conflict("segments have the subscriptions of their topic: DELETE the subscription on the scalable topic")
     return DONE
 
 
@@ -104,11 +106,11 @@ async def _subscribed(node: Node, request: Request) -> bool:
 _SEGMENT = "/admin/v2/segments/{tenant}/{namespace}/{topic}/{descriptor}"
 _SUBSCRIPTION = f"{_SEGMENT}/subscription/{{subscription}}"
 ROUTES = [
-    put(_SEGMENT, create, "See that a segment is there", list[str]),
-    post(f"{_SEGMENT}/terminate", terminate, "See that a segment is sealed"),
-    delete(_SEGMENT, remove, "See that a segment is gone"),
-    put(_SUBSCRIPTION, subscribe, "See that a segment has a subscription"),
-    delete(_SUBSCRIPTION, unsubscribe, "See that a segment has no such subscription"),
-    get(f"{_SUBSCRIPTION}/backlog", backlog, "Entries that a subscription has not acknowledged", int),
+    put(_SEGMENT, create, "Check that a segment exists", list[str]),
+    post(f"{_SEGMENT}/terminate", terminate, "Check that a segment is sealed"),
+    delete(_SEGMENT, remove, "Check that a segment does not exist"),
+    put(_SUBSCRIPTION, subscribe, "Check that a segment has a subscription"),
+    delete(_SUBSCRIPTION, unsubscribe, "Check that a segment does not have a subscription"),
+    get(f"{_SUBSCRIPTION}/backlog", backlog, "The number of entries that a subscription has not acknowledged", int),
     get(f"{_SUBSCRIPTION}/position/{{position}}", peek, "The n-th unacknowledged entry of a segment", bytes),
 ]

@@ -1,7 +1,6 @@
-"""Sinks of staged publishing over REST: which there are, how far each is, and deleting one.
+"""Sinks of staged publishing over REST: list them, read their progress, delete one.
 
-Sinks are made by whoever writes to them (a Spark query, `client.stages`); what is here is for the people who look after
-them. Any broker answers.
+Writers create sinks (a Spark query, `client.stages`); these routes are for operators. Any broker answers.
 """
 
 from __future__ import annotations
@@ -59,6 +58,6 @@ _SINKS = "/admin/v2/sinks"
 _SINK = f"{_SINKS}/{{domain}}/{{tenant}}/{{namespace}}/{{topic}}/{{sink}}"
 ROUTES = [
     get(f"{_SINKS}/{{tenant}}/{{namespace}}", sinks, "The sinks that write to topics of a namespace", list[SinkStatus]),
-    get(_SINK, sink, "One sink: its last batch, and what is still being published", SinkStatus),
-    delete(_SINK, remove, "Delete a sink with all its stages, published or not"),
+    get(_SINK, sink, "One sink: its last batch and the batches in progress", SinkStatus),
+    delete(_SINK, remove, "Delete a sink and all its stages, published or not"),
 ]

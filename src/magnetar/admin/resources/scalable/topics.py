@@ -179,7 +179,12 @@ async def subscription(node: Node, request: Request) -> Response:
     leader = await node.scalable.leader(name)
     if leader is not None and leader.id != node.ownership.me.id:
         http = leader.urls.http or leader.urls.https
-        raise Moved(f"{name} is led by {leader.id}: ask there", owner=leader.id, http=http, resource=str(name))
+        raise Moved(
+            f"{name} is led by {leader.id}: send the request to that broker",
+            owner=leader.id,
+            http=http,
+            resource=str(name),
+        )
     found = [one for one in await node.scalable.subscriptions(name) if one.name == wanted]
     if not found or found[0].standing is not SubscriptionState.LIVE:
         raise SubscriptionNotFound(f"Subscription {wanted} not found on topic {name}")
@@ -250,7 +255,7 @@ async def subscribe(node: Node, request: Request) -> Response:
     name = name_of(node, request)
     text = request.query.get("type", Type.STREAM)
     if text not in (Type.STREAM, Type.QUEUE):
-        raise NotFound(f"type is STREAM or QUEUE: {text}")
+        raise NotFound(f"type must be STREAM or QUEUE, got {text}")
     earliest = request.query.get("position", "earliest").lower() != "latest"
     await record_of(node, name)
     await node.scalable.subscribe(name, request.parts["subscription"], Type(text), earliest=earliest)
@@ -304,14 +309,14 @@ def name_of(node: Node, request: Request) -> TopicName:
     check_enabled(node)
     name = request.topic
     if name.local_name != name.local_name.strip(_BLANKS):
-        raise Misuse("Topic name is not valid: it begins or ends with white space")
+        raise Misuse("Topic name is not valid: it must not begin or end with white space")
     if name.is_partition:
         raise Misuse("Topic name is not valid: a scalable topic has no partitions")
     return name
 
 
 async def record_of(node: Node, name: TopicName, *, plain: bool = False) -> Record:
-    """`plain`: also that of a plain topic, which has subscriptions of stream consumers and is no scalable topic."""
+    """`plain` also accepts the record of a plain topic, which stores subscriptions of stream consumers."""
     found = await node.scalable.read(name)
     if found is None or (found.is_plain and not plain):
         raise TopicNotFound(f"Scalable topic not found: {name}")
@@ -334,7 +339,7 @@ def _property(text: str) -> tuple[str, str]:
 
 def check_enabled(node: Node) -> None:
     if not node.scalable.enabled:
-        words = "scalable topics are switched off on this broker (scalableTopicsEnabled)"
+        words = "scalable topics are disabled on this broker (scalableTopicsEnabled)"
         raise Refused(words, http_status=404)
 
 
@@ -346,10 +351,15 @@ ROUTES = [
     put(_TOPIC, create, "Create a scalable topic with `numInitialSegments`", dict[str, str]),
     get(_TOPIC, read, "The layout of a scalable topic", ScalableTopicMetadata),
     delete(_TOPIC, remove, "Delete a scalable topic; with force, also while it is used"),
-    get(f"{_TOPIC}/stats", stats, "Segments, subscriptions and who leads", ScalableTopicStats),
+    get(f"{_TOPIC}/stats", stats, "Segments, subscriptions and the controller", ScalableTopicStats),
     get(f"{_TOPIC}/segments/{{segment}}/stats", segment_stats, "The statistics of one segment", TopicStats),
     get(_SUBSCRIPTIONS, subscriptions, "The subscriptions", dict[str, ScalableSubscriptionStats]),
-    get(f"{_SUBSCRIPTIONS}/{{subscription}}", subscription, "Who reads what, and who is waited for", SubscriptionPlan),
+    get(
+        f"{_SUBSCRIPTIONS}/{{subscription}}",
+        subscription,
+        "The consumers of a subscription with their assigned segments",
+        SubscriptionPlan,
+    ),
     put(f"{_SUBSCRIPTIONS}/{{subscription}}", subscribe, "Create a subscription of `type` STREAM or QUEUE"),
     delete(f"{_SUBSCRIPTIONS}/{{subscription}}", unsubscribe, "Delete a subscription on all segments"),
 ]

@@ -51,7 +51,7 @@ async def test_a_hold_that_a_group_uses_ends_by_force_only() -> None:
         assert (await world.get(f"{X}/holds/g"))["members"] == ["a", "b"]
         refused = await world.ask("DELETE", f"{X}/holds/g")
         assert refused.status == 409
-        assert b"(a, b): close them, or force" in refused.body
+        assert b"(a, b): close them, or use force" in refused.body
         assert list(await world.get(f"{X}/holds")) == ["g"]
         await world.do("DELETE", f"{X}/holds/g?force=true")
         assert await world.get(f"{X}/holds") == {}

@@ -86,7 +86,10 @@ async def test_of_a_migrated_topic_the_plain_name_is_taken_and_its_parts_are_the
             ("POST", f"{PLAIN}-partition-0/terminate"),
         ):
             refused = await world.ask(method, path)
-            assert (refused.status, f"{NAME} was migrated: it is topic://" in refused.reason) == (409, True), refused
+            assert (
+                refused.status,
+                f"{NAME} was migrated: use, terminate and delete it as topic://" in refused.reason,
+            ) == (409, True), refused
         await world.do("DELETE", f"{X}?force=true")
         assert (await world.ask("GET", f"{PLAIN}/stats")).status == 404
         await world.do("PUT", PLAIN, {})

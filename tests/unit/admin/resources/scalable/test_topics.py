@@ -235,7 +235,7 @@ async def test_switched_off_every_route_is_refused_and_what_is_stored_is_back_wh
         ):
             answer = await world.ask(method, path)
             assert answer.status == 404
-            assert "switched off" in answer.reason
+            assert "disabled on this broker" in answer.reason
         assert await world.node.scalable.read(NAME) is None
         await world.node.scalable.create(NAME)
         assert await world.node.scalable.read(NAME) is not None
