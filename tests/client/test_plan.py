@@ -82,7 +82,7 @@ def test_the_blocking_client_plans_and_holds_too(server: Standalone) -> None:
         held = client.hold(topic, "reader", ends, incarnation=plan.incarnation)
         assert (held.places, held.moved, held.lost) == (ends, True, ())
         nowhere = {id: ReadPosition(end.ledger, end.entry + 1) for id, end in ends.items() if end != START}
-        with pytest.raises(errors.Refused, match="the nearest place is"):
+        with pytest.raises(errors.Refused, match="the nearest position is"):
             client.hold(topic, "reader", nowhere)
         client.release(topic, "reader")
         with pytest.raises(errors.SubscriptionNotFound):

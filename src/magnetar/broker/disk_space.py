@@ -125,7 +125,9 @@ class DiskSpace:
             await self._unload([one for one in self._topics() if len(one.producers) or not was_low])
         elif was_low:
             self._node.blocked = None
-            log.warning("disk_has_room", free_bytes=self._free, floor_bytes=self.floor, do="producers may go on")
+            log.warning(
+                "disk_has_room", free_bytes=self._free, floor_bytes=self.floor, do="nothing; producers can send again"
+            )
         self._warn()
 
     def _measured(self) -> tuple[int, int]:
@@ -148,16 +150,16 @@ class DiskSpace:
 
     def _refuse(self) -> None:
         text = (
-            f"the disk of the broker is almost full: {self._free // MIB} MiB are free and {self.floor // MIB} MiB must "
-            "stay free (diskFreeFloorMbytes); consume, shorten retention or delete topics, then send again"
+            f"the disk of the broker is almost full: {self._free // MIB} MiB are free, {self.floor // MIB} MiB must "
+            "stay free (diskFreeFloorMbytes); consume messages, shorten retention or delete topics, then send again"
         )
         self._node.blocked = StorageFull(text, wire_code=PRODUCER_BLOCKED)
         log.error(
             "disk_almost_full",
             free_bytes=self._free,
             floor_bytes=self.floor,
-            why="messages are refused until there is room; reading, acknowledging and trimming go on",
-            do="consume, shorten retention (magnetar topic set), delete topics, or enlarge the disk",
+            why="publishing is refused until space is free; reading, acknowledging and trimming continue",
+            do="consume messages, shorten retention (magnetar topic set), delete topics, or enlarge the disk",
         )
 
     def _topics(self) -> list[Topic]:
@@ -171,7 +173,7 @@ class DiskSpace:
             unloads = (self._node.topics.unload(one.name) for one in part)
             for one in await asyncio.gather(*unloads, return_exceptions=True):
                 if isinstance(one, BaseException):
-                    log.warning("unload failed", error=str(one))
+                    log.warning("topic_unload_failed", error=str(one))
 
     def _warn(self) -> None:
         """Once, until there is room again. Of a large disk a fifth is room enough for a long time."""

@@ -62,7 +62,7 @@ class EmbeddedBroker:
         """
         settings = Settings(None, given)
         if settings.unknown:
-            raise Misuse(f"no such setting: {', '.join(sorted(settings.unknown))}")
+            raise Misuse(f"unknown settings: {', '.join(sorted(settings.unknown))}")
         files = HeldFiles()
         runtime = make_runtime(files)
         try:
@@ -176,4 +176,4 @@ async def _end_tasks() -> None:
         for task in left:
             task.cancel()
         await asyncio.wait(left, timeout=0.01)
-    raise Conflict("tasks of the broker do not end", tasks=len(asyncio.all_tasks()) - 1)
+    raise Conflict("tasks of the broker did not end", tasks=len(asyncio.all_tasks()) - 1)

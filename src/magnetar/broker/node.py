@@ -196,9 +196,9 @@ class Node:
         await self.ownership.start(self._broker())
         await self._server.start_serving()
         if None in self._server.sockets:  # how uvloop says that somebody else listened between our bind and now
-            raise Conflict(f"cannot listen on port {self.addresses.port}: another process took it")
+            raise Conflict(f"cannot listen on port {self.addresses.port}: another process uses it")
         self.ready = True
-        log.info("serving", url=self.addresses.url)
+        log.info("broker_started", url=self.addresses.url)
 
     async def _begin_life(self) -> str:
         """A name no earlier start of a broker on this store had: generated producer names begin with it."""
@@ -238,10 +238,10 @@ class Node:
         try:
             await self.ledgers.close()
         except (Unavailable, Unknown) as error:  # away: whoever opens them next recovers them
-            log.warning("ledgers left open", error=str(error))
+            log.warning("ledger_close_failed", error=str(error))
         finally:
             await self.metadata.close()
-        log.info("stopped")
+        log.info("broker_stopped")
 
     def sockets(self) -> list[Any]:
         """The listener's and every client's."""
@@ -262,14 +262,14 @@ class Node:
             return
         self.failure = error
         self.ready = False
-        what = "make room on the disk" if isinstance(error, StorageFull) else "check the disk and its file system"
+        what = "free space on the disk" if isinstance(error, StorageFull) else "check the disk and its file system"
         log.error(
-            "storage failed", error=str(error), do=f"{what}, then start the broker again: what it acknowledged is safe"
+            "storage_failed", error=str(error), do=f"{what}, then restart the broker; acknowledged messages are safe"
         )
         self.stopping.set()
 
     def task_failed(self, owner: str, error: BaseException) -> None:
-        log.crashed("task failed", error, owner=owner)
+        log.crashed("task_failed", error, owner=owner)
         self.metrics.task_failures.value += 1
 
     # Connections
@@ -301,7 +301,7 @@ class Node:
     def unknown_command(self, connection: Connection) -> None:
         """Ignored and counted: a newer client may say more than this broker understands."""
         self.metrics.unknown_commands.value += 1
-        log.once("unknown command", client=connection.client_version)
+        log.once("command_unknown", client=connection.client_version)
 
     async def _keep_alive(self) -> None:
         while True:
@@ -334,7 +334,7 @@ class Node:
             self._suspects = await sweep(self.ledgers, self.metadata, self._suspects, mine=mine)
             self._sweep_at = now + (ORPHAN_SUSPECT_S if self._suspects else ORPHAN_SWEEP_S)
         except MagnetarError as error:
-            log.warning("sweep failed", error=str(error))
+            log.warning("topic_sweep_failed", error=str(error))
             self._sweep_at = now + ORPHAN_SUSPECT_S
 
     # What handlers ask
@@ -361,7 +361,7 @@ class Node:
         """Bounds how many are being answered at once."""
         limit = self.settings.number("maxConcurrentLookupRequest")
         if self.lookups >= limit:
-            raise Throttled(f"{limit} lookups are being answered already (maxConcurrentLookupRequest): try again")
+            raise Throttled(f"{limit} lookups are in progress (maxConcurrentLookupRequest): try again")
         self.lookups += 1
         try:
             yield

@@ -62,12 +62,12 @@ async def run(
     """
     form = os.environ.get("MAGNETAR_LOG", "text")
     if form not in ("text", "json"):
-        raise Misuse(f"MAGNETAR_LOG is text or json, not {form}")
+        raise Misuse(f"MAGNETAR_LOG must be text or json, got {form}")
     logs.configure(json=form == "json", level=os.environ.get("MAGNETAR_LOG_LEVEL", "info"))
     settings = Settings.load(conf, given) if conf is not None else Settings(None, given)
     if settings.number("brokerServicePort") == settings.number("webServicePort") != 0:
         raise Misuse(
-            "brokerServicePort and webServicePort are the same: each needs a port of its own",
+            "brokerServicePort and webServicePort must be different",
             port=settings.number("brokerServicePort"),
         )
     sockets = shared_out(as_many_as_allowed())
@@ -102,7 +102,7 @@ async def open_node(data: str, settings: Settings, runtime: RealRuntime) -> tupl
             raise
         except MagnetarError as error:
             why = getattr(error.__cause__, "strerror", None) or error.what
-            words = f"the data folder {data} cannot be created: {why}; name another one, or mend its permissions"
+            words = f"the data folder {data} cannot be created: {why}; choose another folder or change the permissions"
             raise Misuse(words) from error
         release_reserve(files, data)
         lock = files.lock(os.path.join(data, "lock"), holder)
@@ -144,7 +144,11 @@ async def _serve(
         loop.add_signal_handler(number, node.stopping.set)
     host = settings.text("bindAddress")
     if not is_loopback(host):
-        log.warning("open to other machines", bind=host, why="no authentication: bindAddress=127.0.0.1 keeps them out")
+        log.warning(
+            "broker_open_to_network",
+            bind=host,
+            why="no authentication; set bindAddress=127.0.0.1 to accept local connections only",
+        )
     skin = web(node)
     try:
         await node.start(host, settings.number("brokerServicePort"), host_shown=settings.text("advertisedAddress"))
@@ -153,7 +157,7 @@ async def _serve(
         say(msgspec.json.encode(_ready(node, settings, data)).decode())
         node.runtime.spawn(node.owner, _return_memory(node))
         await node.stopping.wait()
-        log.info("stopping", why="asked to" if node.failure is None else "storage failed")
+        log.info("broker_stopping", why="requested" if node.failure is None else "storage failed")
     finally:
         await skin.stop()
         await node.stop()

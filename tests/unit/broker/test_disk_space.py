@@ -70,7 +70,7 @@ async def test_producers_are_closed_and_refused_until_there_is_room(world: World
     assert len(client.heard.of(pb.BaseCommand.CLOSE_PRODUCER)) == 1
     refused = await client.produce(2)
     assert refused.error.error == pb.ProducerBlockedQuotaExceededError
-    assert "almost full: 255 MiB are free and 256 MiB must stay free" in refused.error.message
+    assert "almost full: 255 MiB are free, 256 MiB must stay free" in refused.error.message
     assert (await client.produce(3, NON_PERSISTENT)).HasField("producer_success")
     assert (await client.subscribe()).HasField("success")
     disk.free_bytes = 400 * MIB

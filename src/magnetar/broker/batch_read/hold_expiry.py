@@ -73,7 +73,7 @@ class HoldExpirer:
                 else:
                     await self._look_at(soon)
             except MagnetarError as error:
-                log.warning("holds not looked at", error=str(error))
+                log.warning("hold_check_failed", error=str(error))
             if self._soon:
                 self._set_timer()  # again: it may have rung a little early, or for nothing
 
@@ -131,7 +131,7 @@ class HoldExpirer:
             except BadVersion:
                 pass  # its reader came, or another broker was faster
             except MagnetarError as error:
-                log.warning("hold not looked at", topic=str(topic), hold=one.name, error=str(error))
+                log.warning("hold_check_failed", topic=str(topic), hold=one.name, error=str(error))
         return shows
 
     async def _settle(self, topic: TopicName, one: Subscription, version: int, since_s: float) -> Held | None:
@@ -144,18 +144,18 @@ class HoldExpirer:
             case Due.WARN:
                 held = hold.warned(held, now_ms)
                 await node.scalable.records.write_subscription(topic, replace(one, hold=held), version)
-                log.warning("hold expires soon", **facts, do="start its reader, or what it has not read may be trimmed")
+                log.warning("hold_expiry_approached", **facts, do="start its reader, or unread messages may be trimmed")
                 node.runtime.mark("hold.warned", topic=str(topic), hold=one.name)
                 self._warnings.value += 1
             case Due.EXPIRE:
                 held = hold.expired(held, now_ms)
                 await node.scalable.records.write_subscription(topic, replace(one, hold=held), version)
-                log.error("hold expired", **facts, do="what its reader has not read is kept no longer")
+                log.error("hold_expired", **facts, do="restart its reader; unread messages are no longer kept")
                 node.runtime.mark("hold.expired", topic=str(topic), hold=one.name)
                 self._expirations.value += 1
             case Due.REMOVE:
                 await node.scalable.unsubscribe(topic, one.name)
-                log.warning("hold forgotten", **facts)
+                log.warning("hold_removed", **facts)
                 return None
             case Due.NOTHING:
                 pass

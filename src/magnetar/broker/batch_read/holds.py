@@ -105,7 +105,8 @@ class Holds:
                 record = await self._node.segments.plains.stand_in(topic)
             if asking.incarnation and asking.incarnation != record.incarnation:
                 raise Refused(
-                    "the topic was deleted and made again since these places were read: begin anew", topic=str(topic)
+                    "the topic was deleted and created again after these positions were read: start a new read",
+                    topic=str(topic),
                 )
             one, version = await scalable.records.subscription(whole, asking.name)
             there = one is not None and one.incarnation == record.incarnation and one.ready
@@ -124,7 +125,7 @@ class Holds:
                 return answer
             except BadVersion:
                 continue  # somebody else wrote: look what stands there now
-        raise Busy(f"hold {asking.name} of {topic} is changed by others all the time: ask again")
+        raise Busy(f"hold {asking.name} of {topic} changed during every attempt to update it: try again")
 
     async def _move(
         self, topic: TopicName, record: Record, one: Subscription, version: int, asking: HoldRequest
@@ -132,7 +133,7 @@ class Holds:
         if one.type is not Type.CHECKPOINT:
             raise AlreadyExists(f"subscription {one.name} of {topic} is of type {one.type}: choose another name")
         if one.standing is not SubscriptionState.LIVE:
-            raise Busy("the hold is being released: ask again")
+            raise Busy("the hold is being released: try again")
         before = one.hold
         held, moved = hold.moved(
             before,
@@ -164,7 +165,7 @@ class Holds:
             layout = layout if fresh is None else fresh.layout
             strange = sorted(id for id in asking.places if id >= layout.next_segment_id)
             if strange and layout.segments:
-                raise Misuse(f"there never was a segment {strange[0]}: {_ADVICE}", topic=str(topic))
+                raise Misuse(f"segment {strange[0]} does not exist: {_ADVICE}", topic=str(topic))
         kept = {} if before is None else {id: at for id, at in before.places if id in record.layout}
         known = stands(record.layout, kept)
         wanted = [
@@ -179,19 +180,25 @@ class Holds:
             async with asyncio.timeout(HOLD_ASK_S):
                 found = await self._plans.measure(asked)
         except (TimeoutError, MagnetarError) as error:
-            log.info("places not looked for", topic=str(topic), hold=asking.name, error=str(error))
+            log.info("hold_places_check_failed", topic=str(topic), hold=asking.name, error=str(error))
             return
         for (id, place), said in zip(wanted, found, strict=True):
             if said is not None and said.start != place:
-                nearest = f"the nearest place is {said.start}" if said.start.ledger >= 0 else "it never had a message"
-                raise Misuse(f"segment {id} has nothing at {place}, {nearest}: {_ADVICE}", topic=str(topic))
+                nearest = (
+                    f"the nearest position is {said.start}"
+                    if said.start.ledger >= 0
+                    else "the segment never had a message"
+                )
+                raise Misuse(f"segment {id} has no message at {place}, {nearest}: {_ADVICE}", topic=str(topic))
 
     async def release(self, topic: TopicName, name: str, *, force: bool = True) -> None:
         """SubscriptionNotFound: there is none. Conflict: a group reads by it, and it is not forced: it would end."""
         found = await self.find(topic, name)
         if found.members and not force:
             members = ", ".join(found.members)
-            raise Conflict(f"Hold {name} of {topic} is used by members of its group ({members}): close them, or force")
+            raise Conflict(
+                f"Hold {name} of {topic} is used by members of its group ({members}): close them, or use force"
+            )
         await self._node.scalable.unsubscribe(topic.scalable, name)
 
     async def _lost(self, topic: TopicName, record: Record, held: Held) -> tuple[SegmentId, ...]:
@@ -295,12 +302,12 @@ def _segment(name: TopicName, record: Record) -> SegmentId | None:
     return next((one.id for one in record.layout.segments if one.legacy_topic == str(name)), None)
 
 
-_ADVICE = "the hold is as it was; give places that were read, or that a plan of this topic told"
+_ADVICE = "the hold is unchanged; give positions that were read or that a read plan of this topic returned"
 
 
 def _check(asking: HoldRequest) -> None:
     if not asking.name or max(len(asking.name), len(asking.owner)) > HOLD_NAME_CHARS_MAX:
-        raise Misuse(f"a hold has a name, and neither it nor its owner is longer than {HOLD_NAME_CHARS_MAX} characters")
+        raise Misuse(f"the name of a hold must have 1 to {HOLD_NAME_CHARS_MAX} characters, its owner at most as many")
 
 
 def _from(place: ReadPosition) -> ReadPosition | str:

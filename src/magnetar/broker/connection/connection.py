@@ -207,7 +207,7 @@ class Connection(asyncio.Protocol):
             async with asyncio.timeout(ALIVE_WAIT_S):
                 return await probe
         except TimeoutError:
-            self.abort("no answer to PING while another client waits for what it holds")
+            self.abort("no response to PING while another client waits for a producer or consumer of this connection")
             return False
 
     async def round_trip(self) -> bool:
@@ -262,7 +262,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self, reason: str) -> None:
         if not self.closed and self._transport is not None:
-            log.warning("connection closed", peer=self.peer, client=self.client_version, reason=reason)
+            log.warning("connection_closed", peer=self.peer, client=self.client_version, reason=reason)
             self.abort_unsaid()
 
     def abort_unsaid(self) -> None:
@@ -289,7 +289,7 @@ class Connection(asyncio.Protocol):
         if not self.connected:
             return  # `Strangers` has its time
         if self._heard == self._heard_at_tick and not self._deaf:
-            self.abort("nothing heard since the last keep-alive")
+            self.abort("no data received since the last keep-alive")
         else:
             self._heard_at_tick = self._heard
             self._ping()
@@ -323,7 +323,7 @@ class Connection(asyncio.Protocol):
             self.abort(str(error))
         else:  # a bug of ours: it ends this connection and no other
             self.node.task_failed(f"connection of {self.peer}", error)
-            self.abort("an error inside the broker; its log has the trace")
+            self.abort("internal error; see the broker log")
 
     def _complete(self, data: bytes) -> tuple[bytes, int]:
         """Put the frame that was cut by the last read together; what to go on with, and where."""
@@ -448,7 +448,9 @@ class Connection(asyncio.Protocol):
             raise BadFrame(f"{pb.BaseCommand.Type.Name(command.type)} before CONNECT")
         handler = COMMANDS.get(command.type)
         if handler is None:
-            raise BadFrame(f"{pb.BaseCommand.Type.Name(command.type)} is a broker's answer, not a client's request")
+            raise BadFrame(
+                f"{pb.BaseCommand.Type.Name(command.type)} is a response of the broker; a client must not send it"
+            )
         handler(self, command)
 
     # Back-pressure

@@ -32,7 +32,7 @@ class Strangers:
         if len(self._until) >= self._strangers_max:
             oldest = next(iter(self._until))
             self.leave(oldest)
-            oldest.abort(f"more than {self._strangers_max} connections have not sent CONNECT: this is the oldest")
+            oldest.abort(f"more than {self._strangers_max} connections have not sent CONNECT; this one is the oldest")
         loop = asyncio.get_running_loop()
         self._until[stranger] = loop.time() + HANDSHAKE_S
         if self._timer is None:

@@ -48,11 +48,11 @@ class RefusalLog:
             self._last = reason
         else:
             self._told = True
-            log.warning("connection refused", peer=peer, reason=reason)
+            log.warning("connection_refused", peer=peer, reason=reason)
 
     def round(self) -> None:
         if self._more:
-            log.warning("connections refused", more=self._more, reason=self._last)
+            log.warning("connections_refused", more=self._more, reason=self._last)
         self._told, self._more = self._more > 0, 0
 
 
@@ -63,14 +63,14 @@ class Addressed(Protocol):
 def refusal(opened: Collection[Addressed], address: str, allowed: ConnectionLimits, settings: Settings) -> str | None:
     """Why the newest of these connections, from `address`, cannot stay."""
     if allowed.clients and len(opened) > allowed.clients:
-        return f"no more than {allowed.clients} connections fit the limit of open files: raise it (ulimit -n)"
+        return f"the limit of open files allows {allowed.clients} connections: raise it (ulimit -n)"
     limit = settings.number("brokerMaxConnections")
     if limit and len(opened) > limit:
-        return f"the broker has its maximum of {limit} connections (brokerMaxConnections)"
+        return f"the broker has reached its maximum of {limit} connections (brokerMaxConnections)"
     # Without a setting an address leaves a quarter of the places to others.
     limit = settings.number("brokerMaxConnectionsPerIp") or allowed.clients - allowed.clients // 4
     if limit and len(opened) > limit and sum(1 for other in opened if other.address == address) > limit:
-        return f"{address} has its maximum of {limit} connections (brokerMaxConnectionsPerIp)"
+        return f"{address} has reached its maximum of {limit} connections (brokerMaxConnectionsPerIp)"
     return None
 
 

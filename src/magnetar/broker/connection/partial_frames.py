@@ -31,7 +31,7 @@ class PartialFrames:
             oldest = next(iter(self._sizes))
             self.remove(oldest)
             oldest.abort(
-                f"all frames that are not whole have more than {self._bytes_max} bytes, and this one began first"
+                f"incomplete frames of all connections exceed {self._bytes_max} bytes, and this frame is the oldest"
             )
 
     def remove(self, sender: Sender) -> None:

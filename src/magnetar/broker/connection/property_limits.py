@@ -57,13 +57,13 @@ class Kept:
         size += sum(len(name) for name in names)
         if self.bytes + size > CONNECTION_KEPT_BYTES_MAX:
             raise LimitExceeded(
-                f"the names and properties of the producers and consumers of one connection have at most "
+                f"the names and properties of the producers and consumers of one connection must not exceed "
                 f"{CONNECTION_KEPT_BYTES_MAX} bytes: close some, or give them fewer properties",
                 bytes=self.bytes,
             )
         if self._account.bytes + size > self._account.bytes_max:
             raise LimitExceeded(
-                f"the names and properties of all producers and consumers have at most {self._account.bytes_max} "
+                f"the names and properties of all producers and consumers must not exceed {self._account.bytes_max} "
                 "bytes: close some, or give them fewer properties",
                 bytes=self._account.bytes,
             )
@@ -90,10 +90,10 @@ def properties_size(properties: Properties, whose: str, bytes_max: int) -> int:
     """`LimitExceeded`: there are too many, or they are too large."""
     count = len(properties)
     if count > GIVEN_PROPERTIES_MAX:
-        text = f"the properties of {whose} are at most {GIVEN_PROPERTIES_MAX}: give it fewer"
+        text = f"{whose} must have at most {GIVEN_PROPERTIES_MAX} properties, got {count}"
         raise LimitExceeded(text, properties=count)
     size = sum(properties[index].ByteSize() for index in range(count))
     if size > bytes_max:
-        text = f"the properties of {whose} have at most {bytes_max} bytes: give it less"
+        text = f"the properties of {whose} must not exceed {bytes_max} bytes, got {size}"
         raise LimitExceeded(text, bytes=size)
     return size

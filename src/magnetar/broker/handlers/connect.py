@@ -23,14 +23,14 @@ EXTENSIONS_VERSION = 1  # of our own commands and fields, told only to peers tha
 def connect(connection: Connection, command: pb.BaseCommand) -> None:
     asked = command.connect
     if connection.connected:
-        raise BadFrame("a second CONNECT on one connection")
+        raise BadFrame("CONNECT must be sent only once on a connection")
     if len(asked.client_version) > CLIENT_VERSION_CHARS_MAX:
-        text = f"client_version has at most {CLIENT_VERSION_CHARS_MAX} characters: shorten the description"
+        text = f"client_version must have at most {CLIENT_VERSION_CHARS_MAX} characters: shorten the description"
         connection.write(commands.error(NO_REQUEST, pb.NotAllowedError, text))
         connection.close()
         return
     if asked.proxy_to_broker_url:
-        log.info("proxied connect", peer=connection.peer, to=asked.proxy_to_broker_url)
+        log.info("proxied_connect_received", peer=connection.peer, to=asked.proxy_to_broker_url)
     connection.client_version = asked.client_version
     connection.protocol_version = min(commands.PROTOCOL_VERSION, asked.protocol_version)
     connection.features = pb.FeatureFlags.FromString(asked.feature_flags.SerializeToString())  # else all is kept

@@ -50,7 +50,7 @@ def subscribe(connection: Connection, command: pb.BaseCommand) -> None:
     asked = command.subscribe
     if asked.consumer_id in connection.making_consumers:
         # The client has given up waiting and asks again: as Pulsar, it is told to come back.
-        text = "this consumer is being made already: ask again"
+        text = "this consumer is already being created: try again"
         connection.write(commands.error(asked.request_id, pb.ServiceNotReady, text))
         return
     known = connection.consumers.get(asked.consumer_id)
@@ -58,7 +58,7 @@ def subscribe(connection: Connection, command: pb.BaseCommand) -> None:
         connection.write(success(asked.request_id))
         return
     if known is None and len(connection.consumers) + len(connection.making_consumers) >= CONNECTION_CONSUMERS_MAX:
-        text = f"a connection has {CONNECTION_CONSUMERS_MAX} consumers at most: open another connection for more"
+        text = f"a connection must not have more than {CONNECTION_CONSUMERS_MAX} consumers: open another connection"
         connection.refused.add()
         connection.write(commands.error(asked.request_id, LimitExceeded.wire, text))
         return
@@ -72,12 +72,12 @@ async def _subscribe(connection: Connection, asked: pb.CommandSubscribe) -> byte
     try:
         if not asked.subscription:
             # Upstream's code for an empty name; it makes the stock client raise InvalidConfiguration.
-            raise ProducerBusy("the subscription's name is empty: give it one")
+            raise ProducerBusy("the subscription name must not be empty")
         name = topic_name(asked.topic)
         check_plain(node, name)
         node.allow(connection.principal, "consume", str(name))
         if asked.read_compacted and asked.subType not in (pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Failover):
-            raise Misuse("read_compacted needs an Exclusive or Failover subscription")
+            raise Misuse("read_compacted requires an Exclusive or Failover subscription")
         size = connection.kept.check(asked, "consumer", asked.subscription, asked.consumer_name)
         properties_size(asked.subscription_properties, "a subscription", STORED_PROPERTIES_BYTES_MAX)
         topic, consumer = await _attach(connection, name, asked)
@@ -198,7 +198,7 @@ def take_ack(connection: Connection, parts: AckParts) -> Iterator[None] | None:
         pass
     elif kind == CUMULATIVE:
         if len(ids) != 1:
-            raise BadFrame(f"a cumulative acknowledgement names one message id, this one has {len(ids)}")
+            raise BadFrame(f"a cumulative acknowledgement must have exactly one message id, got {len(ids)}")
         consumer.subscription.ack_to(consumer, place(ids[0][0], ids[0][1]), ids[0][2])
     else:
         acks = [(place(item[0], item[1]), item[2]) for item in ids]
@@ -223,7 +223,7 @@ def _answered(connection: Connection, work: Iterator[None], answer: bytes) -> It
 
 def ack_refused(consumer: Consumer | None, consumer_id: int, in_transaction: bool) -> MagnetarError | None:
     if in_transaction:
-        return NotBuilt("acknowledging inside a transaction is not built in this version of Magnetar")
+        return NotBuilt("acknowledging in a transaction is not supported by this version of Magnetar")
     if consumer is None or consumer.subscription is None:
         return ConsumerNotFound(f"consumer {consumer_id} is not attached on this connection")
     return None
@@ -273,7 +273,7 @@ async def _unsubscribe(connection: Connection, asked: pb.CommandUnsubscribe) -> 
     topic = consumer.subscription.topic
     if consumer.subscription.durable and (topic.name.is_segment or life(consumer.subscription) >= 0):
         whole = topic.part_of or topic.name.scalable
-        raise Refused(f"a subscription is of all segments: delete it on {whole}, over REST")
+        raise Refused(f"a subscription belongs to all segments: delete it on {whole} over REST")
     await topic.unsubscribe(consumer, force=asked.force)
     connection.consumers.pop(asked.consumer_id, None)
     connection.kept.remove("consumer", asked.consumer_id)
@@ -315,7 +315,7 @@ async def _seek(connection: Connection, asked: pb.CommandSeek) -> bytes:
     elif asked.HasField("message_publish_time"):
         await subscription.seek_time(asked.message_publish_time)
     else:
-        raise Misuse("SEEK names neither a message id nor a publish time")
+        raise Misuse("SEEK must contain a message id or a publish time")
     return success(asked.request_id)
 
 

@@ -44,7 +44,7 @@ def _ack(connection: Connection, data: bytes, start: int, end: int) -> Iterator[
     head = _decoded(pb.CommandAck, pieces.head)
     if head.ack_type == CUMULATIVE:
         if pieces.count != 1:
-            raise BadFrame(f"a cumulative acknowledgement names one message id, this one has {pieces.count}")
+            raise BadFrame(f"a cumulative acknowledgement must have exactly one message id, got {pieces.count}")
         take_ack(connection, frames.read_ack(data, start, end))
         return
     consumer = connection.consumers.get(head.consumer_id)

@@ -82,7 +82,7 @@ def watch(connection: Connection, command: pb.BaseCommand) -> None:
     if old is not None:
         old.close()
     if len(connection.memberships) >= CONNECTION_WATCHES_MAX:
-        text = f"a connection watches {CONNECTION_WATCHES_MAX} namespaces at most: open another one"
+        text = f"a connection must not watch more than {CONNECTION_WATCHES_MAX} namespaces: open another connection"
         connection.write(namespace_watch.failed(asked.watch_id, LimitExceeded.wire, text))
         return
     made = connection.memberships[asked.watch_id] = NamespaceWatch(connection, asked)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 INT64_MAX = 2**63 - 1  # sequence ids are unsigned everywhere but in PRODUCER_SUCCESS
 
 _NOT_PLAIN = (
-    "this send belongs to a transaction, is a marker, or comes from another cluster: "
-    "none of that is built in this version of Magnetar"
+    "this message belongs to a transaction, is a marker, or was replicated from another cluster: "
+    "not supported by this version of Magnetar"
 )
 
 
@@ -34,7 +34,7 @@ def producer(connection: Connection, command: pb.BaseCommand) -> None:
     asked = command.producer
     if asked.producer_id in connection.making_producers:
         # The client has given up waiting and asks again: as Pulsar, it is told to come back.
-        text = "this producer is being made already: ask again"
+        text = "this producer is already being created: try again"
         connection.write(commands.error(asked.request_id, pb.ServiceNotReady, text))
         return
     known = connection.producers.get(asked.producer_id)
@@ -42,7 +42,7 @@ def producer(connection: Connection, command: pb.BaseCommand) -> None:
         connection.write(_success(asked.request_id, known, known.topic.highest_sequence(known.name)))
         return
     if known is None and len(connection.producers) + len(connection.making_producers) >= CONNECTION_PRODUCERS_MAX:
-        text = f"a connection has {CONNECTION_PRODUCERS_MAX} producers at most: open another connection for more"
+        text = f"a connection must not have more than {CONNECTION_PRODUCERS_MAX} producers: open another connection"
         connection.refused.add()
         connection.write(commands.error(asked.request_id, LimitExceeded.wire, text))
         return

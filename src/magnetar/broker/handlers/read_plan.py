@@ -119,9 +119,9 @@ def planned_name(text: str) -> TopicName:
     """Of a topic that has a layout: a scalable one, or a plain one that is kept."""
     name = topic_name(text)
     if name.domain is Domain.NON_PERSISTENT:
-        raise Refused(f"{name} is not kept: there is nothing to plan or to hold")
+        raise Refused(f"{name} is non-persistent: read plans and holds require a persistent topic")
     if name.domain is Domain.SEGMENT or name.is_partition:
-        raise TopicNotFound(f"{name} is a part of a topic: ask about the topic")
+        raise TopicNotFound(f"{name} is a part of a topic: use the name of the whole topic")
     return name
 
 
@@ -142,7 +142,7 @@ def _question(asked: pb.CommandPlan) -> MeasureRequest:
     word: str | int
     if asked.start == pb.FROM_TIME:
         if not asked.HasField("publish_time"):
-            raise Misuse("a plan from a time says which")
+            raise Misuse("a plan with start FROM_TIME must contain publish_time")
         word = asked.publish_time
     else:
         word = _WORDS[asked.start]

@@ -51,12 +51,12 @@ async def _run(connection: Connection, work: Coroutine[object, object, bytes | N
         answer = fail(error.wire_code, error.what)
     except MagnetarError as error:
         connection.refused.add()
-        log.info("request refused", peer=connection.peer, error=type(error).__name__, why=str(error))
+        log.info("request_refused", peer=connection.peer, error=type(error).__name__, why=str(error))
         answer = fail(error.wire_code, error.what)
     except Exception as error:
-        log.crashed("request failed", error, peer=connection.peer)
+        log.crashed("request_failed", error, peer=connection.peer)
         connection.node.metrics.request_failures.value += 1
-        answer = fail(0, f"an error inside the broker: {type(error).__name__}; its log has the trace")
+        answer = fail(0, f"internal error: {type(error).__name__}; see the broker log")
     finally:
         connection.request_ended()
     if answer is not None:

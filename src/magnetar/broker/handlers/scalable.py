@@ -36,7 +36,7 @@ _TYPES = {pb.STREAM: Type.STREAM, pb.CHECKPOINT: Type.CHECKPOINT}
 
 def check_enabled(node: Node) -> None:
     if not node.scalable.enabled:
-        raise Refused("scalable topics (topic://) are switched off on this broker (scalableTopicsEnabled)")
+        raise Refused("scalable topics (topic://) are disabled on this broker (scalableTopicsEnabled)")
 
 
 def check_plain(node: Node, name: TopicName) -> None:
@@ -45,7 +45,7 @@ def check_plain(node: Node, name: TopicName) -> None:
         check_enabled(node)
     if name.domain is Domain.TOPIC:
         raise Refused(
-            f"{name} is a scalable topic: it is used through its segments. Use a client that knows scalable topics "
+            f"{name} is a scalable topic: clients use its segments. Use a client that supports scalable topics "
             "(magnetar, or Pulsar's V5 client), or ask for its layout with SCALABLE_TOPIC_LOOKUP"
         )
 
@@ -59,7 +59,7 @@ def lookup(connection: Connection, command: pb.BaseCommand) -> None:
     if old is not None:
         old.close()
     if len(connection.layouts) >= CONNECTION_WATCHES_MAX:
-        text = f"a connection watches {CONNECTION_WATCHES_MAX} layouts at most: open another one"
+        text = f"a connection must not watch more than {CONNECTION_WATCHES_MAX} layouts: open another connection"
         connection.write(layouts.update_failed(asked.session_id, LimitExceeded.wire, text))
         return
     session = Session(
@@ -86,9 +86,9 @@ async def _lookup(connection: Connection, session: Session, asked: pb.CommandSca
 def _watched_name(text: str) -> TopicName:
     name = topic_name(text)
     if name.domain is Domain.NON_PERSISTENT:
-        raise Refused(f"{name} is not kept: it has no layout; use it as a plain topic")
+        raise Refused(f"{name} is non-persistent and has no layout: use it as a plain topic")
     if name.domain is Domain.SEGMENT or name.is_partition:
-        raise TopicNotFound(f"{name} is a part of a topic: ask for the layout of the topic")
+        raise TopicNotFound(f"{name} is a part of a topic: request the layout of the whole topic")
     return name
 
 
@@ -232,7 +232,7 @@ async def _subscribe(connection: Connection, asked: pb.CommandScalableTopicSubsc
     if given.domain is not Domain.TOPIC:
         await node.segments.plains.stand_in(_watched_name(asked.topic))
     if not asked.subscription or not asked.consumer_name:
-        raise Refused("a stream consumer has a subscription and a name: neither may be empty")
+        raise Refused("the subscription and the name of a stream consumer must not be empty")
     made = StreamConsumerRegistration(connection, asked, name)
     before = connection.shares.get(asked.consumer_id)
     connection.shares[asked.consumer_id] = made

@@ -45,7 +45,7 @@ async def _seek(connection: Connection, asked: pb.CommandSeekSubscription) -> by
     try:
         await node.scalable.seek(name.scalable, asked.subscription, _target(asked, record))
     except Moved as error:
-        raise NotReady(f"another broker leads {name}: its watch tells which") from error
+        raise NotReady(f"another broker leads {name}: the layout watch contains its address") from error
     return success(asked.request_id)
 
 
@@ -53,7 +53,7 @@ async def _record(node: Node, name: TopicName) -> Record:
     """TopicNotFound: of a plain topic too, whose subscriptions are moved as Pulsar does."""
     found = await node.scalable.read(name.scalable)
     if name.domain is Domain.PERSISTENT and (found is None or found.is_plain):
-        raise TopicNotFound(f"{name} is no scalable topic: plain ones are moved with `magnetar subscription seek`")
+        raise TopicNotFound(f"{name} is not a scalable topic: use `magnetar subscription seek` for plain topics")
     if found is None or found.is_plain:
         raise TopicNotFound(f"Scalable topic not found: {name}")
     return found
@@ -62,14 +62,16 @@ async def _record(node: Node, name: TopicName) -> Record:
 def _target(asked: pb.CommandSeekSubscription, record: Record) -> Target:
     if asked.HasField("places"):
         if asked.incarnation and asked.incarnation != record.incarnation:
-            raise Misuse("the places are of a topic of this name that was deleted", topic=asked.topic)
+            raise Misuse(
+                "the positions belong to a deleted topic of this name: read the positions again", topic=asked.topic
+            )
         places = given_places(asked.places)
         kept = {id: place for id, place in places.items() if id in record.layout or place != DONE}
         return at_places({SegmentId(id): _position(place) for id, place in kept.items()})
     if asked.to != pb.FROM_TIME:
         return Target(_WORDS[asked.to])
     if not asked.HasField("publish_time"):
-        raise Misuse("a seek to a time says which")
+        raise Misuse("a seek with FROM_TIME must contain publish_time")
     return at_time(asked.publish_time)
 
 

@@ -67,17 +67,19 @@ def watch(connection: Connection, command: pb.BaseCommand) -> None:
 async def _watch(connection: Connection, asked: pb.CommandWatchTopicList) -> bytes | None:
     node = connection.node
     if not node.settings.flag("enableBrokerTopicListWatcher"):
-        raise Refused("topic-list watches are switched off here (enableBrokerTopicListWatcher)")
+        raise Refused("topic-list watches are disabled on this broker (enableBrokerTopicListWatcher)")
     namespace = namespace_name(asked.namespace)
     node.allow(connection.principal, "list", str(namespace))
     pattern = node.pattern(asked.topics_pattern)
     if pattern is None:
-        raise Misuse("look-arounds and back references are not watched by the broker: ask for the list now and then")
+        raise Misuse("patterns with look-arounds or back references cannot be watched: poll the topic list")
     old = connection.watchers.pop(asked.watcher_id, None)
     if old is not None:
         old.close()
     if len(connection.watchers) >= CONNECTION_TOPIC_LISTS_MAX:
-        raise LimitExceeded(f"a connection watches {CONNECTION_TOPIC_LISTS_MAX} topic lists at most: open another one")
+        raise LimitExceeded(
+            f"a connection must not watch more than {CONNECTION_TOPIC_LISTS_MAX} topic lists: open another connection"
+        )
     watcher = connection.watchers[asked.watcher_id] = TopicListWatcher(asked.watcher_id, connection)
     try:
         topics = await node.topics.lists.open(namespace, asked.topics_pattern, pattern)

@@ -177,7 +177,7 @@ class TopicList:
                 for topic in sorted(found - before - self.topics.keys()):
                     self.heard(True, topic)
         except MagnetarError as error:
-            log.warning("watch not caught up", namespace=str(self.namespace), error=str(error))
+            log.warning("topic_list_watch_failed", namespace=str(self.namespace), error=str(error))
         finally:
             self._catching_up = False
 
@@ -202,8 +202,8 @@ class TopicLists:
         if found is None:
             if sum(len(one.topics) for one in self._lists.values()) > TOPIC_LISTS_NAMES_MAX:
                 raise LimitExceeded(
-                    f"the topic lists that clients watch here have {TOPIC_LISTS_NAMES_MAX} names together: use "
-                    "narrower patterns, or the same pattern in all clients"
+                    f"the watched topic lists of this broker must not exceed {TOPIC_LISTS_NAMES_MAX} names in total: "
+                    "use narrower patterns, or the same pattern in all clients"
                 )
             found = self._lists[key] = TopicList(self, key, pattern)
         found.users += 1

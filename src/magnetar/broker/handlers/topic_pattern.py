@@ -23,7 +23,9 @@ class Pattern(Protocol):
 def compiled(text: str, chars_max: int) -> Pattern | None:
     """On names without domain. None: a pattern, but not one for the broker. Misuse: too long, or no pattern."""
     if len(text) > chars_max:
-        raise Misuse(f"the pattern has {len(text)} characters, {chars_max} are allowed (subscriptionPatternMaxLength)")
+        raise Misuse(
+            f"the pattern must have at most {chars_max} characters (subscriptionPatternMaxLength), got {len(text)}"
+        )
     return _compiled(text.split("://", 1)[1] if "://" in text else text)
 
 
@@ -43,5 +45,5 @@ def _compiled(bare: str) -> Pattern | None:
         try:
             re.compile(bare, re.ASCII)
         except re.error as error:
-            raise Misuse(f"the pattern cannot be read: {error}", pattern=bare) from error
+            raise Misuse(f"invalid pattern: {error}", pattern=bare) from error
         return None

@@ -16,7 +16,7 @@ from magnetar.wire.proto import pb
 if TYPE_CHECKING:
     from magnetar.broker.connection.connection import Connection
 
-_TRANSACTIONS = "transactions are not built in this version of Magnetar: send and acknowledge without one"
+_TRANSACTIONS = "transactions are not supported by this version of Magnetar: send and acknowledge without a transaction"
 
 _TRANSACTION_FIELDS = {
     pb.BaseCommand.NEW_TXN: "newTxn",

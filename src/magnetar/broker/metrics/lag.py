@@ -94,7 +94,7 @@ async def _look(node: Node, topic: TopicName) -> PlainFacts | None:
     except TopicNotFound:
         return PlainFacts(lags={})  # nobody has used it yet
     except (MagnetarError, TimeoutError) as error:
-        log.info("owner_not_answered", topic=str(topic), error=str(error))
+        log.info("lag_request_failed", topic=str(topic), error=str(error))
         return None
     assert isinstance(answer, PlainFacts)
     return answer
@@ -150,5 +150,5 @@ def _part(facts: PlainFacts | None, subscription: str) -> Lag | None:
 
 def _known(found: Lag | None, name: TopicName) -> Lag:
     if found is None:
-        raise NotReady(f"the owner of a part of {name} does not answer: ask again")
+        raise NotReady(f"the owner of a part of {name} does not respond: try again")
     return found

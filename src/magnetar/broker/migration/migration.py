@@ -58,7 +58,7 @@ async def migrate(node: Node, name: TopicName, *, force: bool, reason: str = "",
     """Done when it returns; without `wait`, begun. Conflict: clients would be left behind, and not `force`."""
     seen = await preview(node, name)
     if len(seen.subscriptions) > SUBSCRIPTIONS_MAX:
-        words = f"a scalable topic has at most {SUBSCRIPTIONS_MAX} subscriptions: delete some first"
+        words = f"a scalable topic must not have more than {SUBSCRIPTIONS_MAX} subscriptions: delete some first"
         raise LimitExceeded(words, subscriptions=len(seen.subscriptions))
     if seen.left and not force:
         raise Conflict(refusal(list(seen.left)))
@@ -72,7 +72,7 @@ def plain_of(name: TopicName) -> TopicName:
     if name.domain is Domain.TOPIC:
         return topic_name(f"{Domain.PERSISTENT}://{name.namespace}/{name.local_name}")
     if name.domain is not Domain.PERSISTENT or name.is_partition:
-        raise Misuse(f"{name} cannot be migrated: name a persistent topic, the whole of it")
+        raise Misuse(f"{name} cannot be migrated: give the name of a whole persistent topic, not of a partition")
     return name
 
 

@@ -76,7 +76,7 @@ class PlainTopics:
         while True:
             before, version = await records.fresh(scalable)
             if before is not None and before.lifecycle is Lifecycle.DELETING:
-                raise NotReady(f"{scalable} is being deleted: ask again")
+                raise NotReady(f"{scalable} is being deleted: try again")
             if before is not None and before.is_live and not before.is_plain:
                 return before
             topics = await self.topics(name, create=True)
@@ -122,10 +122,12 @@ class PlainTopics:
         own = name.partitioned.local_name.endswith(_CLIENTS_OWN)
         if name.domain is not Domain.TOPIC:
             if await self._scalable_of(name) is not None and not own:
-                raise Refused(f"there is a scalable topic of this name: use {name.scalable}, or another name")
+                raise Refused(f"a scalable topic of this name exists: use {name.scalable} or another name")
         elif not own and (plain := _plain_of(name)) is not None and await self._exists(plain):
-            words = f"there is a plain topic of this name: `magnetar topic migrate {plain}` makes it a scalable one"
-            raise Refused(f"{words}; use that name for it, or another one")
+            words = (
+                f"a plain topic of this name exists: `magnetar topic migrate {plain}` converts it to a scalable topic"
+            )
+            raise Refused(f"{words}; otherwise use the plain name or another name")
 
     async def _scalable_of(self, name: TopicName) -> Record | None:
         """The scalable topic of a plain one's name, which it never was. Refused: it was, and is a part of it."""
@@ -133,9 +135,7 @@ class PlainTopics:
         if found is None or found.is_plain:
             return None
         if any(one.legacy_topic for one in found.layout.segments):
-            words = (
-                f"{name.partitioned_name} was migrated: it is {name.scalable} now, and used, ended and deleted as that"
-            )
+            words = f"{name.partitioned_name} was migrated: use, terminate and delete it as {name.scalable}"
             raise Refused(words, http_status=409)
         return found
 
@@ -153,10 +153,11 @@ class PlainTopics:
         if not topic.name.is_segment and (found is None or (found.is_plain and not found.is_migrating)):
             return
         if found is not None and found.is_plain:
-            raise NotReady(f"{topic.name.partitioned_name} is being migrated: it is {topic.part_of} in a moment")
+            raise NotReady(f"{topic.name.partitioned_name} is being migrated to {topic.part_of}: try again later")
         raise Refused(
-            f"{topic.name} is a part of {topic.part_of}, and subscription {one.name} is of the whole: move it there, "
-            f"with `magnetar subscription seek {topic.part_of} {one.name}` or a client that knows scalable topics"
+            f"{topic.name} is a part of {topic.part_of} and subscription {one.name} belongs to the whole topic: "
+            f"seek it with `magnetar subscription seek {topic.part_of} {one.name}` "
+            "or a client that supports scalable topics"
         )
 
     async def term(self, name: TopicName) -> Term:
@@ -164,7 +165,7 @@ class PlainTopics:
         leader that did so. Conflict: it is being migrated."""
         found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
         if found is not None and found.is_migrating:
-            raise Conflict(f"{name.partitioned_name} is being migrated: it is {name.scalable} in a moment")
+            raise Conflict(f"{name.partitioned_name} is being migrated to {name.scalable}: try again later")
         return found.term if found is not None and found.is_plain else NO_TERM
 
     async def forget(self, name: TopicName) -> None:
@@ -174,7 +175,7 @@ class PlainTopics:
             try:
                 await self._node.scalable.delete(name.scalable, force=True)
             except MagnetarError as error:  # led elsewhere, as a rule: it stands for a topic that comes again, or none
-                log.warning("record kept", topic=str(name), error=str(error))
+                log.warning("plain_topic_record_kept", topic=str(name), error=str(error))
 
     async def forget_partitions(self, name: TopicName) -> None:
         """A partition of a topic that was migrated is deleted, and with it that there were any."""
@@ -200,7 +201,7 @@ class PlainTopics:
             return await self._handle(topic, name, request)
         except Fenced as error:  # by its record: nobody tells an owner that writes nothing that another has had it
             self._node.topics.failed(topic, error)
-            raise NotReady(f"{topic.name} is opened anew: another owner has had it since") from error
+            raise NotReady(f"another broker owned {topic.name} in between; it is being reopened: try again") from error
 
     async def _handle(
         self, topic: Topic, name: TopicName, request: PlaceCursor | InspectPlainTopic
@@ -230,7 +231,7 @@ class PlainTopics:
             for one in topic.subscriptions:
                 one.cursor.on_durable(one.caught_up)
             self._node.runtime.mark("plain.guarded", topic=str(topic.name), op=op)
-            log.info("guarded", topic=str(topic.name), op=op)
+            log.info("plain_topic_guarded", topic=str(topic.name), op=op)
 
     def guarded(self, topic: Topic) -> None:
         """The guard of a topic that is loaded, from its record on."""
@@ -248,7 +249,7 @@ class PlainTopics:
         def durable_cursor(name: str) -> None:
             if not passes:
                 raise SubscriptionNotFound(
-                    f"{topic.part_of} has no subscription {name}: create it there, {topic.name} is a part of it"
+                    f"{topic.name} is a part of {topic.part_of}, which has no subscription {name}: create it there"
                 )
 
         topic.admission = Admission(durable_cursor=durable_cursor, attach=start, consume=consume)
@@ -271,7 +272,9 @@ class PlainTopics:
         if migration.check_consumer(one, asked.kind):
             return False
         if one is None and not (asked.creates and topic.settings.auto_subscription):
-            raise SubscriptionNotFound(f"{name} has no subscription {asked.subscription}, and none is made here")
+            raise SubscriptionNotFound(
+                f"{name} has no subscription {asked.subscription}, and it is not created automatically: create it first"
+            )
         if one is None and not (found.is_plain or asked.earliest or _follows(asked.metadata)):
             raise _too_late(topic)
         await scalable.subscribe(name, asked.subscription, migration.type_of(asked.kind), earliest=asked.earliest)
@@ -290,7 +293,7 @@ def _too_late(topic: Topic) -> MagnetarError:
     """To whoever would begin behind the last message that its topic will ever have, and keep all that comes to the
     segments that follow it from being dropped. From the earliest message on there is still something to get here."""
     words = sealed(topic, topic.managed.last).what
-    return Sealed(f"{words}: a new subscription here gets nothing, unless it begins with the earliest message")
+    return Sealed(f"{words}: a new subscription must start at the earliest message")
 
 
 def _make_way(topic: Topic, asked: Subscribe) -> None:
@@ -301,7 +304,7 @@ def _make_way(topic: Topic, asked: Subscribe) -> None:
         return
     for one in list(found.consumers):
         if not (_follows(one.metadata) or _streams(found, one)):
-            log.info("old consumer closed", topic=str(topic.name), consumer=one.name, follower=asked.consumer_name)
+            log.info("old_consumer_closed", topic=str(topic.name), consumer=one.name, follower=asked.consumer_name)
             topic.subscriptions.close_consumer(one)
 
 

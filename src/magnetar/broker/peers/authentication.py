@@ -29,7 +29,7 @@ def check_secret(settings: Settings) -> None:
     """Misuse: brokers of a cluster need one."""
     if len(secret_of(settings).reveal()) < CLUSTER_SECRET_CHARS_MIN:
         raise Misuse(
-            f"a broker of a cluster needs the secret that all its brokers share: set "
+            f"a broker of a cluster requires the secret that all its brokers share: set "
             f"brokerClientAuthenticationParameters=token:SECRET, of {CLUSTER_SECRET_CHARS_MIN} characters or more"
         )
 
@@ -45,9 +45,9 @@ def is_peer(node: Node, authorization: Secret) -> bool:
 def check_peer(node: Node, authorization: Secret, path: str) -> None:
     """NotFound: a broker that is alone has no such path. NotAuthenticated: no broker of the cluster."""
     if not node.served.cluster:
-        raise NotFound(f"there is no such path: {path}")
+        raise NotFound(f"path not found: {path}")
     if not is_peer(node, authorization):
-        raise NotAuthenticated("only brokers of this cluster may call here, with the cluster's secret")
+        raise NotAuthenticated("only brokers of this cluster may call this path, with the secret of the cluster")
 
 
 async def check_term(node: Node, name: TopicName, request: Request) -> None:
@@ -61,4 +61,4 @@ async def check_term(node: Node, name: TopicName, request: Request) -> None:
         bound = 0 if found is None else found.term + 1
     if not 0 <= term <= bound:
         node.runtime.mark("term.nonsense", topic=str(name), term=term, bound=bound)
-        raise Refused(f"term {term} cannot be: the record of the topic allows at most {bound}", topic=str(name))
+        raise Refused(f"term {term} is invalid: the record of the topic allows at most {bound}", topic=str(name))

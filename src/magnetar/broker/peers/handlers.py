@@ -91,7 +91,7 @@ class PeerHandlers:
         check_term(topic, request.term)
         by = topic.managed.properties.get(OP_PROPERTY)
         if by != request.op:
-            raise Conflict(f"{name} exists already, made by {by or 'a client'}: it cannot be made anew", op=request.op)
+            raise Conflict(f"{name} already exists, created by {by or 'a client'}", op=request.op)
         if topic.managed.entries or topic.managed.terminated is not None:
             return _cursors(topic)  # it is in use: this is a late repetition, and cursors may have come since
         if request.term > term_of(topic):
@@ -130,7 +130,7 @@ class PeerHandlers:
     async def _topic(self, name: TopicName, *, create: bool = False) -> Topic:
         topic = await self._node.topics.get(name, create=create)
         if not isinstance(topic, Topic):
-            raise Refused(f"{name} keeps nothing: only a persistent topic has cursors and an end")
+            raise Refused(f"{name} is non-persistent: only persistent topics have cursors and can be sealed")
         return topic
 
 
@@ -155,7 +155,7 @@ async def destination(node: Node, name: TopicName) -> Broker:
     if name.domain is Domain.TOPIC:
         leader = await node.scalable.leader(name)
         if leader is None:
-            raise NotReady(f"{name} has no leader now: ask again")
+            raise NotReady(f"{name} has no leader: try again")
         return leader
     found = await node.ownership.owner(*await node.served.place(name))
     return found.broker if isinstance(found, Candidate) else found
@@ -169,7 +169,11 @@ def check_term(topic: Topic, term: Term) -> None:
     known = term_of(topic)
     if term < known:
         topic.runtime.mark("term.refused", topic=str(topic.name), term=term, known=known)
-        raise Fenced(f"term {term} is over: term {known} has spoken to this topic", topic=str(topic.name), wire_code=6)
+        raise Fenced(
+            f"term {term} is fenced: this topic has received a request of term {known}",
+            topic=str(topic.name),
+            wire_code=6,
+        )
 
 
 def _cursors(topic: Topic) -> Created:

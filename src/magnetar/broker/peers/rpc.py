@@ -72,11 +72,11 @@ class PeerClient:
         """NotReady: nothing happened. Unknown: anything may have."""
         url = broker.urls.http or broker.urls.https
         if not url:
-            raise NotReady(f"broker {broker.id} has no web address: {name} cannot be asked for")
+            raise NotReady(f"broker {broker.id} has no web address: the request about {name} cannot be sent")
         try:
             reply = await self._exchange(url).ask("POST", PATH, PeerReply, PeerRequest(str(name), request))
         except (Refused, errors.Misuse) as error:  # not by its handlers: a proxy, an older version, no credentials
-            raise NotReady(f"broker {broker.id} does not take calls: {error.what}") from error
+            raise NotReady(f"broker {broker.id} rejected the call: {error.what}") from error
         if reply.error:
             raise _error(reply)
         found: Answer = msgspec.json.decode(reply.answer, type=Answer)

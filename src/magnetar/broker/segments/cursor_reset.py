@@ -22,7 +22,7 @@ async def reset(records: RecordStore, topic: Topic, request: ResetCursor) -> Cur
     one = request.subscription
     known, _ = await records.subscription(topic_name(request.topic), one.name)
     if known is None or known.life != one.life:
-        raise SubscriptionNotFound(f"{request.topic} has no such subscription", subscription=one.name)
+        raise SubscriptionNotFound(f"subscription not found on {request.topic}", subscription=one.name)
     if known.seek is None or known.seeks != request.seeks:
         return Stale()
     found = topic.subscriptions.get(one.name)

@@ -102,7 +102,7 @@ async def _until(
     except TimeoutError:
         return False
     except MagnetarError as error:
-        log.warning("not awaited", topic=str(topic.name), subscription=subscription.name, error=str(error))
+        log.warning("drain_wait_failed", topic=str(topic.name), subscription=subscription.name, error=str(error))
         return False
     finally:
         topic.stirred.remove(stirred)

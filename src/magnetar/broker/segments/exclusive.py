@@ -46,7 +46,7 @@ class ExclusiveProducers:
             return
         if mode is Mode.SHARED:
             raise _busy(holder)
-        raise Fenced(f"the topic was taken by {holder or 'nobody'} meanwhile", topic=str(name))
+        raise Fenced(f"exclusive access was lost to {holder or 'shared producers'}", topic=str(name))
 
     async def _admit_shared(self, name: TopicName, record: Record, base: str) -> None:
         holder = record.exclusive

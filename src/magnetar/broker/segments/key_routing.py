@@ -67,7 +67,7 @@ def misrouted(
             if count == 1:
                 hash = _hash(buffer, start, end, routing)
                 if hash is not None and hash not in range:
-                    what = f"the key has hash {hash:04x} by {routing} and does not belong to segment {name.segment}"
+                    what = f"the key has hash {hash:04x} ({routing}) and does not belong to segment {name.segment}"
                     return InvalidRange(what)
             start = end
         return None

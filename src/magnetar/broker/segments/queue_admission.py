@@ -61,7 +61,7 @@ async def described(
         except BadVersion:
             continue  # it is changed for another reason: look what stands there now
         return said.properties
-    raise Busy(f"subscription {subscription} of {parent} is changed by others all the time: ask again")
+    raise Busy(f"subscription {subscription} of {parent} changed during every attempt to update it: try again")
 
 
 async def _admitted(scalable: ScalableTopics, topic: Topic, asked: Subscribe) -> tuple[Subscription | None, int | None]:
@@ -84,8 +84,10 @@ async def _make(scalable: ScalableTopics, topic: Topic, asked: Subscribe) -> Non
     parent = topic.name.parent
     _, found = await _looked(scalable, topic, asked)
     if found is None and not (asked.creates and topic.settings.auto_subscription):
-        raise SubscriptionNotFound(f"{parent} has no subscription {asked.subscription}, and none is made here")
-    log.info("queue subscription made", topic=str(parent), subscription=asked.subscription, earliest=asked.earliest)
+        raise SubscriptionNotFound(
+            f"{parent} has no subscription {asked.subscription}, and it is not created automatically: create it first"
+        )
+    log.info("queue_subscription_created", topic=str(parent), subscription=asked.subscription, earliest=asked.earliest)
     kind = Type.QUEUE if found is None else found.type
     await scalable.subscribe(parent, asked.subscription, kind, earliest=asked.earliest)
 
@@ -107,6 +109,6 @@ def check_moved(
     """NotReady: the subscription is being moved, or was, and the segment is not for this consumer (H-D7)."""
     if found.seek is not None and asked.durable:
         scalable.poke(parent)  # whoever was at it may be gone
-        raise NotReady(f"subscription {found.name} of {parent} is being moved: ask again")
+        raise NotReady(f"subscription {found.name} of {parent} is being moved: try again")
     if found.seeks and asked.durable:
         admission.check_granted(found, segment, asked.consumer_name)

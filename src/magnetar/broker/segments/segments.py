@@ -128,7 +128,7 @@ class Segments:
         known = {(one.name, one.life) for one, _ in listed}
         for found in topic.subscriptions:
             if found.durable and (found.name, life(found)) not in known:
-                log.info("ghost removed", topic=str(topic.name), subscription=found.name)
+                log.info("stale_subscription_removed", topic=str(topic.name), subscription=found.name)
                 self._node.runtime.mark("cursor.ghost_removed", topic=str(topic.name), subscription=found.name)
                 await topic.subscriptions.delete(found.name, force=True)
 
@@ -164,8 +164,8 @@ class Segments:
         pinned = record.routing or await scalable.pin(parent, wanted)
         if pinned is not wanted and not follows:
             raise Refused(
-                f"the keys of {parent} are routed by {pinned} and this client routes by {wanted}: "
-                "order would be lost, use clients of one generation",
+                f"the keys of {parent} are routed by {pinned}, and this client routes by {wanted}: "
+                "order would be lost; use clients with the same routing",
                 topic=str(topic.name),
             )
         topic.slot_of = slots(topic.name, pinned)
@@ -181,7 +181,7 @@ class Segments:
         admission.check_creation(record, _id(name), expected or 0)
         assert record is not None
         if all(one.topic(name.parent) != name for one in record.everything() if one.id == _id(name)):
-            raise TopicNotFound("the topic has a segment of this id and another range", segment=str(name))
+            raise TopicNotFound("the segment with this id has another hash range", segment=str(name))
         return record
 
     async def _make(self, name: TopicName, incarnation: int) -> None:
@@ -246,7 +246,9 @@ class Segments:
         topic = await self._topic(name)
         await self._remember(topic, request)
         if topic.managed.entries:
-            raise Conflict(f"{name} is not empty: it cannot be a child", entries=topic.managed.entries)  # H-C3
+            raise Conflict(
+                f"{name} is not empty and cannot become a child segment", entries=topic.managed.entries
+            )  # H-C3
         await topic.subscriptions.certain()
         wanted = {(one.name, one.life) for one in request.cursors}
         for found in topic.subscriptions:
@@ -292,7 +294,7 @@ class Segments:
         if not await self._node.catalogue.exists(name):
             record = await self._listed(name, request.incarnation)
             if _id(name) not in record.layout:
-                raise TopicNotFound("the child is not made yet: the reshape gives it its cursors")
+                raise TopicNotFound("the child segment does not exist yet: the reshape creates its cursors")
             await self._make(name, request.incarnation)
         assert found is not None
         asked = found.start is Start.ASKED
@@ -318,7 +320,7 @@ class Segments:
             await topic.managed.set_properties(properties)
         except Fenced as error:  # by its record, not by a term: the leader is none the less the leader
             self._node.topics.failed(topic, error)
-            raise NotReady(f"{topic.name} is opened anew: another owner has had it since") from error
+            raise NotReady(f"another broker owned {topic.name} in between; it is being reopened: try again") from error
 
     async def _topic(self, name: TopicName, *, create: bool = False) -> Topic:
         topic = await self._node.topics.get(name, create=create)

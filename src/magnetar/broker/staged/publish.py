@@ -66,7 +66,7 @@ class StageEntry:
         """`Corrupt`, `NotBuilt`: it cannot be opened."""
         metadata, begin = open_metadata(data)
         if metadata.encryption_keys or metadata.num_chunks_from_msg > 1:
-            raise NotBuilt("a stage with encrypted messages or chunks cannot be published: its rows are kept in it")
+            raise NotBuilt("a stage with encrypted or chunked messages cannot be published; its rows stay in the stage")
         if metadata.HasField("num_messages_in_batch") and (why := no_room(metadata, len(data) - begin)):
             raise Corrupt(why)
         self.metadata: pb.MessageMetadata = metadata
@@ -225,4 +225,4 @@ def _check(fields: MessageFields) -> None:
     try:
         routing_key(fields)
     except Base64Error:
-        raise Corrupt("the key of a message is not the base64 that it is said to be", key=fields.key) from None
+        raise Corrupt("the key of a message is marked as base64 but is not valid base64", key=fields.key) from None

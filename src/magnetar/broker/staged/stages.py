@@ -40,7 +40,7 @@ class StageStore:
 
     async def partitions(self, topic: TopicName) -> int:
         if topic.is_segment or topic.is_stage or not topic.is_persistent:
-            raise Misuse("rows are published to a persistent or scalable topic", topic=str(topic))
+            raise Misuse("the target of a stage must be a persistent or scalable topic", topic=str(topic))
         if not topic.is_scalable:
             return await self._node.topics.partitions(topic, create=True)
         check_enabled(self._node)

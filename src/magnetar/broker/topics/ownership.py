@@ -143,7 +143,9 @@ class BundleOwnership:
         others = await self.others(namespace)
         if others:
             words = ", ".join(f"{bundle} at {broker}" for bundle, broker in others.items())
-            raise NotBuilt(f"unloaded on this broker only; repeat it for the bundles of other brokers: {words}")
+            raise NotBuilt(
+                f"unloaded on this broker only; repeat the request for the bundles of other brokers: {words}"
+            )
 
     def _of(self, namespace: NamespaceName) -> list[TopicName]:
         return [topic.name for topic in self._node.topics.loaded.values() if topic.name.namespace == namespace]
@@ -168,7 +170,7 @@ class BundleOwnership:
                 for place in places:
                     await self.unload(place)
         except MagnetarError as error:
-            log.warning("bundles kept", namespace=str(namespace), error=str(error))
+            log.warning("bundle_handover_failed", namespace=str(namespace), error=str(error))
 
     def _lost(self, namespace: NamespaceName, bundle: Bundle) -> None:
         if not self._node.owner.closed:
@@ -178,7 +180,7 @@ class BundleOwnership:
         try:
             await self._node.topics.empty(place, lost=True)
         except MagnetarError as error:
-            log.error("not dropped", bundle=f"{place[0]}/{place[1]}", error=str(error))
+            log.error("bundle_drop_failed", bundle=f"{place[0]}/{place[1]}", error=str(error))
 
     def _heard(self, event: Event) -> None:
         if event.change is Change.RESYNC:
@@ -208,5 +210,5 @@ class BundleOwnership:
 
 
 def _moved(broker: Broker, what: str) -> Moved:
-    words = f"{what} is served by {broker.id}: ask there"
+    words = f"{what} is served by {broker.id}: send the request to that broker"
     return Moved(words, owner=broker.id, http=broker.urls.http or broker.urls.https, resource=what)

@@ -76,7 +76,7 @@ class RetentionSweeper:
                 self._walk = None
                 return
             except MagnetarError as error:  # the store is away: this walk is over, the next one begins anew
-                log.warning("walk given up", error=str(error))
+                log.warning("retention_sweep_failed", error=str(error))
                 self._walk = None
                 return
             visits += await self._look(record)
@@ -132,7 +132,7 @@ class RetentionSweeper:
         except TopicNotFound:
             pass  # deleted since its record was read
         except MagnetarError as error:
-            log.warning("visit failed", path=record.path, error=str(error))
+            log.warning("retention_visit_failed", path=record.path, error=str(error))
         return True
 
     async def _worth(self, name: TopicName, record: Record) -> bool:

@@ -107,7 +107,7 @@ class Topics:
         node = self._node
         if name.is_scalable:
             raise Refused(
-                f"{name} is a scalable topic: use a client that knows scalable topics, which asks for its segments",
+                f"{name} is a scalable topic: use a client that supports scalable topics",
                 topic=str(name),
             )
         admit = node.segments.admit if name.is_segment else node.segments.plains.admit
@@ -125,7 +125,7 @@ class Topics:
             try:
                 return await self._recover(name, policies.buckets, settings)
             except Fenced as error:  # an owner before us wrote once more: it is ours if the bundle still is
-                log.info("opened again", topic=str(name), error=str(error))
+                log.info("topic_open_retried", topic=str(name), error=str(error))
         raise NotReady("another broker keeps writing to the topic: look it up again", topic=str(name))
 
     async def _settings(self, name: TopicName, policies: Policies) -> TopicSettings:
@@ -214,7 +214,7 @@ class Topics:
             try:
                 await self.unload(topic.name, lost=lost)
             except MagnetarError as error:
-                log.error("unload failed", topic=str(topic.name), error=str(error))
+                log.error("topic_unload_failed", topic=str(topic.name), error=str(error))
 
     async def unload(self, name: TopicName, *, lost: bool = False) -> bool:
         """Clients look it up again; what was acknowledged is durable. False if it was not loaded. `lost`: somebody else
@@ -315,7 +315,7 @@ class Topics:
                         continue
                     await topic.configure(await self._settings(topic.name, policies))
                 except MagnetarError as error:
-                    log.warning("settings not taken over", topic=str(topic.name), error=str(error))
+                    log.warning("topic_settings_update_failed", topic=str(topic.name), error=str(error))
 
     async def maintain(self) -> None:
         """One round of housekeeping: trimming, deduplication snapshots, idle topics out of memory. None of it while the
@@ -335,7 +335,7 @@ class Topics:
                 if isinstance(topic, Topic):
                     await topic.maintain()
             except MagnetarError as error:
-                log.warning("housekeeping failed", topic=str(topic.name), error=str(error))
+                log.warning("topic_housekeeping_failed", topic=str(topic.name), error=str(error))
 
     async def close(self) -> None:
         self.closed = True
@@ -356,4 +356,4 @@ def _result(task: asyncio.Task[T]) -> T:
 
 def _ended(owner: str, error: BaseException) -> None:
     if not isinstance(error, MagnetarError):  # those have gone to whoever asked
-        log.crashed("task failed", error, owner=owner)
+        log.crashed("task_failed", error, owner=owner)

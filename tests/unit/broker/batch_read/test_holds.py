@@ -287,7 +287,7 @@ async def test_a_place_that_is_not_there_is_refused_and_neither_makes_nor_moves_
     for member in (one, two):
         for places in wrong:
             for asking in (HoldRequest("q", places), HoldRequest("q", places, begins=True)):
-                with pytest.raises(Misuse, match="the hold is as it was; give places that were read"):
+                with pytest.raises(Misuse, match="the hold is unchanged; give positions that were read"):
                     await holds(member).hold(NAME, asking)
     assert await one.service.subscriptions(NAME) == []
     ends = {id: told.end for id, told in plan.items()}

@@ -49,22 +49,22 @@ async def test_who_is_refused_again_and_again_gets_a_line_a_round_into_the_log(
         caplog.clear()
         return found
 
-    why = "reason=the broker has its maximum of 1 connections (brokerMaxConnections)"
+    why = "reason=the broker has reached its maximum of 1 connections (brokerMaxConnections)"
     world.client().wire.polite = True
     for _ in range(40):
         assert world.bare_client().wire.aborted
         await settle()
-    assert lines() == [f"connection refused peer=10.0.0.1:50000 {why}"]
+    assert lines() == [f"connection_refused peer=10.0.0.1:50000 {why}"]
     await pass_s(MAINTENANCE_S + 0.1)
-    assert lines() == [f"connections refused more=39 {why}"]
+    assert lines() == [f"connections_refused more=39 {why}"]
     for _ in range(7):
         world.bare_client()
         await settle()
     assert lines() == []
     await pass_s(MAINTENANCE_S)
-    assert lines() == [f"connections refused more=7 {why}"]
+    assert lines() == [f"connections_refused more=7 {why}"]
     await pass_s(MAINTENANCE_S)  # a round without any: the next one is news
     assert lines() == []
     world.bare_client()
-    assert lines() == [f"connection refused peer=10.0.0.1:50000 {why}"]
+    assert lines() == [f"connection_refused peer=10.0.0.1:50000 {why}"]
     assert world.node.metrics.connections_aborted.value == 48

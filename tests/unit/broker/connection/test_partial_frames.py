@@ -25,7 +25,7 @@ def test_frame_that_began_first_goes_at_the_limit() -> None:
     frames.add(first, 20)
     assert (frames.bytes, first.reason) == (100, "")
     frames.add(third, 1)
-    assert "more than 100 bytes" in first.reason
+    assert "exceed 100 bytes" in first.reason
     assert (frames.bytes, second.reason, third.reason) == (41, "", "")
     frames.remove(second)
     frames.remove(second)

@@ -85,7 +85,7 @@ async def test_an_owner_that_does_not_answer_makes_its_segments_unknown_and_noth
     assert seen.left == {SegmentId(0): NO_LAG, SegmentId(1): None, SegmentId(2): None}
     assert seen.lag is None
     member.carrier.losing = 1
-    with pytest.raises(NotReady, match="does not answer"):
+    with pytest.raises(NotReady, match="does not respond"):
         await lag_of(member.node, NAME, "work")
 
 

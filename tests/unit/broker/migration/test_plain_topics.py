@@ -205,7 +205,7 @@ async def test_a_plain_topic_whose_record_another_owner_has_changed_is_opened_an
     assert node is not None
     await world.node.metadata.put(path, node.value)
     guard = InspectPlainTopic(op="x", guard=True)
-    with pytest.raises(NotReady, match="opened anew"):
+    with pytest.raises(NotReady, match="is being reopened"):
         await world.node.segments.plains.handle(PLAIN, guard)
     await settle()
     assert isinstance(await world.node.segments.plains.handle(PLAIN, guard), PlainFacts)

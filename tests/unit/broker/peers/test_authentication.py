@@ -28,7 +28,7 @@ def secret(given: str) -> Settings:
 
 @pytest.mark.parametrize("given", ["", "token:", "token:short", "token:fifteen letters"])
 def test_no_cluster_without_a_secret(given: str) -> None:
-    with pytest.raises(Misuse, match="needs the secret"):
+    with pytest.raises(Misuse, match="requires the secret"):
         check_secret(secret(given))
     check_secret(secret("token:" + 16 * "x"))
 

@@ -45,11 +45,11 @@ async def test_a_late_create_takes_nothing_from_a_topic_in_use(world: World) -> 
 
 async def test_a_topic_that_somebody_else_made_is_not_made_anew(world: World) -> None:
     await world.topic()
-    with pytest.raises(Conflict, match="made by a client"):
+    with pytest.raises(Conflict, match="created by a client"):
         await world.node.peers.owner(NAME).create("op-1", Term(1))
     other = topic_name("persistent://public/default/other")
     await world.node.peers.owner(other).create("op-1", Term(1))
-    with pytest.raises(Conflict, match="made by op-1"):
+    with pytest.raises(Conflict, match="created by op-1"):
         await world.node.peers.owner(other).create("op-2", Term(2))
 
 

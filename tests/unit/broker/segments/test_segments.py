@@ -266,7 +266,7 @@ async def test_a_segment_whose_record_another_owner_has_changed_is_opened_anew_a
     assert node is not None
     await world.node.metadata.put(path, node.value)
     fence = Fence(op="split-1", term=Term(7), incarnation=record.incarnation)
-    with pytest.raises(NotReady, match="opened anew"):
+    with pytest.raises(NotReady, match="is being reopened"):
         await world.node.handlers.handle(name, fence)
     await settle()
     assert isinstance(await world.node.handlers.handle(name, fence), TermFenced)
