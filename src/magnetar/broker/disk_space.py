@@ -49,7 +49,8 @@ def floor_bytes(asked_mib: int, capacity: int) -> int:
 
 
 def is_low(was_low: bool, free: int, floor: int) -> bool:
-    """Whether nothing more may be stored. It ends a quarter above the floor: it does not begin again at once."""
+    """Whether publishing is refused. The state ends a quarter above the floor, so that it does not start again
+    immediately."""
     return free < (floor * 5 // 4 if was_low else floor)
 
 

@@ -1,9 +1,10 @@
-"""A whole broker in somebody else's process: the standalone's engines, node and REST skin on the running loop.
+"""A whole broker inside another process: the engines of the standalone broker, its node and its REST server on the
+running loop.
 
-It takes no signals, configures no log and writes to nobody's standard output: its host decides. It ends in two ways:
-`stop` in order, with everything on disk, and `kill` as a process ends on `kill -9`: peers hear nothing, what was not
-begun is never written, what was acknowledged is on the disk. `kill` ends every other task of the loop, which therefore
-must be the broker's own.
+It installs no signal handlers, configures no log and does not write to standard output: its host decides about those.
+It ends in two ways. `stop` ends in order, with all data on disk. `kill` ends like a process after `kill -9`: peers
+receive nothing, pending work is never written, and acknowledged messages are on disk. `kill` cancels every other task
+of the loop, so all tasks of the loop must belong to the broker.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class EmbeddedBroker:
 
 
 class HeldFiles(RealFiles):
-    """Remembers what is open, so that it can be let go of at once, as the kernel does for a process that ends."""
+    """Tracks open files, so that all of them can be closed immediately, as the kernel does for a process that ends."""
 
     __slots__ = ("_files", "_locks")
 
@@ -154,7 +155,8 @@ def known_settings() -> list[str]:
 
 
 def _hang_up(sockets: list[socket.socket]) -> None:
-    """Closing tells the peer nothing while a child that the host forked has a copy of the descriptor."""
+    """Shuts the sockets down: closing alone does not reach the peer while a forked child has a copy of the
+    descriptor."""
     for one in sockets:
         try:
             one.shutdown(socket.SHUT_RDWR)
@@ -169,7 +171,7 @@ async def _end_tasks() -> None:
     for _ in range(KILL_ROUNDS_MAX):
         left = [task for task in asyncio.all_tasks() if task is not current]
         if not left:
-            await asyncio.sleep(0)  # transports that were aborted tell their protocols in the next turn
+            await asyncio.sleep(0)  # aborted transports notify their protocols in the next turn
             left = [task for task in asyncio.all_tasks() if task is not current]
             if not left:
                 return

@@ -1,8 +1,9 @@
-"""When so many topics have left memory that the system should get it back: a decision, looked at now and then.
+"""Decides when freed memory is returned to the operating system: after many topics were unloaded.
 
-Pure. Returning freed memory stops everything else for a moment, the longer the more topics stay, so many must have left
-for it, and it waits until the leaving has ended; but one that does not end is not waited for for ever, and its end is
-returned as well. All that left count, also those that came for a moment only, as a topic does to be deleted.
+The decision is a pure function, called periodically. Returning memory stops everything else for a moment, which is
+longer the more topics stay. So it requires many unloaded topics and waits until unloading has settled. It does not wait
+without limit: unloading that continues causes a return too, and memory of later unloads is returned in a second pass.
+All unloaded topics count, also those that were loaded briefly, for example to be deleted.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ class Node:
         self.kept = Account()
         self.strangers, self.partial_frames = Strangers(), PartialFrames()
         self.refusals = RefusalLog()
-        self.sockets_max = ConnectionLimits()  # whoever owns the process says how many there may be
+        self.sockets_max = ConnectionLimits()  # the owner of the process sets the maximum
         self._server: asyncio.Server | None = None
         self._stops: list[Callable[[], None]] = []
         self._suspects: frozenset[int] = frozenset()
@@ -195,7 +195,7 @@ class Node:
         await bootstrap(self.clusters, self.tenants, self.namespaces, cluster=cluster, data=urls)
         await self.ownership.start(self._broker())
         await self._server.start_serving()
-        if None in self._server.sockets:  # how uvloop says that somebody else listened between our bind and now
+        if None in self._server.sockets:  # uvloop reports so that another process listened between our bind and now
             raise Conflict(f"cannot listen on port {self.addresses.port}: another process uses it")
         self.ready = True
         log.info("broker_started", url=self.addresses.url)
@@ -237,7 +237,7 @@ class Node:
         self.schema_registry.close()
         try:
             await self.ledgers.close()
-        except (Unavailable, Unknown) as error:  # away: whoever opens them next recovers them
+        except (Unavailable, Unknown) as error:  # the store does not respond: the next owner recovers the ledgers
             log.warning("ledger_close_failed", error=str(error))
         finally:
             await self.metadata.close()
@@ -249,7 +249,7 @@ class Node:
         return found + [connection.socket for connection in self.connections if connection.socket is not None]
 
     def cut(self) -> None:
-        """Let go of the port and of every client without a word, as a process that dies does."""
+        """Closes the port and all connections without notice, as the end of a process does."""
         self.ready = False
         if self._server is not None:
             self._server.close()
@@ -358,7 +358,7 @@ class Node:
 
     @asynccontextmanager
     async def one_lookup(self) -> AsyncIterator[None]:
-        """Bounds how many are being answered at once."""
+        """Limits the number of concurrent lookups."""
         limit = self.settings.number("maxConcurrentLookupRequest")
         if self.lookups >= limit:
             raise Throttled(f"{limit} lookups are in progress (maxConcurrentLookupRequest): try again")

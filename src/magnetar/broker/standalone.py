@@ -165,7 +165,7 @@ async def _serve(
 
 
 def _ready(node: Node, settings: Settings, data: str) -> dict[str, object]:
-    """For scripts that started the broker; the command line tells it to people."""
+    """The ready message for scripts that started the broker; the command line prints it for people."""
     return {
         "ready": True,
         "url": node.addresses.url,

@@ -59,7 +59,7 @@ class HoldExpirer:
         node.registry.provide(self._samples)
 
     async def round(self) -> None:
-        """Whatever is due of looks."""
+        """Runs the checks that are due."""
         node = self._node
         async with self._turn:
             now = node.runtime.monotonic()

@@ -1,10 +1,10 @@
-"""Holds of scalable topics as this broker acts on them: moved by HOLD, asked by owners before they trim, listed.
+"""Holds of scalable topics on this broker: moved by HOLD, read by owners before they trim, listed.
 
-The owner of a segment reads the holds of its topic from the store each time before it lets anything go, so there is
-nothing to tell it and nothing to lose. Whoever makes a hold, or brings one back, asks afterwards what is gone already:
-a trim that had not seen it is waited for, one that comes later sees it. Places that are not there are refused by what
-their owners say; of an owner that cannot be asked now they are believed: a reader is not stopped by that. Their end is
-watched by `expiry.py`.
+The owner of a segment reads the holds of its topic from the store before each trim, so no notification is needed and
+none can be lost. The creator of a hold, or of one that returns, checks afterwards for data that is already deleted: it
+waits for a trim that did not see the hold, and a later trim sees it. Positions that do not exist are refused according
+to the owners of their segments. If an owner does not respond, its positions are accepted, so that a reader can
+continue. `expiry.py` watches the expiry of holds.
 """
 
 from __future__ import annotations
@@ -46,10 +46,9 @@ log = get("holds")
 
 @dataclass(frozen=True, slots=True)
 class HoldRequest:
-    """`places` None: nothing is said about them. `incarnation`: of the topic that they are of, 0: not told. `begins`:
-    the places are where a new hold begins; one that is there stays where it is, and without places none is made.
-    `resumes`: nor is one made for who had it before.
-    """
+    """`places` None: the positions are unknown. `incarnation`: of the topic of the positions, 0: unknown. `begins`: the
+    positions are the start of a new hold; an existing hold is not moved, and without positions none is created.
+    `resumes`: a hold that existed before is not created again."""
 
     name: str
     places: Places | None = None
@@ -93,15 +92,15 @@ class Holds:
     # What readers ask
 
     async def hold(self, topic: TopicName, asking: HoldRequest) -> HoldResult:
-        """Durable when it returns. Refused: the places are of another life of the topic (H-C4), or there is a
-        subscription of this name that is no checkpoint's. Misuse: a place is not there. SubscriptionNotFound: it was
-        asked about and is not there. Busy: two change it all the time."""
+        """The result is durable. Refused: the positions belong to another incarnation of the topic (H-C4), or a
+        subscription of this name is not a checkpoint. Misuse: a position does not exist. SubscriptionNotFound: the
+        request reads a hold that does not exist. Busy: other callers changed the hold during every attempt."""
         _check(asking)
         scalable, whole = self._node.scalable, topic.scalable
         looked = False
         for _ in range(HOLD_TRIES_MAX):
             record = await self._plans.record(topic)
-            if not record.incarnation:  # a plain topic that nobody needed a record of yet
+            if not record.incarnation:  # a plain topic that has not needed a record yet
                 record = await self._node.segments.plains.stand_in(topic)
             if asking.incarnation and asking.incarnation != record.incarnation:
                 raise Refused(
@@ -113,7 +112,7 @@ class Holds:
             makes = not asking.resumes and (not asking.begins or asking.places is not None)
             if not makes and (one is None or not there or one.hold is None):
                 raise SubscriptionNotFound(f"Hold {asking.name} not found on topic {topic}")
-            if not looked:  # once: what is there stays there
+            if not looked:  # check once: a position that exists stays valid
                 await self._check_places(topic, record, one.hold if one is not None and there else None, asking)
                 looked = True
             if one is None or not there:
@@ -124,7 +123,7 @@ class Holds:
                 self.expiry.expect(whole, answer.held)
                 return answer
             except BadVersion:
-                continue  # somebody else wrote: look what stands there now
+                continue  # another writer was faster: read the record again
         raise Busy(f"hold {asking.name} of {topic} changed during every attempt to update it: try again")
 
     async def _move(
@@ -153,9 +152,10 @@ class Holds:
         return HoldResult(record, held, moved, expired, lost, "" if before is None else before.owner)
 
     async def _check_places(self, topic: TopicName, record: Record, before: Held | None, asking: HoldRequest) -> None:
-        """Misuse: one that a reader of the topic cannot be at. It would let go of what nobody has read, and holds do
-        not move back. Those that are behind the present ones change nothing, whatever they are. Of a plain topic they
-        may be of another life, which readers of a group that begins find out and tell as a loss (H-G12)."""
+        """Misuse: a position that no reader of the topic can have. Such a position would release unread messages, and
+        holds do not move back. Positions behind the present ones are not checked, because they change nothing.
+        Positions of a plain topic may belong to another incarnation; the readers of a group that starts detect that and
+        report it as a loss (H-G12)."""
         plain = topic.domain is not Domain.TOPIC
         if asking.places is None or (asking.begins and (plain or before is not None)):
             return
@@ -219,7 +219,8 @@ class Holds:
     # What owners ask
 
     async def floor(self, topic: Topic) -> Position:
-        """The last entry of a topic that no hold needs. Unavailable: nobody can say, so nothing may go."""
+        """The last entry of a topic that no hold needs. Unavailable: the holds are unknown, so nothing may be
+        trimmed."""
         scalable = self._node.scalable
         if not scalable.enabled:
             return AFTER_ALL

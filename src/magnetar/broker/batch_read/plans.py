@@ -1,8 +1,8 @@
-"""Answers PLAN: reads the layout, finds the owners of the segments a reader may get next, and has them measured.
+"""Answers PLAN: reads the layout, finds the owners of the segments that a reader may get next, and measures them.
 
-A segment that this broker serves is measured here; those of another broker are asked for in one call. Segments are
-loaded for it where they are not in memory. It decides nothing: `scalable/machines/read_plan.py` says which are asked
-and when there is enough. Errors are the caller's: NotReady where ownership moves meanwhile.
+This broker measures the segments that it serves; one call per broker measures the others. Segments that are not in
+memory are loaded. `scalable/machines/read_plan.py` decides which segments are measured and when enough are known.
+Errors reach the caller: NotReady if the ownership moves during the call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """`told` by segment, of those that were measured."""
+    """`told` maps each measured segment to its range."""
 
     record: Record
     told: dict[SegmentId, EncodedRange]
@@ -52,7 +52,7 @@ class _Kept:
 
 
 class ReadPlanner:
-    """`destination` tells who is asked about a topic."""
+    """`destination` returns the broker that measures a topic."""
 
     def __init__(self, node: Node, destination: Callable[[Node, TopicName], Awaitable[Broker]]) -> None:
         self._node = node
@@ -60,7 +60,7 @@ class ReadPlanner:
         self._kept: dict[str, _Kept] = {}  # the one used last comes last
 
     async def plan(self, name: TopicName, question: MeasureRequest) -> ReadPlan:
-        """TopicNotFound: there is no such topic."""
+        """TopicNotFound: the topic does not exist."""
         record = await self.record(name)
         layout = record.layout
         found: dict[SegmentId, EncodedRange] = {}
@@ -112,7 +112,7 @@ class ReadPlanner:
         return not node.served.cluster or (await self._destination(node, name)).id == node.ownership.me.id
 
     async def measure(self, wanted: list[tuple[TopicName, Asked]]) -> list[ReadableRange | None]:
-        """By their owners, each in its own words. None: there is no such topic."""
+        """The range of each topic, measured by its owner. None: the topic does not exist."""
         return [None if said is None else said.stretch for said in await self._told(wanted)]
 
     async def _told(self, wanted: list[tuple[TopicName, Asked]]) -> list[EncodedRange | None]:
@@ -140,7 +140,7 @@ class ReadPlanner:
         return [None if said is None else told(said) for said in found]
 
     async def _here(self, wanted: list[tuple[TopicName, Asked]]) -> list[EncodedRange | None]:
-        """Those in memory at once; the others are loaded, a bounded number at a time."""
+        """Measures loaded topics first; loads the others, a bounded number at a time."""
         found: list[EncodedRange | None] = [None] * len(wanted)
         cold: list[int] = []
         loaded = self._node.topics.loaded

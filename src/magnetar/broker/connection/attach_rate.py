@@ -1,7 +1,7 @@
-"""How many producers and consumers attach in one turn of the loop.
+"""A bound on the producers and consumers that attach in one turn of the loop.
 
-Hundreds of requests may wait for one topic to load, and all of them go on in the turn in which it is there. Attaching
-costs up to half a millisecond each, so those beyond a bounded number wait for later turns, in their order.
+Hundreds of requests may wait for one topic to load, and all of them continue in the turn in which it is loaded.
+Attaching costs up to half a millisecond each, so requests beyond the bound wait for later turns, in order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Pace:
         self._turning = False
 
     async def step(self) -> None:
-        """Returns at once while this turn has room, else in one of the next turns."""
+        """Returns immediately while this turn has room, otherwise in one of the next turns."""
         self._turn()
         if self._left and not self._waiting:
             self._left -= 1

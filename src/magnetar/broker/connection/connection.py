@@ -1,13 +1,14 @@
 # long: reading, turns, writing and back-pressure of one connection share one state
-"""One client's connection: bytes in, frames split, commands to their handlers, bytes out in order.
+"""One client connection: reads bytes, splits frames, passes commands to their handlers, writes answers in order.
 
-A read of the socket is one pass: every whole frame in it is taken, consecutive sends of one producer as one run. Of
-other commands a bounded number is taken in one turn of the loop and the rest in later ones, unread until then, so that
-a flood of the smallest frames takes no more of the broker than anybody else's. A command that names very many messages
-is taken in pieces, one in each turn, and the commands behind it wait.
-Reading pauses while too many published bytes wait for the disk or too many requests wait for an answer, and pushing
-pauses while the peer does not read, so a connection holds a bounded amount of memory whatever the peer does. A frame
-that lies closes the connection, with a reason in the log.
+Each read of the socket is one pass over all complete frames in it; consecutive sends of one producer are processed as
+one run. A bounded number of other commands is processed in one turn of the loop; the rest stays unread until later
+turns, so that a flood of the smallest frames gets no more processor time than other clients. A command with very many
+message ids is processed in pieces, one per turn, and the commands behind it wait.
+
+Reading pauses while too many published bytes wait for the disk or too many requests wait for an answer. Pushing pauses
+while the peer does not read. So the memory of a connection is bounded for any behaviour of the peer. An invalid frame
+closes the connection, and the log contains the reason.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Connection(asyncio.Protocol):
         self.closed = False
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
-        self.making_producers: dict[int, asyncio.Task[None]] = {}  # by id, like those that are there
+        self.making_producers: dict[int, asyncio.Task[None]] = {}  # by id, as for the existing producers
         self.making_consumers: dict[int, asyncio.Task[None]] = {}
         self.watchers: dict[int, Any] = {}
         self.layouts: dict[int, Session] = {}  # watches of scalable topics, by their numbers
@@ -266,12 +267,12 @@ class Connection(asyncio.Protocol):
             self.abort_unsaid()
 
     def abort_unsaid(self) -> None:
-        """For whoever tells why by himself."""
+        """Aborts without logging; the caller logs the reason."""
         if self.closed or self._transport is None:
             return
         self.node.metrics.connections_aborted.value += 1
         self.closed = True
-        # Not `close`: that waits for what is unsent, for ever if the peer is dead, and its consumers with it.
+        # `close` would wait for unsent data, without limit if the peer is dead, and its consumers would wait too.
         self._transport.abort()
 
     @property
@@ -329,7 +330,7 @@ class Connection(asyncio.Protocol):
         """Put the frame that was cut by the last read together; what to go on with, and where."""
         missing = self._need - self._have
         large = self._need > FRAME_JOIN_BYTES_MAX
-        # A large frame is joined by itself and taken at once: joining the whole read would copy all that is behind it.
+        # A large frame is joined separately and processed first: joining the whole read would copy all data behind it.
         self._parts.append(data[:missing] if large else data)
         whole = b"".join(self._parts)
         self._parts.clear()

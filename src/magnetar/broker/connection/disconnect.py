@@ -1,9 +1,9 @@
-"""The producers and consumers of a connection that has ended: they leave their topics, a bounded number in each turn.
+"""Removal of the producers and consumers of a closed connection: a bounded number leaves the topics in each turn.
 
-One connection may have thousands of them, and all other clients wait while they leave. All are marked as closed at
-once, so nothing more is handed to any of them. A newcomer that finds one of them in its way does not wait either: the
-topic asks the connection, which is dead, and removes them. Consumers of one subscription leave next to each other, so
-that its dispatcher decides once for each turn.
+One connection may have thousands of them, and all other clients wait while they leave. All are marked as closed
+immediately, so that they receive nothing more. A new client that conflicts with one of them does not wait: the topic
+asks the connection, which is dead, and removes it. Consumers of one subscription leave in succession, so that its
+dispatcher decides once per turn.
 """
 
 from __future__ import annotations

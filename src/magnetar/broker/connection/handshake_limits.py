@@ -1,8 +1,8 @@
-"""Connections before their CONNECT is answered: a short time, few bytes each, and a bounded number.
+"""Limits for connections that have not completed CONNECT: a short time, few bytes each, and a bounded number.
 
-A stranger has shown no right to anything, so that all of them together hold a bounded amount: the number here times the
-largest frame that they may send. Where too many are there the oldest goes, and not the newest: a client that means it
-says CONNECT at once.
+Such a connection is not authorized for anything, so all of them together hold a bounded amount of memory: this number
+times the largest frame that they may send. Above the bound the oldest one is closed, not the newest, because a regular
+client sends CONNECT immediately.
 """
 
 from __future__ import annotations

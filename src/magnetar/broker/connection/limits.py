@@ -1,8 +1,9 @@
-"""How many connections each door of the broker may hold.
+"""The maximum number of connections per listener of the broker.
 
-A connection is a file descriptor, and so is every file of the journal: a broker whose connections have taken the last
-one cannot begin the next file and must stop. Here the system's number is shared out, so that whoever opens connections
-without end is refused while everybody else is served. It decides and closes nothing itself.
+A connection needs a file descriptor, and so does every file of the journal: if connections use all descriptors, the
+broker cannot create the next file and must stop. This module divides the limit of the operating system, so that a
+client which opens connections without limit is refused while other clients are served. It decides only and closes
+nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ log = get("connection")
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """At once; 0 is no limit."""
+    """Maximum numbers of concurrent connections; 0 means no limit."""
 
     clients: int = 0
     web: int = 0
@@ -33,9 +34,8 @@ def reason(error: OSError) -> str:
 
 
 class RefusalLog:
-    """What the log says of connections that are refused: the first one at once, then in each `round` of housekeeping
-    how many more there were. Whoever comes again and again does not fill the disk that way.
-    """
+    """The log of refused connections: it logs the first one immediately, then the number of further ones in each
+    `round` of housekeeping. So a client that reconnects repeatedly does not fill the disk."""
 
     def __init__(self) -> None:
         self._told = False  # in this round, or the one before

@@ -1,8 +1,8 @@
-"""Large frames that have not arrived whole: the bytes of them that all connections hold together.
+"""A bound on the bytes of incomplete large frames that all connections hold together.
 
-Each frame has a bound of its own, and a connection has at most one. An honest peer sends the rest of a frame within
-milliseconds, so that few are open at once. Where their sum is too large the broker closes the connection whose frame
-began first: it has had the most time. Decides and counts; the connections hold the bytes.
+Each frame has its own bound, and a connection has at most one. A regular peer sends the rest of a frame within
+milliseconds, so only few are incomplete at a time. Above the bound the broker closes the connection whose frame is the
+oldest, because it had the most time. This module decides and counts; the connections hold the bytes.
 """
 
 from __future__ import annotations

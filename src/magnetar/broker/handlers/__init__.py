@@ -1,8 +1,8 @@
-"""One file per family of commands; this table says which function takes which command.
+"""One file per family of commands; this table maps each command to its function.
 
-A handler runs on the loop and returns at once; what must wait goes through `request.start`, whose failure reply is the
-one that ends that kind of request in the stock clients (SC-A3). SEND, ACK and FLOW are not here: they arrive
-by the thousand and have readers of their own.
+A handler runs on the loop and does not wait. Work that waits uses `request.start`, whose failure reply is the one that
+ends that kind of request in the stock clients (SC-A3). SEND, ACK and FLOW are not here: they arrive by the thousand and
+have their own readers.
 """
 
 from __future__ import annotations

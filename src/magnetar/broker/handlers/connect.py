@@ -1,4 +1,4 @@
-"""CONNECT, PING, PONG and AUTH_RESPONSE: who is there, and is it still there."""
+"""CONNECT, PING, PONG and AUTH_RESPONSE: the start of a session and its keep-alive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 log = get("session")
 
 NO_REQUEST = 2**64 - 1  # the id that an error in answer to CONNECT has, as Pulsar
-EXTENSIONS_VERSION = 1  # of our own commands and fields, told only to peers that told theirs
+EXTENSIONS_VERSION = 1  # version of Magnetar's commands and fields, sent only to peers that sent theirs
 
 
 def connect(connection: Connection, command: pb.BaseCommand) -> None:
@@ -62,4 +62,4 @@ def pong(connection: Connection, command: pb.BaseCommand) -> None:
 
 
 def auth_response(connection: Connection, command: pb.BaseCommand) -> None:
-    """Nobody was challenged: authentication is not built yet, and an answer nobody asked for changes nothing."""
+    """Ignored: authentication is not supported yet, so the broker never sends a challenge."""

@@ -49,7 +49,7 @@ REDELIVER = int(pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES)
 def subscribe(connection: Connection, command: pb.BaseCommand) -> None:
     asked = command.subscribe
     if asked.consumer_id in connection.making_consumers:
-        # The client has given up waiting and asks again: as Pulsar, it is told to come back.
+        # The client timed out and repeats the request: as in Pulsar, the answer makes it retry.
         text = "this consumer is already being created: try again"
         connection.write(commands.error(asked.request_id, pb.ServiceNotReady, text))
         return
@@ -83,8 +83,8 @@ async def _subscribe(connection: Connection, asked: pb.CommandSubscribe) -> byte
         topic, consumer = await _attach(connection, name, asked)
     except NotReady:
         if connection.client_version.startswith("Pulsar-CPP"):
-            # Told to try later, it would wait for its timeout and never ask again; told that its consumer is closed, it
-            # looks the topic up and subscribes anew (seen with 4.2.0).
+            # On a retry reply this client waits for its timeout and never retries. On CLOSE_CONSUMER it looks the topic
+            # up and subscribes again (seen with 4.2.0).
             connection.write(commands.close_consumer(asked.consumer_id))
         raise
     finally:
@@ -107,9 +107,8 @@ def _seeks(connection: Connection, name: TopicName, consumer: Consumer) -> int:
 
 
 async def _attach(connection: Connection, name: TopicName, asked: pb.CommandSubscribe) -> tuple[AnyTopic, Consumer]:
-    """A topic that is unloaded meanwhile is loaded again: the stock client does not repeat a first SUBSCRIBE that was
-    told to try later, it waits for its timeout (SC-A0).
-    """
+    """Loads a topic again that is unloaded during the request: the stock client does not repeat a first SUBSCRIBE after
+    a retry reply, it waits for its timeout (SC-A0)."""
     node = connection.node
     check_given(asked.subscription, "subscription")
     request = _request(asked, node.consumer_name(check_given(asked.consumer_name, "consumer")))
@@ -295,7 +294,7 @@ def close_consumer(connection: Connection, command: pb.BaseCommand) -> None:
 
 
 async def _close(consumer: Consumer, request_id: int) -> bytes:
-    if consumer.subscription is not None:  # else its topic went meanwhile, and it with that
+    if consumer.subscription is not None:  # otherwise its topic was unloaded and removed it
         await consumer.subscription.topic.leave(consumer)
     return success(request_id)
 

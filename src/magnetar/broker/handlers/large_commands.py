@@ -76,7 +76,7 @@ def _redeliver(connection: Connection, data: bytes, start: int, end: int) -> Ite
         asked = _decoded(pb.CommandRedeliverUnacknowledgedMessages, pieces.head + data[first:last])
         consumer.subscription.redeliver(consumer, [Position(one.ledgerId, one.entryId) for one in asked.message_ids])
         if consumer.subscription.type not in (SHARED, KEY_SHARED):
-            return  # it starts again from its cursor, whatever ids are named
+            return  # it restarts at its cursor, independent of the ids
         yield
         if consumer.subscription is None:
             return

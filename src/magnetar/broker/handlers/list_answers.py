@@ -1,7 +1,8 @@
-"""Answers that hold a whole list of topics: one at a time for each connection, and none while its peer does not read.
+"""Answers with a whole list of topics: one at a time per connection, and none while its peer does not read.
 
-A list of a large namespace has megabytes, and one connection may ask for hundreds of them at once. Requests wait here
-before their list is encoded, so that a peer which asks and does not read makes the broker hold one list, not all.
+The list of a large namespace has megabytes, and one connection may request hundreds of lists concurrently. Requests
+wait here before their list is encoded, so that the broker holds one list for a peer that does not read, not all of
+them.
 """
 
 from __future__ import annotations

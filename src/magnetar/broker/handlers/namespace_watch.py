@@ -1,8 +1,9 @@
-"""Watching the scalable topics of a namespace (76, 78): the whole list first, then what came and went, in order.
+"""The watch of the scalable topics of a namespace (76, 78): first the whole list, then the added and removed topics, in
+order.
 
-A watch lives as long as its connection, and is told from an earlier one of the same number by being another object
-(H-F7). Changes of a short while go out together, and nothing goes out while the peer does not read: what it missed is
-in the next difference. What there is to tell is decided by `scalable/membership`.
+A watch lives as long as its connection. It is a different object than an earlier watch of the same number, which
+distinguishes them (H-F7). Changes within a short time are sent together. Nothing is sent while the peer does not read:
+the next difference contains the changes. `scalable/membership` decides the content.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class NamespaceWatch:
             self._stop = None
 
     def begun(self, members: Mapping[str, Member]) -> None:
-        """Who comes back and says that it knows all of it is told nothing, as Pulsar does."""
+        """A client that returns and knows the current list receives nothing, as in Pulsar."""
         topics = self._membership.begun(members)
         if self._known_hash is None or self._known_hash != topics_hash(topics):
             self._connection.write(namespace_watch.snapshot(self.id, topics))
@@ -64,7 +65,7 @@ class NamespaceWatch:
         self.resume()
 
     def resume(self) -> None:
-        """There may be something to tell, soon."""
+        """Schedules the next message if there are changes."""
         if self._timer is None and not self._closed and self._membership.due:
             self._timer = asyncio.get_running_loop().call_later(MEMBERS_GATHER_S, self._tell)
 

@@ -33,7 +33,7 @@ _NOT_PLAIN = (
 def producer(connection: Connection, command: pb.BaseCommand) -> None:
     asked = command.producer
     if asked.producer_id in connection.making_producers:
-        # The client has given up waiting and asks again: as Pulsar, it is told to come back.
+        # The client timed out and repeats the request: as in Pulsar, the answer makes it retry.
         text = "this producer is already being created: try again"
         connection.write(commands.error(asked.request_id, pb.ServiceNotReady, text))
         return

@@ -1,8 +1,8 @@
-"""PLAN, HOLD and LAG: how far a scalable topic can be read from somewhere, what is to be kept for whoever reads it in
-batches, and how far a subscription is behind; our own commands.
+"""PLAN, HOLD and LAG: the readable ranges of a scalable topic, the retention for readers in batches, and the lag of a
+subscription. These commands are extensions of Magnetar.
 
-All need the right to consume and no more. For a peer that did not announce our extensions they are commands that this
-broker does not know. The layout is sent only where the client does not have it.
+All of them require the permission to consume and nothing more. For a peer that did not announce the extensions they are
+unknown commands. The layout is sent only if the client does not have it.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def given_places(said: pb.SegmentPlaces) -> dict[SegmentId, ReadPosition]:
 
 
 def _given(read: Callable[[pb.SegmentPlaces], T], said: pb.SegmentPlaces) -> T:
-    """Misuse, not `Corrupt`: the client's bytes came whole, and the same ones are no better the next time."""
+    """Raises Misuse instead of `Corrupt`: the bytes of the client arrived intact, and a retry has the same result."""
     try:
         return read(said)
     except Corrupt as error:

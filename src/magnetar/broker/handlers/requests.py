@@ -36,7 +36,7 @@ def start(
     task = connection.node.runtime.spawn(connection.owner, _run(connection, work, fail))
 
     def ended(_: asyncio.Task[None]) -> None:
-        work.close()  # cancelled before its first step, nobody else ends it
+        work.close()  # closes the coroutine if the task is cancelled before its first step
         if size:
             connection.released(size)
 
@@ -64,9 +64,8 @@ async def _run(connection: Connection, work: Coroutine[object, object, bytes | N
 
 
 async def honestly(work: Coroutine[object, object, bytes]) -> bytes:
-    """For what must not be taken for undone: an outcome that nobody knows is UnknownError. ServiceNotReady, which lets
-    clients attach again by themselves, says that nothing happened.
-    """
+    """Reports an unknown outcome as UnknownError. The default is ServiceNotReady, which means that nothing happened and
+    lets clients attach again automatically."""
     try:
         return await work
     except Unknown as error:

@@ -1,9 +1,9 @@
-"""Commands of scalable topics: a layout is looked up and watched (70, 72), a stream consumer comes (73) and goes (82).
+"""Commands of scalable topics: look up and watch a layout (70, 72); register (73) and close (82) a stream consumer.
 
-A watch and a registration live as long as their connection; each is told from an earlier one of the same number by
-being another object, so that a late end of the old harms nothing (H-F7), and one that is done after its connection
-died is given back (H-F8). Refusals are the replies that end each kind of request. Layouts come from `scalable/watch`,
-shares from the controller; nothing is decided here.
+A watch and a registration live as long as their connection. Each is a different object than an earlier one of the same
+number, so that a late end of the old one has no effect (H-F7). A registration that completes after its connection is
+lost is released (H-F8). Refusals are the replies that end each kind of request. Layouts come from `scalable/watch`,
+assignments from the controller; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def check_enabled(node: Node) -> None:
 
 
 def check_plain(node: Node, name: TopicName) -> None:
-    """A scalable topic has no producers and consumers of its own: whoever tries is told the way in."""
+    """Refuses producers and consumers of the scalable topic itself; the error names the supported ways."""
     if name.domain in (Domain.TOPIC, Domain.SEGMENT):
         check_enabled(node)
     if name.domain is Domain.TOPIC:
@@ -100,14 +100,14 @@ async def find(node: Node, name: TopicName, *, create: bool) -> None:
     if policies is None:
         raise TopicNotFound(f"Namespace {name.namespace} does not exist: create it, or check the topic's name")
     if name.domain is Domain.PERSISTENT:
-        return  # shown as what it is, or would be: it is made, or not, when somebody attaches to it
+        return  # not created here: the first client that attaches creates it
     if not create or not node.settings.flag("allowAutoTopicCreation", policies):
         raise TopicNotFound(f"Scalable topic not found: {name}")
     await node.segments.plains.check_single(name)
     try:
         await node.scalable.create(name)
     except AlreadyExists:
-        pass  # by somebody else, just now
+        pass  # another client created it concurrently
 
 
 def close(connection: Connection, command: pb.BaseCommand) -> None:
@@ -157,14 +157,14 @@ class StreamConsumerRegistration:
         self.resume()
 
     def ended(self, error: MagnetarError) -> None:
-        """Nothing is its own any more, and it is told why where it understands that (H-F9)."""
+        """Revokes the whole assignment and sends the reason to clients that support it (H-F9)."""
         self._error = error
         if self._connection.shares.get(self.consumer_id) is self:
             del self._connection.shares[self.consumer_id]
         self.resume()
 
     def answered(self, request_id: int, assignment: Assignment) -> bytes:
-        """The answer comes first: what was assigned meanwhile follows it."""
+        """The answer is written before assignments that arrived during the request."""
         self.session = assignment.session
         self._told = assignment
         return layouts.subscribed(request_id, self._shared(assignment))
@@ -182,7 +182,7 @@ class StreamConsumerRegistration:
             connection.write(layouts.assigned(self.consumer_id, self._shared(self._newest)))
 
     def _last_word(self, error: MagnetarError) -> None:
-        """Once, and whether or not the peer reads: nobody comes back to it."""
+        """The final empty assignment: sent once, also to a peer that does not read, because it is never repeated."""
         assert self._told is not None
         nothing = self._shared(replace(self._newest or self._told, segments=()))
         why = (error.wire_code, error.what) if _extended(self._connection) else None
@@ -196,7 +196,7 @@ class StreamConsumerRegistration:
             scalable.connection_lost(self.topic, self.subscription, self.name, self.session)
 
     def reads(self, segment: TopicName, subscription: str, consumer_name: str) -> bool:
-        """Whether the consumer of a segment is this one's, and the segment is among what it was told to read."""
+        """Whether the consumer of a segment belongs to this one, and the segment is in its last sent assignment."""
         told = () if self._told is None or self.subscription != subscription else self._told.segments
         found = next((one for one in told if one.topic(self.topic) == segment), None)
         return found is not None and consumer_name == f"{self.name}-seg-{found.id}"
@@ -254,9 +254,9 @@ async def _subscribe(connection: Connection, asked: pb.CommandScalableTopicSubsc
         raise
     answer = made.answered(asked.request_id, assignment)
     if connection.closed:
-        made.lost()  # nobody else would ever report its end (H-F8)
+        made.lost()  # no other code reports its end (H-F8)
     elif connection.shares.get(asked.consumer_id) is not made and not made.over:
-        await made.leave()  # it was told to go meanwhile
+        await made.leave()  # the client closed it during the request
     connection.write(answer)
     made.resume()
 
@@ -312,7 +312,7 @@ async def _departed(made: StreamConsumerRegistration) -> None:
 
 
 def _unheard(code: int, text: str) -> bytes:
-    """Nobody asked: nobody is told that it failed. The session ends with its connection then."""
+    """No reply: the command has no request id. The session then ends with its connection."""
     return b""
 
 

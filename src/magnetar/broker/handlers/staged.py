@@ -1,8 +1,8 @@
 """BEGIN_STAGE, SEAL_STAGE, COMMIT_STAGES, DROP_STAGES, RENEW_STAGE: exactly-once publishing in batches.
 
-Ours, and only for peers that announced our extensions: others are told what is missing. What happens is decided in
-`staged`; here commands become calls and outcomes answers. A commit whose outcome is not known is answered with
-UnknownError: asked again, the record says.
+These commands are extensions of Magnetar; a peer that did not announce the extensions gets an error that names them.
+`staged` decides; this module translates commands to calls and outcomes to answers. A commit with an unknown outcome is
+answered with UnknownError: if the client repeats it, the record decides.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _target(connection: Connection, text: str) -> TopicName:
 
 
 def _may(connection: Connection) -> May:
-    """Whoever publishes to a topic does everything with its stages."""
+    """The permission to publish to a topic includes all operations on its stages."""
     return partial(connection.node.allow, connection.principal, "produce")
 
 

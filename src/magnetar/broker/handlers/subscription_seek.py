@@ -1,9 +1,10 @@
-"""SEEK_SUBSCRIPTION: a consumer of a scalable topic moves its subscription over all segments; our own command.
+"""SEEK_SUBSCRIPTION: seeks the subscription of a scalable topic on all segments. This command is an extension of
+Magnetar.
 
-Needs the right to consume, and is done by whoever leads the topic: elsewhere it is NotReady, and the client asks the
-leader that its watch tells. What it means is decided by `scalable/machines/seek_target.py` and
-`scalable/machines/seek.py`. For a peer that did not announce our extensions it is a command that this broker does not
-know.
+It requires the permission to consume and runs on the broker that leads the topic. Other brokers answer NotReady, and
+the client asks the leader that its layout watch names. `scalable/machines/seek_target.py` and
+`scalable/machines/seek.py` decide its meaning. For a peer that did not announce the extensions it is an unknown
+command.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GET_TOPICS_OF_NAMESPACE and the topic-list watcher: which topics are there, now and from now on."""
+"""GET_TOPICS_OF_NAMESPACE and the topic-list watcher: the current topics and their changes."""
 
 from __future__ import annotations
 

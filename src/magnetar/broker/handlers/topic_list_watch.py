@@ -1,8 +1,9 @@
-"""Topic-list watches of clients: the names that match a pattern, and what came and went since a client was last told.
+"""Topic-list watches of clients: the names that match a pattern, and the added and removed topics since the last
+message.
 
 All watches of one pattern in one namespace share one list, one hash of it and one listener of the store. A change is
-matched once for each pattern. Changes go out a bounded number of lists in a turn, and those of one list that came
-meanwhile go out together. Nothing goes out to a peer that does not read: what it missed is in its next difference.
+matched once per pattern. Each turn sends a bounded number of lists, and changes of one list that wait are sent
+together. Nothing is sent to a peer that does not read: its next difference contains the changes.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class TopicListWatcher:
         self.id = watcher_id
         self.list: TopicList | None = None
         self._peer = peer
-        self._changes: dict[str, bool] = {}  # topics that came (True) or went since the client was last told
+        self._changes: dict[str, bool] = {}  # topics added (True) or removed since the last message to the client
 
     def start(self, topics: TopicList) -> None:
         """Its client knows the list as it is now."""
@@ -171,7 +172,7 @@ class TopicList:
                 self._missed_again = False
                 before = set(self.topics)
                 found = set(await self._list())
-                # Only what stood still while the list was read: a topic that moved meanwhile was heard.
+                # Apply only topics that did not change during the read: the listener reported the others.
                 for topic in sorted(before & self.topics.keys() - found):
                     self.heard(False, topic)
                 for topic in sorted(found - before - self.topics.keys()):

@@ -1,9 +1,9 @@
-"""Patterns that clients send: matched in time that grows with the text alone, whatever the pattern is.
+"""Patterns of clients, matched in a time that depends on the length of the text only, for every pattern.
 
-RE2 does the matching, as in Pulsar's own brokers: a pattern that takes a backtracking engine for ever would stop
-everybody's loop. What RE2 cannot promise that for (look-arounds, back references) is not matched here at all: the
-client that sent it can do it itself. So can it with a pattern whose program is too large. The library is loaded with
-the first pattern.
+RE2 does the matching, as in Pulsar's own brokers: a pattern on which a backtracking engine never ends would block the
+loop for all clients. Patterns that RE2 does not support (look-arounds, back references) are refused: the client that
+sent one can match it itself. The same holds for a pattern whose program is too large. The library is loaded with the
+first pattern.
 """
 
 from __future__ import annotations

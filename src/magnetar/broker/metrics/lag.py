@@ -92,7 +92,7 @@ async def _look(node: Node, topic: TopicName) -> PlainFacts | None:
         async with asyncio.timeout(ATTENDANCE_WAIT_S):
             answer = await node.peers.owner(topic).ask(InspectPlainTopic(op="lag", lags=True))
     except TopicNotFound:
-        return PlainFacts(lags={})  # nobody has used it yet
+        return PlainFacts(lags={})  # the topic has not been used yet
     except (MagnetarError, TimeoutError) as error:
         log.info("lag_request_failed", topic=str(topic), error=str(error))
         return None

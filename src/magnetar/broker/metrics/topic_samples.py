@@ -101,7 +101,7 @@ def sample_subscription(one: AnySubscription) -> SubscriptionSample:
 
 
 def unloaded(found: TopicSample) -> TopicSample:
-    """The same after the topic has left memory: nobody is connected."""
+    """The same sample after the topic was unloaded: without connected clients."""
     quiet = tuple(
         replace(one, consumers=0, unacked=0, blocked=False, delayed=0) for one in found.subscriptions if one.stored
     )

@@ -1,9 +1,9 @@
-"""Plain topics become scalable ones, in place (PIP-475): what would happen, whether it may, and the beginning of it.
+"""Migration of plain topics to scalable topics in place (PIP-475): preview, checks and start.
 
-Nothing is copied. The plain topic, or each partition of it, is sealed and becomes a sealed segment of the new topic,
-which its new segments follow; whoever leads the topic carries that out as it does a split
-(`scalable/machines/reshape.py`), with all subscriptions (`scalable/leader/migration.py`). One way only. Clients that do
-not know scalable topics would be left behind: while there are any it is refused, unless it is forced.
+Nothing is copied. The plain topic, or each of its partitions, is sealed and becomes a sealed segment of the new topic,
+and new segments follow it. The leader of the topic carries this out like a split (`scalable/machines/reshape.py`), with
+all subscriptions (`scalable/leader/migration.py`). A migration cannot be reversed. Clients without support for scalable
+topics could not follow: while any are connected the migration is refused unless it is forced.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Preview:
 
 
 async def preview(node: Node, name: TopicName) -> Preview:
-    """Looks only. TopicNotFound: there is no such plain topic. AlreadyExists: it is a scalable one."""
+    """Reads only. TopicNotFound: the plain topic does not exist. AlreadyExists: it is a scalable topic."""
     topics = await _topics(node, name)
     found = await asyncio.gather(*(_look(node, one) for one in topics))
     return Preview(

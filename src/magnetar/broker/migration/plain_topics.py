@@ -1,9 +1,9 @@
-"""Plain topics that clients of scalable topics use, and that are migrated: the owner's half.
+"""Plain topics that clients of scalable topics use, and that are migrated: the part of their owner.
 
-A plain topic belongs to everybody until its migration begins. Then it is guarded, which its own record remembers: no
-durable subscription comes to it or goes but through the record of its scalable topic, so that none can be missed when
-the segments that follow it get their cursors (H-D1). Producers go on until it is sealed. A migration that was taken
-back leaves the guard, which then lets everybody pass: the record as it is now decides, each time anew.
+A plain topic is open to all clients until its migration starts. Then it is guarded, and its own record stores that:
+durable subscriptions are created and deleted only through the record of its scalable topic. So the segments that follow
+it miss no subscription when they get their cursors (H-D1). Producers continue until the topic is sealed. A migration
+that is rolled back leaves the guard, which then admits all clients: it reads the current record for each request.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class PlainTopics:
             try:
                 await records.put(scalable, wanted, version)
             except BadVersion:
-                continue  # somebody was faster: look what stands there now
+                continue  # another writer was faster: read the record again
             return wanted
 
     async def topics(self, name: TopicName, *, create: bool) -> tuple[str, ...]:
@@ -199,7 +199,7 @@ class PlainTopics:
         assert isinstance(topic, Topic)
         try:
             return await self._handle(topic, name, request)
-        except Fenced as error:  # by its record: nobody tells an owner that writes nothing that another has had it
+        except Fenced as error:  # an owner that writes nothing learns of another owner only through the record
             self._node.topics.failed(topic, error)
             raise NotReady(f"another broker owned {topic.name} in between; it is being reopened: try again") from error
 
@@ -223,7 +223,7 @@ class PlainTopics:
     # The guard
 
     async def _guard(self, topic: Topic, op: str) -> None:
-        """Durable first: whoever serves the topic next guards it too."""
+        """The guard is stored first, so that the next owner of the topic guards it too."""
         if GUARD_PROPERTY not in topic.managed.properties:
             await topic.managed.set_properties({GUARD_PROPERTY: op})
         if topic.part_of is None:
@@ -255,8 +255,8 @@ class PlainTopics:
         topic.admission = Admission(durable_cursor=durable_cursor, attach=start, consume=consume)
 
     async def _consume(self, topic: Topic, asked: Subscribe) -> bool:
-        """Whether the topic is plain after all, and everybody may. Else the subscription is there, of the right type,
-        when this returns."""
+        """Returns True if the topic is plain and all clients are admitted. Otherwise the subscription exists and has
+        the right type when this returns."""
         scalable, name = self._node.scalable, topic.name.scalable
         found = await scalable.read(name)
         if found is None or (found.is_plain and not found.is_migrating):
@@ -290,15 +290,17 @@ class PlainTopics:
 
 
 def _too_late(topic: Topic) -> MagnetarError:
-    """To whoever would begin behind the last message that its topic will ever have, and keep all that comes to the
-    segments that follow it from being dropped. From the earliest message on there is still something to get here."""
+    """The error for a subscription that would start behind the last message of a sealed topic. It would receive
+    nothing, and would prevent trimming on the segments that follow. A start at the earliest message still receives
+    messages here."""
     words = sealed(topic, topic.managed.last).what
     return Sealed(f"{words}: a new subscription must start at the earliest message")
 
 
 def _make_way(topic: Topic, asked: Subscribe) -> None:
-    """Old consumers that stayed on what was sealed, read to its end or not, keep nobody away who follows: they go, and
-    what they have not acknowledged comes to the new one. They may come back when it has left."""
+    """Closes old consumers on a sealed topic in favour of one that follows to the new segments, even if they have not
+    read it to its end. Their unacknowledged messages are redelivered to the new consumer. They may return when it has
+    left."""
     found = topic.subscriptions.get(asked.subscription)
     if found is None or not _is_new(asked) or (asked.kind == found.type and asked.kind != EXCLUSIVE):
         return

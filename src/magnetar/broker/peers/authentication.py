@@ -1,8 +1,8 @@
-"""How far a call of another broker is believed: only with the secret of the cluster, and only within bounds.
+"""Authentication of calls between brokers: they require the secret of the cluster, and their terms must be plausible.
 
-All brokers of a cluster have one secret (`brokerClientAuthenticationParameters`). A caller without it is nobody, and a
-broker that is alone takes no calls at all. A caller that has it may still be wrong: terms are checked against the
-record of the topic, since a term that was believed once is refused to nobody any more.
+All brokers of a cluster share one secret (`brokerClientAuthenticationParameters`). A call without it is refused, and a
+single broker accepts no calls. An authenticated caller may still be wrong: terms are checked against the record of the
+topic, because a topic that has accepted a term refuses all lower ones from then on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The calls of `cluster/peers.py` acted on by this node's topics, and the carrier that finds whoever owns one.
+"""The handlers of the calls in `cluster/peers.py` on this node's topics, and the carrier that finds the owner of a
+topic.
 
-One call at a time for each topic, so that two terms cannot cross between the look at the term and the deed. The term is
-kept in the topic's record, with what it authorised: a later owner refuses what an earlier one refused. A call about a
-topic that another broker owns goes to that broker (`broker/peers/rpc.py`).
+One call at a time runs for each topic, so that two terms cannot interleave between the check of the term and the
+action. The term is stored in the topic's record together with the action that it authorized: a later owner refuses what
+an earlier one refused. A call about a topic of another broker goes to that broker (`broker/peers/rpc.py`).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ OP_PROPERTY = "magnetar.created-by"  # of the managed ledger: the operation that
 
 
 class PeerHandlers:
-    """What a broker does when it is asked, over whatever carrier. Idempotent; a lower term is Fenced."""
+    """Handles calls from any carrier. Each is idempotent; a lower term is Fenced."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -83,8 +84,8 @@ class PeerHandlers:
         try:
             await self._node.catalogue.create(name, own={OP_PROPERTY: request.op})
         except AlreadyExists:
-            pass  # by an earlier try, or by somebody else: its record says
-        if name.is_stage and not await self._node.sinks.listed(name):  # dropped meanwhile: nobody else would delete it
+            pass  # by an earlier try or by another caller: its record decides
+        if name.is_stage and not await self._node.sinks.listed(name):  # dropped concurrently: this is its only deletion
             await self._node.topics.delete(name, force=True)
             raise TopicNotFound(f"{name} is a stage that was dropped")
         topic = await self._topic(name)
@@ -104,7 +105,7 @@ class PeerHandlers:
         return _cursors(topic)
 
     async def _seal(self, name: TopicName, request: Seal) -> SealResult:
-        # A segment that the record lists and nobody has used yet is made by this: its parent could not be split else.
+        # Creates a segment that the record lists but that no client has used: otherwise its parent could not be split.
         return await (await self._topic(name, create=name.is_segment)).seal(request.op, request.term)
 
     async def _delete(self, name: TopicName, request: Delete) -> Deleted:
@@ -151,7 +152,8 @@ class PeerRouter:
 
 
 async def destination(node: Node, name: TopicName) -> Broker:
-    """Who is asked about a topic: the leader of a scalable one, the owner of any other. NotReady: nobody leads it."""
+    """The broker for calls about a topic: the leader of a scalable one, the owner of any other. NotReady: there is no
+    leader."""
     if name.domain is Domain.TOPIC:
         leader = await node.scalable.leader(name)
         if leader is None:

@@ -1,4 +1,4 @@
-"""One at a time for each name: whoever comes later waits, in order, and a name that nobody uses takes no room."""
+"""A lock per name: later callers wait in order, and an unused name takes no memory."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Calls to other brokers over their REST: the carrier of `cluster/peers.py` where the owner is somewhere else.
+"""Calls to other brokers over REST: the carrier of `cluster/peers.py` for an owner on another broker.
 
-A call is one request to the owner's `/admin/v2/peers`, made with the secret of the cluster and answered with what
-its handlers say, errors of the tree included. No answer is an error that says what may have happened: nothing where
-nobody listens, anything where the connection broke. Nothing is repeated here: whoever asks knows what repeating means.
+A call is one request to `/admin/v2/peers` of the owner, authenticated with the secret of the cluster. The reply
+contains the answer of its handlers, errors included. A missing reply is an error that states the possible outcome:
+nothing happened if no broker listens; anything may have happened if the connection broke. Nothing is retried here,
+because only the caller knows the effect of a retry.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class PeerReply(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 async def answered(node: Node, call: PeerRequest) -> PeerReply:
-    """The other end: this broker's handlers. Its bundle is taken first if it is nobody's and should be here."""
+    """The receiving end: this broker's handlers. A bundle without an owner is acquired first if it belongs here."""
     try:
         name = topic_name(call.topic)
         await check_term(node, name, call.request)

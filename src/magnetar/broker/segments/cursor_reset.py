@@ -35,7 +35,8 @@ async def reset(records: RecordStore, topic: Topic, request: ResetCursor) -> Cur
 
 
 def seeks_of(subscription: Subscription | None) -> int:
-    """How often it was moved as one of a scalable topic's; told to clients, which have left what was drained."""
+    """The number of seeks of this subscription as one of a scalable topic; clients that have left drained segments need
+    it."""
     return 0 if subscription is None else number(subscription.cursor.properties, SEEKS_PROPERTY, 0)
 
 

@@ -31,7 +31,7 @@ def ours(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 async def describe(subscription: Subscription | None, properties: Mapping[str, str]) -> None:
-    """Those that its consumer gives, where nobody gave any before: as Pulsar does, the first that come stay."""
+    """Stores the properties of a consumer if the subscription has none: as in Pulsar, the first ones stay."""
     if subscription is not None and subscription.durable and given(properties):
         found = subscription.cursor.properties
         if not given(found):
@@ -39,7 +39,7 @@ async def describe(subscription: Subscription | None, properties: Mapping[str, s
 
 
 async def start(subscription: Subscription, asked: Subscribe) -> None:
-    """The first consumer of a segment says where its subscription starts, if nobody has said so yet, and what it is."""
+    """Applies the start position and properties of the first consumer of a segment, if they are not set yet."""
     await describe(subscription, asked.properties)
     cursor = subscription.cursor
     if START_PROPERTY not in cursor.properties:
@@ -53,8 +53,8 @@ async def start(subscription: Subscription, asked: Subscribe) -> None:
 
 
 async def place(topic: Topic, one: SubscriptionLife, *, at_end: bool, asked: bool = False) -> None:
-    """Made if it is not there. One of an earlier life is not the one that is meant (H-D9); one that clients of a plain
-    topic made is taken over where it stands."""
+    """Creates the cursor if it does not exist. A cursor of an earlier life is replaced (H-D9); one that clients of a
+    plain topic created is taken over at its position."""
     found = topic.subscriptions.get(one.name)
     if found is not None and found.durable and life(found) == one.life:
         return
@@ -71,7 +71,7 @@ async def place(topic: Topic, one: SubscriptionLife, *, at_end: bool, asked: boo
 
 
 def life(subscription: Subscription) -> int:
-    """-1: it is no scalable topic's."""
+    """The life of the scalable topic's subscription; -1: it does not belong to a scalable topic."""
     return number(subscription.cursor.properties, LIFE_PROPERTY, -1)
 
 

@@ -1,9 +1,9 @@
-"""What the leader of a scalable topic waits for at the owner of a segment: everything acknowledged for good, nobody
-attached, or everything received by one consumer.
+"""Waits of the leader of a scalable topic at the owner of a segment: for all messages durably acknowledged, for no
+attached consumer, or for all messages received by one consumer.
 
-A question waits here and is answered the moment it happens (H-F14), or with no when its time is up. Drained means on
-disk, not in memory alone (H-F2): what is acknowledged up to the end is flushed at once. A segment that is unloaded ends
-its questions; they are asked again where it is loaded next.
+A request waits here and is answered when its condition becomes true (H-F14), or with no after its time. Drained means
+on disk, not only in memory (H-F2): acknowledgements up to the end are flushed immediately. Unloading a segment ends its
+waits; the leader repeats them where it is loaded next.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ async def awaited(
     if waiting.cancelled():
         raise NotReady(f"{topic.name} is being unloaded: look it up again")
     if waiting.result() and not isinstance(request, AwaitDrained):
-        subscription.admissions += 1  # who is about to attach was admitted by a record that may be of before
+        subscription.admissions += 1  # a consumer about to attach may have been admitted by an older record
     return waiting.result()
 
 
 async def _until_received(topic: Topic, subscription: Subscription, name: str, wait_s: float) -> bool:
-    """Everything was written to the consumer's connection, and it has answered to a PING behind that: so whatever it is
-    sent on another connection from now on comes later (H-F20)."""
+    """All messages are written to the consumer's connection, and it has answered a PING behind them: so messages that
+    it gets on another connection from now on arrive later (H-F20)."""
     for _ in range(RECEIVED_TRIES_MAX):
         if not await _until(topic, subscription, lambda topic, one: _sent_to(topic, one, name) is not None, wait_s):
             return False
@@ -110,7 +110,7 @@ async def _until(
 
 def _evict(topic: Topic, subscription: Subscription, consumer: str) -> None:
     """Of those that share a segment the others stay."""
-    subscription.early = None  # what it has not acknowledged for good comes again (H-F20)
+    subscription.early = None  # messages without a durable acknowledgement are redelivered (H-F20)
     if subscription.type != KEY_SHARED:
         subscription.disconnect_all()
         return

@@ -1,10 +1,11 @@
-"""One exclusive producer for a whole scalable topic, however many segments it has, through every reshape (H-E11).
+"""One exclusive producer for a whole scalable topic with any number of segments, through every reshape (H-E11).
 
-A segment alone cannot say who is exclusive: after a split its children would go to whoever came first to each. So the
-holder's name is in the topic's record, changed by compare-and-set, and an owner lets nobody else in while the holder is
-attached to any segment. Nobody gives the name back: whoever comes next asks the owners whether the holder is still
-there, and not while it is on its way from a sealed segment to its children. Looked at again after a producer was let
-in, because looking and letting in are not one step. `topic/producers/access.py` goes on deciding for the one segment.
+A segment alone cannot decide who is exclusive: after a split, different producers could attach first to each child. So
+the topic's record contains the name of the holder, changed by compare-and-set, and an owner admits no other producer
+while the holder is attached to any segment. The holder does not remove its name: the next producer asks the owners
+whether the holder is still attached. A holder that moves from a sealed segment to its children counts as attached. The
+check is repeated after a producer was admitted, because check and admission are not one step.
+`topic/producers/access.py` still decides for the single segment.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class ExclusiveProducers:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    # Whoever lets a producer in
+    # Admission of producers
 
     async def admit(self, name: TopicName, record: Record, base: str, mode: Mode, queued: Callable[[], None]) -> None:
         """Before it is attached to a segment. `queued`: it has to wait, and this waits."""
@@ -40,7 +41,7 @@ class ExclusiveProducers:
             await self._claim(name, record, base, mode, queued)
 
     async def check(self, name: TopicName, base: str, mode: Mode) -> None:
-        """After it was attached: another may have taken the topic meanwhile."""
+        """Called after the producer attached: another one may have taken the topic since `admit`."""
         holder = (await self._read(name)).exclusive
         if holder == base or (mode is Mode.SHARED and not holder):
             return
@@ -79,12 +80,13 @@ class ExclusiveProducers:
             record = await self._read(name)
 
     async def _taken(self, name: TopicName, record: Record, base: str, mode: Mode) -> MagnetarError | None:
-        """The name stands in the record: nobody else comes in any more, and who came in before is seen now."""
+        """The record contains the new name: no other producer is admitted any more, and this finds those admitted
+        before."""
         fence = mode is Mode.EXCLUSIVE_WITH_FENCING
         found = await self._ask(name, record, base, fence=fence)
         if fence or not found.others:
             return None
-        back = next((one for one in found.exclusive if one != base), "")  # who held it and came back meanwhile
+        back = next((one for one in found.exclusive if one != base), "")  # the former holder, if it returned
         await self._node.scalable.hold(name, before=base, after=back)
         return _fenced(found.others[0])
 
@@ -95,14 +97,15 @@ class ExclusiveProducers:
         return _fenced(found.others[0]) if found.others else None
 
     async def _holds(self, name: TopicName, record: Record, holder: str, *, returning: bool) -> bool:
-        """`returning`: it counts as attached while it is on its way to the children of a reshape."""
+        """`returning`: the holder counts as attached while it moves to the children of a reshape."""
         since_ms = self._node.runtime.wall() - EXCLUSIVE_RETURN_S * 1000
         if returning and any(one.parents and one.created_ms > since_ms for one in record.layout.active):
             return True
         return holder in (await self._ask(name, record, "")).exclusive
 
     async def _ask(self, name: TopicName, record: Record, base: str, *, fence: bool = False) -> Attached:
-        """All owners. One that does not answer: nobody knows, and the caller is told so."""
+        """Asks all owners. An owner that does not respond makes the result unknown, and the error reaches the
+        caller."""
         request = AskProducers(op="producers", base=base, fence=fence)
         segments = [one.topic(name) for one in record.layout.active]
         found = await asyncio.gather(*(self._node.peers.owner(one).ask(request) for one in segments))
@@ -123,7 +126,7 @@ class ExclusiveProducers:
     # The owner's answer
 
     def attached(self, name: TopicName, request: AskProducers) -> Attached:
-        """Who is attached to a segment here. One that is not loaded has nobody."""
+        """The producers attached to a segment on this broker. A segment that is not loaded has none."""
         topic = self._node.topics.loaded.get(name.canonical)
         if not isinstance(topic, Topic):
             return Attached()

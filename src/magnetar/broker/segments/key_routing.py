@@ -1,7 +1,8 @@
-"""Where the entries of a segment lie among the hashes of keys, as far as that is to be seen: for deduplication, which
-goes by ranges of them, and to refuse what belongs to another segment.
+"""The key hash of the entries of a segment: deduplication uses it, because it works by ranges of hashes, and entries of
+another segment are refused by it.
 
-A batch hides its keys. An entry that cannot be read lies nowhere; whoever stores it finds out. Decides only.
+A batch hides its keys. An entry that cannot be decoded has no hash; storing it detects the fault. This module decides
+only.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from magnetar.wire.metadata import Metadata, key_of
 
 
 def slots(name: TopicName, routing: Routing) -> Callable[[bytes, int, int], int | None]:
-    """Where an entry lies; None: it has no key, a batch hides them, or it is not of this segment. What a sink sends
-    without a key is spread by producer and number (H-E5): after a merge only that tells which parent may have it.
-    """
+    """The hash slot of an entry. None: it has no key, a batch hides the keys, or it belongs to another segment.
+    Messages of a sink without a key are spread by producer and number (H-E5): after a merge only that identifies the
+    parent that may have them."""
     assert name.segment is not None
     range = name.segment.range
 

@@ -1,9 +1,9 @@
-"""Consumers that come to a segment: a queue consumer has no other way to say that it is there.
+"""Admission of consumers to a segment: a queue consumer has no other way to announce itself.
 
-Pulsar's V5 client attaches its queue consumers to every segment and tells the topic nothing. So the owner that is
-asked first makes the subscription of the topic, with cursors on every segment of the layout (H-D5), before it attaches
-anybody; no durable cursor comes into being without that record (H-D3), and children of a reshape inherit it (H-D1).
-`scalable/machines/admission.py` decides; the record is read as it is now.
+Pulsar's V5 client attaches its queue consumers to every segment and sends nothing to the topic. So the owner of the
+first segment creates the subscription of the topic, with cursors on every segment of the layout (H-D5), before it
+attaches a consumer. No durable cursor is created without that record (H-D3), and children of a reshape inherit it
+(H-D1). `scalable/machines/admission.py` decides; the record is read fresh.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ log = get("queues")
 
 
 async def admit_consumer(scalable: ScalableTopics, topic: Topic, asked: Subscribe, making: KeyedLock) -> int | None:
-    """The subscription is there, ready and of the right type, when this returns. A consumer that was attached before
-    and comes back makes nothing: its subscription was removed meanwhile (H-D9). A new queue comes to all its segments
-    at once: one of them makes the subscription, the others wait for it in `making`. A number: the consumer reads
-    before what comes before is acknowledged (H-F20), and so often was the subscription moved."""
+    """When this returns, the subscription exists, is ready and has the right type. A consumer that was attached before
+    and returns creates nothing: its subscription was removed in between (H-D9). A new queue consumer attaches to all
+    its segments concurrently: one of them creates the subscription, the others wait for it in `making`. The result is
+    the number of seeks of the subscription if the consumer reads before the preceding segments are acknowledged
+    (H-F20)."""
     found, early = await _admitted(scalable, topic, asked)
     if found is None:
         async with making.through(f"{topic.name.parent} {asked.subscription}"):
@@ -49,8 +50,8 @@ async def admit_consumer(scalable: ScalableTopics, topic: Topic, asked: Subscrib
 async def described(
     scalable: ScalableTopics, parent: TopicName, subscription: str, properties: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
-    """The properties of a subscription: these, if it had none. In the record, so that all segments have the same ones,
-    those too that come when nobody is there."""
+    """The properties of a subscription; sets the given ones if it has none. The record contains them, so that all
+    segments have the same ones, also segments created while no consumer is connected."""
     for _ in range(PROPERTIES_TRIES_MAX):
         one, version = await scalable.records.subscription(parent, subscription)
         if one is None or one.properties or one.standing is not SubscriptionState.LIVE:
@@ -108,7 +109,7 @@ def check_moved(
 ) -> None:
     """NotReady: the subscription is being moved, or was, and the segment is not for this consumer (H-D7)."""
     if found.seek is not None and asked.durable:
-        scalable.poke(parent)  # whoever was at it may be gone
+        scalable.poke(parent)  # the leader of the seek may have failed
         raise NotReady(f"subscription {found.name} of {parent} is being moved: try again")
     if found.seeks and asked.durable:
         admission.check_granted(found, segment, asked.consumer_name)

@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 log = get("segments")
 
 INCARNATION_PROPERTY = "magnetar.incarnation"  # of the managed ledger: the life of the topic that the segment is of
-OURS = "Magnetar-"  # clients that follow whatever routing the record pins
+OURS = "Magnetar-"  # prefix of clients that follow the routing pinned in the record
 
 
 class Segments:
@@ -96,7 +96,7 @@ class Segments:
     # Loading
 
     async def admit(self, name: TopicName, *, create: bool) -> None:
-        """Before a load: TopicNotFound where the segment is not there and the record does not list it as active."""
+        """Checks before a load. TopicNotFound: the segment does not exist and the record does not list it as active."""
         if await self._node.catalogue.exists(name):
             return
         if not create:
@@ -105,7 +105,8 @@ class Segments:
         await self._make(name, record.incarnation)
 
     async def recover(self, topic: Topic) -> Topic:
-        """A topic just opened, made a segment: what the record says of it holds, whatever the owner before did."""
+        """Makes an opened topic a segment: the current record applies, regardless of the actions of the previous
+        owner."""
         record, _ = await self._node.scalable.records.fresh(topic.name.parent)
         routing = record.routing if record is not None and record.routing is not None else DEFAULT
         topic.slot_of = slots(topic.name, routing)
@@ -158,7 +159,8 @@ class Segments:
         admission.check_producer(record, _id(topic.name), _incarnation(topic))
         assert record is not None
         if topic.managed.terminated is not None:
-            scalable.poke(parent)  # sealed here, active in the record: somebody must finish what was begun (H-A2)
+            # sealed here but active in the record: the controller must finish the operation (H-A2)
+            scalable.poke(parent)
         follows = client_version.startswith(OURS)
         wanted = DEFAULT if follows else routing_of(client_version)
         pinned = record.routing or await scalable.pin(parent, wanted)
@@ -203,7 +205,7 @@ class Segments:
             try:
                 await node.metadata.delete(path, expected=stat.version)
             except (BadVersion, NotFound):
-                pass  # deleted, or loaded by somebody who will be told the same
+                pass  # deleted, or loaded by another request that gets the same error
             raise
 
     # What leaders ask
@@ -273,7 +275,7 @@ class Segments:
             parents = []
             for data in request.dedups:
                 parents.append(Dedup())
-                if data:  # else that parent remembers nobody
+                if data:  # otherwise that parent has no deduplication state
                     parents[-1].load(data, self._node.runtime.wall())
             assert name.segment is not None
             await topic.recall.seed(parents[0].unite(parents[1:]).restrict(name.segment.range))

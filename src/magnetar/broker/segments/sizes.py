@@ -46,7 +46,7 @@ class SegmentSizes:
         return self.added(parent, records)
 
     def added(self, parent: TopicName, records: Sequence[tuple[str, bytes]]) -> TopicSizes:
-        """Of records that somebody has read: path and value of each segment's."""
+        """Sizes from records that the caller has read: path and value of each segment."""
         closed = [(link.closed_ms, link.bytes) for path, value in records for link in _links(path, value)]
         return TopicSizes((one for one in closed if one[0]), self._open_bytes(parent))
 

@@ -1,11 +1,11 @@
-"""One stage on its way into its topic, by a client: read from its beginning, published from where its record says on,
-in order, under the producer name and the sequence ids that were fixed when it was chosen.
+"""The publishing of one stage by a client: reads the stage from its beginning and publishes from the recorded position
+on, in order, under the producer name and the sequence ids that were fixed when the stage was committed.
 
-Batches, which its entries are most often, go as whole entries (`rebatch`); what is written otherwise goes message by
-message. Where it was tried before, messages that may be stored already are entries of their own: a batch that is stored
-in part could neither be taken nor dropped. Trusts the topic to store a sequence id once (`Topic.remember_sinks`).
-Refuses what cannot be opened. Imported when the first stage is published: a broker without sinks starts without a
-client in it.
+Batches, which most entries are, are published as whole entries (`rebatch`); other entries message by message. After an
+earlier attempt, messages that may already be stored are entries of their own, because a partly stored batch could
+neither be accepted nor dropped. This module trusts the topic to store a sequence id once (`Topic.remember_sinks`). It
+refuses entries that cannot be opened. It is imported when the first stage is published: a broker without sinks starts
+without a client in it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class StageEntry:
 
 
 class StagePublisher:
-    """One stage on its way into the topic."""
+    """Publishes one stage to its topic."""
 
     def __init__(self, client: Client, sink: Sink, chosen: CommittedStage, reader: EntryReader) -> None:
         self._client = client
@@ -107,7 +107,8 @@ class StagePublisher:
         await self._skip(chosen.published)
         producer = await self._producer(batching=Batching())
         try:
-            known = producer.last_sequence_id - chosen.first + 1  # so many at most were stored before
+            # the maximum number of messages that were stored before
+            known = producer.last_sequence_id - chosen.first + 1
             if known <= self._at:
                 await self._pour(producer, chosen.messages, saved)
                 return
@@ -221,7 +222,7 @@ class StagePublisher:
 
 
 def _check(fields: MessageFields) -> None:
-    """`Corrupt`: its key cannot be what it says, so that nobody knows where it belongs."""
+    """`Corrupt`: the key of the message is invalid, so its segment is unknown."""
     try:
         routing_key(fields)
     except Base64Error:

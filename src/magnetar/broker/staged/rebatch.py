@@ -1,9 +1,10 @@
-"""Batches of a stage cut anew for the topic that they go to: whole entries in, whole entries out, under the numbers
-that were fixed when the stage was chosen. No object for a message on its way.
+"""Rebatching of a stage for its topic: whole entries in, whole entries out, with the numbers that were fixed when the
+stage was committed. It creates no object per message.
 
-Messages of one segment or partition share an entry; their numbers grow in it and may have holes, where those of others
-are. All that a message says stays byte for byte (`wire.renumbering`), and it goes where a producer of that name would
-send it alone. A batch that is written in another way is not taken: it goes message by message. Decides only.
+Messages of one segment or partition share an entry; their numbers increase in it and may have gaps, which are the
+numbers of other segments. The content of a message stays byte for byte (`wire.renumbering`), and it goes where a
+producer of that name would send it alone. A batch in another format is refused and published message by message. This
+module decides only.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from magnetar.wire.batch_renumber import Row, renumbered, rows
 from magnetar.wire.proto import pb
 from magnetar.wire.send_frames import size_index
 
-_INDEXED_MIN = 16  # messages from which on their sizes are told, as the client does
+_INDEXED_MIN = 16  # minimum number of messages for an index of their sizes, as in the client
 _Way = tuple[int, int]  # the place of a segment or partition; the hash among entry buckets, -1: no key
 
 
@@ -61,9 +62,8 @@ class StageRebatcher:
                 self._numbers = [[] for _ in cutting.starts]
 
     def take(self, payload: bytes, count: int, number: int, *, skip: int = 0) -> bool:
-        """The messages of a batch but the first so many; the first of the rest has this number, and those of the batch
-        before had the numbers below it. False: it is written in another way, and nothing was taken.
-        """
+        """Takes the messages of a batch, without the first `skip`; the first of the rest has the number `number`.
+        False: the batch has another format, and nothing was taken."""
         found = rows(payload, count)
         if found is None:
             return False
@@ -193,7 +193,7 @@ def opened(metadata: pb.MessageMetadata, payload: bytes, count: int) -> list[Mes
 
 
 def _runs(pieces: list[bytes], cutting: BatchingPlan) -> Iterator[tuple[int, int]]:
-    """Where entries begin and end: about alike, as far as there is room."""
+    """The start and end of each entry: of similar size, within the limits."""
     offsets = [0, *accumulate(map(len, pieces))]
     first = 0
     while first < len(pieces):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from magnetar.client.client import Client
 
 CURSOR = "__sink"  # keeps what a stage holds from being trimmed
-_TERM = Term(0)  # nobody competes for a stage: it is made, sealed and deleted once, by whoever is first
+_TERM = Term(0)  # a stage has no competing writers: its first caller creates, seals and deletes it once
 
 
 class StageStore:
@@ -57,7 +57,7 @@ class StageStore:
     async def close(self) -> None:
         if self._client is not None:
             client, self._client = self._client, None
-            await client.__aexit__(Closed, None, None)  # do not wait: whoever leads next publishes what is pending
+            await client.__aexit__(Closed, None, None)  # do not wait: the next leader publishes pending stages
 
 
 def sinks_of(node: Node) -> tuple[StagedSinkService, StageStore]:

@@ -1,8 +1,8 @@
-"""What of the cluster this node serves: which bundle a topic is in, whose it is, and how a bundle leaves.
+"""The part of the cluster that this node serves: the bundle of a topic, its owner, and the release of a bundle.
 
-Lookups and loads ask here. A node that is alone serves everything and asks no store. In a cluster a topic is loaded
-only while the store says that its bundle is ours; a bundle that somebody else has is dropped without a word to the
-stores, because they are not ours to write to any more. It trusts fencing for all that happens in between.
+Lookups and loads use this module. A single node serves everything and reads no store. In a cluster a topic is loaded
+only while the store says that this broker owns its bundle. A bundle that another broker owns is dropped without writing
+to the stores, because this broker may not write to them any more. This module trusts fencing for everything in between.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class BundleOwnership:
         await self._claim(await self.place(name), str(name))
 
     async def claim_bundle(self, namespace: NamespaceName, bundle: Bundle) -> None:
-        """As `claim`, but a bundle that nobody has is not taken for this."""
+        """As `claim`, but a bundle without an owner is not acquired."""
         if self.cluster:
             found = await self.ownership.known(namespace, bundle)
             if found is not None and found.id != self.ownership.me.id:
@@ -119,7 +119,7 @@ class BundleOwnership:
     # Letting go
 
     async def unload(self, place: Place) -> None:
-        """Topics closed, everything durable; then the lock is free for whoever is asked next, this node included."""
+        """Closes the topics and makes everything durable; then any broker may acquire the lock, this one included."""
         await self.ownership.release(*place, lambda: self._node.topics.empty(place))
 
     async def unload_bundle(self, namespace: NamespaceName, bundle: Bundle) -> None:
@@ -163,7 +163,7 @@ class BundleOwnership:
         return found
 
     async def follow(self, namespace: NamespaceName) -> None:
-        """Its policies changed: the bundles of a namespace that is gone are nobody's."""
+        """Called when the policies changed: unloads the bundles of a namespace that does not exist any more."""
         places = [place for place in self.ownership.held() if place[0] == namespace]
         try:
             if places and not await self._node.namespaces.exists(namespace):
@@ -195,8 +195,9 @@ class BundleOwnership:
             self._verifying = self._node.runtime.spawn(self._node.owner, self._verify())
 
     async def _verify(self) -> None:
-        """While the session was lost another broker may have had a bundle of ours, and have lost it too before we
-        looked: our lock is made anew and says nothing of it. Asked again when that broker must have noticed as well."""
+        """While the session was lost, another broker may have owned one of our bundles and lost it again: our lock is
+        then created again without a trace of it. The check is repeated when that broker must have noticed the loss as
+        well."""
         for wait_s in (0.0, OWNERSHIP_ECHO_S):
             await asyncio.sleep(wait_s)
             left = list(self._node.topics.loaded)

@@ -1,14 +1,16 @@
-"""Topics that are not in memory: a walk over all records trims those that retention allows, and finds backlogs.
+"""Retention for topics that are not in memory: a sweep over all records trims what retention allows, and finds
+backlogs.
 
-A topic out of memory trims nothing. The walk reads the records, page by page and a bounded number in a round, and
-decides from the record alone whether retention could let anything go; only such a topic is loaded, trimmed, and left to
-leave memory as any idle one. Whether its subscriptions are past what retention lets go only the loaded topic knows, so
-one with a backlog is loaded in vain once in every walk: walks are far apart, and a broker visits what it owns.
+An unloaded topic trims nothing. The sweep reads the records page by page, a bounded number per round, and decides from
+the record alone whether retention could delete anything. Only such a topic is loaded and trimmed; it is unloaded later
+like any idle topic. Only the loaded topic knows whether its subscriptions have passed the data in question, so one with
+a backlog is loaded in vain once per sweep. For this reason sweeps are far apart, and a broker visits only the topics
+that it owns.
 
-After a start nothing is known of backlogs. The walk reads the cursor records of each topic that this broker owns. If
-one of them is behind the last entry, or the end is not known because of a crash, the topic is loaded once. It leaves
-memory as any idle one, and its sample stays for metrics (`broker/metrics/unloaded_topics.py`). So /metrics itself never
-loads a topic.
+After a start the backlogs are unknown. The sweep reads the cursor records of each topic that this broker owns. If a
+cursor is behind the last entry, or the end is unknown because of a crash, the topic is loaded once. It is unloaded like
+any idle topic, and its sample stays for metrics (`broker/metrics/unloaded_topics.py`). So /metrics itself never loads a
+topic.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ class RetentionSweeper:
             except StopAsyncIteration:
                 self._walk = None
                 return
-            except MagnetarError as error:  # the store is away: this walk is over, the next one begins anew
+            except MagnetarError as error:  # the store does not respond: end this sweep, the next one starts over
                 log.warning("retention_sweep_failed", error=str(error))
                 self._walk = None
                 return
@@ -157,7 +159,7 @@ class RetentionSweeper:
         return name.canonical not in node.topics.unloaded and await self._lags(record.path, links)
 
     async def _lags(self, path: str, links: list[LedgerSpan]) -> bool:
-        """Whether a subscription may be behind, as far as records tell without opening the topic."""
+        """Whether a subscription may be behind, judged by the records without opening the topic."""
         if not links:
             return False
         marks = [mark async for _, mark in marks_of(self._node.metadata, path)]

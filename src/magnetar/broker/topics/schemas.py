@@ -16,7 +16,7 @@ from magnetar.topic.nonpersistent import NonPersistentTopic
 from magnetar.topic.topic import Topic
 from magnetar.wire.proto import pb
 
-AUTO_CONSUME = 21  # a client's wish to read whatever there is; never stored
+AUTO_CONSUME = 21  # a client's request to read any schema; never stored
 NO_SCHEMA = 0
 
 

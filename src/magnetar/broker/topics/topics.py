@@ -80,7 +80,8 @@ class Topics:
             # Another one's load did not find it, and maybe was not allowed to create it: ask for ourselves.
 
     def _work(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Loading and closing are the node's own work: whoever asked may go away, others wait for the same."""
+        """Loading and closing are tasks of the node: they continue if the first caller gives up, and other callers
+        share them."""
         return self._node.runtime.spawn(self._owner, work)
 
     def _read_again(self, work: Coroutine[Any, Any, None]) -> None:
@@ -178,13 +179,13 @@ class Topics:
         await self.unload(name, lost=lost)
         if lost and place is not None:
             try:
-                await self._node.ownership.owns(*place)  # whoever fenced us may have the whole bundle
+                await self._node.ownership.owns(*place)  # the broker that fenced this topic may own the whole bundle
             except NotReady:
-                pass  # the store will tell when it answers again
+                pass  # the store reports the loss when it responds again
 
     async def verify(self, names: Iterable[str]) -> list[str]:
-        """Give up those that another owner has had since they were opened here: nobody tells one that writes nothing.
-        Those that could not be asked about."""
+        """Closes topics that another broker has owned since they were opened here; a topic without writes is not fenced
+        by itself. Returns the names of topics whose check failed."""
         silent: list[str] = []
         for key in names:
             topic = self.loaded.get(key)
@@ -200,7 +201,7 @@ class Topics:
         return silent
 
     async def empty(self, place: Place, *, lost: bool = False) -> None:
-        """Unload all topics of a bundle, those being loaded too. `lost`: somebody else owns it, nothing is written."""
+        """Unloads all topics of a bundle, loading ones included. `lost`: another broker owns it, nothing is written."""
         while keys := [key for key, found in self._places.items() if found == place][:UNLOADS_AT_ONCE_MAX]:
             await asyncio.gather(*(self._empty(key, lost=lost) for key in keys))
         self.unloaded.forget_place(place)
@@ -217,8 +218,8 @@ class Topics:
                 log.error("topic_unload_failed", topic=str(topic.name), error=str(error))
 
     async def unload(self, name: TopicName, *, lost: bool = False) -> bool:
-        """Clients look it up again; what was acknowledged is durable. False if it was not loaded. `lost`: somebody else
-        owns it, nothing is written."""
+        """Clients look the topic up again; acknowledged messages are durable. False if it was not loaded. `lost`:
+        another broker owns it, nothing is written."""
         key = name.canonical
         topic = self.loaded.get(key)
         if topic is None:
@@ -348,12 +349,12 @@ class Topics:
 
 
 def _result(task: asyncio.Task[T]) -> T:
-    """Of work that is through; the node's own end is no end of whoever waited for it."""
+    """The result of a completed task. The end of the node is NotReady for its callers, not a cancellation."""
     if task.cancelled():
         raise NotReady("the broker is stopping: look the topic up again")
     return task.result()
 
 
 def _ended(owner: str, error: BaseException) -> None:
-    if not isinstance(error, MagnetarError):  # those have gone to whoever asked
+    if not isinstance(error, MagnetarError):  # the callers have received those errors
         log.crashed("task_failed", error, owner=owner)
