@@ -1,8 +1,8 @@
-"""One key of broker.conf and standalone.conf: its form, its default, where it may be overridden, what it protects.
+"""One key of broker.conf and standalone.conf: its form, default, overriding policies and required protection.
 
-Three kinds of key: honoured (the broker obeys it), not honoured (the broker understands it and warns of another value),
-and protective. A protective key that is not honoured must not be ignored: `unmet` names the protection that a value
-asks for, and the settings refuse to load.
+There are three kinds of key: honoured (the broker applies it), not honoured (the broker understands it and warns about
+other values than the default), and protective. A protective key that is not honoured must not be ignored: `unmet` names
+the protection that a value requires, and the settings refuse to load.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Key:
     harmless: tuple[str, ...] = ()  # further values that ask for none, in lower case
 
     def unmet(self, text: str) -> str:
-        """The protection that this text asks for and that the broker does not give; empty if it asks for none."""
+        """The protection that this value requires and the broker does not support; empty if none."""
         accepted = text.strip().lower() in (*self.harmless, str(self.default).lower())
         return "" if self.honoured or accepted or self.read(text) == self.default else self.protects
 
     def read(self, text: str) -> Value:
-        """Nothing means the default, as in Pulsar's files."""
+        """Empty text means the default, as in Pulsar's files."""
         if text.strip() == "":
             return self.default
         try:

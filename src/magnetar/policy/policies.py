@@ -1,8 +1,7 @@
-"""The policies of a namespace: the document at /admin/policies/{tenant}/{namespace}, in Pulsar's field names.
+"""The policies of a namespace: the document at /admin/policies/{tenant}/{namespace}, with Pulsar's field names.
 
-A value with typed fields over the document it was read from: fields that this version does not know, also inside known
-ones, survive a rewrite. None means unset; unset fields are not written. A change is a new value
-(`msgspec.structs.replace`).
+It is a value with typed fields over the original document: unknown fields, also inside known ones, survive a rewrite.
+None means unset; unset fields are not written. A change returns a new value (`msgspec.structs.replace`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from magnetar.base.errors import Corrupt, Misuse
 
 
 class Bundles(msgspec.Struct, frozen=True):
-    """A request may give the number alone."""
+    """The bundles of a namespace; a request may contain the number alone."""
 
     boundaries: list[str] = []
     numBundles: int = 0
@@ -55,8 +54,8 @@ def _no_permissions() -> dict[str, Any]:
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True):
-    """Fields in the order in which Pulsar shows them. The last two settings are ours; `kept` is the document behind
-    it."""
+    """Fields in the order of Pulsar. The last two settings are extensions of Magnetar; `kept` is the original
+    document."""
 
     auth_policies: dict[str, Any] = msgspec.field(default_factory=_no_permissions)
     replication_clusters: list[str] = []
@@ -106,7 +105,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def decode(cls, data: bytes) -> Policies:
-        """From the store. Corrupt: not such a document."""
+        """Decodes a stored document. Corrupt: it is invalid."""
         try:
             return cls.of(msgspec.json.decode(data))
         except (msgspec.DecodeError, Misuse) as error:
@@ -114,7 +113,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, document: Any) -> Policies:
-        """From a request's body. Misuse: a field of the wrong type, named."""
+        """Reads the body of a request. Misuse: a field has the wrong type; the error names it."""
         if not isinstance(document, dict):
             raise Misuse("the policies must be a JSON object", http_status=400)
         known = {name: document[name] for name in _FIELDS if document.get(name) is not None}
@@ -128,7 +127,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self.document())
 
     def document(self) -> dict[str, Any]:
-        """All of it as JSON values: what is set, then what was read and is not known here."""
+        """All fields as JSON values: those that are set, then unknown ones of the original document."""
         shown: dict[str, Any] = {}
         for name in self.__struct_fields__:
             value = getattr(self, name)
@@ -140,7 +139,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         return {**shown, **{name: value for name, value in self.kept.items() if name not in _FIELDS}}
 
     def field(self, path: str) -> Any:
-        """By dotted name, as the table of settings names it. None: unset there, so that the broker's value holds."""
+        """The value of a dotted name of the settings table. None: unset, so the value of the broker applies."""
         value: Any = self
         for part in _parts(path):
             value = getattr(value, part, None)
@@ -148,7 +147,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def buckets(self) -> int:
-        """How many buckets the topics' records are spread over (PIP-157); 1 is the flat layout."""
+        """The number of buckets of topic records (PIP-157); 1 is the flat layout."""
         return self.numberOfTopicBuckets or 1
 
 
@@ -163,8 +162,8 @@ _UNSET: dict[str, tuple[Any, ...]] = {
 
 @cache
 def _parts(path: str) -> tuple[str, ...]:
-    """One string for each name: Python remembers the last thousands of attributes that were asked for, by their
-    strings, and each one would be kept from wherever in memory it was cut."""
+    """One shared string per name: Python caches thousands of requested attribute names by their strings, and would
+    otherwise keep a new string for each."""
     return tuple(path.split("."))
 
 
@@ -173,7 +172,7 @@ def _set(value: msgspec.Struct) -> dict[str, Any]:
 
 
 def _unknown(kept: Any, value: msgspec.Struct) -> dict[str, Any]:
-    """What the document had inside this field and its type does not know."""
+    """The unknown fields of the original document inside this field."""
     if not isinstance(kept, Mapping):
         return {}
     return {name: old for name, old in kept.items() if name not in value.__struct_fields__}

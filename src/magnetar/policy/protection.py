@@ -1,8 +1,8 @@
-"""Keys that ask for a protection: authentication, authorization, TLS, encryption, quotas, rates, plug-ins that refuse.
+"""Keys that require a protection: authentication, authorization, TLS, encryption, quotas, rates, plug-ins that reject.
 
-A broker that ignored such a key would serve everybody while its operator believes that it does not. So a value that
-asks for a protection which this version does not give ends the start. Values of Pulsar's own files ask for nothing:
-a stock broker.conf and standalone.conf start. Unknown keys are judged by their name.
+A broker that ignored such a key would serve all clients, while its operator relies on the protection. So a value that
+requires an unsupported protection stops the start. Values of Pulsar's own files require none: a stock broker.conf and
+standalone.conf start. Unknown keys are judged by their name.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _OFF = ("", "false", "no", "off", "none", "0", "-1")
 
 
 def unmet_by_name(name: str, text: str) -> str:
-    """For a key that is not in the table: the protection that it seems to ask for; empty if none."""
+    """The protection that a key outside of the table seems to require, by its name; empty if none."""
     if _DOUBTFUL.search(name) is None or text.strip().lower() in _OFF:
         return ""
     return UNKNOWN
 
 
 def is_secret(name: str) -> bool:
-    """The value of such a key is never shown: not in an error, not in the log, not over REST."""
+    """Whether the value of the key is secret, and never shown in an error, in the log or over REST."""
     return _SECRET.search(name) is not None
 
 

@@ -1,5 +1,5 @@
-"""The reference page of the settings, docs/CONFIGURATION.md, rendered from the table: never edited by hand, and a test
-says so."""
+"""Renders the reference page of the settings, docs/CONFIGURATION.md, from the table. The page is never edited by hand,
+and a test checks that."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ DEFAULT_LAYER = "default"  # the table's own value: nothing was said anywhere
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """`layer` is the one that won; `said` lists every layer that has an opinion, the strongest first."""
+    """`layer` is the effective one; `said` lists every layer with a value, the strongest first."""
 
     key: str
     value: Value
@@ -41,7 +41,7 @@ class Explained:
 
 
 class Settings:
-    """`file` and `given` (the command line) hold text by key, as people write it."""
+    """`file` and `given` (the command line) contain text by key, as people write it."""
 
     def __init__(self, file: Mapping[str, str] | None = None, given: Mapping[str, str] | None = None) -> None:
         check_protection({**(file or {}), **(given or {})})
@@ -61,7 +61,8 @@ class Settings:
 
     @classmethod
     def load(cls, path: str, given: Mapping[str, str] | None = None) -> Settings:
-        """From a properties file. NotFound, Misuse: it cannot be read, and why. Unprotected: see `check_protection`."""
+        """Loads a properties file. NotFound, Misuse: it cannot be read, with the reason. Unprotected: see
+        `check_protection`."""
         try:
             with open(path, encoding="utf-8") as file:
                 text = file.read()
@@ -72,8 +73,8 @@ class Settings:
         return cls(parse(text), given)
 
     def get(self, key: str, namespace: Policies | None = None, topic: Mapping[str, Any] | None = None) -> Any:
-        """`namespace` and `topic` are their policies. Typed by the table: use `flag`, `number` or `text` where that
-        helps."""
+        """`namespace` and `topic` are their policies. The table defines the type; `flag`, `number` and `text` return a
+        typed value."""
         known = _known(key)
         if topic is not None and known.topic and (value := _dig(topic, known.topic)) is not None:
             return value
@@ -116,11 +117,12 @@ class Settings:
         return [key.name for key in KEYS.values() if key.dynamic]
 
     def dynamic_values(self) -> dict[str, str]:
-        """As they were written; secrets are not shown."""
+        """The dynamic values as written; secrets are hidden."""
         return {key: _visible(key, text) for key, text in self._dynamic_text.items()}
 
     def check_dynamic(self, key: str, text: str) -> None:
-        """Refused: not dynamic (the words are Pulsar's). Misuse: of the wrong form. NotBuilt: a protection."""
+        """Refused: the key is not dynamic (with Pulsar's text). Misuse: the value has the wrong form. NotBuilt: it
+        requires a protection."""
         if key not in KEYS or not KEYS[key].dynamic:
             raise Refused("Can't update non-dynamic configuration", http_status=412)
         KEYS[key].read(text)
@@ -128,7 +130,8 @@ class Settings:
             raise NotBuilt(f"{key} requires {unmet}, which this version of Magnetar does not support")
 
     def replace_dynamic(self, values: Mapping[str, str]) -> None:
-        """What is stored for the whole cluster now. A value that this version cannot read is left out and logged."""
+        """Applies the values that are stored for the whole cluster. Values that this version cannot read are skipped
+        and logged."""
         layer: dict[str, Value] = {}
         for key, text in values.items():
             try:
@@ -146,7 +149,7 @@ class Settings:
                 heard(changed)
 
     def on_change(self, heard: Changed) -> Callable[[], None]:
-        """Called with the keys whose dynamic value changed; returns how to stop that."""
+        """Calls `heard` with the keys whose dynamic value changed; returns a function that ends this."""
         self._heard.append(heard)
         return lambda: self._heard.remove(heard)
 
@@ -158,7 +161,8 @@ class Settings:
 
 
 def check_protection(texts: Mapping[str, str]) -> None:
-    """Unprotected: some values ask for a protection that this version does not give; all of them are named."""
+    """Raises Unprotected if values require a protection that this version does not support; the error names all of
+    them."""
     asked: list[str] = []
     kinds: dict[str, None] = {}
     for given, text in texts.items():
@@ -209,7 +213,7 @@ def _dig(document: Mapping[str, Any], path: str) -> Any:
 
 
 def _visible(name: str, text: str) -> str:
-    """What may be shown of a value: of a secret that is set, nothing."""
+    """The value for display; a secret that is set is hidden."""
     key = KEYS.get(name)
     harmless = not text or (key is not None and (key.kind is not TEXT or text == key.default))
     return text if harmless or not is_secret(name) else HIDDEN

@@ -1,10 +1,9 @@
 # long: one table, a row a key; it is read as a page, not as code
-"""Every key of broker.conf and standalone.conf that is known here: its form, its default, what it means, where it may
-be overridden.
+"""Every known key of broker.conf and standalone.conf: its form, default, meaning and overriding policies.
 
-The one table: the parser, the layers and docs/CONFIGURATION.md come from it. Defaults are those of Pulsar's standalone.
-`honoured` false means that the key is understood and does nothing yet. `protects` means that a value must not be
-ignored (see `policy/protection.py`). A key that is not here at all is kept, and warned of once.
+The parser, the layers and docs/CONFIGURATION.md use this table. Defaults are those of Pulsar's standalone. `honoured`
+false means that the key is understood and has no effect yet. `protects` means that a value must not be ignored (see
+`policy/protection.py`). An unknown key is kept, with one warning.
 """
 
 from __future__ import annotations
