@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Cache(Generic[T]):
-    """`decode` and `encode` are pure; what `decode` cannot read is Corrupt, naming the path."""
+    """`decode` and `encode` are pure; a value that `decode` cannot read is Corrupt, with its path."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Cache(Generic[T]):
         return len(self._kept)
 
     def peek(self, path: str) -> T | None:
-        """What is kept, without asking the store; None also when nothing is known."""
+        """The cached value without a read of the store; None also if the record is not cached."""
         found = self._kept.get(path)
         return None if found is None else found[0]
 
@@ -153,7 +153,7 @@ class Cache(Generic[T]):
         self._reading.pop(path, None)
 
     def forget(self) -> None:
-        """Keep nothing: what is asked for again is read again."""
+        """Drops all entries; the next request reads the store."""
         self._kept.clear()
         self.bytes = 0
         self._reading.clear()

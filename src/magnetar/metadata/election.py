@@ -55,7 +55,7 @@ class Election:
         self._elect_soon()
 
     async def leader(self, wait_s: float = LEADER_WAIT_S) -> bytes:
-        """The value of the leader; waits while an election is open. TimedOut: still none."""
+        """The value of the leader; waits while an election is open. TimedOut: still no leader."""
         try:
             async with asyncio.timeout(wait_s):
                 await self._decided.wait()
@@ -65,7 +65,7 @@ class Election:
         return self.leader_value
 
     async def close(self) -> None:
-        """Step down if leading; take no further part."""
+        """Steps down if leading, and ends the participation."""
         for stop in self._stops:
             stop()
         if self._timer is not None:
@@ -118,7 +118,7 @@ class Election:
         self._become(State.LEADING, self.value)
 
     async def _step_down(self) -> None:
-        """Look rather than remember: a put whose answer never came may have made us leader."""
+        """Reads the record instead of using memory: a put without an answer may have made this process the leader."""
         await self._store.sync(self.path)
         node = await self._store.get(self.path)
         if node is not None and node.stat.mine and node.value == self.value:

@@ -59,8 +59,8 @@ class EmbeddedStore:
 
     @classmethod
     async def open(cls, path: str, runtime: Runtime) -> EmbeddedStore:
-        """The directory of `path` exists. Conflict: another process has it. Corrupt: not ours, or from a newer
-        version."""
+        """The directory of `path` must exist. Conflict: another process uses the file. Corrupt: the file is not
+        Magnetar's, or from a newer version."""
         store = cls(path, runtime)
         now = runtime.wall()
         store.session_id = str(await runtime.offload(lambda: store._table.open(now), LANE))
@@ -134,8 +134,8 @@ class EmbeddedStore:
         return self._listeners.on_session(heard)
 
     async def expire_session(self, server_side: bool) -> None:
-        """For tests: lose the session and get another. Not `server_side`: the old ephemerals stay for now, as on a
-        server that has not noticed yet; they end with the next expiry, the next opening, or at close."""
+        """For tests: loses the session and gets another. Without `server_side` the old ephemerals stay for now, as on a
+        server that has not detected the loss; they end with the next expiry, the next opening, or at close."""
         self._listeners.tell_session(Session.CONNECTION_LOST)
         self._listeners.tell_session(Session.LOST)
         self.session_id = str(await self._do(lambda table: table.new_session(reap=server_side)))

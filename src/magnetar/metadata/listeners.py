@@ -68,7 +68,7 @@ class Listeners:
         self._sessions.clear()
 
     def _tell_resync(self, event: Event) -> None:
-        """Everyone whose prefix lies above or below: each may have missed something of its own."""
+        """Notifies every listener with a prefix above or below: each may have missed an event."""
         above = set(ancestors(event.path))
         below = event.path if event.path == "/" else event.path + "/"
         for prefix in list(self._by_prefix):

@@ -28,7 +28,7 @@ class State(Enum):
 
 
 class Lock:
-    """Held while `state` is VALID. Made by `Locks.acquire` only."""
+    """Held while `state` is VALID. Created only by `Locks.acquire`."""
 
     def __init__(self, path: str, value: bytes, on_lost: Callable[[Lock], None] | None) -> None:
         self.path = path

@@ -1,6 +1,6 @@
-"""What every engine checks before it touches anything: the form of a path and the size of a record.
+"""The checks of every engine before an operation: the form of a path and the size of a record.
 
-Pure functions. A path that passes here is safe to split and to compare as text; the engines do not check again.
+They are pure functions. A checked path is safe to split and to compare as text; the engines do not check again.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def as_parent(path: str) -> str:
 
 
 def shown(parent: str) -> str:
-    """The other way: how a parent is called in events."""
+    """The inverse: the path of a parent in events."""
     return parent or ROOT
 
 
 def ancestors(path: str) -> list[str]:
-    """The path itself and every prefix it can be heard under, the root last: "/a/b" -> "/a/b", "/a", "/"."""
+    """The path and every prefix that a listener may use for it, the root last: "/a/b" -> "/a/b", "/a", "/"."""
     found = [path]
     while path != ROOT:
         path = shown(path.rpartition("/")[0])

@@ -1,8 +1,7 @@
-"""The only place that builds metadata paths. The layout is Pulsar's, and PIP-157's buckets are in it from the first
-day.
+"""The only module that builds metadata paths. The layout is Pulsar's and includes the buckets of PIP-157.
 
-Names are encoded as Java's URLEncoder does, so a part never holds a slash, and never a `$`: bucket nodes (`$0`, `$1`,
-...) cannot be taken for topics. Nothing here looks whether anything exists.
+Names are encoded like Java's URLEncoder does, so a part never contains a slash or a `$`: bucket nodes (`$0`, `$1`, ...)
+cannot be mistaken for topics. These functions do not check whether a record exists.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def topic(name: TopicName, buckets: int) -> str:
 
 
 def bucket(name: TopicName, buckets: int) -> int:
-    """Which of `buckets` a topic's record is in (PIP-157)."""
+    """The bucket of a topic's record, out of `buckets` (PIP-157)."""
     if buckets < 1:
         raise InvalidRange("the number of topic buckets must be 1 or more", buckets=buckets)
     return 0 if buckets == 1 else topic_bucket(name.local_name, buckets)
@@ -64,7 +63,7 @@ def cursor(topic_path: str, name: str) -> str:
 
 
 def domain_parent(namespace: NamespaceName, domain: Domain) -> str:
-    """What all records of one domain of a namespace are below."""
+    """The common parent of all records of one domain of a namespace."""
     if domain is Domain.TOPIC:
         raise Misuse("a scalable topic has no ledgers: use the path of one of its segments", namespace=str(namespace))
     return f"{MANAGED_LEDGERS}/{namespace}/{domain}"
@@ -77,17 +76,17 @@ def bucket_parent(namespace: NamespaceName, domain: Domain, number: int, buckets
 
 
 def bucket_parents(namespace: NamespaceName, domain: Domain, buckets: int) -> list[str]:
-    """Every place to look for topics of a namespace, in the order of listing."""
+    """The parents of all topics of a namespace, in the order of listing."""
     return [bucket_parent(namespace, domain, number, buckets) for number in range(buckets)]
 
 
 def namespace_ledgers(namespace: NamespaceName) -> str:
-    """Above every domain: what deleting a namespace removes."""
+    """The common parent of every domain, which the deletion of a namespace removes."""
     return f"{MANAGED_LEDGERS}/{namespace}"
 
 
 def topic_of(path: str) -> TopicName:
-    """The inverse of `topic`, for any number of buckets. InvalidName: not the path of a topic."""
+    """The inverse of `topic`, for any number of buckets. InvalidName: the path is not that of a topic."""
     parts = path.removeprefix(MANAGED_LEDGERS + "/").split("/")
     if len(parts) > 3 and parts[3].startswith(_BUCKET):
         del parts[3]
@@ -98,7 +97,7 @@ def topic_of(path: str) -> TopicName:
 
 
 def cursor_name(part: str) -> str:
-    """The cursor whose path ends in this part."""
+    """The name of the cursor whose path ends in this part."""
     return decode(part)
 
 
@@ -156,7 +155,7 @@ def schema(schema_id: str) -> str:
 
 
 def schema_body(schema_id: str, digest: str) -> str:
-    """One body, named after its content: who writes it twice writes the same."""
+    """One body, named after its content: a second write of the same body has no effect."""
     return f"{schema(schema_id)}/{digest}"
 
 
@@ -182,18 +181,18 @@ def scalable(name: TopicName) -> str:
 
 
 def scalable_parent(namespace: NamespaceName) -> str:
-    """What the records of a namespace's scalable topics are below."""
+    """The common parent of the records of a namespace's scalable topics."""
     return f"{SCALABLE_TOPICS}/{namespace}"
 
 
 def scalable_of(path: str) -> TopicName | None:
-    """The scalable topic whose record is at this path; None: something below or above a record."""
+    """The scalable topic whose record has this path; None: the path is above or below a record."""
     parts = path.removeprefix(SCALABLE_TOPICS + "/").split("/")
     return topic_name(f"{Domain.TOPIC}://{parts[0]}/{parts[1]}/{decode(parts[2])}") if len(parts) == 3 else None
 
 
 def controller(name: TopicName) -> str:
-    """Who leads a scalable topic: an ephemeral record."""
+    """The leader of a scalable topic: an ephemeral record."""
     return f"{scalable(name)}/controller"
 
 
@@ -221,5 +220,5 @@ def sink(digest: str) -> str:
 
 
 def sink_leader(digest: str) -> str:
-    """Who publishes what it chose: an ephemeral record."""
+    """The leader that publishes the stages of a sink: an ephemeral record."""
     return f"{SINK_LEADERS}/{digest}"

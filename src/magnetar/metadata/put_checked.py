@@ -1,7 +1,7 @@
-"""A put that answers what happened even when the store did not (rule 3 of the contract).
+"""A put that determines its outcome even if the store did not respond (rule 3 of the contract).
 
-After an unknown outcome it re-reads and compares. Two writers that may write equal bytes for different reasons put a
-token into the value: equal bytes are taken for one's own.
+After an unknown outcome it reads the record again and compares. Two writers that may write equal bytes for different
+reasons must add a token to the value, because equal bytes count as one's own.
 """
 
 from __future__ import annotations

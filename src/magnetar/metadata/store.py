@@ -80,7 +80,7 @@ class MetadataStore(Protocol):
         ...
 
     def scan(self, path: str, *, after: str | None = None, limit: int | None = None) -> AsyncIterator[tuple[str, Node]]:
-        """Direct children that hold a value, in name order, read in pages: the way to list what may be large."""
+        """Direct children with a value, in name order, read in pages: the way to list many records."""
         ...
 
     async def put(

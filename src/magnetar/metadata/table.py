@@ -45,7 +45,7 @@ INSERT INTO counter VALUES ('version', 0), ('session', 0);
 
 
 class Operation(Protocol):
-    """Runs on the lane's thread inside the transaction. Refuses before its first write, or not at all."""
+    """Runs on the lane's thread inside the transaction. It may refuse only before its first write."""
 
     def __call__(self, table: Table, /) -> Any: ...
 
@@ -112,7 +112,8 @@ class Table:
         return self._session
 
     def run(self, works: list[Operation]) -> Ran:
-        """All of them in one transaction; a refusal is one's own, a failure of the file everyone's."""
+        """Runs all operations in one transaction; a refusal concerns one operation, a failure of the file all of
+        them."""
         answers: list[Any] = []
         before, session = self._version, self._session
         try:
@@ -240,8 +241,8 @@ class Table:
         self._remove(*split(path))
 
     def delete_some(self, path: str) -> bool:
-        """A page of what is below `path`, deepest first so that a crash leaves no child without its parents; then the
-        node."""
+        """Deletes a page of the tree below `path`, deepest first so that a crash leaves no child without its parents;
+        finally the node itself."""
         below = "SELECT parent, name FROM node WHERE parent > ? AND parent < ? ORDER BY parent DESC, name DESC LIMIT ?"
         rows = self._db.execute(below, (path + "/", path + "0", METADATA_PAGE_NODES_MAX)).fetchall()
         if not rows:
@@ -257,7 +258,7 @@ class Table:
         return False
 
     def new_session(self, *, reap: bool) -> int:
-        """`reap`: the ephemerals of every other session end now."""
+        """`reap`: ends the ephemerals of every other session now."""
         self._session = self._db.execute("SELECT value FROM counter WHERE name = 'session'").fetchone()[0] + 1
         self._db.execute("UPDATE counter SET value = ? WHERE name = 'session'", (self._session,))
         if reap:

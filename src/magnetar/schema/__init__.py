@@ -1,6 +1,6 @@
-"""Schemas of topics: which versions there are, and their bodies.
+"""Schemas of topics: their versions and bodies.
 
-A body is bytes that the clients understand; whether a new one fits those before it is decided elsewhere. Kept apart
-from the topic: partitions and segments share the schemas of the topic they belong to, and deleting one of them leaves
-them alone.
+A body is opaque bytes for the clients; its compatibility with earlier versions is decided elsewhere. Schemas are stored
+separately from topics: partitions and segments share the schemas of their topic, and the deletion of one of them keeps
+the schemas.
 """

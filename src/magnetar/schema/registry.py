@@ -66,8 +66,8 @@ class Registry:
         self._bodies: Cache[Body] = Cache(store, paths.SCHEMAS, decode=_body, encode=msgspec.msgpack.encode)
 
     async def add(self, schema_id: str, type: int, data: bytes, properties: Mapping[str, str]) -> int:
-        """Its version: that of an equal schema (type and data) if there is one, else the next. LimitExceeded: too
-        large, or too many."""
+        """The version of an equal schema (type and data) if it exists, otherwise the next version. LimitExceeded: the
+        schema is too large, or there are too many."""
         if type == AUTO_CONSUME:
             raise Misuse("AUTO_CONSUME is not a schema and cannot be stored", schema=schema_id)
         digest = _digest(type, data)
@@ -91,7 +91,7 @@ class Registry:
         return version
 
     async def get(self, schema_id: str, version: int | None = None) -> Schema:
-        """The given version, or the newest. NotFound: none, or deleted."""
+        """The given version, or the newest. NotFound: it does not exist or was deleted."""
         index = await self._indexes.get(paths.schema(schema_id))
         live = index.live() if index is not None else []
         if index is None or not live:
@@ -119,7 +119,7 @@ class Registry:
         return -1 if found is None else found
 
     async def delete(self, schema_id: str, *, force: bool = False) -> int:
-        """The version that stands for the deletion; `force` forgets everything, and versions count from 0 again."""
+        """The version that records the deletion; `force` deletes everything, and versions start from 0 again."""
         if force:
             await self._store.delete_tree(paths.schema(schema_id))
             return -1
@@ -150,7 +150,7 @@ class Registry:
 
 
 def _digest(type: int, data: bytes) -> str:
-    """Type and data say whether two schemas are the same; properties do not, as in Pulsar."""
+    """Type and data identify a schema; properties do not, as in Pulsar."""
     return hashlib.sha256(b"%d:" % type + data).hexdigest()
 
 
