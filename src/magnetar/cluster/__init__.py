@@ -1,6 +1,7 @@
-"""Who owns what: clusters, tenants, namespaces, the catalogue of topics, bundles, and which broker serves them.
+"""Records and ownership: clusters, tenants, namespaces, the catalogue of topics, bundles, and the broker of each
+bundle.
 
-It keeps records and decides; it serves no client and opens no topic. The metadata store's compare-and-set is what it
-trusts, never that it is alone. Refusals carry Pulsar's words and statuses where those were recorded, because people's
-scripts read them.
+These modules keep records and decide; they serve no client and open no topic. They trust the compare-and-set of the
+metadata store and assume concurrent brokers. Errors have Pulsar's recorded texts and statuses, because existing scripts
+read them.
 """

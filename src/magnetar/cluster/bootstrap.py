@@ -1,7 +1,7 @@
-"""What a standalone broker finds in place: its cluster, tenant public with namespace default, tenant pulsar with
+"""The initial records of a standalone broker: its cluster, tenant public with namespace default, tenant pulsar with
 namespace system.
 
-Everything is made only where it is missing, so that starting again changes nothing that people changed.
+Only missing records are created, so a restart keeps the changes of operators.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAMESPACES = ("public/default", "pulsar/system")
 async def bootstrap(
     clusters: Clusters, tenants: Tenants, namespaces: Namespaces, *, cluster: str, data: ClusterData
 ) -> None:
-    """`data` is how this cluster is reached: serviceUrl, brokerServiceUrl."""
+    """`data` contains the addresses of this cluster: serviceUrl, brokerServiceUrl."""
     if not await clusters.exists(cluster):
         try:
             await clusters.create(cluster, data)

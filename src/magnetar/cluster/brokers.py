@@ -28,7 +28,7 @@ class Brokers:
         self._stops = [store.subscribe(paths.BROKERS, self._changed), store.on_session(self._session)]
 
     async def live(self) -> Mapping[str, Broker]:
-        """By id, in order."""
+        """The live brokers, ordered by id."""
         if self._kept is not None:
             return self._kept
         heard = self._heard

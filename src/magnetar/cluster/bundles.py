@@ -1,7 +1,7 @@
-"""Which bundle of its namespace a topic is in.
+"""The bundle of a topic within its namespace.
 
-Boundaries come from the namespace's local policies once there are some (a split writes them there), else from the
-policies it was created with. What a bundle is, and how one is cut, is in `base/bundles.py`.
+Boundaries come from the local policies of the namespace if they exist (a split writes them), otherwise from the
+policies at its creation. `base/bundles.py` defines a bundle and its split.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NamespaceBundles:
         )
 
     async def get(self, namespace: NamespaceName, policies: Policies | None) -> Bundles:
-        """NotFound: no such namespace."""
+        """NotFound: the namespace does not exist."""
         local = await self._cache.get(paths.local_policies(namespace))
         document = None if local is None else local.get("bundles")
         if document is not None:
@@ -44,7 +44,7 @@ class NamespaceBundles:
         return (await self.get(name.namespace, policies)).find(str(name))
 
     async def put(self, namespace: NamespaceName, bundles: Bundles) -> None:
-        """New boundaries, after a split."""
+        """Stores new boundaries after a split."""
 
         def cut(before: LocalPolicies | None) -> LocalPolicies:
             shown = msgspec.to_builtins(document_of(bundles))
@@ -58,13 +58,13 @@ class NamespaceBundles:
 
 
 def bundles_of(document: BundlesDocument) -> Bundles:
-    """Boundaries as they are stored or given. Misuse: they are not boundaries, in Pulsar's words."""
+    """The boundaries in their stored or given form. Misuse: they are invalid, with Pulsar's text."""
     return _bundles(tuple(document.boundaries))
 
 
 @lru_cache(BUNDLES_KEPT_MAX)
 def _bundles(boundaries: tuple[str, ...]) -> Bundles:
-    """Every lookup of a topic asks, and few namespaces differ."""
+    """Cached, because every lookup uses it and few namespaces differ."""
     try:
         edges = sorted({int(text, 16) for text in boundaries})
     except ValueError:
@@ -77,7 +77,7 @@ def _bundles(boundaries: tuple[str, ...]) -> Bundles:
 
 
 def wanted(document: BundlesDocument | None, default: int) -> BundlesDocument:
-    """What a new namespace gets: its boundaries, else its number of bundles, else `default` many."""
+    """The bundles of a new namespace: its boundaries, otherwise its number of bundles, otherwise `default`."""
     if document is not None and document.boundaries:
         return document_of(bundles_of(document))
     count = document.numBundles if document is not None and document.numBundles > 0 else default

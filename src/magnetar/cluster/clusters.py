@@ -68,7 +68,7 @@ class Clusters:
         await self._cache.update(paths.cluster(name), replaced)
 
     async def delete(self, name: str) -> None:
-        """Tenants that name it keep doing so, as in Pulsar."""
+        """Tenants keep a deleted cluster in their lists, as in Pulsar."""
         await self.get(name)
         await self._cache.delete(paths.cluster(name))
 

@@ -83,7 +83,7 @@ class LockOwnership:
         return self._standing is SessionState.HERE
 
     async def start(self, me: Broker) -> None:
-        """Conflict: another broker keeps this id. NotReady: the store does not answer."""
+        """Conflict: another broker uses this id. NotReady: the store does not respond."""
         self.me = me
         try:
             async with asyncio.timeout(REGISTRATION_WAIT_S):

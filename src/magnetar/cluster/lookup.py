@@ -1,4 +1,4 @@
-"""Where a client must connect for a topic: a decision over who owns it and which listener was asked for."""
+"""The address for a client of a topic: a decision over the owner of the topic and the requested listener."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Ask there again, with `authoritative` as it is here."""
+    """The client repeats the lookup at that broker, with this value of `authoritative`."""
 
     url: str
     url_tls: str

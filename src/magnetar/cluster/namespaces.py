@@ -160,7 +160,7 @@ class Namespaces:
         await self._cache.update(paths.policies(namespace), marked)
 
     async def _is_empty(self, namespace: NamespaceName, policies: Policies, *, partitioned: bool = True) -> bool:
-        """No topic in any bucket; the first one found is answer enough."""
+        """Whether no bucket has a topic; the search ends at the first one."""
         async for _ in self._topics(namespace, policies):
             return False
         if not partitioned:

@@ -1,7 +1,7 @@
-"""Who serves a bundle. The contract that lookups ask, and the answer of a broker that is alone: everything is here.
+"""The ownership of bundles: the contract for lookups, and the implementation of a single broker, which owns everything.
 
-A cluster puts locks behind the same contract (`cluster/lock_ownership.py`). An answer may be stale the moment it is
-given: what a topic writes is guarded by fencing, never by this.
+A cluster implements the same contract with locks (`cluster/lock_ownership.py`). A result may be outdated when it is
+returned: fencing protects the writes of a topic, not this contract.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from magnetar.base.names import NamespaceName
 
 @dataclass(frozen=True, slots=True)
 class Urls:
-    """How one listener is reached; "" where it is not."""
+    """The addresses of one listener; "" means none."""
 
     broker: str = ""
     broker_tls: str = ""
@@ -27,14 +27,14 @@ class Urls:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker as others see it. `urls` is what a client without a listener's name gets."""
+    """A broker as others see it. `urls` are for clients that name no listener."""
 
     id: str  # advertised host:web port
     urls: Urls
     listeners: Mapping[str, Urls] = field(default_factory=dict)
 
     def at(self, listener: str) -> Urls | None:
-        """None: it has no such listener."""
+        """The addresses of a listener; None: the broker does not have it."""
         return self.urls if not listener else self.listeners.get(listener)
 
 
@@ -54,7 +54,7 @@ class Ownership(Protocol):
         ...
 
     async def start(self, me: Broker) -> None:
-        """From now on others find this broker under these addresses."""
+        """Registers this broker under these addresses."""
         ...
 
     async def owner(
@@ -79,15 +79,15 @@ class Ownership(Protocol):
         ...
 
     def held(self) -> list[tuple[NamespaceName, Bundle]]:
-        """Bundles that are this broker's by a lock, in the order of taking."""
+        """The bundles that this broker holds by a lock, in the order of acquisition."""
         ...
 
     async def brokers(self) -> list[Broker]:
-        """Those that live, this one among them, by id."""
+        """The live brokers, this one included, ordered by id."""
         ...
 
     async def leave(self) -> None:
-        """Take no bundle any more and be no candidate of others. What is held stays held."""
+        """Stops acquiring bundles and being a candidate. Held bundles are kept."""
         ...
 
     async def close(self) -> None:
@@ -131,11 +131,11 @@ class SoleOwnership:
         """Does nothing: a single broker has no registration."""
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: a single broker holds no locks."""
 
 
 def advertised(text: str) -> dict[str, Urls]:
-    """`advertisedListeners`: `name:pulsar://host:port` with commas between them, a name once per scheme."""
+    """`advertisedListeners`: comma-separated `name:pulsar://host:port`, each name once per scheme."""
     found: dict[str, Urls] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, colon, url = item.partition(":")

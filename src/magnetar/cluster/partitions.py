@@ -1,4 +1,4 @@
-"""The records of partitioned topics: how many partitions each has. They only grow. The partitions themselves are
+"""The records of partitioned topics: the number of partitions of each, which only grows. The partitions themselves are
 topics."""
 
 from __future__ import annotations

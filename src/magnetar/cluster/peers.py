@@ -22,7 +22,8 @@ from magnetar.topic.seal import SealResult
 
 
 class Create(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The topic, empty, with exactly these durable cursors at its beginning: missing ones are made, others removed."""
+    """Creates the empty topic with exactly these durable cursors at its start: missing ones are created, others
+    removed."""
 
     op: str
     term: Term
@@ -34,14 +35,14 @@ class Created(msgspec.Struct, frozen=True, tag=True):
 
 
 class Seal(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """No more messages, ever; see `topic/seal.py`."""
+    """Ends the topic permanently for new messages; see `topic/seal.py`."""
 
     op: str
     term: Term
 
 
 class Delete(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """With everything it holds. Not `force`: Conflict while clients use it."""
+    """Deletes the topic with all its data. Without `force`, Conflict while clients use it."""
 
     op: str
     term: Term
@@ -53,7 +54,7 @@ class Deleted(msgspec.Struct, frozen=True, tag=True):
 
 
 class Flush(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Make what a cursor has acknowledged durable."""
+    """Makes the acknowledgements of a cursor durable."""
 
     op: str
     term: Term
@@ -92,7 +93,8 @@ class Ensured(msgspec.Struct, frozen=True, tag=True):
 
 
 class ProvisionSegment(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A child of the plan that stands, empty, with exactly these cursors at its start. Conflict: it is not empty."""
+    """Creates a child of the current plan, empty, with exactly these cursors at its start. Conflict: it is not
+    empty."""
 
     op: str
     term: Term
@@ -106,7 +108,7 @@ class Provisioned(msgspec.Struct, frozen=True, tag=True):
 
 
 class SeedDedup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """What the parents knew of producers, given to a child that takes none yet."""
+    """Gives the deduplication state of the parents to a child that does not accept messages yet."""
 
     op: str
     term: Term
@@ -120,7 +122,7 @@ class Seeded(msgspec.Struct, frozen=True, tag=True):
 
 
 class Fence(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Remember the term, and say whether the segment is sealed."""
+    """Stores the term, and returns whether the segment is sealed."""
 
     op: str
     term: Term
@@ -177,7 +179,7 @@ class AwaitDrained(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class AwaitReleased(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Answered the moment no consumer is attached to the subscription, or with no at last."""
+    """Answered when no consumer is attached to the subscription, or with no after the wait."""
 
     op: str
     subscription: SubscriptionLife
@@ -196,8 +198,8 @@ class AwaitReceived(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class ApplyAcks(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """All ancestors of a segment that was read early are done: its acknowledgements count (H-F20). `seeks`: of the
-    subscription when they were done."""
+    """All ancestors of a segment that was read early are drained: its acknowledgements count (H-F20). `seeks`: those of
+    the subscription at that time."""
 
     op: str
     subscription: SubscriptionLife
@@ -205,7 +207,8 @@ class ApplyAcks(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class AskProducers(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Who is attached to the segment. `base`: who asks, as all its segments know it; `fence`: send all others away."""
+    """The producers attached to the segment. `base`: the name of the caller on all segments; `fence`: close all
+    others."""
 
     op: str
     base: str = ""
@@ -224,8 +227,8 @@ class Awaited(msgspec.Struct, frozen=True, tag=True):
 
 
 class InspectPlainTopic(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """What a plain topic or a segment has. `guard`: it is being migrated, so from here on no subscription comes to it
-    or goes but through the record of its scalable topic. `lags`: how far its subscriptions are behind is measured."""
+    """The facts about a plain topic or a segment. `guard`: the topic is being migrated, so from now on subscriptions
+    are created and deleted only through the record of its scalable topic. `lags`: measures its subscriptions."""
 
     op: str
     guard: bool = False
@@ -241,7 +244,7 @@ class PlainSubscription(msgspec.Struct, frozen=True):
 
 
 class PlainClient(msgspec.Struct, frozen=True):
-    """Attached to a plain topic. `subscription` "": a producer. `follows`: it goes on when the topic is migrated."""
+    """A client of a plain topic. `subscription` "": a producer. `follows`: it continues after a migration."""
 
     name: str
     address: str
@@ -251,7 +254,7 @@ class PlainClient(msgspec.Struct, frozen=True):
 
 
 class PlainFacts(msgspec.Struct, frozen=True, tag=True):
-    """`lags`: of every subscription, those of readers too; none: it was not asked, or an older broker answers."""
+    """`lags`: of every subscription and reader; None: not requested, or an older broker answers."""
 
     subscriptions: tuple[PlainSubscription, ...] = ()
     clients: tuple[PlainClient, ...] = ()
@@ -261,7 +264,7 @@ class PlainFacts(msgspec.Struct, frozen=True, tag=True):
 
 
 class Measure(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """How far topics of one owner can be read, and how much that is: one answer to each question."""
+    """The readable ranges of topics of one owner: one answer per request."""
 
     op: str
     topics: tuple[str, ...]
@@ -292,7 +295,7 @@ class Register(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Granted(msgspec.Struct, frozen=True):
-    """A segment that a consumer may read; `splits` of its entry buckets where it is shared with others."""
+    """A segment that a consumer may read, with the `splits` of its entry buckets if it is shared."""
 
     id: int
     start: int
@@ -314,7 +317,8 @@ class AssignmentReply(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class AwaitAssignment(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Answered once there is more than `seen`, or with nothing at last. Errors: of `Register`; NotReady: not there."""
+    """Answered when there is more than `seen`, or empty after the wait. Errors: those of `Register`; NotReady: not
+    registered."""
 
     op: str
     connection: str
@@ -379,7 +383,7 @@ A = TypeVar("A")
 
 class PeerTransport(Protocol):
     async def carry(self, name: TopicName, request: Request) -> Answer:
-        """To the broker that owns the topic (that leads it, if the topic is scalable), and its answer back."""
+        """Delivers a request to the owner of the topic (the leader of a scalable topic), and returns its answer."""
         ...
 
 
@@ -393,7 +397,7 @@ class Peers:
         return TopicOwner(self._carrier, name)
 
     async def measure(self, name: TopicName, request: Measure) -> MeasuredAll:
-        """`name`: one of the topics, whose owner is asked about all of them."""
+        """`name`: one of the topics, whose owner measures all of them."""
         return _kind(MeasuredAll, await self._carrier.carry(name, request))
 
     async def register(self, name: TopicName, request: Register) -> AssignmentReply:

@@ -80,7 +80,7 @@ def member_value(broker: Broker) -> bytes:
 
 
 def member_of(broker_id: str, value: bytes) -> Broker:
-    """The broker that is registered under this id."""
+    """The broker that is registered with this id."""
     found = msgspec.json.decode(value, type=BrokerRegistration)
     urls = Urls(
         found.pulsarServiceUrl or "",

@@ -12,5 +12,5 @@ from magnetar.base.hashes import murmur3, utf8
 
 
 def choose(bundle: str, brokers: Iterable[str]) -> str | None:
-    """The broker of these ids with the greatest weight for this bundle; None of none."""
+    """The broker with the highest weight for this bundle; None without brokers."""
     return max(brokers, key=lambda broker: (murmur3(utf8(f"{bundle} {broker}")), broker), default=None)

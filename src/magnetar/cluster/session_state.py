@@ -1,7 +1,8 @@
-"""What a broker may begin while its session with the metadata store comes and goes (PIP-57). A decision over events.
+"""The permitted actions of a broker while its session with the metadata store is interrupted (PIP-57). A decision over
+events.
 
-A lost connection and a lost session are alike in this: what is served is served on, nothing new is begun. They differ
-in how they end: a connection that is back brings its session with it, a lost session ends only with another one.
+After a lost connection and after a lost session, loaded topics are served and nothing new starts. They end differently:
+a restored connection restores its session, but a lost session ends only with a new one.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from magnetar.policy.settings import Settings
 
 
 class TenantInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`adminRoles` None: left out when it was made, and left out when it is shown."""
+    """`adminRoles` None: unset at creation, and not shown."""
 
     adminRoles: list[str] | None = None
     allowedClusters: list[str] | None = None
@@ -67,7 +67,7 @@ class Tenants:
         await self._cache.update(paths.tenant(name), replaced)
 
     async def delete(self, name: str) -> None:
-        """Conflict while it has namespaces: deleting those first is the caller's."""
+        """Conflict while it has namespaces: the caller deletes those first."""
         if await self.find(name) is None:
             raise NotFound("Tenant doesn't exist", tenant=name)
         if await self._store.children(paths.tenant(name)):

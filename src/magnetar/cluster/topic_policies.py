@@ -1,7 +1,7 @@
-"""The policies of single topics: documents in Pulsar's field names, one for each topic that has any.
+"""The policies of single topics: documents with Pulsar's field names, one for each topic that has any.
 
-A partition and a segment have those of their topic. A document lives apart from its topic: it may be set before the
-topic is loaded anywhere, it is deleted with the topic, and fields that this version does not know survive a change.
+A partition and a segment have those of their topic. A document is stored separately from its topic: it may be set
+before the topic is loaded, and it is deleted with the topic. Unknown fields survive a change.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TopicPolicies:
         return frozenset(found)
 
     async def set(self, name: TopicName, field: str, value: Any) -> None:
-        """None takes the field away."""
+        """None removes the field."""
 
         def changed(before: Document | None) -> Document:
             kept = {key: old for key, old in (before or {}).items() if key != field}
@@ -54,12 +54,12 @@ class TopicPolicies:
         await self._cache.update(paths.topic_policies(whole(name)), changed)
 
     async def delete(self, name: TopicName) -> None:
-        """With its topic. Those of a partition stay: they are the whole topic's."""
+        """Deletes the policies with the topic. A partition keeps those of the whole topic."""
         if name.domain is not Domain.NON_PERSISTENT and not name.is_partition and not name.is_segment:
             await self._cache.delete(paths.topic_policies(name))
 
     def on_change(self, heard: Callable[[NamespaceName], None]) -> Callable[[], None]:
-        """Called with the namespace of a topic whose policies were made, changed or removed."""
+        """Calls `heard` with the namespace of a topic whose policies were created, changed or removed."""
 
         def changed(event: Event) -> None:
             parts = event.path.removeprefix(paths.TOPIC_POLICIES + "/").split("/")
@@ -73,7 +73,7 @@ class TopicPolicies:
 
 
 def whole(name: TopicName) -> TopicName:
-    """The topic that this is, or is a part of."""
+    """The whole topic of a partition or segment, or the topic itself."""
     if name.is_segment:
         return name.parent
     return name.partitioned

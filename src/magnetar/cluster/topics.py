@@ -62,7 +62,7 @@ class Catalogue:
     # Single topics
 
     async def exists(self, name: TopicName) -> bool:
-        """A plain topic or a partition; a partitioned topic itself is asked for with `partitioned`."""
+        """Whether a plain topic or partition exists; use `partitioned` for a partitioned topic itself."""
         if name.domain is Domain.NON_PERSISTENT:
             return self._loaded(name)
         if name.domain is Domain.TOPIC:
@@ -85,7 +85,7 @@ class Catalogue:
         await self._make([name], {**(properties or {}), **(own or {})})
 
     async def admit(self, name: TopicName, *, create: bool) -> None:
-        """A client uses the topic: make sure that it exists. TopicNotFound: it does not, and may not be made."""
+        """Ensures that the topic of a client exists. TopicNotFound: it does not exist and may not be created."""
         if await self.exists(name):
             return
         if not create:
@@ -101,8 +101,8 @@ class Catalogue:
     # Partitioned topics
 
     async def partitions(self, name: TopicName, *, create: bool) -> int:
-        """How many partitions a client must expect, 0 for none (SC-A4). `create`: make a partitioned topic
-        where auto-creation says so. TopicNotFound: there is none, and a producer could not make it either."""
+        """The number of partitions for a client, 0 for none (SC-A4). `create`: create a partitioned topic if automatic
+        creation applies. TopicNotFound: it does not exist, and a producer could not create it either."""
         if name.is_partition:
             return 0
         found = await self._partitioned.get(name)
@@ -154,7 +154,7 @@ class Catalogue:
         await self.create_missing_partitions(name)
 
     async def create_missing_partitions(self, name: TopicName) -> None:
-        """A record for every partition that has none: finishes a creation that was interrupted."""
+        """Creates the missing partition records, which completes an interrupted creation."""
         found = await self.partitioned(name)
         if found is None:
             raise NotFound(f"Topic {name} does not exist")
@@ -162,7 +162,7 @@ class Catalogue:
             await self._make((name.partition(index) for index in range(found.partitions)), None, fresh=False)
 
     async def forget_partitioned(self, name: TopicName) -> None:
-        """The record alone; deleting the partitions, first, is the caller's."""
+        """Deletes the record only; the caller deletes the partitions first."""
         found = await self.partitioned(name)
         if found is None:
             if await self.exists(name):
@@ -174,7 +174,7 @@ class Catalogue:
         await self._partitioned.delete(name)
 
     async def update_properties(self, name: TopicName, properties: Mapping[str, str]) -> None:
-        """Of a partitioned topic: added to those it has."""
+        """Adds properties to a partitioned topic."""
         check_given(properties)
         await self._partitioned.update_properties(name, properties)
 
@@ -215,7 +215,7 @@ class Catalogue:
             last = None
 
     async def count(self, namespace: NamespaceName, *, stop_at: int | None = None) -> int:
-        """Persistent topics, partitions one by one, bucket by bucket; `stop_at`: as many are enough to know."""
+        """The number of persistent topics, each partition counted, bucket by bucket. The count ends at `stop_at`."""
         policies = await self._policies(namespace, words="Namespace does not exist")
         total = 0
         for parent in paths.bucket_parents(namespace, Domain.PERSISTENT, policies.buckets):
@@ -227,7 +227,7 @@ class Catalogue:
     def watch(
         self, namespace: NamespaceName, heard: Heard, missed: Callable[[], None] | None = None
     ) -> Callable[[], None]:
-        """Persistent topics that come and go. `missed`: some may have been missed, list again and compare."""
+        """Added and removed persistent topics. `missed`: events may be lost, list again and compare."""
 
         def changed(event: Event) -> None:
             if event.change is Change.RESYNC and missed is not None:
@@ -290,8 +290,8 @@ class Catalogue:
             _check_made(batch, results, fresh)
 
     async def _take_back(self, batch: list[TopicName], results: list[Stat | BaseException]) -> None:
-        """The namespace was marked as deleted while we wrote: a deletion that did not see our records must not leave
-        them."""
+        """Removes records written while the namespace was being deleted: a deletion that did not see them must not
+        leave them."""
         for result in results:
             if isinstance(result, Stat):
                 try:
@@ -358,7 +358,7 @@ def _in(namespace: NamespaceName, domain: Domain, text: str) -> TopicName:
 
 
 def _topic_at(path: str) -> str | None:
-    """None: a cursor, a parent, or a stage of a sink."""
+    """The name of a topic record; None: a cursor, a parent, or a stage of a sink."""
     try:
         name = paths.topic_of(path)
     except InvalidName:

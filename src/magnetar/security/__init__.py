@@ -1,5 +1,5 @@
-"""Who are you, and what may you do. Asked at every command, route and push.
+"""Authentication and authorization: checked at every command, route and push.
 
-Until authentication is built everybody is anonymous and everything is allowed; the questions are asked in their places
-already, so that building the answers changes no caller.
+Until authentication is supported, every client is anonymous and every action is allowed. The checks are already in
+place, so that an implementation changes no caller.
 """

@@ -1,4 +1,4 @@
-"""The question every command and route asks: may this principal do this here?"""
+"""The check of every command and route: whether a principal may do an action on a resource."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Access(Protocol):
 
 
 class Open:
-    """Security is off: everybody may do everything."""
+    """Security is disabled: every client may do everything."""
 
     def authenticate(self, method: str, data: bytes) -> str | None:
         return None
