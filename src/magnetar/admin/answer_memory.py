@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Held:
-    """An account of one node."""
+    """A bound on the bytes in transmission of one node."""
 
     def __init__(self, bytes_max: int = HTTP_MESSAGES_BYTES_MAX, what: str = "messages") -> None:
         self.bytes_max = bytes_max
@@ -64,7 +64,7 @@ class Held:
 
 
 class Pieces:
-    """A body that gives its bytes back to the account once, when it is sent or dropped."""
+    """A body that releases its bytes once, when it is sent or dropped."""
 
     def __init__(self, held: Held, payload: bytes) -> None:
         self._held = held
@@ -92,21 +92,21 @@ class Pieces:
 
 
 class Streams:
-    """Answers of one node that are made while they are sent."""
+    """The streamed responses of one node."""
 
     def __init__(self, streams_max: int = HTTP_STREAMS_MAX) -> None:
         self.count = 0
         self._streams_max = streams_max
 
     def begin(self) -> None:
-        """`Busy`: no more of them now."""
+        """Counts one more stream. Raises `Busy` at the bound."""
         if self.count >= self._streams_max:
             raise Busy(f"{self.count} streamed responses are in progress, which is the limit: try again later")
         self.count += 1
 
 
 class Stream:
-    """A body that gives its place back once, when it is sent or dropped."""
+    """A streamed body that releases its place once, when it is sent or dropped."""
 
     def __init__(self, streams: Streams, pieces: AsyncIterator[bytes]) -> None:
         self._streams: Streams | None = None
@@ -134,7 +134,7 @@ class Stream:
 
 
 class Answers:
-    """All accounts of one node."""
+    """All bounds of one node."""
 
     def __init__(self) -> None:
         self.messages = Held()
@@ -143,7 +143,7 @@ class Answers:
         self.streams = Streams()
 
     def charge(self, body: bytes | AsyncIterator[bytes]) -> bytes | AsyncIterator[bytes]:
-        """The body to send instead of this one. `Busy`: it does not fit now."""
+        """Returns the body to send instead of this one. Raises `Busy` if it exceeds the bound."""
         if isinstance(body, Pieces):
             return body  # it is charged already
         if isinstance(body, bytes):
@@ -165,5 +165,5 @@ def answers(node: Node) -> Answers:
 
 
 def held(node: Node) -> Held:
-    """The account of messages."""
+    """The bound for messages."""
     return answers(node).messages

@@ -37,7 +37,7 @@ PROBES_ONLY = "probes_only"  # of the state that goes to the server with every r
 
 @dataclass(frozen=True, slots=True)
 class HttpTimeouts:
-    """How long a peer is waited for: to send a request's head, and to read what it was answered."""
+    """The time limits for a peer: to send a request head, and to read its response."""
 
     head_s: float = HTTP_HEAD_S
     unread_s: float = HTTP_UNREAD_S
@@ -60,7 +60,7 @@ class TimedH11Protocol(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """It asks for nothing: no request has arrived whole, and none is being answered."""
+        """Whether the connection has no request: none has arrived completely, and none is being answered."""
         return self.conn.their_state is h11.IDLE and (self.cycle is None or self.cycle.response_complete)
 
     @property
@@ -107,7 +107,7 @@ class TimedH11Protocol(H11Protocol):
         self._head = self._unread = None
 
     def send_400_response(self, msg: str) -> None:
-        """uvicorn calls it for all that h11 does not take; h11 knows which status that is."""
+        """uvicorn calls this for everything that h11 rejects; h11 knows the right status."""
         assert isinstance(self.conn, _Connection)
         if self.conn.refused_with == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
             self._refuse(
@@ -120,7 +120,7 @@ class TimedH11Protocol(H11Protocol):
     # Inside
 
     def _has_room(self) -> bool:
-        """Whether this new connection may stay: an idle one is closed for it where there are too many."""
+        """Whether this new connection may stay; above the limit an idle one is closed for it."""
         open_ = [one for one in self.connections if isinstance(one, TimedH11Protocol) and not one.is_closing]
         crowd, limit = [one for one in open_ if one.address == self.address], self._of_address
         if len(crowd) <= limit:
@@ -135,8 +135,8 @@ class TimedH11Protocol(H11Protocol):
         return len(crowd) <= limit + HTTP_PROBES_MAX
 
     def _watch_head(self) -> None:
-        """From the moment a request may begin until its head is whole. Idle between two requests is the keep-alive's
-        time, which is shorter and ends at the first byte."""
+        """Starts the timer when a request may begin, and stops it when its head is complete. Between two requests the
+        keep-alive timer applies, which is shorter and ends at the first byte."""
         waiting = self.conn.their_state is h11.IDLE and self.timeout_keep_alive_task is None
         if waiting and self._head is None and not self.transport.is_closing():
             self._head = self.loop.call_later(self._patience.head_s, self._head_is_late)
@@ -194,16 +194,15 @@ IdlingT = TypeVar("IdlingT", bound=Idling)
 
 
 def longest_idle(connections: Sequence[IdlingT]) -> IdlingT | None:
-    """Of the address that has the most idle connections, the one that is idle for the longest."""
+    """Of the address with the most idle connections, the one that is idle for the longest time."""
     idle = [one for one in connections if one.is_idle]
     many = Counter(one.address for one in idle)
     return max(idle, key=lambda one: (many[one.address], one.address, -one.idle_since), default=None)
 
 
 class _Connection(h11.Connection):
-    """Remembers why it refused: uvicorn drops it. Stricter than h11 about heads: a proxy in front may read the lenient
-    forms otherwise than we do, and one request becomes two for one of them.
-    """
+    """Keeps the reason of a refusal, which uvicorn drops. Stricter than h11 about heads: a proxy in front may read the
+    lenient forms differently and see two requests where the broker sees one."""
 
     refused_with = 0
     _may_be_whole = True  # a line ended since the head was looked at
@@ -235,7 +234,8 @@ _LENIENT = re.compile(rb"(?<!\r)\n|\n[ \t]")  # a line that ends without CR, one
 
 
 def check_head(data: bytes) -> None:
-    """`data`: what has arrived of a request. RemoteProtocolError: its head is too large, or written leniently."""
+    """Raises RemoteProtocolError if the head in `data` (the received part of a request) is too large or written
+    leniently."""
     end = _END.search(data)
     head = data if end is None else data[: end.end()]
     if len(head) > HTTP_HEADER_BYTES_MAX:
@@ -245,7 +245,7 @@ def check_head(data: bytes) -> None:
 
 
 def check_framing(request: h11.Request) -> None:
-    """RemoteProtocolError: two headers say where the body ends."""
+    """Raises RemoteProtocolError if two headers determine the end of the body."""
     names = {name for name, _ in request.headers}
     if {b"content-length", b"transfer-encoding"} <= names:
         raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding must not be used together")

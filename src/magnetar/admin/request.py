@@ -28,13 +28,13 @@ _DOMAINS = {"scalable": Domain.TOPIC, "segments": Domain.SEGMENT}  # by the part
 
 
 class BadBody(Misuse):
-    """Not the JSON that was asked for."""
+    """The body is not the expected JSON."""
 
     http = 400
 
 
 class UnsupportedBody(Misuse):
-    """A body that does not say that it is JSON."""
+    """The content type of the body is not JSON."""
 
     http = 415
 
@@ -52,7 +52,7 @@ class Request:
     authorization: Secret = NO_SECRET  # the header, which `headers` does not hold
 
     def read(self, kind: type[T] | Any) -> T | None:
-        """The body as this type; None where there is none or it is null."""
+        """The body as this type; None if it is missing or null."""
         if not self.body.strip():
             return None
         written = self.headers.get("content-type", "").split(";")[0].strip().lower()
@@ -67,7 +67,7 @@ class Request:
         return found
 
     def need(self, kind: type[T]) -> T:
-        """The body, which must be there."""
+        """The body as this type; a missing body is an error."""
         found: T | None = self.read(kind)
         if found is None:
             raise BadBody("The request entity cannot be empty.")
@@ -79,12 +79,12 @@ class Request:
         return default if text is None else text.lower() == "true"
 
     def all(self, name: str) -> list[str]:
-        """Every value of a query parameter that may be given several times."""
+        """Every value of a repeatable query parameter."""
         found = [value for key, value in self.pairs if key == name]
         return found or ([self.query[name]] if name in self.query else [])
 
     def number(self, name: str, default: int | None = None) -> int:
-        """A number of the path or the query."""
+        """An integer of the path or the query."""
         text = self.parts.get(name, self.query.get(name))
         if text is None and default is not None:
             return default
@@ -111,7 +111,7 @@ class Request:
 
     @property
     def domain(self) -> Domain:
-        """Of a topic's route: a part of its own in lookups, the third one in /admin/v2/persistent/..."""
+        """The domain of a topic route: a separate part in lookups, the third part in /admin/v2/persistent/..."""
         text = self.parts.get("domain") or self.path.split("/")[3]
         try:
             return _DOMAINS.get(text) or Domain(text)
@@ -159,7 +159,7 @@ def refused(status: int, reason: str, **headers: str) -> Response:
 
 
 def redirected(http: str, request: Request, **query: str) -> Response:
-    """Ask there the same, with these parameters too."""
+    """A redirect of the same request to another broker, with these additional parameters."""
     asked = urlencode({**request.query, **query})
     return Response(307, b"", {"location": f"{http}{request.path}{'?' if asked else ''}{asked}"})
 

@@ -27,7 +27,7 @@ OUR_SITES = ("", "none", "same-origin")  # of Sec-Fetch-Site; none: a person typ
 
 
 def check_source(node: Node, request: Request) -> None:
-    """Refused, as 421: it is not our name. As 403: a page of another site sent it."""
+    """Raises Refused: with 421 for a host name that is not the broker's, with 403 for a cross-site request."""
     host = request.headers.get("host", "")
     name = _name(host)
     if host and not _is_ours(node, name):
@@ -77,7 +77,7 @@ def _authority(url: str) -> str:
 
 
 def _name(host: str) -> str:
-    """Without its port, of `name:port`, `address:port` and `[address]:port`."""
+    """The host name without its port, of `name:port`, `address:port` and `[address]:port`."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].rstrip(".").lower()

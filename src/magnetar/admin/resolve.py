@@ -25,7 +25,7 @@ async def check_namespace(node: Node, name: TopicName) -> None:
 
 
 async def open_topic(node: Node, name: TopicName) -> AnyTopic:
-    """A topic or a partition that exists; a partitioned topic itself is none."""
+    """An existing topic or partition; a partitioned topic itself is not found."""
     await check_namespace(node, name)
     await node.served.claim(name)
     try:
@@ -35,7 +35,7 @@ async def open_topic(node: Node, name: TopicName) -> AnyTopic:
 
 
 async def stored(node: Node, request: Request, what: str) -> Topic:
-    """A persistent topic; `what` names what only such a topic can do."""
+    """A persistent topic; `what` names the operation in the error for other topics."""
     name = request.topic
     if not name.is_persistent:
         raise Refused(f"{what} on a non-persistent topic is not allowed", http_status=405)
@@ -45,7 +45,7 @@ async def stored(node: Node, request: Request, what: str) -> Topic:
 
 
 async def partitions(node: Node, name: TopicName) -> list[TopicName] | None:
-    """The partitions of a partitioned topic; None where it is none."""
+    """The partitions of a partitioned topic; None for other topics."""
     await check_namespace(node, name)
     found = await node.catalogue.partitioned(name)
     return None if found is None else [name.partition(index) for index in range(found.partitions)]

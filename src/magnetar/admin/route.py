@@ -1,6 +1,6 @@
-"""One route: method and path template, its handler, the documents it takes and gives, who may call it.
+"""One route: method and path template, handler, request and response documents, and the required permission.
 
-The table of all routes is the source of dispatch and of the published OpenAPI description alike.
+The table of all routes is the source of both the dispatch and the published OpenAPI description.
 """
 
 from __future__ import annotations

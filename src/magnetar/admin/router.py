@@ -54,7 +54,7 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 
 
 class Router:
-    """Routes by the parts of their paths."""
+    """Finds routes by the parts of their paths."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = list(routes)
@@ -63,14 +63,14 @@ class Router:
             self._root.add(route, route.parts)
 
     def match(self, path: str) -> list[tuple[dict[str, Route], dict[str, str]]]:
-        """Every template that fits, the most literal first: its routes by method, and what the parts are."""
+        """All matching templates, the most literal first: the routes by method, and the values of the parts."""
         # `+` is a space, as in Pulsar: its Java admin client writes spaces so.
         parts = [unquote_plus(part, errors="strict") for part in path.removeprefix("/").removesuffix("/").split("/")]
         return list(self._root.find(parts, 0, ()))
 
 
 class _Part:
-    """What may follow one prefix of templates."""
+    """The possible continuations of one prefix of templates."""
 
     def __init__(self) -> None:
         self.literal: dict[str, _Part] = {}
@@ -213,7 +213,7 @@ def body_bytes_max(node: Node, method: str, path: str, authorization: Secret) ->
 
 
 def _sealed(request: Request) -> Request:
-    """Its credentials are a secret from here on: no handler, error or log shows them."""
+    """Marks the credentials as secret, so that no handler, error or log shows them."""
     given = request.headers.get(AUTHORIZATION)
     if given is None:
         return request
@@ -229,7 +229,7 @@ def _principal(node: Node, authorization: Secret) -> str | None:
 
 
 def _moved_of(request: Request) -> str | None:
-    """What the request is about and one broker serves: a topic, or a bundle."""
+    """The resource of the request that one broker serves: a topic, or a bundle."""
     parts = request.parts
     if "bundle" in parts:
         return f"{request.namespace}/{parts['bundle']}"
@@ -237,6 +237,6 @@ def _moved_of(request: Request) -> str | None:
 
 
 def _resource(parts: Mapping[str, str]) -> str:
-    """The most precise thing a path names."""
+    """The most precise resource that the path names."""
     words = [parts[name] for name in ("tenant", "namespace", "topic") if name in parts]
     return "/".join(words) if words else "cluster"

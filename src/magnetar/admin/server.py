@@ -70,7 +70,7 @@ class WebServer:
         )
 
     async def start(self, host: str, port: int) -> int:
-        """The port it listens on. Conflict: the address cannot be had, and why."""
+        """Returns the port. Conflict: the address cannot be used, with the reason."""
         self._config.load()
         table()  # made now: among topics that come first and leave later it would keep their memory
         observe(self._node)
@@ -100,12 +100,12 @@ class WebServer:
         self._server = None
 
     def sockets(self) -> list[Any]:
-        """The listener's and every client's."""
+        """The sockets of the listener and of every client."""
         found = list(self._server.sockets) if self._server is not None else []
         return found + [connection.transport.get_extra_info("socket") for connection in self._state.connections]
 
     def cut(self) -> None:
-        """Without a word, nothing answered: as a process that dies leaves its peers."""
+        """Closes everything without answers, as the end of a process does."""
         if self._server is not None:
             self._server.close()
         for connection in list(self._state.connections):
@@ -173,14 +173,15 @@ class WebServer:
 
 
 def _as_written(raw: list[tuple[bytes, bytes]], headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """Starlette writes names in lower case; Pulsar's Java admin client looks for `X-Pulsar-PROPERTY` as it is."""
+    """Restores header names: Starlette writes them in lower case, and Pulsar's Java admin client expects
+    `X-Pulsar-PROPERTY`."""
     names = {name.lower().encode("latin-1"): name.encode("latin-1") for name in headers}
     return [(names.get(name, name), value) for name, value in raw]
 
 
 async def _body(web: WebRequest, bytes_max: int, charge: Callable[[int], None]) -> bytes | None:
-    """None: too large; no more than the bound is ever held. The rest is read and thrown away, up to a bound too: a
-    connection closed on a peer that still writes takes the answer from it."""
+    """Reads the body. None: it is too large; at most the bound is held. The rest is read and discarded, also up to a
+    bound, because closing the connection of a peer that still writes would lose the response."""
     if web.headers.get("expect", "").lower() == "100-continue" and _announced(web) > bytes_max:
         return None  # it asks before it sends
     pieces: list[bytes] = []
@@ -202,6 +203,6 @@ def _announced(web: WebRequest) -> int:
 
 
 def _pairs(raw: bytes) -> list[tuple[str, str]]:
-    """As they came; broken escapes stay as they are."""
+    """The pairs of the query, unchanged; invalid escapes stay as they are."""
     found = [pair.partition("=") for pair in raw.decode("latin-1").split("&")]
     return [(unquote_plus(name), unquote_plus(value)) for name, _, value in found if name]

@@ -18,7 +18,7 @@ ALIKE_MIN = 0.86  # of names without case and underscores: a letter or two; real
 
 
 def check_spelling(document: Any, value: msgspec.Struct) -> None:
-    """`value` is what was read from `document`. Misuse (400): a field of it, at any depth, is misspelt."""
+    """`value` was read from `document`. Raises Misuse (400) if a field at any depth is misspelled."""
     if not isinstance(document, dict):
         return
     known = {_plain(name): name for name in value.__struct_fields__ if name != "kept"}

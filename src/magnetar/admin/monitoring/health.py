@@ -1,7 +1,8 @@
-"""Probes: is the process alive, may clients come, does the broker work. Three questions, three answers.
+"""Health probes: liveness of the process, readiness for clients, and the health check of the broker.
 
-`/livez` is true while the process serves requests and its storage has not failed; `/readyz` while it takes clients;
-`/admin/v2/brokers/health` also reads through the metadata store. None of them restarts a broker for being busy.
+`/livez` is true while the process serves requests and its storage has not failed. `/readyz` is true while the broker
+accepts clients. `/admin/v2/brokers/health` also reads through the metadata store. No probe fails because a broker is
+busy, so an orchestrator does not restart it for that.
 """
 
 from __future__ import annotations

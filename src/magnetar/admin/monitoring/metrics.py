@@ -1,4 +1,4 @@
-"""`/metrics`: the node's counters and the figures of its topics as Prometheus text, streamed by family."""
+"""`/metrics`: the counters of the node and the values of its topics as Prometheus text, streamed by family."""
 
 from __future__ import annotations
 

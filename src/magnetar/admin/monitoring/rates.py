@@ -1,6 +1,6 @@
 """Rates from counters: the inbound and outbound messages and bytes per second of a topic or subscription.
 
-There is no timer: a request starts a new interval when the last one is long enough, so an idle broker computes nothing.
+It has no timer: a request starts a new interval when the last one is long enough, so an idle broker computes nothing.
 The rates of an unloaded topic are dropped; its totals continue when it is loaded again
 (`broker/metrics/unloaded_topics.py`).
 """
@@ -25,7 +25,7 @@ __all__ = ["AnySubscription", "RateTracker", "TopicCounts", "counts", "observe",
 
 @dataclass(frozen=True, slots=True)
 class TopicCounts:
-    """Totals, or the same per second."""
+    """Totals, or the same values per second."""
 
     messages_in: float = 0.0
     bytes_in: float = 0.0
@@ -40,7 +40,7 @@ class TopicCounts:
 
 @dataclass(slots=True)
 class _Interval:
-    """The last whole one, and the totals at its end."""
+    """The last complete interval, and the totals at its end."""
 
     at: float
     totals: TopicCounts
@@ -77,7 +77,7 @@ class RateTracker:
         return self._moved(found, lambda: _out(subscription))
 
     def writes(self, topic: Topic) -> Writes | None:
-        """What was written in the last interval; None: nothing was ever."""
+        """The writes of the last interval; None: there were never any."""
         if topic.writes is None:
             return None
         found = self._writes.get(topic)
@@ -87,7 +87,7 @@ class RateTracker:
         return self._written(found, topic.writes)
 
     def all_writes(self, totals: Writes) -> Writes:
-        """The same of the whole broker."""
+        """The writes of the whole broker."""
         return self._written(self._all, totals)
 
     @property

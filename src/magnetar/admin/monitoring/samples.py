@@ -1,8 +1,8 @@
 """The samples of a scrape: of the broker, of its namespaces, topics and subscriptions, and of whole scalable topics.
 
-Topics in memory are read as they are; of those that left memory with a backlog the kept sample is shown. Segments have
-series of their own, and their scalable topic has the sums of this broker's segments under other names, so that a sum
-over topics counts nothing twice. `prepare` measures the lags that are not known any more, for a bounded time.
+Topics in memory are read directly; a topic that was unloaded with a backlog shows its stored sample. Segments have
+their own series. Their scalable topic has the sums of this broker's segments under other names, so that a sum over
+topics counts nothing twice. `prepare` measures outdated lags, for a bounded time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUANTILES = (0.5, 0.95, 0.99, 0.999)
 
 
 async def prepare(node: Node) -> None:
-    """Measure the lags of subscriptions in memory that have changed. Those that are left keep their last one."""
+    """Measures outdated lags of subscriptions in memory. Lags that are not measured in time keep their last value."""
     until = node.runtime.monotonic() + LAG_SCRAPE_S
     measured = 0
     for topic in list(node.topics.loaded.values()):
@@ -94,7 +94,7 @@ def _topics(node: Node) -> Iterator[tuple[AnyTopic | None, TopicSample]]:
 
 @dataclass(slots=True)
 class _Totals:
-    """Of the whole broker."""
+    """Totals of the whole broker."""
 
     producers: int = 0
     consumers: int = 0
@@ -115,7 +115,7 @@ class _Totals:
 
 @dataclass(slots=True)
 class _Whole:
-    """The segments of a scalable topic that this broker shows, together."""
+    """The sums over the segments of a scalable topic that this broker reports."""
 
     name: TopicName
     size: int = 0
@@ -165,7 +165,7 @@ def _latency(rates: RateTracker, writes: Writes) -> Iterator[Sample]:
 
 
 def _histogram(family: str, histogram: Histogram, unit: float) -> Iterator[Sample]:
-    """As Prometheus has them: each bucket counts what is at or below its bound."""
+    """In the format of Prometheus: each bucket counts the values at or below its bound."""
     below = 0
     for bound, count in zip((*histogram.bounds, None), histogram.counts, strict=True):
         below += count

@@ -45,7 +45,7 @@ async def start_page(node: Node, request: Request) -> Response:
 
 
 def _wants_json(accept: str) -> bool:
-    """A client that names JSON before HTML; one that takes anything gets the page."""
+    """Whether the client lists JSON before HTML; a client that accepts anything gets the page."""
     kinds = [part.split(";")[0].strip().lower() for part in accept.split(",")]
     return "application/json" in kinds and "text/html" not in kinds[: kinds.index("application/json")]
 

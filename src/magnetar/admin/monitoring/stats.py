@@ -1,6 +1,7 @@
-"""Statistics of topics: of one, of its ledgers, and of all partitions of one together.
+"""Statistics of topics: of one topic, of its ledgers, and of all partitions of one topic.
 
-Reads what the topic counts anyway; nothing is measured for this. Sizes of backlogs come from the ledgers' own index.
+They read the counters of the topic; nothing is measured for a request. Sizes of backlogs come from the index of the
+ledgers.
 """
 
 from __future__ import annotations
@@ -243,7 +244,7 @@ def internal_stats(topic: AnyTopic) -> InternalStats:
 
 
 def _last_ledger_ms(topic: Topic) -> int:
-    """A ledger is made when the one before it is closed, the first one with the topic."""
+    """The creation time of the last ledger: when the previous one was closed, or the topic was created."""
     links = topic.managed.chain.links
     return links[-2].closed_ms if len(links) > 1 else topic.managed.created_ms
 
@@ -265,7 +266,8 @@ def _cursor(subscription: Subscription) -> CursorStats:
 
 
 def merged(each: list[TopicStats]) -> TopicStats:
-    """The partitions of a topic as one: counts add up, producers and consumers of one name stand together."""
+    """The statistics of all partitions as one topic: counts are added, producers and consumers of one name are
+    grouped."""
     total = TopicStats()
     for stats in each:
         for field in _SUMS:
@@ -305,7 +307,7 @@ def _merged_subscription(one: SubscriptionStats, other: SubscriptionStats) -> Su
 
 
 def _earlier(one: int, other: int) -> int:
-    """0: never."""
+    """The earlier of two times, where 0 means never."""
     return min(one, other) if one and other else one or other
 
 
@@ -339,7 +341,7 @@ _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_000  # the years 1 to
 
 
 def moment(ms: int) -> str:
-    """Milliseconds since 1970 as people and tools read them; a producer may have said any number."""
+    """Milliseconds since 1970 as ISO text. A producer may send any number, so it is limited to the range of dates."""
     return (
         datetime.fromtimestamp(min(max(ms, _FIRST_MS), _LAST_MS) / 1000, UTC)
         .isoformat(timespec="milliseconds")

@@ -1,6 +1,6 @@
-"""The brokers of the cluster and their configuration: those that live, what this one owns; settings shown and changed.
+"""The brokers of the cluster and their configuration: live brokers, owned bundles, connections, and dynamic settings.
 
-What may be changed while running, and what a value must look like, is decided in `policy`.
+`policy` decides which settings are dynamic and which values are valid.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def leader(node: Node, request: Request) -> Response:
 
 
 async def owned(node: Node, request: Request) -> Response:
-    """Every bundle that it holds; of a broker that is alone, every bundle that has a loaded topic."""
+    """The bundles that the broker owns; for a single broker, the bundles that have a loaded topic."""
     check_broker(node, request.parts["broker"])
     found: dict[str, OwnedNamespace] = {
         f"{namespace}/{bundle}": OwnedNamespace() for namespace, bundle in node.ownership.held()
@@ -44,7 +44,7 @@ async def owned(node: Node, request: Request) -> Response:
 
 
 async def connections(node: Node, request: Request) -> Response:
-    """Of this broker, the oldest first: Magnetar's own."""
+    """The connections of this broker, oldest first. An extension of Magnetar."""
     limit = request.number("limit", CONNECTIONS_SHOWN_MAX)
     if not 1 <= limit <= CONNECTIONS_SHOWN_MAX:
         raise Misuse(f"limit must be from 1 to {CONNECTIONS_SHOWN_MAX}", limit=limit)

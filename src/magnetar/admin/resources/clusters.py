@@ -1,4 +1,5 @@
-"""Clusters: list, read, create, change, delete. Records only: nothing is replicated yet."""
+"""Clusters: list, read, create, change, delete. They are records only: replication between clusters is not supported
+yet."""
 
 from __future__ import annotations
 

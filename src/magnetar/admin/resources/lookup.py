@@ -1,6 +1,6 @@
-"""HTTP lookup: which broker serves a topic, for clients whose service URL is http://, and which bundle it is in.
+"""HTTP lookup, for clients with an http:// service URL: the broker that serves a topic, and the bundle of a topic.
 
-A topic that does not exist is found all the same where it may be created by using it; where not, it is 404.
+The lookup of a missing topic succeeds if a client may create the topic by using it; otherwise it is 404.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Single messages for people: the n-th of a backlog, of a topic, by id, by time. Read only; nothing is acknowledged.
+"""Single messages for people: by number in a backlog or topic, by id, by time. Read only; nothing is acknowledged.
 
-The body is the payload, decompressed; what its producer and the broker know of it stands in X-Pulsar-* headers. A batch
-comes whole; a header says which of its messages a subscription has not acknowledged. An encrypted payload comes as it
-is stored. A few bytes can become gigabytes: one answer decompresses a bounded size, and all answers together hold one.
+The body is the decompressed payload; X-Pulsar-* headers contain the metadata of the producer and the broker. A batch is
+returned whole; a header marks the messages that a subscription has not acknowledged. An encrypted payload is returned
+as stored. A few compressed bytes can become gigabytes, so one response decompresses a bounded size, and all responses
+together hold a bounded size.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ def _properties(said: pb.MessageMetadata) -> dict[str, str]:
 
 
 def _header(text: str) -> str:
-    """What a header may hold; anything else percent-encoded."""
+    """The text with all characters percent-encoded that a header must not contain."""
     return text if text.isascii() and text.isprintable() else quote(text)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 async def sought(node: Node, request: Request, where: Callable[[Record], Target]) -> bool:
-    """Whether the topic was migrated: then the subscription is, on all segments, where it was to go."""
+    """Whether the topic was migrated. If so, its subscription is moved on all segments."""
     name, subscription = request.topic, request.parts["subscription"]
     found = await _became(node, name)
     if found is None:
@@ -40,13 +40,15 @@ async def sought(node: Node, request: Request, where: Callable[[Record], Target]
 
 
 async def refuse(node: Node, request: Request, why: str, *, moves: bool = True) -> None:
-    """Conflict: the topic was migrated, and this is not done to a scalable topic. `moves`: seeking does as well."""
+    """Raises Conflict if the topic was migrated and scalable topics do not support the operation. `moves`: a seek is an
+    alternative, and the error names it."""
     if await _became(node, request.topic) is not None:
         raise _refusal(request.topic, f"{why}. {_instead(request)}" if moves else why)
 
 
 def place(request: Request) -> Callable[[Record], Target]:
-    """What a request that names a message means: what comes after the part that it is in is read from its start."""
+    """The target of a request that names a message: the segments behind the part of that message are read from their
+    start."""
 
     def found(record: Record) -> Target:
         asked, name = request.need(ResetCursor), request.topic
@@ -65,7 +67,7 @@ def place(request: Request) -> Callable[[Record], Target]:
 
 
 async def _became(node: Node, name: TopicName) -> Record | None:
-    """The record of the scalable topic that it is a part of now. Conflict: it is about to be one."""
+    """The record of the scalable topic that contains this topic. Conflict: the migration is in progress."""
     found = await node.scalable.read(name.scalable) if name.domain is Domain.PERSISTENT else None
     if found is None or not any(one.legacy_topic for one in found.layout.segments):
         return None

@@ -63,7 +63,7 @@ async def remove(node: Node, request: Request) -> Response:
 
 
 async def remove_namespace(node: Node, namespace: NamespaceName, *, force: bool) -> None:
-    """With `force` its topics go first, while the namespace is still there to find them in."""
+    """With `force` the topics are deleted first, while the namespace still exists and lists them."""
     if force:
         node.namespaces.check_force()
         if not await node.namespaces.exists(namespace):
@@ -101,7 +101,7 @@ async def topics(node: Node, request: Request) -> Response:
 
 
 def listed(node: Node, namespace: NamespaceName, domains: tuple[Domain, ...], request: Request) -> Response:
-    """The names as a JSON list, written while they are read."""
+    """The names as a JSON list, streamed while they are read."""
     after = request.query.get("after")
     if after is not None:
         name = topic_name(after)
@@ -123,7 +123,7 @@ async def topic_names(
     after: str | None = None,
     limit: int | None = None,
 ) -> AsyncIterator[str]:
-    """Persistent topics bucket by bucket, then the non-persistent ones that are loaded, by name."""
+    """Persistent topics bucket by bucket, then the loaded non-persistent topics by name."""
     left = limit
     last = None if after is None else topic_name(after)
     if Domain.PERSISTENT in domains and (last is None or last.domain is Domain.PERSISTENT):

@@ -1,4 +1,4 @@
-"""Partitioned topics: create, read, grow, delete, list. How many there may be is decided in `cluster`."""
+"""Partitioned topics: create, read, grow, delete, list. `cluster` decides the maximum number of partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def names(node: Node, request: Request) -> Response:
 
 
 async def read(node: Node, request: Request) -> Response:
-    """`checkAllowAutoCreation` is what a client says that is about to use the topic: it may be made by that."""
+    """A client about to use the topic sends `checkAllowAutoCreation`: the topic may be created by this request."""
     name = request.topic
     await check_namespace(node, name)
     count = await node.topics.partitions(name, create=request.flag("checkAllowAutoCreation"))
@@ -69,7 +69,7 @@ async def remove(node: Node, request: Request) -> Response:
 
 
 def _wanted(request: Request) -> PartitionedTopicMetadata:
-    """A bare number, or the document."""
+    """The number of partitions: a bare number, or a field of the document."""
     found: int | PartitionedTopicMetadata = request.need(WANTED)
     return PartitionedTopicMetadata(found) if isinstance(found, int) else found
 

@@ -1,5 +1,7 @@
-"""Calls of other brokers: what `broker/peers/rpc.py` sends arrives here. Only a broker of a cluster has the route, and
-only those who know the cluster's secret may call it (`broker/peers/authentication.py`).
+"""Calls of other brokers: receives the requests of `broker/peers/rpc.py`.
+
+Only a broker of a cluster has the route, and a caller must know the secret of the cluster
+(`broker/peers/authentication.py`).
 """
 
 from __future__ import annotations

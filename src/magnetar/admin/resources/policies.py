@@ -77,7 +77,7 @@ def _delayed_delivery(value: DelayedDelivery) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`empty`: what a POST without a body does: refuse (None), or set this value ("unset" removes it)."""
+    """`empty`: the effect of a POST without a body: refuse (None), or set this value ("unset" removes it)."""
 
     name: str
     field: str
@@ -169,7 +169,7 @@ _UNKNOWN = {  # Pulsar's, and not among our fields
 
 
 def check_obeyed(policies: Policies, document: Mapping[str, Any], cluster: str) -> None:
-    """NotBuilt: a policy of a new namespace that nothing would obey."""
+    """Raises NotBuilt if a new namespace has a policy that this version does not apply."""
     defaults = Policies()
     changed = [
         field
@@ -191,7 +191,7 @@ def grants_nothing(policies: Policies) -> bool:
 
 
 def check_policies(policies: Policies) -> None:
-    """What a new namespace is given, held against the same rules."""
+    """Checks the policies of a new namespace by the same rules as a change."""
     for policy in TABLE:
         value = getattr(policies, policy.field)
         if value is not None:
@@ -201,7 +201,7 @@ def check_policies(policies: Policies) -> None:
 
 
 async def change(node: Node, request: Request, **fields: Any) -> None:
-    """Durable, then obeyed by every loaded topic of the namespace."""
+    """Stores the change durably, then applies it to every loaded topic of the namespace."""
     namespace = request.namespace
     await node.namespaces.update(namespace, lambda before: msgspec.structs.replace(before, **fields))
     await node.topics.configure(namespace)

@@ -1,4 +1,4 @@
-"""Schemas: read, list, post, delete, find. They are opaque: whether a new one fits the old ones is not checked yet."""
+"""Schemas: read, list, post, delete, find. They are opaque: the compatibility of a new schema is not checked yet."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Subscriptions: list, create, delete, move, clear. A partitioned topic's are those of all its partitions.
+"""Subscriptions: list, create, delete, seek, clear. The subscriptions of a partitioned topic are those of all its
+partitions.
 
-Moving goes through the subscription, which sends its consumers away and back; clearing acknowledges on its behalf. Of a
-topic that was migrated both are done to the scalable topic that it is now, or refused (`migrated_subscriptions`).
-Either is durable when the answer goes out. Nothing here creates a subscription by looking at it.
+A seek goes through the subscription, which disconnects its consumers; they reconnect. Clearing acknowledges on behalf
+of the consumers. On a migrated topic both apply to the scalable topic, or are refused (`migrated_subscriptions`). Both
+are durable when the response is sent. Reading never creates a subscription.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ async def names(node: Node, request: Request) -> Response:
 
 
 async def create(node: Node, request: Request) -> Response:
-    """Makes a missing topic too, where using it would. On a partitioned topic it adds what is missing, and is 409 only
-    where every partition had it."""
+    """Creates a missing topic too, if its use would create it. On a partitioned topic it creates the missing
+    subscriptions, and is 409 only if every partition had one."""
     name, wanted = request.topic, check_given(request.parts["subscription"], "subscription")
     start, properties = _start(request)
     if not name.is_persistent:
@@ -61,7 +62,7 @@ async def create(node: Node, request: Request) -> Response:
 
 
 def _check_own(found: Subscription) -> None:
-    """Conflict: it is one of a scalable topic, or of stream consumers of this one."""
+    """Raises Conflict for a subscription of a scalable topic, or of stream consumers of this topic."""
     if life(found) >= 0:
         whole = found.topic.part_of or found.topic.name.scalable
         words = f"subscription {found.name} belongs to the scalable topic: DELETE it on {whole}"
@@ -175,7 +176,7 @@ async def _expire(topic: Topic, one: Subscription, seconds: int) -> None:
 
 
 def nth_unacked(one: Subscription, number: int) -> Position:
-    """The `number`-th entry that is not acknowledged, from 1; past the end where there are fewer."""
+    """The position of the `number`-th unacknowledged entry, from 1; past the end if there are fewer."""
     managed, cursor = one.topic.managed, one.cursor
     if cursor.contiguous:
         return managed.chain.nth(managed.chain.rank(cursor.mark) + number - 1)
@@ -212,7 +213,7 @@ async def write_properties(node: Node, request: Request) -> Response:
 
 
 async def _targets(node: Node, request: Request) -> list[tuple[Topic, Subscription]]:
-    """The subscription, or that of every partition."""
+    """The subscription on the topic, or on every partition."""
     name = request.topic
     if not name.is_persistent:
         raise Refused("seek and expiry are not supported on non-persistent topics", http_status=405)
@@ -239,7 +240,7 @@ async def _topic_made(node: Node, name: TopicName) -> Topic:
 
 
 def _start(request: Request) -> tuple[ResetCursor, Mapping[str, str] | None]:
-    """From nothing (latest), a word, or a message id."""
+    """The start from an empty body (latest), a word, or a message id."""
     document: Any = request.read(Any)
     if document is None or document == "latest":
         return ResetCursor(*AFTER_ALL), None
@@ -253,7 +254,7 @@ def _start(request: Request) -> tuple[ResetCursor, Mapping[str, str] | None]:
 
 
 def _mark(topic: Topic, asked: ResetCursor) -> Position:
-    """The last message a new subscription does not get."""
+    """The last message that a new subscription does not receive."""
     managed = topic.managed
     position = Position(asked.ledgerId, asked.entryId)
     if position > managed.last:

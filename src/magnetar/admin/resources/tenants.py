@@ -1,4 +1,4 @@
-"""Tenants: list, read, create, change, delete. What makes a good tenant is decided in `cluster/tenants.py`."""
+"""Tenants: list, read, create, change, delete. `cluster/tenants.py` decides which tenants are valid."""
 
 from __future__ import annotations
 

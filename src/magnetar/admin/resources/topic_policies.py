@@ -1,7 +1,7 @@
 """Policies of single topics, plain and scalable: retention. They override those of the namespace.
 
-Reading one that is not set is 200 with nothing in it; with `applied` it is the one that holds, wherever it was set. The
-policies of a topic are kept apart from it and go with it.
+Reading an unset policy is 200 with an empty body; with `applied` the response is the effective value from any level.
+The policies of a topic are stored separately from it and deleted with it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def _set(node: Node, name: TopicName, value: Retention | None) -> Response
 
 
 async def _found(node: Node, request: Request) -> TopicName:
-    """The topic, or the one that a partition is of."""
+    """The topic, or the partitioned topic of a partition."""
     if request.path.startswith("/admin/v2/scalable/"):
         scalable = name_of(node, request)
         await record_of(node, scalable)

@@ -1,7 +1,7 @@
-"""Topics of a namespace with how much each holds, for lists that people read. Magnetar's own.
+"""Topics of a namespace with their messages and bytes, for lists that people read. An extension of Magnetar.
 
-One page at a time, by `after` and `limit` as for names: persistent topics, then scalable ones. Counting opens a topic,
-so a page opens at most `TOPIC_SUMMARIES_MAX`; those beyond have no counts, and so have those of another broker.
+The list is paged by `after` and `limit` as for names: persistent topics, then scalable ones. Counting opens a topic, so
+a page opens at most `TOPIC_SUMMARIES_MAX` topics. Further topics, and topics of another broker, have no counts.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Page:
         self.found.append(TopicSummary(str(name), messages=messages, bytes=size))
 
     async def add_scalable(self, name: TopicName) -> None:
-        """The sum of all segments, sealed ones too."""
+        """Adds the sum of all segments, sealed ones included."""
         record = await self._node.scalable.read(name)
         if record is None:
             return  # deleted since it was listed
@@ -73,7 +73,7 @@ class _Page:
         )
 
     async def _counts(self, name: TopicName) -> tuple[int, int] | None:
-        """Messages and bytes; None: they are not known here."""
+        """Messages and bytes; None: this broker does not know them."""
         if self._budget <= 0:
             return None
         self._budget -= 1

@@ -1,6 +1,7 @@
-"""Topics: list, create, delete, unload, terminate, trim; their last message, properties and size from a position on.
+"""Topics: list, create, delete, unload, terminate, trim; their last message, properties and size after a position.
 
-Persistent and non-persistent topics share these routes; what only a stored topic can do is refused for the others.
+Persistent and non-persistent topics share these routes; operations that require a stored topic are refused for the
+latter.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ async def names(node: Node, request: Request) -> Response:
 
 
 async def names_in_bundle(node: Node, request: Request) -> Response:
-    """`/non-persistent/{tenant}/{namespace}/{bundle}`."""
+    """The route `/non-persistent/{tenant}/{namespace}/{bundle}`."""
     namespace = request.namespace
     policies = await node.namespaces.get(namespace)
     bundle = bundle_from_text(request.parts["topic"])
@@ -126,7 +127,7 @@ async def last_message_id(node: Node, request: Request) -> Response:
 
 
 async def backlog_size(node: Node, request: Request) -> Response:
-    """Bytes stored behind a message."""
+    """The bytes stored after a message."""
     topic = await stored(node, request, "Backlog size")
     asked = request.need(ResetCursor)
     managed = topic.managed
@@ -177,7 +178,7 @@ def _own(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 async def _each(node: Node, name: TopicName) -> list[TopicName]:
-    """The topic itself, or its partitions; 404 where there is neither."""
+    """The topic itself, or its partitions; 404 if neither exists."""
     parts = await partitions(node, name)
     if parts is not None:
         return parts

@@ -1,6 +1,6 @@
-"""Holds of scalable topics over REST: who keeps what, how far behind its reader is, and ending one by hand.
+"""Holds of scalable topics over REST: list them with the lag of their readers, and delete one by hand.
 
-Holds are made and moved by their readers, over the wire (HOLD); what is here is for the people who look after them.
+Readers create and move holds over the wire (HOLD); these routes are for operators.
 """
 
 from __future__ import annotations

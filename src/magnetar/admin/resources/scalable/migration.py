@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 async def preview(node: Node, request: Request) -> Response:
-    """Changes nothing."""
+    """The plan of a migration; changes nothing."""
     found = await migration.preview(node, await _plain(node, request))
     return shown(
         MigrationPreview(
@@ -64,7 +64,7 @@ async def preview(node: Node, request: Request) -> Response:
 
 
 async def migrate(node: Node, request: Request) -> Response:
-    """204 as Pulsar answers; with `show=operation`, what was done, or with `wait=false` what has begun."""
+    """204 as in Pulsar; with `show=operation` the completed operation, or with `wait=false` the started one."""
     name = await _plain(node, request)
     done = await migration.migrate(
         node,

@@ -1,7 +1,7 @@
-"""Reshapes of scalable topics over REST: split, merge, rebucket, and what became of them.
+"""Reshapes of scalable topics over REST: split, merge, rebucket, and their progress.
 
-Shapes and words are Pulsar's. A segment that is unknown is 404 and one that cannot be reshaped is 412, never 500. What
-changes a topic is done by its controller: a caller that meets another broker is sent to the one that leads.
+Formats and words are Pulsar's. An unknown segment is 404, and a segment that cannot be reshaped is 412, never 500. The
+controller of the topic makes the changes: a caller of another broker is redirected to the leader.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 async def split(node: Node, request: Request) -> Response:
-    """In two halves; `at`: where the second child begins, in hexadecimal; `into`: that many children."""
+    """Splits in two halves; `at`: the start of the second child, in hexadecimal; `into`: the number of children."""
     name = name_of(node, request)
     segment = segment_of(request, "segment")
     at = request.query.get("at")
@@ -50,7 +50,7 @@ async def merge(node: Node, request: Request) -> Response:
 
 
 async def merge_many(node: Node, request: Request) -> Response:
-    """`segments`: ids with commas between them, neighbours all."""
+    """`segments`: comma-separated ids of adjacent segments."""
     words = request.query.get("segments", "").split(",")
     if not all(word.strip().isascii() and word.strip().isdecimal() for word in words):
         raise Misuse("name the segments to merge: ?segments=1,2,3")
@@ -70,7 +70,7 @@ async def _merge(node: Node, request: Request, ids: Sequence[SegmentId]) -> Resp
 
 
 async def rebucket(node: Node, request: Request) -> Response:
-    """A segment of the same range follows, with `bucketCount` entry buckets."""
+    """Replaces the segment by one of the same range with `bucketCount` entry buckets."""
     name = name_of(node, request)
     segment, buckets = segment_of(request, "segment"), request.number("bucketCount")
     record = await record_of(node, name)
@@ -93,7 +93,7 @@ async def operation(node: Node, request: Request) -> Response:
 
 
 async def operations(node: Node, request: Request) -> Response:
-    """What the record remembers: the reshape under way, then those of the past, the newest first."""
+    """The recorded operations: the reshape in progress, then past ones, newest first."""
     return shown(_past(await record_of(node, name_of(node, request), plain=True)))
 
 
@@ -133,7 +133,7 @@ def _remembered(record: Record, op: str) -> Operation | None:
 
 
 async def reshaped(node: Node, name: TopicName, request: Request, done: Done) -> Response:
-    """204 as Pulsar answers; with `show=operation`, what was done, or with `wait=false` what has begun."""
+    """204 as in Pulsar; with `show=operation` the completed operation, or with `wait=false` the started one."""
     if request.query.get("show") != "operation":
         return DONE if done.done else Response(202)
     told = _operation(done, _remembered(await record_of(node, name, plain=True), done.op))
@@ -141,7 +141,7 @@ async def reshaped(node: Node, name: TopicName, request: Request, done: Done) ->
 
 
 def _operation(done: Done, remembered: Operation | None) -> Operation:
-    """The steps as this broker saw them, with what the record remembers of it."""
+    """The steps that this broker observed, with the recorded facts of the operation."""
     return Operation(
         op=done.op,
         kind=done.kind,

@@ -1,7 +1,8 @@
-"""Moving subscriptions of scalable topics over REST: to a time, to the start or the end, to places, past everything.
+"""Seeks of subscriptions of scalable topics over REST: to a time, to the start or the end, to positions, or past all
+messages.
 
-Paths, parameter names and statuses are Pulsar's; `to` and the body with places are ours. It is done by the topic's
-controller, over all segments as one plan: a caller that meets another broker is sent to the one that leads.
+Paths, parameter names and statuses are Pulsar's; `to` and the body with positions are extensions of Magnetar. The
+controller of the topic seeks on all segments as one plan: a caller of another broker is redirected to the leader.
 """
 
 from __future__ import annotations

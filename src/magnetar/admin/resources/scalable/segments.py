@@ -1,8 +1,8 @@
 """The topics of single segments over REST, as Pulsar's brokers call them on each other; here the record decides.
 
-A segment is made, sealed and deleted by its topic's controller alone, and its cursors are those of the topic's
-subscriptions. So a call that asks for what is so already succeeds, and one that would make a segment differ from its
-topic's record is refused with the call that does it properly. Unknown segments are 404.
+Only the controller of a topic creates, seals and deletes its segments, and their cursors are those of the topic's
+subscriptions. So a call succeeds if its effect already exists. A call that would make a segment differ from the record
+of its topic is refused, and the error names the right call. An unknown segment is 404.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def unsubscribe(node: Node, request: Request) -> Response:
 
 
 async def backlog(node: Node, request: Request) -> Response:
-    """Entries that the subscription has not acknowledged."""
+    """The number of entries that the subscription has not acknowledged."""
     await _listed(node, request)
     topic = await open_topic(node, request.topic)
     assert isinstance(topic, Topic)
@@ -77,7 +77,8 @@ async def backlog(node: Node, request: Request) -> Response:
 
 
 async def peek(node: Node, request: Request) -> Response:
-    """The n-th entry that the subscription has not acknowledged: Magnetar's own, as Pulsar has it of plain topics."""
+    """The n-th entry that the subscription has not acknowledged. An extension of Magnetar, like Pulsar's route for
+    plain topics."""
     number = request.number("position")
     await _listed(node, request)
     topic = await open_topic(node, request.topic)

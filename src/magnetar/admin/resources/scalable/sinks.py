@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def sinks(node: Node, request: Request) -> Response:
-    """Those whose topic is in the namespace, by topic and name."""
+    """The sinks whose topic is in the namespace, by topic and name."""
     found = [
         sink async for _, sink in node.sinks.records.all() if topic_name(sink.topic).namespace == request.namespace
     ]

@@ -1,7 +1,7 @@
-"""Scalable topics over REST: list, create, read, delete, statistics, subscriptions. Reshapes are `reshape`'s.
+"""Scalable topics over REST: list, create, read, delete, statistics, subscriptions. `reshape` contains the reshapes.
 
-Shapes and words are Pulsar's. What changes a topic is done by its controller: a caller that meets another broker is
-sent to the one that leads.
+Formats and words are Pulsar's. The controller of a topic makes the changes: a caller of another broker is redirected to
+the leader.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _BLANKS = " \t\n\r\v\f"
 
 
 async def names(node: Node, request: Request) -> Response:
-    """All of a namespace; with `property=key=value`, once or more, those that have all of them."""
+    """All scalable topics of a namespace; each `property=key=value` restricts the list to topics with that property."""
     check_enabled(node)
     wanted = [_property(text) for text in request.all("property")]
     found = [str(name) for name in await node.scalable.names(str(request.namespace)) if await _has(node, name, wanted)]
@@ -130,7 +130,7 @@ async def stats(node: Node, request: Request) -> Response:
 
 
 async def segment_stats(node: Node, request: Request) -> Response:
-    """Those of the topic that holds a segment's messages."""
+    """The statistics of the topic that stores the messages of a segment."""
     name = name_of(node, request)
     record = await record_of(node, name)
     segment = record.layout.segment(segment_of(request, "segment"))
@@ -161,7 +161,8 @@ async def _subscriptions(node: Node, name: TopicName, record: Record) -> dict[st
 
 
 async def _held(node: Node, name: TopicName, record: Record, one: Subscription) -> Lag | None:
-    """Of a hold, or of a group that reads by it. None: an owner does not answer, or the group has not begun."""
+    """The lag of a hold, or of a group that reads by it. None: an owner does not respond, or the group has not
+    started."""
     if one.hold is None:
         return None
     try:
@@ -173,7 +174,8 @@ async def _held(node: Node, name: TopicName, record: Record, one: Subscription) 
 
 
 async def subscription(node: Node, request: Request) -> Response:
-    """Asked of the controller: only it knows who is connected. Of a queue the owners of its segments do."""
+    """Read from the controller, which alone knows the connected consumers. The owners of the segments report those of a
+    queue."""
     name, wanted = name_of(node, request), request.parts["subscription"]
     record = await record_of(node, name, plain=True)
     leader = await node.scalable.leader(name)
