@@ -1,5 +1,5 @@
-"""The node: a listener, connections, one handler file per family of commands, start and stop in order.
+"""The node: a listener, connections, one handler file per family of commands, ordered start and stop.
 
-It turns frames into calls on topics and the cluster's rooms, and their answers into frames. It holds no protocol
-decision of its own beyond which reply ends which request, and it trusts `security` to say who may do what.
+It translates frames to calls on topics and on `cluster`, and their results to frames. Its only protocol decision is the
+choice of the reply that ends a request. It trusts `security` for permissions.
 """

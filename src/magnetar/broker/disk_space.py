@@ -1,12 +1,12 @@
-"""Free space of the data directory: below a floor the broker stores no more messages, and goes on reading and trimming.
+"""Free space of the data directory: below a floor the broker refuses new messages and continues to read and trim.
 
-A broker whose disk is full has to stop, and a broker that has stopped cannot be drained. So publishing ends while there
-is still room for what makes room: acknowledgements, records and the copies of compaction. Producers are closed and
-refused until there is room again, and clients try again by themselves. Topics are unloaded once, which closes the
-ledgers that are being written: only closed ledgers can be trimmed.
+A broker with a full disk has to stop, and a stopped broker cannot be drained. So publishing ends while enough space is
+left for the operations that free space: acknowledgements, records and the copies of compaction. Producers are closed
+and refused until space is free again, and clients retry automatically. Topics are unloaded once, which closes the open
+ledgers, because only closed ledgers can be trimmed.
 
-A file named `reserve`, made when the disk begins to fill, keeps a little space back. If something else fills the disk
-all the same, the next start removes it.
+A file named `reserve`, created when the disk begins to fill, reserves a little space. If another program fills the disk
+nevertheless, the next start removes it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PRODUCER_BLOCKED = 7  # on the wire: a client that had a producer tries again, o
 
 
 def floor_bytes(asked_mib: int, capacity: int) -> int:
-    """What must stay free: as much as asked for, and on a small file system a tenth of it at most."""
+    """The space that must stay free: the configured value, at most a tenth of a small file system."""
     return min(asked_mib * MIB, capacity // DISK_FLOOR_SHARE)
 
 
@@ -55,7 +55,7 @@ def is_low(was_low: bool, free: int, floor: int) -> bool:
 
 
 def release_reserve(files: Files, data: str) -> None:
-    """Before the start: if the disk has less room than the reserve, the reserve is the room. Blocks."""
+    """Removes the reserve before the start if the disk has less free space than the reserve. Blocks."""
     path = os.path.join(data, RESERVE)
     if not files.exists(path):
         return
@@ -68,7 +68,7 @@ def release_reserve(files: Files, data: str) -> None:
 
 
 class DiskSpace:
-    """`begin` it before clients are let in."""
+    """Call `begin` before clients are accepted."""
 
     def __init__(self, node: Node, data: str) -> None:
         self._node = node
@@ -132,10 +132,8 @@ class DiskSpace:
         self._warn()
 
     def _measured(self) -> tuple[int, int]:
-        """In the thread of the journal, so that few batches are written before the result.
-
-        The reserve is made when the disk begins to fill: nothing else needs it.
-        """
+        """Runs in the thread of the journal, so that few batches are written before the result. Creates the reserve
+        when the disk begins to fill, because it is not needed earlier."""
         files = self._node.runtime.files
         free, capacity = files.free(self._data), files.capacity(self._data)
         floor = floor_bytes(self._asked_mib, capacity)
@@ -164,7 +162,7 @@ class DiskSpace:
         )
 
     def _topics(self) -> list[Topic]:
-        """Those that have messages or may get some."""
+        """Topics that have messages or may get some."""
         loaded = self._node.topics.loaded.values()
         return [one for one in loaded if isinstance(one, Topic) and (len(one.producers) or one.managed.bytes)]
 
@@ -177,7 +175,7 @@ class DiskSpace:
                     log.warning("topic_unload_failed", error=str(one))
 
     def _warn(self) -> None:
-        """Once, until there is room again. Of a large disk a fifth is room enough for a long time."""
+        """Warns once until space is free again. On a large disk a fifth is enough for a long time."""
         used = 100 - self._free * 100 // max(1, self._capacity)
         if used < DISK_WARN_PERCENT or self._free > DISK_WARN_FLOORS * self.floor:
             self._warned = False

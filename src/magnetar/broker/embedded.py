@@ -28,7 +28,7 @@ from magnetar.runtime.system_runtime import RealRuntime
 
 
 class WebServerProtocol(Protocol):
-    """The REST skin, which can also end without a word."""
+    """The REST server, which can also end without completing requests."""
 
     async def start(self, host: str, port: int) -> int: ...
 
@@ -58,9 +58,8 @@ class EmbeddedBroker:
         *,
         make_runtime: Callable[[Files], RealRuntime] = RealRuntime,
     ) -> EmbeddedBroker:
-        """On this directory, with these settings. Conflict: the directory or a port is taken. Misuse: a setting is
-        unknown or of the wrong form. `make_runtime`: for a host that has another clock or another disk.
-        """
+        """Starts a broker on this directory with these settings. Conflict: the directory or a port is in use. Misuse: a
+        setting is unknown or of the wrong form. `make_runtime`: for a host with another clock or another disk."""
         settings = Settings(None, given)
         if settings.unknown:
             raise Misuse(f"unknown settings: {', '.join(sorted(settings.unknown))}")
@@ -85,14 +84,14 @@ class EmbeddedBroker:
 
     @property
     def failure(self) -> MagnetarError | None:
-        """Why it serves no more: the disk did not take what it was given."""
+        """The storage failure that ended the broker."""
         return self._node.failure
 
     async def create_namespace(self, name: str) -> None:
         await self._node.namespaces.create(namespace_name(name))
 
     async def stop(self) -> None:
-        """In order: what is in flight is answered, everything is durable."""
+        """Stops in order: requests in flight are answered, and everything is durable."""
         copies = self._sockets()
         try:
             await self._skin.stop()
@@ -103,7 +102,7 @@ class EmbeddedBroker:
             _hang_up(copies)
 
     async def kill(self) -> None:
-        """Now: nothing more is written, answered or said."""
+        """Ends immediately: nothing more is written or answered."""
         self._runtime.abandon()
         _hang_up(self._sockets())
         self._skin.cut()
@@ -166,7 +165,7 @@ def _hang_up(sockets: list[socket.socket]) -> None:
 
 
 async def _end_tasks() -> None:
-    """Cancel until nothing runs: a task that goes on to wait for the disk waits in vain, and is cancelled again."""
+    """Cancels until no task runs: a task that starts to wait for the disk is cancelled again."""
     current = asyncio.current_task()
     for _ in range(KILL_ROUNDS_MAX):
         left = [task for task in asyncio.all_tasks() if task is not current]

@@ -19,7 +19,7 @@ class MemoryReturnPolicy:
         self._owed = False  # returned while more left: once more at the end
 
     def look(self, left: int, loaded: int) -> bool:
-        """Whether to give memory back now: `left` topics have left since the start, `loaded` are in memory."""
+        """Whether to return memory now: `left` topics were unloaded since the start, `loaded` are in memory."""
         ended = left == self._before
         self._before = left
         if left - self._returned < max(TOPICS_GONE_MANY, loaded // 4) and not (ended and self._owed):

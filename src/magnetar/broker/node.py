@@ -1,8 +1,9 @@
-"""The node: everything a broker is made of, started and stopped in order.
+"""The node: all components of a broker, with their ordered start and stop.
 
-Start: metadata, ledgers, cluster, topics, listener; a client that gets in finds everything behind it ready. Stop is the
-reverse: no new connections, topics unloaded with everything durable, then the engines. A storage failure stops the node
-with a sentence that says what to do: what was acknowledged is safe, and nothing more is acknowledged.
+The start order is metadata, ledgers, cluster, topics, listener, so every component is ready when the first client
+connects. The stop is the reverse: no new connections, topics unloaded with everything durable, then the engines. A
+storage failure stops the node with an error that says what to do: acknowledged messages are safe, and nothing more is
+acknowledged.
 """
 
 from __future__ import annotations
@@ -80,9 +81,9 @@ class Addresses:
 
 
 class Node:
-    """`cluster`: other brokers share the two stores and a secret; bundles are owned by locks. Without: it is alone.
-    `carrier` brings calls to the owner of a topic; without one they reach only what this node owns itself.
-    """
+    """`cluster`: other brokers share the two stores and a secret; locks decide the ownership of bundles. Otherwise this
+    is a single broker. `carrier` delivers calls to the owner of a topic; without one they reach only topics of this
+    node."""
 
     def __init__(
         self,
@@ -185,9 +186,8 @@ class Node:
         self.sinks.start()
 
     async def serve(self, http_port: int) -> None:
-        """The REST skin listens, so it is known how the cluster is reached: put in place what is missing, and let
-        clients in.
-        """
+        """Called when the REST server listens, so the addresses of the cluster are known: creates missing records and
+        accepts clients."""
         assert self._server is not None
         self.addresses = Addresses(self.addresses.host, self.addresses.port, http_port)
         urls = {"serviceUrl": self.addresses.http_url, "brokerServiceUrl": self.addresses.url}
@@ -201,7 +201,8 @@ class Node:
         log.info("broker_started", url=self.addresses.url)
 
     async def _begin_life(self) -> str:
-        """A name no earlier start of a broker on this store had: generated producer names begin with it."""
+        """Chooses a name that no earlier start of a broker on this store had; generated producer names start with
+        it."""
         stat = await self.metadata.put(paths.PRODUCER_NAMES + "/life-", b"", sequential=True)
         return f"{self.settings.text('clusterName')}-{int(stat.path.rsplit('-', 1)[1])}"
 
@@ -214,7 +215,7 @@ class Node:
         return name.canonical in self.topics.loaded
 
     async def stop(self) -> None:
-        """Drain: clients are sent away, what is in flight is answered, everything is durable."""
+        """Stops in order: clients are disconnected, requests in flight are answered, everything is durable."""
         self.ready = False
         if self._server is not None:
             self._server.close()
@@ -244,7 +245,7 @@ class Node:
         log.info("broker_stopped")
 
     def sockets(self) -> list[Any]:
-        """The listener's and every client's."""
+        """The sockets of the listener and of every client."""
         found = list(self._server.sockets) if self._server is not None else []
         return found + [connection.socket for connection in self.connections if connection.socket is not None]
 
@@ -257,7 +258,7 @@ class Node:
             connection.cut()
 
     def fail(self, error: MagnetarError) -> None:
-        """The disk does not take what it is given: stop cleanly, and say what to do."""
+        """The storage failed: logs the next step for the operator and stops in order."""
         if self.failure is not None:
             return
         self.failure = error
@@ -299,7 +300,7 @@ class Node:
             self.runtime.spawn(self.owner, connection.owner.close())
 
     def unknown_command(self, connection: Connection) -> None:
-        """Ignored and counted: a newer client may say more than this broker understands."""
+        """Ignores and counts the command: a newer client may send commands that this broker does not know."""
         self.metrics.unknown_commands.value += 1
         log.once("command_unknown", client=connection.client_version)
 
@@ -325,7 +326,7 @@ class Node:
                 connection.resume_if_light()
 
     async def _sweep_now_and_then(self) -> None:
-        """Ledgers that a crash left without a record: looked for after the start, and once in a while."""
+        """Removes ledgers without a record, which a crash leaves: after the start, and periodically."""
         now = self.runtime.monotonic()
         if now < self._sweep_at:
             return
@@ -344,14 +345,13 @@ class Node:
             raise NotAuthorized(f"{principal or 'anonymous'} may not {action} {resource}")
 
     def producer_name(self) -> str:
-        """Unique over all lives of this broker."""
+        """A producer name that is unique over all starts of this broker."""
         self._names += 1
         return f"{self._life}-{self._names}"
 
     def consumer_name(self, asked: str) -> str:
-        """Stock pattern and list consumers send no name: without one they would share all points of the ring
-        (SC-C4).
-        """
+        """Stock pattern and list consumers send no name. Without a generated one they would share all points of the
+        ring (SC-C4)."""
         if asked:
             return asked
         return f"{self.runtime.rng('consumer-names').getrandbits(40):010x}"
@@ -378,7 +378,7 @@ class Node:
         return await self.served.lookup(name, listener, authoritative=authoritative)
 
     def pattern(self, text: str) -> Pattern | None:
-        """A subscription's pattern; None: its client must match it. Misuse: too long, or no pattern."""
+        """The pattern of a subscription; None: the client must match it. Misuse: too long or invalid."""
         return compiled(text, self._patterns_max)
 
     def _settings_changed(self, keys: frozenset[str]) -> None:

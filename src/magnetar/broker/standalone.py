@@ -1,7 +1,7 @@
-"""A whole broker in one process on one directory: the embedded engines, one node, and a REST skin given by the caller.
+"""A whole broker in one process on one directory: the embedded engines, one node, and a REST server from the caller.
 
-Runs until SIGTERM or SIGINT, or until the disk fails, and then stops in order. One line of JSON on standard output says
-that it is ready and where, for scripts that start it.
+It runs until SIGTERM, SIGINT or a failure of the disk, and then stops in order. When it is ready it prints one line of
+JSON with its addresses on standard output, for scripts that start it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = logs.get("standalone")
 
 
 class Web(Protocol):
-    """The REST skin: the only thing here that is not the broker's own."""
+    """The REST server, which the caller provides."""
 
     def __init__(self, node: Node) -> None: ...
 
@@ -57,9 +57,8 @@ async def run(
     files: Files | None = None,
     marks: Sequence[Marked] = (),
 ) -> MagnetarError | None:
-    """Returns after a clean stop: None, or the storage failure that made it stop. `files`: if not this machine's.
-    `marks` hear every mark as it is passed: hold points.
-    """
+    """Returns after a clean stop: None, or the storage failure that caused it. `files`: a replacement for the file
+    system. `marks` receive every passed mark: hold points of tests."""
     form = os.environ.get("MAGNETAR_LOG", "text")
     if form not in ("text", "json"):
         raise Misuse(f"MAGNETAR_LOG must be text or json, got {form}")
@@ -91,7 +90,8 @@ async def run(
 
 
 async def open_node(data: str, settings: Settings, runtime: RealRuntime) -> tuple[Node, Lock]:
-    """The engines on this directory and a node on them, not serving yet. Conflict names who holds the directory."""
+    """The engines on this directory and a node on them, not serving yet. Conflict names the process that uses the
+    directory."""
     files = runtime.files
     holder = f"magnetar {__version__}"
 
@@ -179,8 +179,7 @@ def _ready(node: Node, settings: Settings, data: str) -> dict[str, object]:
 
 
 async def _return_memory(node: Node) -> None:
-    """After thousands of topics have left, by deletion or for idleness, the system gets their memory back. What the log
-    left out is said."""
+    """Returns memory to the system after thousands of topics were unloaded, and logs the suppressed log lines."""
     departures = MemoryReturnPolicy()
     while True:
         await asyncio.sleep(MAINTENANCE_S)

@@ -1,3 +1,4 @@
-"""Reads in batches: plans that say how far a topic can be read, and holds that keep messages for a reader. Decisions
-are in `scalable/machines`; these modules ask owners and write records.
+"""Reads in batches: plans with the readable ranges of a topic, and holds that keep messages for a reader.
+
+Decisions are in `scalable/machines`; these modules call owners and write records.
 """

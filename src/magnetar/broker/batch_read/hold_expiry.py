@@ -1,9 +1,9 @@
-"""The end of holds: announced in the record, the log and the metrics before it comes, and written when it comes.
+"""The expiry of holds: announced in the record, the log and the metrics in advance, and recorded when it happens.
 
-Every broker looks at all holds now and then, and at those of a topic whose end is near when that is due; what is due is
-decided by `scalable/machines/hold.py` and written by compare-and-set, so each thing once. How long a hold has been
-announced is counted from when this broker saw it so, by a clock that only grows. A store that is away ends a look; the
-next one comes all the same.
+Every broker checks all holds periodically, and the holds of a topic whose end is near when they are due.
+`scalable/machines/hold.py` decides, and a compare-and-set records the decision, so each one happens once. The time
+since an announcement is counted from this broker's first sight of it, by a monotonic clock. If the store does not
+respond, the check ends, and the next one runs as usual.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Seen = dict[tuple[str, str, int], float]  # by topic, name and when it was annou
 
 
 class HoldExpirer:
-    """`lag` counts what a hold's reader has before it; None: another broker of the cluster shows that. `shows`: whether
-    this one shows the layout of a topic."""
+    """`lag` returns the lag of a hold's reader; None: another broker of the cluster reports it. `shows`: whether this
+    broker reports the layout of a topic."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class HoldExpirer:
                 self._set_timer()  # again: it may have rung a little early, or for nothing
 
     async def look(self) -> None:
-        """At all of them."""
+        """Checks all holds."""
         seen, shown = self._announced, self._shown
         self._announced, self._shown = {}, {}
         self._soon.clear()
@@ -93,7 +93,7 @@ class HoldExpirer:
             raise
 
     def expect(self, topic: TopicName, held: Held, announced_for_s: float = 0.0) -> None:
-        """Something is due before the next look at all: then this topic is looked at."""
+        """Schedules a check of this topic if something is due before the next check of all holds."""
         in_s = max(HOLD_SOON_S, hold.due_in_s(held, self._node.runtime.wall(), announced_for_s))
         if in_s < HOLD_LOOK_S:
             at = self._node.runtime.monotonic() + in_s
@@ -108,7 +108,7 @@ class HoldExpirer:
                 await self._visit(name, record, self._announced)
 
     async def _visit(self, topic: TopicName, record: Record, seen: Seen) -> bool:
-        """Whether this broker shows the layout of the topic."""
+        """Returns whether this broker reports the layout of the topic."""
         runtime = self._node.runtime
         found = await self._node.scalable.records.subscriptions(topic, record.incarnation) if record.is_live else []
         shows = record.is_live and not record.is_plain and await self._shows(topic, record)
@@ -135,7 +135,7 @@ class HoldExpirer:
         return shows
 
     async def _settle(self, topic: TopicName, one: Subscription, version: int, since_s: float) -> Held | None:
-        """Write what is due; the hold as it is then."""
+        """Writes the due changes and returns the resulting hold."""
         assert one.hold is not None
         node, held = self._node, one.hold
         now_ms = node.runtime.wall()
@@ -162,7 +162,7 @@ class HoldExpirer:
         return held
 
     def _set_timer(self) -> None:
-        """For the first of those that come soon: housekeeping comes too rarely for a hold of some seconds."""
+        """Sets a timer for the earliest due topic: housekeeping is too rare for a hold of some seconds."""
         loop = asyncio.get_running_loop()
         in_s = max(HOLD_SOON_S, min(self._soon.values()) - self._node.runtime.monotonic()) + HOLD_LATE_S
         if self._timer is None or self._timer.when() > loop.time() + in_s:

@@ -62,8 +62,8 @@ class HoldRequest:
 
 @dataclass(frozen=True, slots=True)
 class HoldResult:
-    """`expired`: it was over when the reader came. `lost`: segments of which messages behind the places are gone.
-    `owner`: who had it before."""
+    """`expired`: the hold had expired when the reader returned. `lost`: segments with deleted messages behind the
+    positions. `owner`: the previous owner."""
 
     record: Record
     held: Held
@@ -75,7 +75,7 @@ class HoldResult:
 
 @dataclass(frozen=True, slots=True)
 class HoldSummary:
-    """`members`: of a group that reads by it, those that are registered."""
+    """`members`: the registered members of a group that reads by this hold."""
 
     name: str
     held: Held
@@ -192,7 +192,8 @@ class Holds:
                 raise Misuse(f"segment {id} has no message at {place}, {nearest}: {_ADVICE}", topic=str(topic))
 
     async def release(self, topic: TopicName, name: str, *, force: bool = True) -> None:
-        """SubscriptionNotFound: there is none. Conflict: a group reads by it, and it is not forced: it would end."""
+        """SubscriptionNotFound: the hold does not exist. Conflict: a group uses it and `force` is not set; the group
+        would end."""
         found = await self.find(topic, name)
         if found.members and not force:
             members = ", ".join(found.members)
@@ -202,7 +203,7 @@ class Holds:
         await self._node.scalable.unsubscribe(topic.scalable, name)
 
     async def _lost(self, topic: TopicName, record: Record, held: Held) -> tuple[SegmentId, ...]:
-        """Nothing more goes from here on. What is gone already?"""
+        """The segments with deleted messages; the hold prevents any further deletion."""
         asked = [
             (id, Asked(place, marks_max=1, settled=True))
             for id, place in stands(record.layout, dict(held.places)).items()
@@ -244,7 +245,7 @@ class Holds:
         raise SubscriptionNotFound(f"Hold {name} not found on topic {topic}")
 
     async def list(self, topic: TopicName) -> list[HoldSummary]:
-        """Of a plain topic by the name of the scalable one that stands for it, or by its own."""
+        """The holds of a plain topic, by its own name or by that of the scalable topic which represents it."""
         record = await self._node.scalable.read(topic.scalable)
         if record is None:
             record = await self._plans.record(topic)
@@ -261,8 +262,8 @@ class Holds:
         ]
 
     async def behind(self, topic: TopicName, record: Record, places: Places, *, kept: bool = True) -> Lag:
-        """What lies before a reader at these places. `kept`: nothing behind them was trimmed, so a sealed segment of
-        which nothing was read has its counts in the record and need not be loaded."""
+        """The lag of a reader at these positions. `kept`: nothing behind them was trimmed, so the record contains the
+        counts of an unread sealed segment, which need not be loaded."""
         found = NO_LAG
         asked: list[tuple[TopicName, Asked]] = []
         for id, place in stands(record.layout, places).items():
@@ -283,21 +284,21 @@ class Holds:
         return found
 
     async def _shows(self, topic: TopicName, record: Record) -> bool:
-        """One broker of a cluster shows the whole topic: who has the first active segment."""
+        """Whether this broker reports the topic: the owner of its first active segment does."""
         try:
             return await self._plans.serves(record.layout.active[0].topic(topic))
         except MagnetarError:
             return False  # ownership moves: the next look finds out
 
     async def _shown(self, topic: TopicName, record: Record, held: Held) -> Lag | None:
-        """One broker of a cluster counts what lies before a hold: who has the first active segment."""
+        """The lag of a hold if this broker reports it: the owner of the first active segment does."""
         if not await self._plans.serves(record.layout.active[0].topic(topic)):
             return None
         return await self.behind(topic, record, dict(held.places))
 
 
 def _segment(name: TopicName, record: Record) -> SegmentId | None:
-    """Which segment a topic holds the messages of; None: its record does not say that it holds any."""
+    """The segment whose messages a topic stores; None: the record does not list one."""
     if name.segment is not None:
         return SegmentId(name.segment.id)
     return next((one.id for one in record.layout.segments if one.legacy_topic == str(name)), None)

@@ -45,7 +45,7 @@ class ReadPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Of a topic that is asked about again and again: what holds as long as its layout does."""
+    """Data of a frequently requested topic that is valid as long as its layout."""
 
     layout: Layout
     topics: dict[SegmentId, TopicName]
@@ -88,14 +88,14 @@ class ReadPlanner:
         return known
 
     async def measured(self, request: Measure) -> MeasuredAll:
-        """For another broker."""
+        """Measures at the request of another broker."""
         pairs = zip(request.topics, request.asked, strict=True)
         found = await self._here([(topic_name(topic), one) for topic, one in pairs])
         return MeasuredAll(tuple(None if said is None else said.stretch for said in found))
 
     async def record(self, name: TopicName) -> Record:
-        """Of a scalable topic, or of a plain one that was migrated; else a plain one is shown as the layout that it
-        stands for. TopicNotFound."""
+        """The record of a scalable or migrated topic; for a plain topic the layout that represents it.
+        TopicNotFound."""
         found = await self._node.scalable.read(name.scalable)
         if name.domain is Domain.PERSISTENT and (found is None or found.is_plain):
             topics = await self._node.segments.plains.topics(name, create=False)
@@ -107,7 +107,7 @@ class ReadPlanner:
         return found
 
     async def serves(self, name: TopicName) -> bool:
-        """Whether this broker is the one that is asked about a topic."""
+        """Whether this broker measures the topic."""
         node = self._node
         return not node.served.cluster or (await self._destination(node, name)).id == node.ownership.me.id
 

@@ -1,3 +1,5 @@
-"""One client connection: frames in, commands to their handlers, bytes out in order, and the limits on what a
-connection may hold. It knows nothing of topics; handlers do.
+"""One client connection: splits frames, passes commands to their handlers, writes bytes in order, and limits its
+memory.
+
+It does not depend on topics; handlers do.
 """

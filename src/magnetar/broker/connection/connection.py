@@ -222,14 +222,14 @@ class Connection(asyncio.Protocol):
     # For handlers and the node
 
     def held(self, size: int) -> None:
-        """Bytes of a publish are held until `released`."""
+        """Counts the bytes of a publish until `released`."""
         self._pending_bytes += size
         self.node.pending_bytes += size
         if self._pending_bytes > CONNECTION_PENDING_BYTES_MAX or self.node.pending_bytes > self.node.pending_bytes_max:
             self._pause()
 
     def request_started(self, size: int = 0) -> None:
-        """`size`: of its command, where it is large. The caller says `released`."""
+        """`size`: the bytes of a large command. The caller calls `released`."""
         self._requests += 1
         if size:
             self.held(size)
@@ -245,7 +245,7 @@ class Connection(asyncio.Protocol):
         self.closed_producers.add(producer_id)
 
     def forget(self) -> None:
-        """All that it had is gone."""
+        """Drops everything that the connection holds."""
         self.producers.clear()
         self.consumers.clear()
         self.watchers.clear()
@@ -255,7 +255,7 @@ class Connection(asyncio.Protocol):
         self.node.strangers.leave(self)
 
     def close(self) -> None:
-        """After what was written has gone out."""
+        """Closes after all written data is sent."""
         if not self.closed and self._transport is not None:
             self.flush()
             self._rest = self._work = None  # what waits for its turn could not be answered any more
@@ -280,13 +280,13 @@ class Connection(asyncio.Protocol):
         return None if self._transport is None else self._transport.get_extra_info("socket")
 
     def cut(self) -> None:
-        """Without a word, nothing flushed: as a process that dies leaves its peers."""
+        """Closes without sending buffered data, as the end of a process does."""
         self.closed = True
         if self._transport is not None:
             self._transport.abort()
 
     def tick(self) -> None:
-        """Once per keep-alive interval: a peer that was silent since the last one is gone; else ask it."""
+        """Runs once per keep-alive interval: aborts a peer that was silent since the last one; otherwise sends PING."""
         if not self.connected:
             return  # `Strangers` has its time
         if self._heard == self._heard_at_tick and not self._deaf:
@@ -297,7 +297,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def _deaf(self) -> bool:
-        """We do not read, for a reason that is ours and not the peer's."""
+        """Whether this broker has paused reading, so that silence is not the fault of the peer."""
         return self._rest is not None or (self._reading_paused and self._unread <= CONNECTION_WRITE_BYTES_HIGH)
 
     def resume_if_light(self) -> None:
@@ -327,7 +327,7 @@ class Connection(asyncio.Protocol):
             self.abort("internal error; see the broker log")
 
     def _complete(self, data: bytes) -> tuple[bytes, int]:
-        """Put the frame that was cut by the last read together; what to go on with, and where."""
+        """Joins the frame that was cut by the last read; returns the remaining data and its offset."""
         missing = self._need - self._have
         large = self._need > FRAME_JOIN_BYTES_MAX
         # A large frame is joined separately and processed first: joining the whole read would copy all data behind it.
@@ -402,7 +402,7 @@ class Connection(asyncio.Protocol):
         return None
 
     def _charged(self, work: Iterator[None], size: int) -> Iterator[None]:
-        """Its bytes are held until all of it is taken, or the connection is gone."""
+        """Counts the bytes of the command until it is processed, or the connection is closed."""
         self.held(size)
         try:
             yield from work
@@ -410,7 +410,7 @@ class Connection(asyncio.Protocol):
             self.released(size)
 
     def _worked(self, work: Iterator[None]) -> bool:
-        """One step of a command that takes several turns. Whether that was the last one."""
+        """Runs one step of a command that takes several turns; returns whether it was the last."""
         self._work = None
         for _ in work:
             self._work = work

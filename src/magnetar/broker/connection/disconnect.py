@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Leaving:
-    """Takes over all that the connection has."""
+    """Takes over all producers and consumers of the connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._producers = deque(connection.producers.values())
@@ -37,7 +37,7 @@ class Leaving:
         connection.consumers.clear()
 
     def go(self) -> None:
-        """The first of them now, the others in the next turns."""
+        """Removes the first ones now, the others in the next turns."""
         self._step()
         if self._producers or self._consumers:
             asyncio.get_running_loop().call_soon(self.go)

@@ -18,7 +18,7 @@ class Stranger(Protocol):
 
 
 class Strangers:
-    """`abort` is expected to lead to `leave`."""
+    """`abort` must lead to `leave`."""
 
     def __init__(self, strangers_max: int = STRANGERS_MAX) -> None:
         self._strangers_max = strangers_max
@@ -39,7 +39,7 @@ class Strangers:
             self._timer = loop.call_later(HANDSHAKE_S, self._time_is_up)
 
     def leave(self, stranger: Stranger) -> None:
-        """It is known now, or gone."""
+        """The connection completed CONNECT or is closed."""
         self._until.pop(stranger, None)
         if not self._until and self._timer is not None:
             self._timer.cancel()

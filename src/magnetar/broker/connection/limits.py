@@ -29,7 +29,7 @@ class ConnectionLimits:
 
 
 def reason(error: OSError) -> str:
-    """Why an address cannot be listened on, without the address: the loop's own words repeat it."""
+    """The reason why an address cannot be used, without the address, which the loop's own text repeats."""
     return os.strerror(error.errno) if error.errno else str(error)
 
 
@@ -61,7 +61,7 @@ class Addressed(Protocol):
 
 
 def refusal(opened: Collection[Addressed], address: str, allowed: ConnectionLimits, settings: Settings) -> str | None:
-    """Why the newest of these connections, from `address`, cannot stay."""
+    """The reason why the newest of these connections, from `address`, is refused."""
     if allowed.clients and len(opened) > allowed.clients:
         return f"the limit of open files allows {allowed.clients} connections: raise it (ulimit -n)"
     limit = settings.number("brokerMaxConnections")
@@ -75,7 +75,7 @@ def refusal(opened: Collection[Addressed], address: str, allowed: ConnectionLimi
 
 
 def shared_out(descriptors: int) -> ConnectionLimits:
-    """A quarter stays for files, an eighth at most goes to REST, the rest to clients."""
+    """Divides the descriptors: a quarter for files, at most an eighth for REST, the rest for clients."""
     kept = max(DESCRIPTORS_KEPT_MIN, descriptors // 4)
     web = max(1, min(HTTP_CONNECTIONS_MAX, descriptors // 8))
     return ConnectionLimits(clients=max(1, descriptors - kept - web), web=web)

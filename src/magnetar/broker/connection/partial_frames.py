@@ -17,7 +17,7 @@ class Sender(Protocol):
 
 
 class PartialFrames:
-    """Of one broker. `abort` may lead to `remove`."""
+    """The incomplete frames of one broker. `abort` may lead to `remove`."""
 
     def __init__(self, bytes_max: int = PARTIAL_FRAMES_BYTES_MAX) -> None:
         self.bytes = 0
@@ -35,5 +35,5 @@ class PartialFrames:
             )
 
     def remove(self, sender: Sender) -> None:
-        """Its frame is whole, or the connection is gone."""
+        """The frame is complete, or the connection is closed."""
         self.bytes -= self._sizes.pop(sender, 0)

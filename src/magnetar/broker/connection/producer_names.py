@@ -1,4 +1,4 @@
-"""Names of the exclusive producers of one connection that come without a name.
+"""Names for the exclusive producers of one connection that send no name.
 
 A scalable topic has one exclusive producer, which its name identifies on every segment
 (`broker/segments/exclusive.py`). The Java V5 client attaches that producer to each segment and sends no name. So the

@@ -1,8 +1,8 @@
-"""What producers and consumers make the broker keep: their names and properties.
+"""Limits for the names and properties that the broker stores for producers and consumers.
 
-Each of them has a bound, one connection has a bound for all of its own, and so has the broker for all connections.
-Something beyond a bound is refused before it is made, and nothing is cut: an application that relies on a property must
-not find a part of it. Decides only; handlers ask it, and say what came and what left.
+There is a bound for each of them, for all of one connection, and for all connections of the broker. A request beyond a
+bound is refused before it has an effect, and nothing is truncated: an application that relies on a property must not
+find a part of it. This module decides only; handlers ask it and report additions and removals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from magnetar.wire.proto import pb
 
 
 class Asked(Protocol):
-    """PRODUCER or SUBSCRIBE."""
+    """A PRODUCER or SUBSCRIBE command."""
 
     @property
     def topic(self) -> str: ...
@@ -36,7 +36,7 @@ class Properties(Protocol):
 
 
 class Account:
-    """Of all connections of a broker."""
+    """The stored bytes of all connections of a broker."""
 
     def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
@@ -44,7 +44,7 @@ class Account:
 
 
 class Kept:
-    """Of one connection, by producer and consumer."""
+    """The stored bytes of one connection, by producer and consumer."""
 
     def __init__(self, account: Account) -> None:
         self.bytes = 0
@@ -52,7 +52,7 @@ class Kept:
         self._sizes: dict[tuple[str, int], int] = {}
 
     def check(self, asked: Asked, what: str, *names: str) -> int:
-        """How many bytes a producer or consumer would keep. `LimitExceeded`: it must not be made."""
+        """The bytes that a producer or consumer would store. Raises `LimitExceeded` beyond a bound."""
         size = properties_size(asked.metadata, f"a {what}", GIVEN_PROPERTIES_BYTES_MAX)
         size += sum(len(name) for name in names)
         if self.bytes + size > CONNECTION_KEPT_BYTES_MAX:
@@ -87,7 +87,7 @@ class Kept:
 
 
 def properties_size(properties: Properties, whose: str, bytes_max: int) -> int:
-    """`LimitExceeded`: there are too many, or they are too large."""
+    """The size of the properties. Raises `LimitExceeded` if there are too many or they are too large."""
     count = len(properties)
     if count > GIVEN_PROPERTIES_MAX:
         text = f"{whose} must have at most {GIVEN_PROPERTIES_MAX} properties, got {count}"

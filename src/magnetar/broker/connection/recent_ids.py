@@ -1,7 +1,7 @@
-"""The last ids of something that happened, as plain numbers in one block of memory.
+"""The ids of recent events, as plain numbers in one block of memory.
 
-A thousand int objects would lie wherever memory was free when each was made, and keep as many pages of topics that have
-long left. Looking one up goes through all of them: only for what is rare.
+A thousand int objects would be spread over the heap and keep pages in memory that otherwise only unloaded topics used.
+A search reads all of them, so this is for rare events only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class RecentIds:
         self._size = size
 
     def add(self, id: int) -> None:
-        """In the place of the oldest one when there are `size` of them."""
+        """Adds an id; at `size` ids it replaces the oldest one."""
         if len(self._ids) < self._size:
             self._ids.append(id)
         else:

@@ -1,7 +1,7 @@
-"""Requests of one connection that were refused: beyond a rate the broker does not read the connection for a while.
+"""Refused requests of one connection: above a rate the broker stops reading the connection for a while.
 
 A client that repeats a request which cannot succeed costs the broker work and log lines without end. The pause slows it
-down and needs no action of the client: everything that it sent is answered later. Counts within whole seconds of the
+down and needs no action of the client: everything that it sent is answered later. The count covers whole seconds of the
 loop's clock, from the first refusal on.
 """
 

@@ -1,5 +1,7 @@
-"""What a peer has read: each PONG answers the oldest PING without an answer, so everything written before that PING was
-read. Keeps numbers only; the connection writes and waits.
+"""Tracks the data that a peer has read: each PONG answers the oldest open PING, so the peer has read everything written
+before that PING.
+
+This module keeps numbers only; the connection writes and waits.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class RoundTrips:
                 waiter.set_result(False)
 
     async def answered(self, wait_s: float) -> bool:
-        """Until the PING that was sent last has its answer. False: the time is over, or the connection is closed."""
+        """Waits for the answer to the last PING. False: the time is over, or the connection is closed."""
         waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         mine = (self._pings, waiter)
         self._waiting.append(mine)

@@ -1,7 +1,8 @@
-"""Connections with answers that leave together at the end of this turn of the loop.
+"""Connections whose answers are written together at the end of the current turn of the loop.
 
-Runs of many topics become durable with one sync and are answered in one turn: without this, a client that publishes to
-many topics over one connection would cost a system call for each of them. One callback for all connections of a turn.
+Messages of many topics become durable with one sync and are answered in one turn. Without this module, a client that
+publishes to many topics over one connection would cost a system call per topic. All connections of a turn share one
+callback.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class WriteBatch:
         self._waiting: list[Flushable] = []
 
     def add(self, writer: Flushable) -> None:
-        """Its `flush` is called when everything of this turn has been done."""
+        """Calls `flush` of the writer at the end of this turn."""
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._over)
         self._waiting.append(writer)

@@ -57,7 +57,7 @@ def ping(connection: Connection, command: pb.BaseCommand) -> None:
 
 
 def pong(connection: Connection, command: pb.BaseCommand) -> None:
-    """Hearing anything at all is noted by the connection; this says also what the peer has read by now."""
+    """The connection notes all received data; a PONG also shows what the peer has read."""
     connection.round_trips.ponged()
 
 

@@ -1,4 +1,5 @@
-"""SUBSCRIBE and what follows it: flow, acknowledgements, redelivery, seek, the last message, unsubscribe, close."""
+"""SUBSCRIBE and the commands of a consumer: flow, acknowledgements, redelivery, seek, last message, unsubscribe,
+close."""
 
 from __future__ import annotations
 
@@ -101,7 +102,8 @@ async def _subscribe(connection: Connection, asked: pb.CommandSubscribe) -> byte
 
 
 def _seeks(connection: Connection, name: TopicName, consumer: Consumer) -> int:
-    """For who follows the segments of a scalable topic, plain ones among them, and knows our extensions."""
+    """The number of seeks, for clients that follow the segments of a scalable or plain topic and announced the
+    extensions."""
     extended = connection.features is not None and connection.features.magnetar_extensions
     return seeks_of(consumer.subscription) if extended and name.domain is not Domain.NON_PERSISTENT else 0
 
@@ -174,21 +176,20 @@ def _consumer(connection: Connection, consumer_id: int) -> Consumer:
 
 
 def place(ledger: int, entry: int) -> Position:
-    """Of an entry that was delivered, or the place before the first entry of its ledger: a client that acknowledges
-    up to the middle of a batch names the entry before it, and -1 comes as the largest number.
-    """
+    """The position of a delivered entry, or the one before the first entry of its ledger: a client that acknowledges up
+    to the middle of a batch names the previous entry, and -1 arrives as the largest number."""
     return Position(ledger, entry if entry < 2**63 else -1)
 
 
 def take_flow(connection: Connection, consumer_id: int, permits: int) -> None:
-    """Permits for a consumer that is gone are late news, not an error."""
+    """Permits for a removed consumer are late, not an error."""
     consumer = connection.consumers.get(consumer_id)
     if consumer is not None:
         consumer.flow(permits)
 
 
 def take_ack(connection: Connection, parts: AckParts) -> Iterator[None] | None:
-    """What it returns is to be gone on with in later turns, before any other command."""
+    """The returned steps must continue in later turns, before any other command."""
     consumer_id, kind, ids, _validation_error, request_id, least, most, _properties = parts
     consumer = connection.consumers.get(consumer_id)
     work: Iterator[None] | None = None
@@ -231,7 +232,7 @@ def ack_refused(consumer: Consumer | None, consumer_id: int, in_transaction: boo
 def ack_in_steps(
     consumer: Consumer, subscription: Subscription, acks: list[tuple[Position, list[int] | None]]
 ) -> Iterator[None]:
-    """As `Subscription.ack`, until its consumer is detached."""
+    """Like `Subscription.ack`, but ends when the consumer is detached."""
     step = _ids_of_a_step(subscription)
     for first in range(0, len(acks), step):
         if first:
@@ -242,7 +243,8 @@ def ack_in_steps(
 
 
 def _ids_of_a_step(subscription: Subscription) -> int:
-    """What one consumer acknowledges may be with another: each of them may have to be asked."""
+    """The number of ids per step: an id of one consumer may be pending at another, so each of them may have to be
+    asked."""
     return COMMAND_PIECE_IDS_MAX // (1 + len(subscription.consumers) // 16)
 
 
@@ -319,7 +321,8 @@ async def _seek(connection: Connection, asked: pb.CommandSeek) -> bytes:
 
 
 def get_last_message_id(connection: Connection, command: pb.BaseCommand) -> None:
-    """Answered before the messages of a later FLOW: the Go client decides by it what it drops after a seek."""
+    """Answered before the messages of a later FLOW: the Go client decides by it which messages it drops after a
+    seek."""
     asked = command.getLastMessageId
     consumer = connection.consumers.get(asked.consumer_id)
     subscription = None if consumer is None else consumer.subscription

@@ -1,7 +1,7 @@
-"""ACK and REDELIVER that name many messages: taken in pieces, one in each turn of the loop.
+"""ACK and REDELIVER with many message ids: processed in pieces, one per turn of the loop.
 
-Commands behind such a command wait for its last piece, so the order of a connection stays. A consumer may leave, or be
-detached by a seek, between two pieces: the rest is dropped then, as for an acknowledgement that comes too late.
+Commands behind such a command wait for its last piece, so the order of a connection is kept. A consumer may leave, or
+be detached by a seek, between two pieces: the rest is then dropped, like an acknowledgement that arrives too late.
 """
 
 from __future__ import annotations

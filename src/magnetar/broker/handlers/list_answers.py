@@ -18,7 +18,7 @@ class Peer(Protocol):
 
 
 class ListAnswers:
-    """Of one connection. Tasks that wait here end with their connection, whose tasks they are."""
+    """The list answers of one connection. Waiting tasks belong to the connection and end with it."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -27,7 +27,7 @@ class ListAnswers:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """The caller makes and writes its answer inside."""
+        """The caller builds and writes its answer inside this context."""
         async with self._lock:
             while self._peer.congested:
                 self._reads.clear()
@@ -35,5 +35,5 @@ class ListAnswers:
             yield
 
     def resume(self) -> None:
-        """The peer reads again."""
+        """Called when the peer reads again."""
         self._reads.set()

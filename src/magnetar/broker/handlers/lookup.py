@@ -1,4 +1,4 @@
-"""PARTITIONED_METADATA and LOOKUP: how many parts a topic has, and which broker serves it.
+"""PARTITIONED_METADATA and LOOKUP: the number of partitions of a topic, and the broker that serves it.
 
 A client ignores ERROR here, so failures travel inside the two responses, with `response` always set (SC-A3, SC-A4).
 """
@@ -65,5 +65,5 @@ def _lookup_failed(request_id: int) -> Fail:
 
 
 def _final(code: int) -> int:
-    """A bad name is final, but clients repeat InvalidTopicName here until their timeout (SC-A3)."""
+    """A final error code: clients repeat InvalidTopicName here until their timeout (SC-A3)."""
     return pb.NotAllowedError if code == pb.InvalidTopicName else code

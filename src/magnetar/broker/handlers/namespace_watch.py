@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class NamespaceWatch:
-    """Keeps the `Listener` of `scalable/members`."""
+    """Implements the `Listener` of `scalable/members`."""
 
     def __init__(self, connection: Connection, asked: pb.CommandWatchScalableTopics) -> None:
         self.id = asked.watch_id
@@ -112,7 +112,7 @@ async def _check(connection: Connection, namespace: NamespaceName) -> None:
 
 
 def unwatch(connection: Connection, command: pb.BaseCommand) -> None:
-    """No answer is expected, and an unknown watch is closed already."""
+    """The command has no reply; an unknown watch is already closed."""
     made = connection.memberships.pop(command.watchScalableTopicsClose.watch_id, None)
     if made is not None:
         made.close()

@@ -1,4 +1,4 @@
-"""PRODUCER, SEND and CLOSE_PRODUCER: who publishes, and the way in for what is published."""
+"""PRODUCER, SEND and CLOSE_PRODUCER: the registration of producers and the entry of published messages."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def _producer(connection: Connection, asked: pb.CommandProducer) -> bytes 
 
 
 def _generated_name(connection: Connection, segment: TopicName, given: str) -> str:
-    """One name for all segments that an exclusive producer without a name attaches to."""
+    """One name for all segments of an exclusive producer without a name."""
     if given:
         connection.producer_names.remember(segment, given)
         return given
@@ -131,12 +131,12 @@ def _success(request_id: int, made: Producer, last_sequence_id: int) -> bytes:
 
 
 def _queued(request_id: int, made: Producer) -> bytes:
-    """It waits for exclusivity; a second PRODUCER_SUCCESS with the same request id follows."""
+    """The producer waits for exclusivity; a second PRODUCER_SUCCESS with the same request id follows."""
     return commands.producer_success(request_id, made.name, ready=False)
 
 
 def take_sends(connection: Connection, data: bytes, found: list[Frame], index: int) -> int:
-    """All consecutive sends of one producer from frame `index` on; returns the first frame not taken."""
+    """Processes consecutive sends of one producer from frame `index` on; returns the first other frame."""
     sends = gather_sends(data, found, index)
     made = connection.producers.get(sends.producer_id)
     if made is None:
@@ -169,7 +169,7 @@ def take_sends(connection: Connection, data: bytes, found: list[Frame], index: i
 def _refuse_claim(
     connection: Connection, made: Producer, data: bytes, found: list[Frame], index: int, place: int, why: str
 ) -> int:
-    """Take the sends before the one whose count is false, and answer that one alone."""
+    """Processes the sends before the one with a false count, and answers that one separately."""
     if place:
         before = gather_sends(data, found[: index + place], index)
         connection.held(len(before.body))

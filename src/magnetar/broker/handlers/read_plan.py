@@ -116,7 +116,7 @@ async def _lag(connection: Connection, asked: pb.CommandLag) -> bytes:
 
 
 def planned_name(text: str) -> TopicName:
-    """Of a topic that has a layout: a scalable one, or a plain one that is kept."""
+    """The name of a topic with a layout: a scalable one, or a persistent plain one."""
     name = topic_name(text)
     if name.domain is Domain.NON_PERSISTENT:
         raise Refused(f"{name} is non-persistent: read plans and holds require a persistent topic")
@@ -126,7 +126,7 @@ def planned_name(text: str) -> TopicName:
 
 
 def given_places(said: pb.SegmentPlaces) -> dict[SegmentId, ReadPosition]:
-    """Misuse: no reader can be there."""
+    """Raises Misuse for positions that no reader can have."""
     return _given(plans.read_places, said)
 
 

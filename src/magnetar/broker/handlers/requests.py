@@ -1,8 +1,8 @@
-"""One request that waits: its task, its answer, and the answer when it fails.
+"""One request that waits: its task, its answer, and its answer after a failure.
 
-Every handler that must await something goes through `start`: the task is owned by the connection, the number in flight
-is bounded, an error of the tree becomes the reply that ends this kind of request, and anything else ends in
-UnknownError for the client and a full trace in the log.
+Every handler that awaits uses `start`. The connection owns the task, and the number in flight is bounded. An error of
+the product becomes the reply that ends this kind of request. Any other exception becomes UnknownError for the client,
+with a full trace in the log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Fail = Callable[[int, str], bytes]  # (wire code, sentence) -> the frame that en
 def start(
     connection: Connection, work: Coroutine[object, object, bytes | None], fail: Fail
 ) -> asyncio.Task[None] | None:
-    """Run `work` and write what it returns; `fail` makes the frame for an error. None: the connection is gone."""
+    """Runs `work` and writes its result; `fail` builds the error frame. None: the connection is closed."""
     if connection.owner.closed:
         work.close()
         return None

@@ -93,7 +93,7 @@ def _watched_name(text: str) -> TopicName:
 
 
 async def find(node: Node, name: TopicName, *, create: bool) -> None:
-    """The topic exists, or is made because a client uses it, where the policies allow that."""
+    """Ensures that the topic exists; creates it if the policies allow creation by clients."""
     if await node.scalable.read(name.scalable) is not None:
         return
     policies = await node.namespaces.policies(name.namespace)
@@ -111,7 +111,7 @@ async def find(node: Node, name: TopicName, *, create: bool) -> None:
 
 
 def close(connection: Connection, command: pb.BaseCommand) -> None:
-    """No answer is expected, and an unknown session is closed already."""
+    """The command has no reply; an unknown session is already closed."""
     session = connection.layouts.pop(command.scalableTopicClose.session_id, None)
     if session is not None:
         session.close()
@@ -126,7 +126,7 @@ def _over(connection: Connection, session: Session) -> None:
 
 
 class StreamConsumerRegistration:
-    """One stream consumer of one connection: keeps the controller's `Listener`. The newest share wins."""
+    """One stream consumer of one connection: implements the controller's `Listener`. The newest assignment wins."""
 
     def __init__(self, connection: Connection, asked: pb.CommandScalableTopicSubscribe, topic: TopicName) -> None:
         self._connection = connection
@@ -190,7 +190,7 @@ class StreamConsumerRegistration:
         self.session, self._error = None, None
 
     def lost(self) -> None:
-        """Its connection is gone: the grace period begins."""
+        """The connection is lost: the grace period starts."""
         if self.session is not None:
             scalable = self._connection.node.scalable
             scalable.connection_lost(self.topic, self.subscription, self.name, self.session)
@@ -262,8 +262,8 @@ async def _subscribe(connection: Connection, asked: pb.CommandScalableTopicSubsc
 
 
 def unsubscribe(connection: Connection, command: pb.BaseCommand) -> None:
-    """Only what was registered on this connection can leave by it; an unknown one has left already. The numbers of this
-    command's fields are a guess, so one without a request id is let pass."""
+    """Only a consumer of this connection can leave this way; an unknown one has already left. The field numbers of this
+    command are a guess, so one without a request id is accepted."""
     asked = command.scalableTopicUnsubscribe
     if not asked.HasField("request_id"):
         connection.node.unknown_command(connection)
@@ -281,9 +281,9 @@ async def _unsubscribe(made: StreamConsumerRegistration, request_id: int) -> byt
 
 
 def segment_closed(connection: Connection, consumer: Consumer) -> None:
-    """A client closed its consumer of a segment. If it was to read that segment and has not finished it, the whole
-    stream consumer is leaving: there are clients that say it in no other way. One that says it closes a segment also
-    to read it in another way. The consumer may be registered on another connection, or with another broker."""
+    """A client closed its consumer of a segment. If the consumer has not finished that assigned segment, the whole
+    stream consumer leaves, because some clients signal it in no other way. A client that signals it explicitly also
+    closes a segment to read it in another way. The consumer may be registered on another connection or broker."""
     if _shares(connection):
         return
     subscription = consumer.subscription
@@ -317,7 +317,7 @@ def _unheard(code: int, text: str) -> bytes:
 
 
 def lost(connection: Connection) -> None:
-    """The connection is gone, with all that was open on it."""
+    """The connection is lost with all its watches and registrations."""
     for session in connection.layouts.values():
         session.close()
     for watch in connection.memberships.values():
@@ -330,7 +330,7 @@ def lost(connection: Connection) -> None:
 
 
 def resume(connection: Connection) -> None:
-    """The peer reads again."""
+    """Called when the peer reads again."""
     for session in list(connection.layouts.values()):
         session.resume()
     for watch in connection.memberships.values():
@@ -340,7 +340,7 @@ def resume(connection: Connection) -> None:
 
 
 def _shares(connection: Connection) -> bool:
-    """Does the client know entry buckets, and say that it leaves?"""
+    """Whether the client supports entry buckets and announces when it leaves."""
     return _extended(connection) or shares_by_buckets(connection.client_version)
 
 

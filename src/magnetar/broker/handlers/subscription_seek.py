@@ -51,7 +51,7 @@ async def _seek(connection: Connection, asked: pb.CommandSeekSubscription) -> by
 
 
 async def _record(node: Node, name: TopicName) -> Record:
-    """TopicNotFound: of a plain topic too, whose subscriptions are moved as Pulsar does."""
+    """TopicNotFound: also for a plain topic, which uses Pulsar's SEEK."""
     found = await node.scalable.read(name.scalable)
     if name.domain is Domain.PERSISTENT and (found is None or found.is_plain):
         raise TopicNotFound(f"{name} is not a scalable topic: use `magnetar subscription seek` for plain topics")

@@ -52,7 +52,7 @@ async def _listed(node: Node, namespace: NamespaceName, asked: pb.CommandGetTopi
 
 
 def _pattern(node: Node, text: str) -> Pattern | None:
-    """None: the client gets all names and filters them itself. As in Pulsar, that is so of a long pattern too."""
+    """None: the client gets all names and filters them itself, as in Pulsar also for a long pattern."""
     settings = node.settings
     if not text or not settings.flag("enableBrokerSideSubscriptionPatternEvaluation"):
         return None
@@ -106,7 +106,7 @@ async def _watch(connection: Connection, asked: pb.CommandWatchTopicList) -> byt
 
 
 def resume(connection: Connection) -> None:
-    """The peer reads again."""
+    """Called when the peer reads again."""
     connection.list_answers.resume()
     for watcher in connection.watchers.values():
         watcher.tell()

@@ -25,7 +25,7 @@ log = get("watcher")
 
 
 class Listing(Protocol):
-    """What is asked of `broker/topics`."""
+    """The functions of `broker/topics` that watches need."""
 
     async def names(self, namespace: NamespaceName, domains: tuple[str, ...]) -> list[str]: ...
 
@@ -49,7 +49,7 @@ def matching(pattern: Pattern, topics: Iterable[str]) -> list[str]:
 
 
 async def matching_in_turns(pattern: Pattern, topics: list[str]) -> list[str]:
-    """The same, some names in each turn of the loop."""
+    """Like `matching`, with some names per turn of the loop."""
     found: list[str] = []
     for first in range(0, len(topics), TOPIC_LIST_TURN_NAMES_MAX):
         found += matching(pattern, topics[first : first + TOPIC_LIST_TURN_NAMES_MAX])
@@ -71,7 +71,7 @@ class TopicListWatcher:
         self._changes: dict[str, bool] = {}  # topics added (True) or removed since the last message to the client
 
     def start(self, topics: TopicList) -> None:
-        """Its client knows the list as it is now."""
+        """The client knows the current list."""
         self.list = topics
         topics.watchers[self] = None
 
@@ -97,7 +97,7 @@ class TopicListWatcher:
 
 
 class TopicList:
-    """The topics of a namespace that match a pattern; `users` are those who opened it."""
+    """The topics of a namespace that match a pattern; `users` counts the open watches."""
 
     def __init__(self, lists: TopicLists, key: tuple[NamespaceName, str], pattern: Pattern) -> None:
         self.key = key
@@ -121,7 +121,7 @@ class TopicList:
         return self._hash
 
     async def open(self) -> None:
-        """Listens first, then lists: a change in between is heard."""
+        """Subscribes first, then lists, so that no change in between is missed."""
         async with self._opening:
             if not self._known:
                 if self._stop is None:
@@ -160,7 +160,7 @@ class TopicList:
         return [intern(name) for name in await matching_in_turns(self._pattern, names)]
 
     def _missed(self) -> None:
-        """Events may have been lost: the list is read again and compared."""
+        """Events may have been lost: reads the list again and compares."""
         self._missed_again = True
         if self._known and not self._catching_up and self._stop is not None:
             self._catching_up = True
@@ -184,7 +184,7 @@ class TopicList:
 
 
 class TopicLists:
-    """All lists that clients of a broker watch. `spawn` runs what is read again."""
+    """All lists that clients of a broker watch. `spawn` runs repeated reads."""
 
     def __init__(self, listing: Listing, spawn: Spawn) -> None:
         self.listing = listing
@@ -197,7 +197,7 @@ class TopicLists:
         return len(self._lists)
 
     async def open(self, namespace: NamespaceName, text: str, pattern: Pattern) -> TopicList:
-        """The list, as it is now; who opens it closes its watcher, or calls `release`."""
+        """The current list; the caller later closes its watcher or calls `release`."""
         key = namespace, text
         found = self._lists.get(key)
         if found is None:

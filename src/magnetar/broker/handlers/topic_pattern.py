@@ -21,7 +21,7 @@ class Pattern(Protocol):
 
 
 def compiled(text: str, chars_max: int) -> Pattern | None:
-    """On names without domain. None: a pattern, but not one for the broker. Misuse: too long, or no pattern."""
+    """A pattern for names without domain. None: valid, but not supported by the broker. Misuse: too long or invalid."""
     if len(text) > chars_max:
         raise Misuse(
             f"the pattern must have at most {chars_max} characters (subscriptionPatternMaxLength), got {len(text)}"

@@ -1,7 +1,7 @@
-"""Commands of Pulsar that Magnetar knows and does not have yet: each gets the reply that ends its request.
+"""Commands of Pulsar that Magnetar does not support yet: each gets the reply that ends its request.
 
-The text says what is missing; nothing hangs, nothing closes the connection. docs/COMPATIBILITY.md lists the same things
-as "not yet".
+The text names the missing feature; no request stays open, and the connection is kept. docs/COMPATIBILITY.md lists the
+same commands as "not yet".
 """
 
 from __future__ import annotations
@@ -44,4 +44,4 @@ def watch_coordinators(connection: Connection, command: pb.BaseCommand) -> None:
 
 
 def nothing_open(connection: Connection, command: pb.BaseCommand) -> None:
-    """Closing a session or watch that was refused: there is nothing to close and no reply is expected."""
+    """Closes a session or watch that was refused: nothing is open, and no reply is expected."""

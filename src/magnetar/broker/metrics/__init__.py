@@ -1,3 +1,4 @@
-"""Figures that the broker shows: counters, lag, samples of topics in memory and of unloaded ones, the process and its
-machine. Nothing here decides; `admin/monitoring` renders it.
+"""Values for metrics: counters, lag, samples of loaded and unloaded topics, the process and its machine.
+
+These modules decide nothing; `admin/monitoring` renders the values.
 """

@@ -1,4 +1,4 @@
-"""The broker's own counters, by name: plain numbers that anybody may raise."""
+"""The counters of the broker, by name: plain numbers that any module may increase."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Figures of the process and its machine: memory, processor time, descriptors, event-loop delay.
+"""Values of the process and its machine: memory, processor time, descriptors, event-loop delay.
 
-Only a broker with a process of its own has them: in tests and in the simulator several brokers share one. The process
-is read by prometheus-client at each scrape. The delay of the event loop is the lateness of one timer a second.
+Only a broker with its own process has them: in tests and in the simulator several brokers share one process.
+prometheus-client reads the process at each scrape. The delay of the event loop is the lateness of a timer that runs
+once per second.
 """
 
 from __future__ import annotations

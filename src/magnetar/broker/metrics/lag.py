@@ -1,9 +1,9 @@
-"""How far subscriptions are behind, in messages, and who is attached to the segments of a scalable topic.
+"""The lag of subscriptions in messages, and the consumers that are attached to the segments of a scalable topic.
 
-A subscription with cursors is measured by the owners of its topics, partitions or segments; a hold, or a group of
-checkpoint consumers, from its places as plans are. The record of a topic knows the consumers of streams and groups.
-Those of a queue attach to every segment and register nowhere, so the owners name them too. An owner that does not
-answer in time leaves its part unknown: callers do not wait for it, and nothing is guessed.
+The owners of the topics, partitions or segments measure a subscription with cursors; a hold, or a group of checkpoint
+consumers, is measured from its positions like a read plan. The record of a topic lists the consumers of streams and
+groups. Queue consumers attach to every segment and do not register, so the owners report them. The part of an owner
+that does not respond in time stays unknown: callers do not wait for it, and nothing is guessed.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _OF_SEGMENT = re.compile(r"-seg-\d+$")  # as consumers name what they attach to 
 
 @dataclass(frozen=True, slots=True)
 class Attendance:
-    """Of one subscription. `left`: the lag of each segment, none where its owner does not answer. `consumers`: who is
-    attached to segments."""
+    """The lag and consumers of one subscription. `left`: the lag of each segment, None if its owner does not respond.
+    `consumers`: the consumers attached to segments."""
 
     consumers: dict[str, list[SegmentId]] = field(default_factory=dict)
     left: dict[SegmentId, Lag | None] = field(default_factory=dict)
 
     @property
     def lag(self) -> Lag | None:
-        """None: some owner does not answer."""
+        """The total lag; None: an owner does not respond."""
         return total(self.left.values())
 
 
@@ -57,7 +57,7 @@ def total(parts: Collection[Lag | None]) -> Lag | None:
 async def attendance(
     node: Node, name: TopicName, record: Record, found: Collection[Subscription]
 ) -> dict[str, Attendance]:
-    """Of those that have cursors. Only segments that one of them has not drained are asked about."""
+    """For subscriptions with cursors. Only segments that one of them has not drained are requested."""
     wanted = [one for one in found if one.has_cursors]
     seen = {one.name: Attendance() for one in wanted}
     segments = [one for one in record.layout.segments if any(one.id not in each.latched for each in wanted)]
@@ -80,7 +80,7 @@ def _add(one: Attendance, name: str, segment: SegmentId, facts: PlainFacts | Non
 
 
 async def look(node: Node, topics: list[TopicName]) -> list[PlainFacts | None]:
-    """At topics that hold messages, by their owners. None: the owner does not answer."""
+    """The facts about topics with messages, from their owners. None: the owner does not respond."""
     found: list[PlainFacts | None] = []
     for start in range(0, len(topics), CALLS_AT_ONCE_MAX):
         found += await asyncio.gather(*(_look(node, one) for one in topics[start : start + CALLS_AT_ONCE_MAX]))
@@ -101,8 +101,8 @@ async def _look(node: Node, topic: TopicName) -> PlainFacts | None:
 
 
 async def lag_of(node: Node, name: TopicName, subscription: str) -> Lag:
-    """Of a subscription, a group or a hold, over all partitions or segments. NotReady: an owner does not answer.
-    TopicNotFound, SubscriptionNotFound."""
+    """The lag of a subscription, a group or a hold, over all partitions or segments. NotReady: an owner does not
+    respond. TopicNotFound, SubscriptionNotFound."""
     if name.domain is Domain.NON_PERSISTENT:
         return NO_LAG  # nothing is kept
     found = await _scalable(node, name, subscription)
@@ -127,7 +127,7 @@ async def lag_of(node: Node, name: TopicName, subscription: str) -> Lag:
 
 
 async def lag_behind(node: Node, name: TopicName, places: Places) -> Lag:
-    """Of a reader that stands at these places and has no subscription."""
+    """The lag of a reader without a subscription at these positions."""
     record = await node.handlers.plans.record(name)
     return await node.handlers.holds.behind(name, record, places, kept=False)
 

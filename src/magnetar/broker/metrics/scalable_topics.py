@@ -1,7 +1,7 @@
-"""What metrics show of scalable topics as a whole: their segments, and the segments that subscriptions wait for.
+"""Metrics of scalable topics as a whole: their segments, and the segments that subscriptions wait for.
 
-Filled by the look at all scalable topics that the expiry of holds makes anyway, so a figure may be half a minute old.
-In a cluster the broker that has the first active segment shows a topic. Holds values only, a bounded number.
+The check of all scalable topics for the expiry of holds fills them, so a value may be half a minute old. In a cluster
+the broker with the first active segment reports a topic. This module holds a bounded number of values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from magnetar.scalable.record.subscription import Subscription, SubscriptionStat
 
 @dataclass(frozen=True, slots=True)
 class LayoutSample:
-    """`waiting`: of each stream subscription, the segments that wait until others are drained."""
+    """`waiting`: for each stream subscription, the segments that wait until others are drained."""
 
     topic: TopicName
     active: int
@@ -53,5 +53,5 @@ class Layouts:
             self.shown[key] = one
 
     def retain(self, seen: Collection[str]) -> None:
-        """After a look at all of them: the others are gone, or another broker shows them."""
+        """Called after a check of all topics: drops those that are deleted or that another broker reports."""
         self.shown = {key: one for key, one in self.shown.items() if key in seen}

@@ -1,7 +1,7 @@
-"""What metrics show of one topic and its subscriptions: values taken from a topic in memory, or kept of one that left.
+"""Samples of one topic and its subscriptions for metrics: read from a topic in memory, or stored for an unloaded one.
 
-A sample of a topic that is not in memory has no clients and no rates; its backlog, its lag and its totals are those of
-the moment when it left. The age of its oldest message goes on, since its publish time is kept.
+The sample of an unloaded topic has no clients and no rates; its backlog, lag and totals are those at the time of
+unloading. The age of its oldest message continues to grow, because the sample contains its publish time.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def subscriptions(topic: AnyTopic) -> list[AnySubscription]:
 
 
 def outgoing(subscription: AnySubscription) -> tuple[int, int]:
-    """(messages, bytes) handed out, also to consumers that have left."""
+    """(messages, bytes) delivered, also to consumers that have left."""
     messages = subscription.messages_out + sum(consumer.messages_out for consumer in subscription.consumers)
     return messages, subscription.bytes_out + sum(consumer.bytes_out for consumer in subscription.consumers)
 
 
 def sample(topic: AnyTopic) -> TopicSample:
-    """Of a topic in memory. Lags are those that were measured last."""
+    """The sample of a topic in memory, with the lags of the last measurement."""
     stored = isinstance(topic, Topic)
     return TopicSample(
         topic.name,

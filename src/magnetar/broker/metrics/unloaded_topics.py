@@ -1,8 +1,8 @@
-"""What is remembered of topics that have left memory: the backlog that metrics go on showing, and their counters.
+"""Data of unloaded topics: the backlog that metrics continue to show, and the counters.
 
-A topic with a backlog keeps one sample here, so that an alert on it does not end when the last client has gone. Totals
-of the others are kept too, fewer of them, so that counters go on where they were when the topic is loaded again. Both
-are bounded: the oldest is dropped first, and counted. A bundle that leaves this broker takes its samples along. Holds
+A topic with a backlog keeps one sample here, so that an alert does not end when the last client disconnects. Totals of
+other topics are kept too, fewer of them, so that counters continue when the topic is loaded again. Both are bounded:
+the oldest is dropped first, and counted. A bundle that leaves this broker takes its samples with it. This module holds
 values only.
 """
 
@@ -32,7 +32,7 @@ class Unloaded:
         return key in self._samples
 
     def keep(self, key: str, found: TopicSample, place: Any = None) -> None:
-        """A topic has left memory. `place`: its bundle, where there are several brokers."""
+        """Stores the sample of an unloaded topic. `place`: its bundle, in a cluster."""
         self._samples.pop(key, None)
         self._totals.pop(key, None)
         if found.has_backlog:
@@ -46,7 +46,7 @@ class Unloaded:
                 del self._totals[next(iter(self._totals))]
 
     def resume(self, key: str, topic: AnyTopic) -> None:
-        """It is in memory again: its counters go on."""
+        """The topic is loaded again: its counters continue."""
         found = self.forget(key)
         if found is None or not isinstance(topic, Topic):
             return
@@ -65,6 +65,6 @@ class Unloaded:
         return self._totals.pop(key, None) if sample is None else sample[0]
 
     def forget_place(self, place: Any) -> None:
-        """The bundle has another owner, which shows its topics from now on."""
+        """The bundle has another owner, which reports its topics from now on."""
         for key in [key for key, (_, where) in self._samples.items() if where == place]:
             del self._samples[key]

@@ -1,3 +1,4 @@
-"""Migration of plain topics to scalable ones, in place: the owner's side. The controller decides each step
-(`scalable/machines`); these modules act on plain topics.
+"""Migration of plain topics to scalable ones in place: the part of the owner.
+
+The controller decides each step (`scalable/machines`); these modules act on plain topics.
 """

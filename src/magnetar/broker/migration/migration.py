@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a migration would find and make. `left`: clients that would be left behind, among `clients`."""
+    """The plan of a migration. `left`: those of `clients` that do not support scalable topics."""
 
     topics: tuple[str, ...]
     layout: Layout
@@ -55,7 +55,8 @@ async def preview(node: Node, name: TopicName) -> Preview:
 
 
 async def migrate(node: Node, name: TopicName, *, force: bool, reason: str = "", wait: bool = True) -> Operation:
-    """Done when it returns; without `wait`, begun. Conflict: clients would be left behind, and not `force`."""
+    """Complete when it returns; without `wait`, started. Conflict: clients without support are connected, and `force`
+    is not set."""
     seen = await preview(node, name)
     if len(seen.subscriptions) > SUBSCRIPTIONS_MAX:
         words = f"a scalable topic must not have more than {SUBSCRIPTIONS_MAX} subscriptions: delete some first"
@@ -68,7 +69,7 @@ async def migrate(node: Node, name: TopicName, *, force: bool, reason: str = "",
 
 
 def plain_of(name: TopicName) -> TopicName:
-    """The plain topic that has the name of a scalable one."""
+    """The plain topic with the name of a scalable one."""
     if name.domain is Domain.TOPIC:
         return topic_name(f"{Domain.PERSISTENT}://{name.namespace}/{name.local_name}")
     if name.domain is not Domain.PERSISTENT or name.is_partition:

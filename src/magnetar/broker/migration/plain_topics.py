@@ -70,8 +70,8 @@ class PlainTopics:
     # Records that stand for plain topics
 
     async def stand_in(self, name: TopicName) -> Record:
-        """The record of a plain topic, made if it has none; the topic too, where its use by a client may make it. Of
-        one that was migrated, that of its scalable topic."""
+        """The record of a plain topic. A missing record is created, and the topic too if its use by a client may create
+        it. For a migrated topic it is the record of its scalable topic."""
         records, scalable = self._node.scalable.records, name.scalable
         while True:
             before, version = await records.fresh(scalable)
@@ -101,8 +101,8 @@ class PlainTopics:
         return found
 
     async def admit(self, name: TopicName, *, create: bool) -> None:
-        """A client uses a plain topic: it exists, or is made where policies allow. The name of one that was migrated,
-        or of a scalable one, is not given to another topic."""
+        """Admits a client of a plain topic: the topic exists, or is created if the policies allow it. The name of a
+        migrated or scalable topic is not given to another topic."""
         catalogue = self._node.catalogue
         if create and name.domain is Domain.PERSISTENT:
             if await catalogue.exists(name):
@@ -111,14 +111,14 @@ class PlainTopics:
         await catalogue.admit(name, create=create)
 
     async def check_free(self, name: TopicName) -> None:
-        """Refused: the name is that of a topic that was migrated, or of a partition of one."""
+        """Raises Refused for the name of a migrated topic or of one of its partitions."""
         await self._scalable_of(name)
 
     async def check_single(self, name: TopicName) -> None:
-        """Before a topic is made because a client uses it. Refused: one of the other kind has this name. Clients of
-        scalable topics mean that one by both names, so the plain one would be read and written by some and not by
-        others. An administrator may make both, as in Pulsar. Retry and dead-letter topics are named by clients, after
-        the topic as they were asked for it: they may be of both kinds."""
+        """Called before a client creates a topic by using it. Refused: a topic of the other kind has this name. Clients
+        of scalable topics mean that one by both names, so some clients would use the plain topic and others not. An
+        administrator may create both, as in Pulsar. Clients name retry and dead-letter topics after the topic as they
+        requested it, so these may exist in both kinds."""
         own = name.partitioned.local_name.endswith(_CLIENTS_OWN)
         if name.domain is not Domain.TOPIC:
             if await self._scalable_of(name) is not None and not own:
@@ -130,7 +130,8 @@ class PlainTopics:
             raise Refused(f"{words}; otherwise use the plain name or another name")
 
     async def _scalable_of(self, name: TopicName) -> Record | None:
-        """The scalable topic of a plain one's name, which it never was. Refused: it was, and is a part of it."""
+        """The scalable topic with the name of a plain one. Refused: the plain topic was migrated and is a part of
+        it."""
         found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
         if found is None or found.is_plain:
             return None
@@ -144,8 +145,8 @@ class PlainTopics:
         return await catalogue.exists(name) or await catalogue.partitioned(name) is not None
 
     async def check_seek(self, one: Subscription) -> None:
-        """Refused: the subscription is one of a scalable topic, whose cursors are moved together or not at all (H-D7).
-        NotReady: it is about to be. A reader's own cursor goes where its reader likes."""
+        """Refused: the subscription belongs to a scalable topic, whose cursors move together only (H-D7). NotReady: the
+        migration is in progress. The cursor of a reader may move freely."""
         topic = one.topic
         if not one.durable or topic.part_of is None:
             return
@@ -161,15 +162,15 @@ class PlainTopics:
         )
 
     async def term(self, name: TopicName) -> Term:
-        """In whose name an administrator ends or deletes a plain topic: of one whose migration was taken back, of the
-        leader that did so. Conflict: it is being migrated."""
+        """The term for the termination or deletion of a plain topic by an administrator: after a rolled-back migration,
+        the term of that leader. Conflict: the topic is being migrated."""
         found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
         if found is not None and found.is_migrating:
             raise Conflict(f"{name.partitioned_name} is being migrated to {name.scalable}: try again later")
         return found.term if found is not None and found.is_plain else NO_TERM
 
     async def forget(self, name: TopicName) -> None:
-        """The plain topic is deleted: so is the record that stood for it, with its subscriptions."""
+        """The plain topic was deleted: deletes its record too, with its subscriptions."""
         found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
         if found is not None and found.is_plain and not name.is_partition:
             try:
@@ -178,7 +179,7 @@ class PlainTopics:
                 log.warning("plain_topic_record_kept", topic=str(name), error=str(error))
 
     async def forget_partitions(self, name: TopicName) -> None:
-        """A partition of a topic that was migrated is deleted, and with it that there were any."""
+        """A partition of a migrated topic was deleted: deletes the partition count too."""
         found = await self._node.scalable.records.fresh(name.scalable)
         if found[0] is not None and not found[0].is_live:
             try:
@@ -187,7 +188,7 @@ class PlainTopics:
                 pass  # with the partition before
 
     async def grown(self, name: TopicName) -> None:
-        """Its partitions became more: so does the record, if there is one."""
+        """The number of partitions increased: updates the record, if one exists."""
         found = None if name.domain is not Domain.PERSISTENT else await self._node.scalable.read(name.scalable)
         if found is not None and found.is_plain:
             await self.stand_in(name)
@@ -234,7 +235,7 @@ class PlainTopics:
             log.info("plain_topic_guarded", topic=str(topic.name), op=op)
 
     def guarded(self, topic: Topic) -> None:
-        """The guard of a topic that is loaded, from its record on."""
+        """Activates the guard of a loaded topic according to its record."""
         topic.part_of = topic.name.scalable
         passes = False  # what the record said when it was read last
 
@@ -281,7 +282,8 @@ class PlainTopics:
         return False
 
     async def _describe(self, topic: Topic, asked: Subscribe) -> None:
-        """Its properties, those that it had before the migration too: segments have what the record says."""
+        """Restores the properties of the subscription, also those from before the migration, because segments use the
+        record."""
         found = topic.subscriptions.get(asked.subscription)
         said = ({} if found is None else given(found.cursor.properties)) or given(asked.properties)
         if said:
@@ -311,12 +313,12 @@ def _make_way(topic: Topic, asked: Subscribe) -> None:
 
 
 def _is_new(asked: Subscribe) -> bool:
-    """Of a client that knows scalable topics."""
+    """Whether the client supports scalable topics."""
     return _follows(asked.metadata) or _OF_SEGMENT.search(asked.consumer_name) is not None
 
 
 def _plain_of(name: TopicName) -> TopicName | None:
-    """The plain topic of the same name. None: there can be none, as with a slash in it."""
+    """The plain topic of the same name. None: such a name cannot exist, for example with a slash."""
     try:
         found = topic_name(f"{Domain.PERSISTENT}://{name.namespace}/{name.local_name}")
     except Misuse:
@@ -356,7 +358,8 @@ def _facts(topic: Topic, lags: dict[str, Lag] | None = None) -> PlainFacts:
 
 
 def _streams(subscription: Subscription, consumer: Consumer) -> bool:
-    """A stream consumer's: the Java client 5.0.0-M1 marks none of these, since no broker of its release takes them."""
+    """Whether this is a stream consumer: the Java client 5.0.0-M1 does not mark these, because no broker of its release
+    accepts them."""
     return life(subscription) >= 0 and _OF_SEGMENT.search(consumer.name) is not None
 
 

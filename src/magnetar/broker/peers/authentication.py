@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def secret_of(settings: Settings) -> Secret:
-    """Empty: none is set."""
+    """The secret of the cluster; empty if none is set."""
     return Secret(settings.text("brokerClientAuthenticationParameters").removeprefix("token:"))
 
 
 def check_secret(settings: Settings) -> None:
-    """Misuse: brokers of a cluster need one."""
+    """Raises Misuse if brokers of a cluster have no valid secret."""
     if len(secret_of(settings).reveal()) < CLUSTER_SECRET_CHARS_MIN:
         raise Misuse(
             f"a broker of a cluster requires the secret that all its brokers share: set "
@@ -43,7 +43,8 @@ def is_peer(node: Node, authorization: Secret) -> bool:
 
 
 def check_peer(node: Node, authorization: Secret, path: str) -> None:
-    """NotFound: a broker that is alone has no such path. NotAuthenticated: no broker of the cluster."""
+    """NotFound: a single broker does not have this path. NotAuthenticated: the caller is not a broker of the
+    cluster."""
     if not node.served.cluster:
         raise NotFound(f"path not found: {path}")
     if not is_peer(node, authorization):
@@ -51,7 +52,8 @@ def check_peer(node: Node, authorization: Secret, path: str) -> None:
 
 
 async def check_term(node: Node, name: TopicName, request: Request) -> None:
-    """Refused: no leader of this topic can have such a term. It would be remembered, and no real one obeyed after."""
+    """Raises Refused for a term that no leader of this topic can have. A stored invalid term would block all real
+    leaders."""
     term = getattr(request, "term", None)
     if term is None:
         return

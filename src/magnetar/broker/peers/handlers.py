@@ -57,7 +57,7 @@ class PeerHandlers:
         self._turns = KeyedLock()
 
     async def handle(self, name: TopicName, request: Request) -> Answer:
-        """NotReady: this broker does not own the topic, or cannot say so now."""
+        """NotReady: this broker does not own the topic, or the owner is unknown."""
         match request:
             case AwaitDrained() | AwaitReleased() | AwaitReceived() | ApplyAcks():
                 return await self._node.segments.wait(name, request)
@@ -136,7 +136,7 @@ class PeerHandlers:
 
 
 class PeerRouter:
-    """Straight to this node's handlers for what it owns, over REST to the broker that owns the rest."""
+    """Delivers calls to this node's handlers for its own topics, and over REST to the owners of the others."""
 
     def __init__(self, node: Node, remote: PeerClient | None = None) -> None:
         self._node = node

@@ -31,14 +31,14 @@ PATH = "/admin/v2/peers"
 
 
 class PeerRequest(msgspec.Struct, frozen=True):
-    """What goes over: a request, and the topic whose owner is asked."""
+    """The content of a call: a request, and the topic whose owner handles it."""
 
     topic: str
     request: Request
 
 
 class PeerReply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What comes back: an answer, or the name of an error with its words and codes."""
+    """The content of a reply: an answer, or the name of an error with its text and codes."""
 
     answer: msgspec.Raw = msgspec.Raw(b"null")
     error: str = ""
@@ -62,7 +62,7 @@ async def answered(node: Node, call: PeerRequest) -> PeerReply:
 
 
 class PeerClient:
-    """To any broker by its address; connections are kept until the node goes. `transport` is the network's."""
+    """Calls any broker by its address; connections are kept until the node stops. `transport` is the network's."""
 
     def __init__(self, node: Node, transport: httpx2.AsyncBaseTransport | None = None) -> None:
         self._node = node
@@ -96,7 +96,7 @@ class PeerClient:
         return found
 
     async def _keep(self) -> None:
-        """Until the node closes what it owns."""
+        """Keeps the exchange until the node closes its resources."""
         try:
             await asyncio.Event().wait()
         finally:

@@ -1,3 +1,4 @@
-"""The owner's side of scalable topics: segments that this broker serves, their cursors, their admission rules and
-their drain state. The topic's controller decides, the owner acts.
+"""The owner's part of scalable topics: segments of this broker, their cursors, admission rules and drain state.
+
+The controller of a topic decides, and the owner acts.
 """

@@ -1,7 +1,7 @@
-"""Moves the cursor of one segment while its subscription is sought (H-D7).
+"""Moves the cursor of one segment during a seek of its subscription (H-D7).
 
-The record of the subscription says which seek is under way; a call of any other is overtaken. The number of the seek is
-kept with the cursor: a call that comes again moves nothing, and cannot take back what was acknowledged since.
+The record of the subscription contains the current seek; a call of another seek is outdated. The number of the seek is
+stored with the cursor: a repeated call does not move it again, and cannot undo later acknowledgements.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def seeks_of(subscription: Subscription | None) -> int:
 
 
 async def _move(topic: Topic, found: Subscription, request: ResetCursor) -> None:
-    """Where a consumer would have said that it starts, the seek has said so."""
+    """The seek also sets the start that the first consumer would have set."""
     if request.by_time:
         await found.seek_time(request.time_ms)
     else:

@@ -1,9 +1,9 @@
-"""The cursors of a scalable topic's subscriptions on the topics that hold its messages: made, known again, started.
+"""The cursors of a scalable topic's subscriptions on its segments: creation, identification, start.
 
-A cursor says which life of its subscription it is of, so that one of an earlier life is never taken for it (H-D9), and
-whether the first consumer has still to say where it starts, in properties of ours beside those of its consumers. On a
-plain topic a cursor that clients made before is taken over where it stands. Whether there may be one is decided
-elsewhere (`scalable/machines/admission.py`).
+Internal properties of a cursor, beside those of its consumers, contain the life of its subscription and whether the
+first consumer still has to set the start. So a cursor of an earlier life is never mistaken for the current one (H-D9).
+On a plain topic a cursor that clients created before is taken over at its position. `scalable/machines/admission.py`
+decides whether a cursor may exist.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ START_PROPERTY = "magnetar.start"  # of a cursor: its first consumer says where 
 
 
 def given(properties: Mapping[str, str]) -> dict[str, str]:
-    """Those that clients and administrators gave."""
+    """The properties that clients and administrators set."""
     return {key: text for key, text in properties.items() if not key.startswith(RESERVED)}
 
 

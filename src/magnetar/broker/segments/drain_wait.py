@@ -28,7 +28,7 @@ RECEIVED_TRIES_MAX = 3  # a consumer that comes and goes is asked about again, l
 async def awaited(
     topic: Topic, subscription: Subscription, request: AwaitDrained | AwaitReleased | AwaitReceived
 ) -> bool:
-    """NotReady: the segment is being unloaded."""
+    """Waits for the condition of `request`. NotReady: the segment is being unloaded."""
     if isinstance(request, AwaitReleased) and request.evict:
         _evict(topic, subscription, request.evict)
     happened = _released
@@ -67,7 +67,7 @@ async def _until_received(topic: Topic, subscription: Subscription, name: str, w
 
 
 def _sent_to(topic: Topic, subscription: Subscription, name: str) -> Consumer | None:
-    """The one consumer of a sealed segment, if it is of this name and everything was sent to it."""
+    """The only consumer of a sealed segment, if it has this name and all messages were sent to it."""
     end, dispatcher = topic.managed.terminated, subscription.dispatcher
     if end is None or not isinstance(dispatcher, SingleActive) or topic.name.segment is None:
         return None
@@ -109,7 +109,7 @@ async def _until(
 
 
 def _evict(topic: Topic, subscription: Subscription, consumer: str) -> None:
-    """Of those that share a segment the others stay."""
+    """Disconnects a consumer; others that share the segment stay."""
     subscription.early = None  # messages without a durable acknowledgement are redelivered (H-F20)
     if subscription.type != KEY_SHARED:
         subscription.disconnect_all()
@@ -120,7 +120,7 @@ def _evict(topic: Topic, subscription: Subscription, consumer: str) -> None:
 
 
 def _drained(topic: Topic, subscription: Subscription) -> bool:
-    """On disk, not in memory alone (H-F2)."""
+    """Whether all messages are acknowledged on disk, not only in memory (H-F2)."""
     end = topic.managed.terminated
     return end is not None and subscription.cursor.drained(end)
 
@@ -130,7 +130,7 @@ def _released(topic: Topic, subscription: Subscription) -> bool:
 
 
 def _flushable(topic: Topic, subscription: Subscription) -> bool:
-    """Everything is acknowledged and only the disk does not know yet. Of a reader it never will."""
+    """Whether all messages are acknowledged and only the flush is missing. The cursor of a reader is never flushed."""
     return (
         subscription.durable
         and topic.managed.terminated is not None

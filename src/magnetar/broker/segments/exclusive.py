@@ -34,7 +34,7 @@ class ExclusiveProducers:
     # Admission of producers
 
     async def admit(self, name: TopicName, record: Record, base: str, mode: Mode, queued: Callable[[], None]) -> None:
-        """Before it is attached to a segment. `queued`: it has to wait, and this waits."""
+        """Called before the producer attaches to a segment. `queued` is called if it has to wait; this method waits."""
         if mode is Mode.SHARED:
             await self._admit_shared(name, record, base)
         elif record.exclusive != base:

@@ -41,7 +41,8 @@ def slots(name: TopicName, routing: Routing) -> Callable[[bytes, int, int], int 
 
 
 def spreads(name: TopicName, routing: Routing) -> Callable[[str, int], int | None]:
-    """Where a message without a key lies that its producer spreads by its number (H-E5); None: in another segment."""
+    """The slot of a message without a key that its producer spreads by its number (H-E5); None: it belongs to another
+    segment."""
     assert name.segment is not None
     range = name.segment.range
 
@@ -55,8 +56,8 @@ def spreads(name: TopicName, routing: Routing) -> Callable[[str, int], int | Non
 def misrouted(
     name: TopicName, routing: Routing
 ) -> Callable[[bytes, list[int], list[int]], MagnetarError | None] | None:
-    """The refusal of entries of which one has a key that is seen to belong elsewhere: its order would be lost silently
-    (H-E10). A batch has no key of its own and is passed over. None: all keys belong here."""
+    """The refusal of entries if one of them has a visible key of another segment: its order would be lost silently
+    (H-E10). A batch has no own key and is not checked. None: all keys belong to this segment."""
     assert name.segment is not None
     range = name.segment.range
 
@@ -85,6 +86,6 @@ def _hash(buffer: bytes, start: int, end: int, routing: Routing) -> int | None:
 
 
 def _key(found: Metadata) -> bytes | None:
-    """None: no key is to be seen."""
+    """The key of the entry; None: it has no visible key."""
     hidden = found.messages >= 0 or (found.key is None and found.ordering_key is None)
     return None if hidden else key_of(found)

@@ -66,7 +66,7 @@ async def described(
 
 
 async def _admitted(scalable: ScalableTopics, topic: Topic, asked: Subscribe) -> tuple[Subscription | None, int | None]:
-    """None: the subscription has to be made, or made ready. A number as of `admit_consumer`."""
+    """None: the subscription has to be created or completed. The number is that of `admit_consumer`."""
     record, found = await _looked(scalable, topic, asked)
     early = False
     if found is not None and topic.name.segment is not None:
@@ -96,7 +96,7 @@ async def _make(scalable: ScalableTopics, topic: Topic, asked: Subscribe) -> Non
 async def _looked(
     scalable: ScalableTopics, topic: Topic, asked: Subscribe
 ) -> tuple[Record | None, Subscription | None]:
-    """The topic's record, and the subscription's if it is of this life of the topic."""
+    """The record of the topic, and the record of the subscription if it belongs to this incarnation of the topic."""
     record, _ = await scalable.records.fresh(topic.name.parent)
     found, _ = await scalable.records.subscription(topic.name.parent, asked.subscription)
     if record is None or (found is not None and found.incarnation != record.incarnation):

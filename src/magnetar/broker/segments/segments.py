@@ -1,9 +1,10 @@
-"""The owner's half of scalable topics: segments that this broker serves, and what leaders ask of them.
+"""The owner's part of scalable topics: segments of this broker, and the requests of leaders about them.
 
-A segment is a persistent topic whose right to exist is in the record of its scalable topic: the record is read fresh
-before anything is made and again after (H-E9, H-H3), a producer is admitted only where it says ACTIVE (H-D1), and a
-durable cursor is made only for a subscription of the topic (H-D3). `scalable/machines/admission.py` decides; this file
-acts. Calls come one at a time for each segment (`broker/peers/handlers.py`), except those that wait.
+A segment is a persistent topic that may exist only according to the record of its scalable topic. The record is read
+fresh before a segment is created and again afterwards (H-E9, H-H3). A producer is admitted only while the record says
+ACTIVE (H-D1), and a durable cursor is created only for a subscription of the topic (H-D3).
+`scalable/machines/admission.py` decides; this module acts. Calls run one at a time per segment
+(`broker/peers/handlers.py`), except those that wait.
 """
 
 from __future__ import annotations
@@ -120,7 +121,8 @@ class Segments:
         return topic
 
     async def _obey(self, topic: Topic, record: Record) -> None:
-        """Sealed in the record is sealed here (H-A8); a cursor without its subscription is a ghost (H-D2)."""
+        """Applies the record: a segment sealed there is sealed here (H-A8), and a cursor without a subscription is
+        removed (H-D2)."""
         segment = record.layout.segment(_id(topic.name)) if _id(topic.name) in record.layout else None
         if segment is not None and not segment.is_active and topic.managed.terminated is None:
             self._node.runtime.mark("segment.obeyed", topic=str(topic.name), op=segment.sealed_by)
@@ -152,7 +154,7 @@ class Segments:
         return Admission(produce, durable_cursor, produced, start, consume)
 
     async def _admit_producer(self, topic: Topic, client_version: str) -> Record:
-        """The record that admits it."""
+        """Returns the record that admits the producer."""
         scalable = self._node.scalable
         parent = topic.name.parent
         record, _ = await scalable.records.fresh(parent)
@@ -177,7 +179,7 @@ class Segments:
         return record
 
     async def _listed(self, name: TopicName, incarnation: int | None = None) -> Record:
-        """The record, if a segment of exactly this name may be made."""
+        """The record, if it allows a segment of exactly this name."""
         record, _ = await self._node.scalable.records.fresh(name.parent)
         expected = incarnation if incarnation is not None or record is None else record.incarnation
         admission.check_creation(record, _id(name), expected or 0)
@@ -187,7 +189,7 @@ class Segments:
         return record
 
     async def _make(self, name: TopicName, incarnation: int) -> None:
-        """Listing and making are not atomic: what is not listed any more is removed again."""
+        """Check and creation are not atomic: a segment that is no longer listed afterwards is removed again."""
         node = self._node
         policies = await node.namespaces.policies(name.namespace)
         if policies is None:
@@ -282,7 +284,7 @@ class Segments:
         return Seeded()
 
     async def _planned(self, name: TopicName, request: ProvisionSegment | SeedDedup, subs_gen: int | None) -> bool:
-        """Whether the plan of this call stands; with the generation of subscriptions that it was made for."""
+        """Whether the plan of this call is current, and the generation of subscriptions that it was made for."""
         record, _ = await self._node.scalable.records.fresh(name.parent)
         gen = subs_gen if subs_gen is not None or record is None else record.subs_gen
         return admission.check_provision(
@@ -330,7 +332,7 @@ class Segments:
         return topic
 
     async def wait(self, name: TopicName, request: AwaitDrained | AwaitReleased | AwaitReceived | ApplyAcks) -> Awaited:
-        """NotReady: the segment moves, ask its next owner."""
+        """NotReady: the segment moves; the caller repeats the call at its next owner."""
         topic = await self._topic(name)
         found = topic.subscriptions.get(request.subscription.name)
         if found is None or life(found) != request.subscription.life:
@@ -346,7 +348,7 @@ class Segments:
         return Awaited(happened)
 
     def in_use(self, name: TopicName) -> None:
-        """Conflict: clients use this segment here."""
+        """Raises Conflict if clients use this segment on this broker."""
         topic = self._node.topics.loaded.get(name.canonical)
         if isinstance(topic, Topic):
             topic.check_unused(force=False)

@@ -1,8 +1,8 @@
-"""How much the segments of a scalable topic hold together: what the size limit of its retention is compared with.
+"""The total size of the segments of a scalable topic, for the size limit of its retention.
 
-Read from the records of the segments, wherever their owners are, and remembered for a minute. A record says how large a
-closed ledger is and nothing about an open one: of open ledgers those count that are loaded here. A plain topic that was
-migrated is not counted: it has a retention of its own.
+It is read from the records of the segments on any broker, and cached for a minute. A record contains the size of closed
+ledgers only; open ledgers count if they are loaded on this broker. A migrated plain topic is not counted, because it
+has its own retention.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SegmentSizes:
         self._kept: dict[TopicName, tuple[float, TopicSizes]] = {}
 
     async def of(self, topic: Topic) -> TopicSizes:
-        """Of the scalable topic that this segment is part of."""
+        """The size of the scalable topic that contains this segment."""
         parent, now = topic.name.parent, self._node.runtime.monotonic()
         found = self._kept.pop(parent, None)
         if found is None or now - found[0] >= SIZES_KEPT_S:

@@ -58,12 +58,12 @@ async def pour(client: Client, sink: Sink, chosen: CommittedStage, stage: TopicN
 
 
 class StageEntry:
-    """An entry of the stage that was read and is not published, or not all of it: `done` of its messages are."""
+    """An entry that was read from the stage but not completely published: `done` of its messages are."""
 
     __slots__ = ("count", "done", "is_batch", "metadata", "payload")
 
     def __init__(self, data: bytes, done: int = 0) -> None:
-        """`Corrupt`, `NotBuilt`: it cannot be opened."""
+        """`Corrupt`, `NotBuilt`: the entry cannot be opened."""
         metadata, begin = open_metadata(data)
         if metadata.encryption_keys or metadata.num_chunks_from_msg > 1:
             raise NotBuilt("a stage with encrypted or chunked messages cannot be published; its rows stay in the stage")
@@ -135,7 +135,7 @@ class StagePublisher:
         return await self._client.create_producer(str(topic), name=self._name, batching=batching)
 
     def _partition(self, key: str | None, partitions: int) -> int:
-        """Of those that there were when the stage was chosen: a second try must come to the same."""
+        """The partition among those at the time of the commit: a second attempt must choose the same one."""
         count = self._chosen.partitions or partitions
         return self._at % count if key is None else masked(java_string_hash(key)) % count
 
@@ -151,7 +151,7 @@ class StagePublisher:
             await saved(self._at)
 
     async def _pour_whole(self, producer: Producer[bytes], end: int) -> bool:
-        """The batches that are held, together. False: the first of them is to go message by message."""
+        """Publishes the held batches together. False: the first one must be published message by message."""
         decanter = self._cut(producer)
         if decanter is None:
             return False
@@ -199,7 +199,7 @@ class StagePublisher:
     # Reading
 
     async def _fill(self) -> None:
-        """Hold what is cut together next, or all that is left."""
+        """Reads entries until a whole batch of output is held, or the stage ends."""
         messages, size = sum(held.left for held in self._held), sum(len(held.payload) for held in self._held)
         while messages < STAGE_CUT_MESSAGES and size < STAGE_CUT_BYTES and self._at + messages < self._chosen.messages:
             held = StageEntry(await self._next())

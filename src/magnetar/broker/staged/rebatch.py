@@ -36,9 +36,8 @@ _Way = tuple[int, int]  # the place of a segment or partition; the hash among en
 
 
 class StageRebatcher:
-    """Of one stage, whose first message has the number `first`. `producer` is the name that its messages are sent
-    under. `partitions`: of a partitioned topic as it was when the stage was chosen, 0: it is none.
-    """
+    """Rebatches one stage, whose first message has the number `first`. `producer` is the producer name of its messages.
+    `partitions`: those of a partitioned topic at the time of the commit, 0: it is not partitioned."""
 
     def __init__(self, cutting: BatchingPlan, producer: str, *, first: int, partitions: int = 0) -> None:
         self.cutting = cutting
@@ -53,7 +52,7 @@ class StageRebatcher:
         self._numbers: list[list[int]] = [[] for _ in range(places)]
 
     def renew(self, cutting: BatchingPlan) -> None:
-        """How messages are cut from now on; nothing waits to be cut."""
+        """Sets the batch limits; called while no message waits."""
         before, self.cutting = self.cutting, cutting
         if (cutting.epoch, cutting.routing) != (before.epoch, before.routing):
             self._known.clear()
@@ -88,7 +87,7 @@ class StageRebatcher:
         return True
 
     def sheaves(self) -> list[PrebuiltBatch]:
-        """All that was taken since they were asked for last."""
+        """All complete entries since the last call."""
         made = [
             self._sheaf(place, first, last)
             for place, pieces in enumerate(self._pieces)
@@ -124,14 +123,14 @@ class StageRebatcher:
         )
 
     def _stamp(self, found: list[Row], number: int) -> tuple[int, int]:
-        """The lowest and the highest hash of keys, as for any batch whose numbers its sender gave."""
+        """The lowest and highest key hash, as for any batch with given numbers."""
         hashes = [self._way(key, base64, number)[1] for *_, key, base64 in found if key is not None]
         return (min(hashes), max(hashes)) if hashes else anywhere(number)
 
     # Where messages go
 
     def _ways(self, found: list[Row], number: int) -> list[int] | None:
-        """None: one has a key that is not what it says it is."""
+        """None: a message has an invalid key."""
         if self.cutting.epoch < 0 and not self._partitions:
             return []
         known, ways = self._known, []
@@ -176,7 +175,7 @@ class StageRebatcher:
             yield data, fields, self._route(fields, number)
 
     def _route(self, fields: MessageFields, number: int) -> KeyRoute:
-        """As `client.router` says."""
+        """The same choice as `client.router`."""
         raw = routing_key(fields)
         if raw is None:
             raw = b"%b-%d" % (self._producer, number)
@@ -186,7 +185,7 @@ class StageRebatcher:
 
 
 def opened(metadata: pb.MessageMetadata, payload: bytes, count: int) -> list[Message[bytes]]:
-    """The messages of a batch, however it is written. `Corrupt`: it cannot be read."""
+    """The messages of a batch in any format. `Corrupt`: it cannot be read."""
     delivery = Delivery(metadata, "", BYTES, ledger=-1, entry=-1)
     delivery.size, delivery.unacked = count, all_bits(count)
     return open_batch(payload, delivery)

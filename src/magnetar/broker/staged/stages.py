@@ -1,6 +1,5 @@
-"""What a broker does for the stages of sinks: their topics through `cluster/peers.py`, their messages by a client of
-its own (`publish`), through ordinary lookups, routing and deduplication.
-"""
+"""Storage of stages on this broker: their topics through `cluster/peers.py`, and their messages through an internal
+client (`publish`) with ordinary lookups, routing and deduplication."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ _TERM = Term(0)  # a stage has no competing writers: its first caller creates, s
 
 
 class StageStore:
-    """Keeps `StageBackend` of `staged/publisher.py` on a node."""
+    """Implements `StageBackend` of `staged/publisher.py` on a node."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -1,3 +1,4 @@
-"""Topics in memory: loading, unloading, bundle ownership, effective settings, schemas and retention of topics that are
-not loaded. The topic itself is in `topic/`.
+"""Topics in memory: loading, unloading, bundle ownership, effective settings, schemas and retention of unloaded topics.
+
+The topic itself is in `topic/`.
 """

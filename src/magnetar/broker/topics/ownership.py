@@ -46,7 +46,7 @@ class BundleOwnership:
         self._verifying: asyncio.Task[None] | None = None
 
     def watch(self) -> None:
-        """Events may be missed while others change what is shared: what is loaded catches up afterwards."""
+        """Events may be missed while other brokers change shared records: loaded topics are updated afterwards."""
         self._stops = [
             self._node.metadata.subscribe(paths.POLICIES, self._heard),
             self._node.metadata.on_session(self._heard_session),
@@ -71,23 +71,23 @@ class BundleOwnership:
         return name.namespace, await self._node.bundles.find(name, policies)
 
     async def subscriptions_max(self, name: TopicName) -> int:
-        """What the policies of its namespace allow; 0: no limit."""
+        """The maximum of the namespace policies; 0: no limit."""
         policies = await self._node.namespaces.policies(name.namespace)
         return self._node.settings.number("maxSubscriptionsPerTopic", policies)
 
     async def partitions(self, name: TopicName) -> int:
-        """0: none, or no such topic."""
+        """The number of partitions; 0: not partitioned, or the topic does not exist."""
         found = await self._node.catalogue.partitioned(name)
         return 0 if found is None else found.partitions
 
     async def check(self, name: TopicName, place: Place) -> None:
-        """Before a load. NotReady: stock clients look the topic up again."""
+        """Called before a load. NotReady: stock clients look the topic up again."""
         if not await self.ownership.owns(*place):
             raise NotReady(f"{name} is not served by this broker: look it up again")
 
     async def claim(self, name: TopicName) -> None:
-        """A caller that can be sent elsewhere wants the topic: take its bundle if it should be here. Moved: ask there.
-        NotReady: ask again."""
+        """For a caller that can be redirected: acquires the bundle of the topic if it belongs here. Moved: another
+        broker owns it. NotReady: try again."""
         if not self.cluster:
             return
         await self._claim(await self.place(name), str(name))
@@ -106,7 +106,7 @@ class BundleOwnership:
             raise _moved(broker, what)
 
     async def sweeps(self, path: str) -> bool:
-        """Whether the ledgers of this record are ours to tidy: those of a topic whose bundle we own."""
+        """Whether this broker owns the bundle of the topic, and so cleans up the ledgers of this record."""
         for topic_path in (path, path.rpartition("/")[0]):  # a topic's, or one of its cursors'
             try:
                 return await self.ownership.owns(*await self.place(paths.topic_of(topic_path)))
@@ -123,7 +123,7 @@ class BundleOwnership:
         await self.ownership.release(*place, lambda: self._node.topics.empty(place))
 
     async def unload_bundle(self, namespace: NamespaceName, bundle: Bundle) -> None:
-        """Moved: another broker has it."""
+        """Moved: another broker owns the bundle."""
         if self.cluster:
             await self.claim_bundle(namespace, bundle)
             await self.unload((namespace, bundle))
@@ -151,7 +151,7 @@ class BundleOwnership:
         return [topic.name for topic in self._node.topics.loaded.values() if topic.name.namespace == namespace]
 
     async def others(self, namespace: NamespaceName) -> dict[str, str]:
-        """Bundles of a namespace that other brokers have now: which, and who."""
+        """The bundles of a namespace that other brokers own, with their owners."""
         if not self.cluster:
             return {}
         policies = await self._node.namespaces.get(namespace)

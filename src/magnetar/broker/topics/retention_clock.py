@@ -20,7 +20,7 @@ class RetentionClock:
         return self._steady.trusted
 
     def now_ms(self) -> int:
-        """Called in every round of housekeeping too: a jump must be seen to last before it is believed."""
+        """Also called in every round of housekeeping: a jump must last before it is accepted."""
         doubted, wall_ms = self._steady.doubts, self._runtime.wall()
         now_ms = self._steady.read(wall_ms, self._runtime.monotonic())
         if self._steady.doubts and not doubted:

@@ -61,7 +61,8 @@ class RetentionSweeper:
         self.trimmed = 0  # ledgers dropped from topics that were not loaded
 
     async def round(self) -> None:
-        """A part of a walk; nothing while the next one is not due, or while the metadata store is away."""
+        """Runs a part of a sweep; does nothing before the next one is due, or while the metadata store does not
+        respond."""
         if not self._node.ownership.steady:
             return
         now = self._node.runtime.monotonic()
@@ -107,7 +108,7 @@ class RetentionSweeper:
                 yield one
 
     async def _segments_of(self, namespace: NamespaceName, known: _Namespace) -> AsyncIterator[Record]:
-        """Below the name of their topic."""
+        """The segments below the name of their topic."""
         metadata = self._node.metadata
         for parent in paths.bucket_parents(namespace, Domain.SEGMENT, known.policies.buckets):
             for topic in await metadata.children(parent):
@@ -119,7 +120,7 @@ class RetentionSweeper:
                         yield Record(path, value, known, sizes)
 
     async def _look(self, record: Record) -> bool:
-        """Whether the topic had to be loaded."""
+        """Returns whether the topic had to be loaded."""
         node = self._node
         try:
             name = paths.topic_of(record.path)
@@ -138,7 +139,7 @@ class RetentionSweeper:
         return True
 
     async def _worth(self, name: TopicName, record: Record) -> bool:
-        """Whether there may be something to trim, or a backlog that is not known."""
+        """Whether there may be data to trim, or an unknown backlog."""
         node = self._node
         own = await node.topic_policies.of(name) if whole(name) in record.known.named else None
         ruled = topic_settings(node.settings, record.known.policies, own, scalable=name.is_segment)

@@ -1,7 +1,7 @@
-"""Schemas as the wire shows them, over the registry: a version of eight bytes for what a producer, a consumer or a
-client brings.
+"""Schemas on the wire, over the registry: a version of eight bytes for the schema of a producer, a consumer or a
+client.
 
-Schemas are opaque here: equal ones share a version, others get the next. Whether a new one fits the old ones is not
+Schemas are opaque here: equal ones share a version, others get the next. The compatibility of a new schema is not
 checked yet.
 """
 
@@ -28,7 +28,7 @@ class Schemas:
         return await self.add(topic.name, schema)
 
     async def consumer_schema(self, topic: Topic | NonPersistentTopic, schema: pb.Schema) -> None:
-        """Added if the topic is untouched; else the consumer brings it for itself alone."""
+        """The schema is added to an unused topic; otherwise it applies to this consumer only."""
         if int(schema.type) in (AUTO_CONSUME, NO_SCHEMA) and not schema.schema_data:
             return
         if await self._registry.latest(topic.name.schema_name) is None:

@@ -1,4 +1,5 @@
-"""From settings and policies to what a topic must know: pure, one place, so that "which layer won" has one answer."""
+"""The effective settings of a topic from settings and policies: pure, and the only place that decides which layer
+wins."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _SCALABLE_RETENTION = ("defaultScalableTopicRetentionTimeInMinutes", "defaultSca
 def topic_settings(
     settings: Settings, policies: Policies, topic: Mapping[str, Any] | None = None, *, scalable: bool = False
 ) -> TopicSettings:
-    """`policies` are the namespace's and `topic` the topic's own. `scalable`: it is part of a scalable topic."""
+    """`policies` are those of the namespace and `topic` those of the topic. `scalable`: it is part of a scalable
+    topic."""
     return TopicSettings(
         failover_consistent_hashing=settings.flag("activeConsumerFailoverConsistentHashing", policies),
         failover_delay_ms=settings.number("activeConsumerFailoverDelayTimeMillis", policies),
@@ -48,7 +50,7 @@ def topic_settings(
 
 
 def _retention(settings: Settings, policies: Policies, topic: Mapping[str, Any] | None, scalable: bool) -> Retention:
-    """Scalable topics have a default of their own, unless the broker's settings give one for all topics."""
+    """Scalable topics have their own default, unless the settings of the broker set one for all topics."""
     everywhere = any(settings.explain(key).layer != DEFAULT_LAYER for key in _RETENTION)
     own = any(settings.explain(key).layer != DEFAULT_LAYER for key in _SCALABLE_RETENTION)
     if scalable and (own or not everywhere):
@@ -63,7 +65,7 @@ def _retention(settings: Settings, policies: Policies, topic: Mapping[str, Any] 
 
 
 def managed_config(settings: Settings) -> ManagedConfig:
-    """For all topics of a broker; its tail cache is the one that they share."""
+    """The configuration for all topics of a broker; they share its tail cache."""
     return ManagedConfig(
         publish_time_of=publish_time,
         tail=TailCache(),
@@ -75,7 +77,7 @@ def managed_config(settings: Settings) -> ManagedConfig:
 
 
 def publish_time(data: bytes) -> int:
-    """0 where a client's metadata cannot be read: such an entry is older than any time asked for."""
+    """The publish time; 0 if the metadata cannot be read: such an entry is older than any requested time."""
     try:
         return entry.publish_time(data)
     except Corrupt:

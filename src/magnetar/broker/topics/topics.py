@@ -1,7 +1,7 @@
-"""The topics in memory: loaded when first asked for, one load at a time each, unloaded when idle, in use, or asked to.
+"""The topics in memory: loaded at the first request, one load at a time per topic, unloaded when idle or on request.
 
-A topic without clients is a row in the metadata store, not an object. Whether one may be created is decided in
-`cluster`, and whether it may be loaded here in `broker/topics/ownership.py`; this file only acts on the answers.
+A topic without clients is a row in the metadata store, not an object. `cluster` decides whether a topic may be created,
+and `broker/topics/ownership.py` whether it may be loaded here; this module acts on the decisions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Topics:
         return len(self.loaded)
 
     async def get(self, name: TopicName, *, create: bool) -> AnyTopic:
-        """Loaded, being loaded, or loaded now. TopicNotFound where it neither exists nor may be created."""
+        """Returns the topic and loads it if necessary. TopicNotFound: it does not exist and may not be created."""
         key = name.canonical
         while True:
             found = self.loaded.get(key)
@@ -167,7 +167,7 @@ class Topics:
             raise
 
     def failed(self, topic: Topic, error: MagnetarError) -> None:
-        """Nothing more can be stored in it: unload, so that its clients find it recovered, here or elsewhere."""
+        """The topic cannot store more: unloads it, so that clients find it recovered on this broker or another one."""
         if not self.closed:
             lost = isinstance(error, Fenced)
             if lost:
@@ -250,7 +250,7 @@ class Topics:
                 self.unloaded.keep(key, found, place)
 
     async def _sample(self, topic: AnyTopic) -> TopicSample | None:
-        """What metrics show of it after it has left. None: it keeps nothing, or cannot be measured now."""
+        """The sample for metrics after unloading. None: the topic stores nothing, or cannot be measured now."""
         if not isinstance(topic, Topic):
             return None
         try:
@@ -262,7 +262,7 @@ class Topics:
         return sample(topic)
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
-        """The topic with everything it holds; TopicNotFound, or Conflict while it is in use and not forced."""
+        """Deletes the topic with all its data. TopicNotFound; Conflict: it is in use, and `force` is not set."""
         node = self._node
         key = name.canonical
         if name.domain is Domain.NON_PERSISTENT:
@@ -283,12 +283,12 @@ class Topics:
         _result(closing)
 
     async def partitions(self, name: TopicName, *, create: bool) -> int:
-        """How many parts the topic has, 0 if it has none; made first where auto-creation says so."""
+        """The number of partitions, 0 for none; created first if automatic creation applies."""
         return await self._node.catalogue.partitions(name, create=create)
 
     async def names(self, namespace: NamespaceName, domains: tuple[str, ...]) -> list[str]:
-        """Every topic of a namespace, partitions by their own names; non-persistent ones while they are loaded here:
-        those that another broker serves have no record and are known to it alone."""
+        """Every topic of a namespace, partitions by their own names. Non-persistent topics are listed while they are
+        loaded on this broker, because they have no record and only their broker knows them."""
         found: list[str] = []
         if "persistent" in domains:
             found += [topic async for topic in self._node.catalogue.topics(namespace)]
@@ -303,11 +303,11 @@ class Topics:
     def watch(
         self, namespace: NamespaceName, heard: Callable[[bool, str], None], missed: Callable[[], None] | None = None
     ) -> Callable[[], None]:
-        """Persistent topics coming (True) and going, by name. `missed`: some may have been missed, list again."""
+        """Added (True) and removed persistent topics, by name. `missed`: events may be lost, list again."""
         return self._node.catalogue.watch(namespace, heard, missed)
 
     async def configure(self, namespace: NamespaceName | None = None) -> None:
-        """Settings or a namespace's policies changed: every loaded topic they apply to takes them over."""
+        """The settings or the policies of a namespace changed: applies them to all affected loaded topics."""
         for topic in list(self.loaded.values()):
             if namespace is None or topic.name.namespace == namespace:
                 try:
@@ -319,8 +319,8 @@ class Topics:
                     log.warning("topic_settings_update_failed", topic=str(topic.name), error=str(error))
 
     async def maintain(self) -> None:
-        """One round of housekeeping: trimming, deduplication snapshots, idle topics out of memory. None of it while the
-        metadata store is away: what is unloaded then could not be loaded again."""
+        """One round of housekeeping: trimming, deduplication snapshots, unloading of idle topics. Nothing runs while
+        the metadata store does not respond, because an unloaded topic could not be loaded again."""
         if not self._node.ownership.steady:
             return
         now = self._node.runtime.monotonic()
