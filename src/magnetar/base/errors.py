@@ -50,20 +50,24 @@ class MagnetarError(Exception):
 
 
 class Misuse(MagnetarError):
+    """An argument or a call that can never succeed."""
+
     wire = 22
     http = 412
 
 
 class InvalidName(Misuse):
+    """A name of a topic, namespace, tenant or subscription is malformed."""
+
     wire = 17
 
 
 class InvalidRange(Misuse):
-    pass
+    """A number or a hash range is outside its bounds."""
 
 
 class LimitExceeded(Misuse):
-    pass
+    """A value is above a limit, which the message names."""
 
 
 class InvalidValue(Misuse):
@@ -82,16 +86,22 @@ class InvalidTransition(Misuse):
 
 
 class Refused(MagnetarError):
+    """The broker rejected the call for another reason, which the message gives."""
+
     wire = 22
     http = 412
 
 
 class NotAuthenticated(Refused):
+    """The caller did not prove its identity."""
+
     wire = 3
     http = 401
 
 
 class NotAuthorized(Refused):
+    """The caller may not do this."""
+
     wire = 4
     http = 403
 
@@ -104,14 +114,20 @@ class NotFound(Refused):
 
 
 class TopicNotFound(NotFound):
+    """The topic does not exist."""
+
     wire = 11
 
 
 class SubscriptionNotFound(NotFound):
+    """The subscription does not exist."""
+
     wire = 12
 
 
 class ConsumerNotFound(NotFound):
+    """The consumer does not exist."""
+
     wire = 13
 
 
@@ -127,14 +143,16 @@ class DataLost(Refused):
 
 
 class NoSuchLedger(NotFound):
-    pass
+    """The ledger does not exist."""
 
 
 class NoSuchEntry(NotFound):
-    pass
+    """The entry does not exist in its ledger."""
 
 
 class AlreadyExists(Refused):
+    """An object of this name exists."""
+
     http = 409
 
 
@@ -147,18 +165,22 @@ class Conflict(Refused):
 
 
 class BadVersion(Conflict):
-    pass
+    """The object changed since the caller read it."""
 
 
 class NotEmpty(Conflict):
-    pass
+    """The object still contains others."""
 
 
 class ConsumerBusy(Conflict):
+    """Another consumer has the subscription."""
+
     wire = 5
 
 
 class ProducerBusy(Conflict):
+    """Another producer has the name or the exclusive access."""
+
     wire = 16
 
 
@@ -169,11 +191,15 @@ class ConsumerAssignError(Conflict):
 
 
 class IncompatibleSchema(Refused):
+    """The schema does not fit the schema of the topic."""
+
     wire = 18
     http = 409
 
 
 class QuotaExceeded(Refused):
+    """A maximum number or size is reached."""
+
     retry = Retry.SAME
     wire = 8
 
@@ -187,7 +213,7 @@ class Fenced(Refused):
 
 
 class Superseded(Fenced):
-    pass
+    """A newer consumer, session or generation replaced the caller."""
 
 
 class Closed(Refused):
@@ -207,6 +233,8 @@ class Sealed(Refused):
 
 
 class Moved(Refused):
+    """Another broker owns the topic."""
+
     retry = Retry.REFRESH
     wire = 6
     http = 307
@@ -222,13 +250,15 @@ class NotBuilt(Refused):
 
 
 class Unavailable(MagnetarError):
+    """The broker cannot serve the call now."""
+
     retry = Retry.SAME
     wire = 6
     http = 503
 
 
 class NotReady(Unavailable):
-    pass
+    """The broker or the object is not ready: it starts, stops or moves."""
 
 
 class Unreachable(NotReady):
@@ -238,14 +268,16 @@ class Unreachable(NotReady):
 
 
 class Busy(Unavailable):
-    pass
+    """Too many calls wait, or another operation on the same object is in progress."""
 
 
 class NotEnoughNodes(Unavailable):
-    pass
+    """Too few storage nodes are available."""
 
 
 class Throttled(Unavailable):
+    """Too many requests of this kind are in progress."""
+
     wire = 14
     http = 429
 
@@ -261,6 +293,8 @@ class StorageFull(Unavailable):
 
 
 class Unknown(MagnetarError):
+    """The reply to a request did not arrive."""
+
     outcome = Outcome.INDEFINITE
     retry = Retry.REFRESH
     wire = 6
@@ -268,10 +302,14 @@ class Unknown(MagnetarError):
 
 
 class TimedOut(Unknown):
+    """No reply arrived within the timeout."""
+
     http = 504
 
 
 class ConnectionLost(Unknown):
+    """The connection closed before the reply."""
+
     http = 503
 
 
@@ -286,6 +324,8 @@ class StorageFailed(Unknown):
 
 
 class Corrupt(MagnetarError):
+    """Bytes are damaged or malformed."""
+
     wire = 2
     http = 500
 

@@ -1,0 +1,21 @@
+"""docs/ERRORS.md has every class of the tree of errors, with the values that the classes have today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from magnetar.base import errors
+from magnetar.wire.error_reference import page
+
+PAGE = Path(__file__).parents[3] / "docs" / "ERRORS.md"
+
+
+def test_page_is_fresh() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python -m magnetar.wire.error_reference > docs/ERRORS.md"
+
+
+def test_page_has_one_row_with_a_meaning_for_each_class() -> None:
+    rows = [line.split(" | ") for line in page().splitlines() if line.startswith("| `")]
+    kinds = {kind.__name__ for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "http")}
+    assert sorted(row[0].strip("| `") for row in rows) == sorted(kinds - {"MagnetarError"})
+    assert [row[0] for row in rows if not row[-1].strip(" |")] == []
