@@ -5,7 +5,7 @@ SHELL := bash
 .ONESHELL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help setup lock sbom audit demo demo-quick lint format test test-all test-lowest test-newest unit fuzz chaos bench sync proto clean
+.PHONY: help setup lock sbom audit demo demo-quick docs lint format test test-all test-lowest test-newest unit fuzz chaos bench sync proto clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -16,6 +16,7 @@ SPARK := $(VENV)/.spark
 JAVA := $(VENV)/.java
 OLDER := .venv-spark42
 TOOLS := .venv-tools
+DOCS := .venv-docs
 PYTEST := $(PY) -m pytest
 # What pip does is seen on a terminal, and not in a log.
 PIP_INSTALL = -m pip install --disable-pip-version-check $$([ -t 2 ] || echo --quiet)
@@ -82,6 +83,12 @@ $(TOOLS)/.installed: requirements/release.txt
 	$(TOOLS)/bin/python $(PIP_INSTALL) $(LOCKED) requirements/release.txt
 	touch $(TOOLS)/.installed
 
+$(DOCS)/.installed: requirements/docs.txt
+	@$(PYTHON_CHECK)
+	[ -x $(DOCS)/bin/python ] || $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python $(PIP_INSTALL) $(LOCKED) requirements/docs.txt
+	touch $(DOCS)/.installed
+
 # All extras are resolved together first, so that the lock files agree: they are installed into one environment. Pins
 # that still fit pyproject.toml stay.
 lock: $(TOOLS)/.installed  ## requirements/*.txt from pyproject.toml, with hashes; all newest: UPGRADE=--upgrade, one: UPGRADE="--upgrade-package rich"
@@ -98,6 +105,7 @@ lock: $(TOOLS)/.installed  ## requirements/*.txt from pyproject.toml, with hashe
 	sed '/^pyspark==/d' $$all > $(TOOLS)/spark42.txt
 	hashed spark42 $(UPGRADE) --constraints $(TOOLS)/spark42.txt pyproject.toml --extra broker --extra spark --extra pipelines --group spark42
 	hashed release $(UPGRADE) --group release
+	hashed docs $(UPGRADE) --group docs
 
 sbom: $(STAMP) $(TOOLS)/.installed  ## requirements/broker.cdx.json from the lock, as CycloneDX: the wheel carries it
 	@$(PY) -m release.sbom > $(TOOLS)/sbom.json
@@ -118,7 +126,14 @@ demo: $(JAVA)  ## the main job in two minutes: a live topic, splits and merges, 
 demo-quick: $(BROKER)  ## the same without Spark, in seconds: every type of subscription: DEMO="--seconds 5"
 	@$(VENV)/bin/magnetar demo $(DEMO)
 
-lint: $(STAMP)  ## ruff, mypy strict, the rules of the house
+# From nothing each time, since a page from the cache gives no warning.
+docs: $(DOCS)/.installed  ## the site of the documents in .site/html, its links checked; to read it: python3 -m http.server --bind 127.0.0.1 --directory .site/html
+	@rm -rf .site .cache
+	$(DOCS)/bin/python -m release.site pages
+	$(DOCS)/bin/zensical build --strict
+	$(DOCS)/bin/python -m release.site check
+
+lint: $(STAMP) docs  ## ruff, mypy strict, the rules of the house, the site of the documents
 	$(VENV)/bin/ruff check $(CODE)
 	$(VENV)/bin/ruff format --check $(CODE)
 	$(VENV)/bin/mypy
@@ -179,4 +194,4 @@ proto: $(STAMP)  ## the code protoc writes from src/magnetar/wire/pulsar.proto
 	$(PY) -m grpc_tools.protoc -Imagnetar/wire/generated=src/magnetar/wire --python_out=src --pyi_out=src magnetar/wire/generated/pulsar.proto
 
 clean:  ## forget what was built; data is left alone
-	rm -rf $(VENV) $(OLDER) $(TOOLS) .venv-lowest .venv-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf $(VENV) $(OLDER) $(TOOLS) $(DOCS) .site .cache .venv-lowest .venv-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

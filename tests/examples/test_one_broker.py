@@ -28,7 +28,8 @@ SCALABLE = re.compile(r'"(topic://[^"]+)"')
 
 def pages() -> dict[str, str]:
     """The programs of each page and example, in the order in which a new user meets them."""
-    found = {name: "\n".join(block for _, block in blocks(name)) for name in ("README.md", *STORIES)}
+    names = ("README.md", "docs/START.md", "docs/MOVING_FROM_PULSAR.md", *STORIES)
+    found = {name: "\n".join(block for _, block in blocks(name)) for name in names}
     found |= {name: (EXAMPLES / name).read_text(encoding="utf-8") for name in sorted(TRIED | TRIED_IN_SPARK)}
     found["spark init"] = project.files(Path("shop"), url="pulsar://localhost:6650")["app.py"]
     return found

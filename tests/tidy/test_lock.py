@@ -26,7 +26,7 @@ EXTRAS = {
     "java": ["java"],
     "spark42": ["broker", "spark", "pipelines"],
 }
-GROUPS = {"build": ["build"], "release": ["release"], "spark42": ["spark42"]}
+GROUPS = {"build": ["build"], "release": ["release"], "docs": ["docs"], "spark42": ["spark42"]}
 FILES = sorted(EXTRAS | GROUPS)
 TOGETHER = ("build", "broker", "dev", "spark", "java")  # in .venv
 
