@@ -6,5 +6,9 @@ to be the only doors, and brings its own things behind them.
 
 import logging
 
+from magnetar.base import validation
+
+validation.enable()
+
 # Worlds lose thousands of connections: their clients' warnings are for a replay that asks for the log.
 logging.getLogger("magnetar").addHandler(logging.NullHandler())

@@ -11,10 +11,13 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from magnetar.base import validation
 from magnetar.base.limits import TESTING_TURN_S_MAX
 from magnetar.testing.host import BrokerHost
 
 pytest_plugins = ["tests.async_tests"]
+
+validation.enable()
 
 REQUIRE_ALL = os.environ.get("MAGNETAR_REQUIRE") == "all"
 

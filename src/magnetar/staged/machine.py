@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from magnetar.base import validation
 from magnetar.base.errors import Busy, LimitExceeded, Misuse, Refused, StageNotFound
 from magnetar.base.limits import BATCHES_PUBLISHING_MAX, SINK_LANES, SINK_RUNS_MAX, SINK_STAGES_MAX
 
@@ -241,7 +242,24 @@ def _dropped(sink: Sink, going: list[int], now_ms: int) -> Sink:
 
 
 def _put(sink: Sink, now_ms: int, **changes: Any) -> Sink:
-    return msgspec.structs.replace(sink, changed_ms=now_ms, **changes)
+    after = msgspec.structs.replace(sink, changed_ms=now_ms, **changes)
+    if validation.enabled:
+        validate(after)
+    return after
+
+
+def validate(sink: Sink) -> None:
+    numbers = [one.number for one in sink.stages] + [one.number for one in sink.chosen] + list(sink.dropped)
+    assert len(set(numbers)) == len(numbers), "a stage is open, chosen or dropped, and only one of them"
+    assert all(number < sink.issued for number in numbers), "stages have the numbers that were issued"
+    assert all(one.batch > sink.last for one in sink.stages), "a commit leaves no stage of its batch open"
+    assert [one.batch for one in sink.chosen] == sorted(one.batch for one in sink.chosen), "batches come in order"
+    assert all(0 <= one.published < one.messages for one in sink.chosen), "a published stage is dropped"
+    ends: dict[int, int] = {}
+    for one in sink.chosen:
+        assert ends.get(one.lane, one.first) == one.first, f"lane {one.lane}: sequence ids have no gap"
+        ends[one.lane] = one.first + one.messages
+    assert all(sink.lanes[lane] == end for lane, end in ends.items()), "a lane goes on behind its last stage"
 
 
 def _seen(sink: Sink, run: str) -> tuple[str, Sink]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from magnetar.base import validation
 from magnetar.base.ids import Epoch, SegmentId, Term
 from magnetar.layout.layout import Layout
 from magnetar.layout.lineage import descends, open_segments
@@ -117,9 +118,24 @@ def step(state: Assign, event: Event) -> Step:
             after = replace(state, plan=_ended(state.plan, segment, layout))
     if after == state:
         return state, ()
+    if validation.enabled:
+        validate(after.plan)
     pushes = _pushes(state, after)
     stored = (StorePlan(after.plan),) if after.plan != state.plan else ()
     return after, (*stored, *pushes)
+
+
+def validate(plan: Plan) -> None:
+    segments = [hold.segment for hold in plan.holds]
+    assert segments == sorted(set(segments)), "each segment has one hold, in the order of the segments"
+    for hold in plan.holds:
+        assert not (hold.holder and hold.sharers), f"segment {hold.segment} is read alone and together"
+        assert not (hold.target and hold.joint), f"segment {hold.segment} is to be read alone and together"
+        assert len(set(hold.joint)) == len(hold.joint) != 1, f"segment {hold.segment} is to be shared by two or more"
+        if hold.early in (Early.PROPOSED, Early.GRANTED):
+            assert hold.holder == hold.target != "", f"segment {hold.segment} is read early by one consumer that stays"
+        if hold.early is not Early.NO:
+            assert not hold.sharers, f"segment {hold.segment} is read early by several"
 
 
 def assignment(plan: Plan, consumer: str) -> tuple[SegmentId, ...]:
@@ -217,7 +233,7 @@ def assignable(layout: Layout, latched: Collection[SegmentId]) -> list[Segment]:
 def _hold(id: SegmentId, before: Hold | None, target: str, joint: tuple[str, ...], members: Sequence[str]) -> Hold:
     """Nobody, or somebody whose session is over, is not waited for; except where it read early (H-F20)."""
     if before is not None and before.early is Early.ENDING:
-        return Hold(id, before.holder, target, (), joint, Early.ENDING)
+        return Hold(id, before.holder, "" if joint else target, (), joint, Early.ENDING)
     if before is not None and before.early is Early.PROPOSED:
         before = None  # it was never assigned
     holder = before.holder if before is not None and before.holder in members else ""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from magnetar.base import validation
 from magnetar.base.errors import (
     AlreadyExists,
     Busy,
@@ -156,7 +157,28 @@ def step(state: Reshape, event: Event) -> Step:
     row = TABLE.get((state.phase, type(event)))
     if row is None or getattr(getattr(event, "call", None), "term", state.term) != state.term:
         return state, ()  # a late answer, or one to a call of an earlier term of ours (H-B12)
-    return row.take(state, event)
+    after, effects = row.take(state, event)
+    if validation.enabled:
+        validate(after)
+    return after, effects
+
+
+def validate(state: Reshape) -> None:
+    if state.phase is Phase.PREFLIGHT or state.phase in FINAL:
+        return
+    intent = state.intent  # every other phase has a plan
+    children, parents = {child.id for child in intent.children}, set(intent.parents)
+    assert intent.op == state.op, "the plan is this operation's"
+    assert state.ready | state.seeded | state.deleted <= children, "only children are made, seeded and deleted"
+    assert state.sealed | state.fenced <= parents, "only parents are sealed and fenced"
+    if state.phase is not Phase.INTENT:
+        assert state.version >= 0, "the record that has the plan has a version"
+    if state.phase in (Phase.CHECK, Phase.SEAL, Phase.SEED, Phase.COMMIT):
+        assert state.ready == children, f"{state.phase.name}: every child is ready before a parent is sealed (H-A1)"
+    if state.phase in (Phase.SEED, Phase.COMMIT):
+        assert state.sealed == parents, f"{state.phase.name}: every parent is sealed"
+    if state.phase in (Phase.FENCE, Phase.ABANDON, Phase.CLEAN, Phase.CLEAR):
+        assert not state.seals, f"{state.phase.name}: after a seal a plan is not taken back (H-A2)"
 
 
 # Preflight and intent

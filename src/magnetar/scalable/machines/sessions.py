@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from magnetar.base import validation
 from magnetar.base.limits import CONSUMER_GRACE_S
 from magnetar.scalable.record.subscription import Member
 
@@ -142,6 +143,22 @@ def restore(members: tuple[Member, ...], *, now_ms: int, grace_ms: int = GRACE_M
 
 
 def step(state: Sessions, event: Event) -> Step:
+    after, effects = _step(state, event)
+    if validation.enabled:
+        validate(after)
+    return after, effects
+
+
+def validate(state: Sessions) -> None:
+    names = [one.name for one in state.sessions]
+    assert names == sorted(set(names)), "sessions are in the order of their names, one for each"
+    generations = [one.generation for one in state.sessions]
+    assert len(set(generations)) == len(generations), "no generation is given out twice"
+    assert max(generations, default=0) <= state.generation, "the highest generation is remembered"
+    assert not any(one.connection and one.until_ms for one in state.sessions), "only a disconnected session expires"
+
+
+def _step(state: Sessions, event: Event) -> Step:
     known = state.find(event.name)
     match event:
         case Registered():

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from magnetar.base import validation
 from magnetar.base.ids import Term
 from magnetar.scalable.machines.effects import (
     CallLost,
@@ -159,7 +160,15 @@ def step(state: TakeOver, event: Event) -> Step:
     row = TABLE.get((state.phase, type(event)))
     if row is None:
         return state, ()
-    return row.take(state, event)
+    after, effects = row.take(state, event)
+    if validation.enabled:
+        validate(after)
+    return after, effects
+
+
+def validate(state: TakeOver) -> None:
+    assert (state.claim is not None) is (state.phase is Phase.CLAIMING), "a claim exists while it is written"
+    assert (state.term != NO_TERM) is (state.phase is Phase.LEADING), "only a leader has a term"
 
 
 def _compete(state: TakeOver, _: Event) -> Step:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Hashable
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, TypeVar
 
+from magnetar.base import validation
 from magnetar.base.errors import InvalidTransition
 from magnetar.base.ids import Position
 from magnetar.topic.dispatch.redelivery import RedeliveryQueue
@@ -20,6 +21,7 @@ from magnetar.topic.dispatch.redelivery import RedeliveryQueue
 K = TypeVar("K", bound=Hashable)
 
 Filed = tuple[Position, int]  # a waiting position and its slot
+VALIDATED_MAX = 1_000  # entries: beyond, a check of all at each step would take longer than the test
 STALE_FILED_MAX = 64  # what is filed and no longer waits, beyond as many as do, before the files are made anew
 
 
@@ -103,6 +105,8 @@ class KeyOrder(Generic[K]):
             del self._holders[slot], self._counts[slot]
             self._waiting.setdefault(slot, RedeliveryQueue()).add(positions)
         self.moved()
+        if validation.enabled and len(self._slots) <= VALIDATED_MAX:
+            self.validate()
         return sorted(released)
 
     def moved(self) -> None:
@@ -118,6 +122,8 @@ class KeyOrder(Generic[K]):
         `select` answers may change only with `consumer_left` and `moved`, what `ready` answers at any time.
         """
         self._file(select)
+        if validation.enabled and len(self._slots) <= VALIDATED_MAX:
+            self.validate()
         owners = [owner for owner in self._files if owner is not None and ready(owner)]
         heads = [(self._files[owner][0], index) for index, owner in enumerate(owners)]
         heapify(heads)
@@ -164,6 +170,21 @@ class KeyOrder(Generic[K]):
         self._slots.clear()
         self._taken.clear()
         self.moved()
+
+    def validate(self) -> None:
+        """Called when consumers come or go and before entries are taken, and not for each entry: it looks at all."""
+        assert self._holders.keys() == self._counts.keys()
+        held = [(slot, consumer) for consumer, slots in self._held.items() for slot in slots.values()]
+        assert all(self._holders.get(slot) == consumer for slot, consumer in held), "a slot has one holder"
+        assert len(held) == self.held(), "what a holder has is counted"
+        positions = {position for slots in self._held.values() for position in slots}
+        assert not positions & self._slots.keys(), "an entry that waits is with no consumer"
+        assert self._taken <= self._slots.keys(), "what was taken goes on waiting until it is sent"
+        waiting = {position: slot for slot, queue in self._waiting.items() for position in queue}
+        assert waiting == self._slots, "what waits is known by slot and by position"
+        filed = {item for file in (self._fresh, *self._files.values(), *self._parked.values()) for item in file}
+        lost = [item for item in self._slots.items() if item[0] not in self._taken and item not in filed]
+        assert not lost, f"entries wait and would never be taken: {lost}"
 
     def holder(self, slot: int) -> K | None:
         return self._holders.get(slot)

@@ -13,6 +13,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import IntEnum
 
+from magnetar.base import validation
 from magnetar.base.errors import Fenced, MagnetarError, ProducerBusy
 from magnetar.base.limits import PRODUCER_WAITERS_MAX
 
@@ -125,7 +126,20 @@ class ProducerAccess:
     def exclusive(self) -> Request | None:
         return self._exclusive
 
+    def validate(self) -> None:
+        assert all(name == producer.name for name, producer in self._producers.items())
+        assert self._producers or not self._waiters, "a producer waits only while another one holds the topic"
+        assert len(self._waiters) <= self._waiters_max, "waiters are bounded"
+        if self._exclusive is not None:
+            assert self.producers == [self._exclusive], "an exclusive producer is the only one"
+
     def join(self, request: Request) -> Answer:
+        answer = self._join(request)
+        if validation.enabled:
+            self.validate()
+        return answer
+
+    def _join(self, request: Request) -> Answer:
         if request.mode is not Mode.SHARED and request.topic_epoch is not None and request.topic_epoch < self.epoch:
             return Refused(Fenced("another producer was granted the topic since", epoch=self.epoch))
         rival = self._producers.get(request.name)
@@ -145,17 +159,18 @@ class ProducerAccess:
         """A producer or waiter is gone: the waiter that is granted now, with its epoch to be made durable first. One
         already replaced or unknown changes nothing.
         """
+        granted: list[tuple[Request, int]] = []
         if producer in self._waiters:
             self._waiters.remove(producer)
-            return []
-        if self._producers.get(producer.name) != producer:
-            return []
-        del self._producers[producer.name]
-        self._exclusive = None
-        if self._producers or not self._waiters:
-            return []
-        waiter = self._waiters.pop(0)
-        return [(waiter, self._grant(waiter))]
+        elif self._producers.get(producer.name) == producer:
+            del self._producers[producer.name]
+            self._exclusive = None
+            if not self._producers and self._waiters:
+                waiter = self._waiters.pop(0)
+                granted.append((waiter, self._grant(waiter)))
+        if validation.enabled:
+            self.validate()
+        return granted
 
     def _join_shared(self, request: Request, rival: Request | None) -> Answer:
         if self._exclusive is not None:

@@ -20,7 +20,7 @@ from magnetar.scalable.machines.assign import (
     planned,
     step,
 )
-from magnetar.scalable.record.subscription import Hold, Plan, Subscription, Type, decode, encode
+from magnetar.scalable.record.subscription import Early, Hold, Plan, Subscription, Type, decode, encode
 
 SPLIT = initial(1, now_ms=0).split(SegmentId(0), now_ms=1)  # 0 became 1 and 2
 MERGED = initial(2, now_ms=0).merge([SegmentId(0), SegmentId(1)], now_ms=1)  # 0 and 1 became 2
@@ -124,6 +124,17 @@ def test_reader_that_left_keeps_its_holds_until_ancestors_are_judged():
 
 def test_proposal_of_a_reader_that_left_ends():
     assert states(planned(proposed(), inputs(SPLIT, "b")))[1] == ("a", "", "ENDING")
+
+
+def test_segment_that_ends_its_early_hold_goes_to_one_or_to_several():
+    layout = initial(1, now_ms=0, buckets=4).split(SegmentId(0), now_ms=1)
+    ending = tuple(Hold(SegmentId(id), "a", "", early=Early.ENDING) for id in (1, 2))
+    members = ("b", "c", "d", "e")
+    event = InputsChanged(layout, frozenset({SegmentId(0)}), members, 0, 60_000, sharing=frozenset(members))
+    state, _ = step(Assign(Plan(1, ending), Epoch(1), Term(1)), event)
+    assert {hold.joint for hold in state.plan.holds} == {("b", "d"), ("c", "e")}
+    state, _ = step(state, SegmentReleased(SegmentId(1), "a"))
+    assert state.plan.holds[0] == Hold(SegmentId(1), "", "", ("b", "d"), ("b", "d"))
 
 
 def test_shared_segment_is_not_read_ahead_of():

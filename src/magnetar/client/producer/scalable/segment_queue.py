@@ -196,6 +196,26 @@ class SegmentQueue:
         """May it hold older messages of the other's keys?"""
         return self.segment < other.segment and self.range.overlaps(other.range)
 
+    def live(self) -> tuple[int, int]:
+        """Messages without an outcome and their bytes, counted one by one: for `validate` and tests."""
+        columns = [*self._ready, *self.open.values()]
+        messages: list[QueuedMessage] = list(self._queue)
+        for entry in self.pending:
+            if entry.columns is not None:
+                columns.append(entry.columns)
+            else:
+                messages += [message for message in entry.messages if message.fate is SendStatus.LIVE]
+        count = sum(len(one) for one in columns) + sum(message.count for message in messages)
+        return count, sum(sum(one.sizes) for one in columns) + sum(message.size for message in messages)
+
+    def validate(self) -> None:
+        gathered = sum(len(group) for group in (*self._ready, *self.open.values()))
+        assert self.gathered == gathered, f"segment {self.segment}: {self.gathered} messages in {gathered} columns"
+        if self.state is State.SETTLED:
+            assert not self.pending, f"segment {self.segment}: an entry is pending after the last answer"
+        if self.state is State.DETACHED:
+            assert not any(entry.written for entry in self.pending), f"segment {self.segment}: written, not attached"
+
     # Writing
 
     def attached(self, mark: int) -> None:

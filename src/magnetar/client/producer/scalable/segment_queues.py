@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from magnetar.base import validation
 from magnetar.base.errors import InvalidTransition, MagnetarError, Outcome, Retry, Sealed
 from magnetar.base.hashes import masked
 from magnetar.base.ids import Epoch, SegmentId
@@ -314,6 +315,29 @@ class SegmentQueues:
     # The edges
 
     def handle(self, event: Event) -> list[Effect]:
+        effects = self._handle(event)
+        if validation.enabled:
+            self.validate()
+        return effects
+
+    def validate(self) -> None:
+        """Called after every event, and not for each message."""
+        lanes = list(self._lanes.values())
+        for lane in lanes:
+            lane.validate()
+        assert self._sealed == [lane for lane in self._sealed if lane.sealed and lane in lanes]
+        assert len(self._sealed) == sum(lane.sealed for lane in lanes), "each sealed queue is known as one"
+        live = [lane.live() for lane in lanes]
+        assert self.messages == sum(messages for messages, _ in live), "every message without an outcome is counted"
+        assert self.bytes == sum(size for _, size in live), "and so are its bytes"
+        for lane in lanes:
+            if not lane.partitions and self._held(lane):
+                written = any(entry.written for entry in lane.pending)
+                assert not written, f"segment {lane.segment} was written before its parents' messages moved (H-E2)"
+        if self.layout is not None and lanes:
+            assert {segment.id for segment in self.layout.active} <= self._lanes.keys(), "active segments have a queue"
+
+    def _handle(self, event: Event) -> list[Effect]:
         match event:
             case LayoutAdvanced(layout=layout):
                 return self._advance(layout)

@@ -20,7 +20,7 @@ from magnetar.client.producer.scalable.segment_queue import SegmentQueue
 from magnetar.client.producer.scalable.segment_queues import Effect, SegmentQueues
 from magnetar.layout.layout import Layout
 from tests.searches import examples
-from tests.unit.client.reshaping import FAR, SLOTS, Violation, World
+from tests.unit.client.reshaping import FAR, SLOTS, World
 
 KEYS = sorted(SLOTS)
 
@@ -222,5 +222,5 @@ MUTANTS = [
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_mutant_breaks_a_promise(mutant: type[SegmentQueues]):
-    with pytest.raises(Violation):
+    with pytest.raises(AssertionError):  # a Violation of the world, or earlier the machine's own validate()
         lives(3_000, mutant)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias
 
+from magnetar.base import validation
 from magnetar.base.errors import ConsumerBusy, MagnetarError, Retry, TopicNotFound, Unknown
 from magnetar.base.ids import SegmentId
 from magnetar.base.limits import CLIENT_BACKOFF_S_MIN, FOLLOW_BACKOFF_S_MAX, SUBSCRIBES_AT_ONCE_MAX
@@ -100,6 +101,20 @@ class QueueAssignment:
         return listed and segment in self.segments and segment not in self.done
 
     def handle(self, event: Event, now: float) -> list[Effect]:
+        effects = self._handle(event, now)
+        if validation.enabled:
+            self.validate()
+        return effects
+
+    def validate(self) -> None:
+        opening = sum(held.state is State.OPENING for held in self.segments.values())
+        assert opening <= self._opening_max, f"{opening} segments are opened side by side"
+        for segment, held in self.segments.items():
+            if segment in self.done or self.error is not None:
+                assert held.state is State.CLOSING, f"segment {segment} goes on after its end or the consumer's"
+            assert not held.at or held.state is State.WAITING, f"segment {segment} is open and waits for a time"
+
+    def _handle(self, event: Event, now: float) -> list[Effect]:
         if self.error is not None and not isinstance(event, SegmentClosed):
             return []
         match event:

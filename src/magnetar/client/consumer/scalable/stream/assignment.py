@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias
 
+from magnetar.base import validation
 from magnetar.base.errors import Fenced, MagnetarError, Retry, TopicNotFound, Unknown
 from magnetar.base.ids import Epoch, SegmentId
 from magnetar.base.limits import (
@@ -158,6 +159,22 @@ class AssignmentState:
         return min(times, default=None)
 
     def handle(self, event: Event, now: float) -> list[Effect]:
+        effects = self._handle(event, now)
+        if validation.enabled:
+            self.validate()
+        return effects
+
+    def validate(self) -> None:
+        assert not self._done & self.segments.keys(), "a segment that is done is not open"
+        for segment, held in self.segments.items():
+            assert held.grant.segment == segment
+            assert not held.ended or held.state is State.CLOSING, f"segment {segment} has ended, so it is closed"
+            if held.next is not None:
+                assert held.state in (State.REVOKED, State.CLOSING), f"segment {segment} is granted twice"
+            if self.error is not None:
+                assert held.state is State.CLOSING, f"segment {segment} goes on after the consumer's end"
+
+    def _handle(self, event: Event, now: float) -> list[Effect]:
         if self.error is not None and not isinstance(event, SegmentClosed):
             return []
         match event:
@@ -311,7 +328,7 @@ class AssignmentState:
         self._warned.pop(segment, None)
         if held.ended:
             self._done.add(segment)
-        elif held.next is not None:
+        elif held.next is not None and self.error is None:
             self.segments[segment] = _Held(held.next)
         return [] if self.error is not None else self._open(now)
 

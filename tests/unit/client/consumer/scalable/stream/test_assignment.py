@@ -256,3 +256,13 @@ def test_answers_that_come_late_change_nothing():
         assert follow.handle(event, 0.0) == []
     assert follow.segments[P].state is State.OPEN
     assert follow.handle(SegmentRefused(R, ConsumerBusy()), 0.0) == []
+
+
+def test_segment_granted_again_is_not_opened_after_the_end_of_the_consumer():
+    follow = following(0, 1)
+    follow.handle(assigned(1), 1.0)
+    follow.handle(assigned(0, 1), 1.0)  # 0 comes back while it is revoked
+    assert EndConsumer(Superseded("a newer consumer")) not in follow.handle(SegmentSettled(P), 1.0)
+    follow.handle(SegmentRefused(L, Superseded("a newer consumer")), 1.0)
+    follow.handle(SegmentClosed(P), 1.0)
+    assert follow.segments == {}

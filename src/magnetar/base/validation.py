@@ -1,0 +1,15 @@
+"""The switch for the invariant checks of pure machines.
+
+Each machine has a `validate` method or function that asserts what must hold after every step. The checks cost more than
+the steps do, so a product never runs them: tests and the simulator set `enabled` once, before they begin. A failed
+check is a bug of the machine, so it is an AssertionError and never a MagnetarError that somebody could handle.
+"""
+
+from __future__ import annotations
+
+enabled = False
+
+
+def enable() -> None:
+    global enabled
+    enabled = True
