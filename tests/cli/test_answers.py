@@ -62,7 +62,7 @@ def test_a_split_that_takes_longer_than_one_would_wait_is_6_and_goes_on(magnetar
     with answering(operation("PROVISION")) as url:
         ran = magnetar(*arguments, "--admin-url", url)
         assert (ran.code, ran.out) == (6, "")
-        assert "split-1 is not done after 0.2 s: it goes on" in ran.err
+        assert "split-1 has not finished after 0.2 s: the broker continues it" in ran.err
         assert "run: magnetar segment history topic://public/default/x --watch" in ran.err
         ran = magnetar(*arguments, "--admin-url", url, "--no-wait", "-o", "name")
         assert (ran.code, ran.out) == (0, "split-1\n")

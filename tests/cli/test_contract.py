@@ -31,7 +31,7 @@ NOWHERE = "http://localhost:1"
         (["subscription", "seek", "EXISTS", "s", "--to", "whenever"], 3, "E302"),
         (["subscription", "create", "EXISTS", "s", "--start", "whenever"], 2, "earliest, latest"),
         (["topic", "create", "x", "--property", "novalue"], 2, "name=value"),
-        (["api", "GET", "admin/v2/tenants"], 2, "begins with a slash"),
+        (["api", "GET", "admin/v2/tenants"], 2, "must begin with a slash"),
         (["api", "GET", "/admin/v2/nonsense"], 3, "E300"),
         (["api", "PATCH", "/admin/v2/tenants"], 2, "PATCH"),
         (["api", "POST", "/admin/v2/tenants/x", "--data", "{"], 2, "must be JSON"),
@@ -67,7 +67,7 @@ def test_the_port_of_rest_taken_for_the_other_one_is_told_as_such(magnetar: Run,
     ran = magnetar("message", "produce", "x", "y", "--url", url, "--timeout", "600")
     assert (ran.code, ran.out) == (2, "")
     assert "heard=HTTP" in ran.err
-    assert "run: the same with --url" in ran.err
+    assert "run: the same command with --url" in ran.err
 
 
 def test_the_port_of_the_binary_protocol_taken_for_that_of_rest_is_told_as_such(
@@ -77,8 +77,8 @@ def test_the_port_of_the_binary_protocol_taken_for_that_of_rest_is_told_as_such(
     for arguments in (["tenant", "list"], ["topic", "create", "x"]):
         ran = magnetar(*arguments, "--admin-url", url, "--timeout", "600")
         assert (ran.code, ran.out) == (2, "")
-        assert "--admin-url names the port of the binary protocol" in ran.err
-        assert "run: the same with --admin-url" in ran.err
+        assert "--admin-url must not name the port of the binary protocol" in ran.err
+        assert "run: the same command with --admin-url" in ran.err
 
 
 def test_a_url_of_the_wrong_kind_is_a_mistake_of_usage(magnetar: Run) -> None:

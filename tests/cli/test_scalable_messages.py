@@ -47,7 +47,7 @@ def test_read_of_an_empty_topic_ends(magnetar: Run, name: str) -> None:
 def test_read_by_id_names_the_starts_that_work(magnetar: Run, topic: str) -> None:
     ran = magnetar("message", "read", topic, "--start", "1:2")
     assert (ran.code, ran.out) == (2, "")
-    assert "earliest, latest, a moment" in ran.err
+    assert "earliest, latest, a time" in ran.err
 
 
 def test_peek_shows_unacknowledged_messages_of_every_segment(magnetar: Run, topic: str) -> None:

@@ -73,8 +73,8 @@ def test_security_in_the_file_ends_the_start(tmp_path: Path) -> None:
         "magnetar: the broker cannot start: the configuration requires authentication, TLS, which this version "
         "of Magnetar does not support",
         "  why: settings=authenticationEnabled=true, tokenSecretKey=*****, brokerServicePortTls=6651",
-        "  run: the same after these settings are removed from the file; until this version has what they ask for, "
-        "keep its ports behind a proxy or a network that has it",
+        "  run: the same command after you remove these settings from the file; until this version supports them, "
+        "protect its ports with a proxy or a network that does",
         "  code: E203",
     ]
     assert not data.exists()
@@ -99,5 +99,5 @@ def test_no_file_of_a_broker_is_open_to_others(tmp_path: Path) -> None:
 def test_folder_that_everybody_may_write_to_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     told = failed("--data", str(tmp_path), "--port", "0", "--http-port", "0")
-    assert f"the broker cannot start: everybody may write to {tmp_path}" in told
+    assert f"the broker cannot start: every user may write to {tmp_path}" in told
     assert "code: E200" in told

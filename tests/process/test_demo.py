@@ -53,7 +53,7 @@ def test_killed_in_the_middle_every_acknowledged_message_arrives_in_order(tempor
         "kill -9",
         "is back on the same directory",
         "split #0 into #1 and #2",
-        "everything owed is there",
+        "every acknowledged message has arrived",
     ):
         assert step in ran.stderr
     assert left(temporary, ran.stderr) == []

@@ -1,5 +1,5 @@
-"""The command line: one file per noun; answers on standard output, everything said to people on standard error.
+"""The command line: one module per noun. Results go to standard output, everything else for people to standard error.
 
-It refuses to know how a broker works: a command gathers what the user asked for, loads the room that does it, and turns
-that room's errors into a sentence and an exit code. Heavy imports stay inside commands; nobody imports this room.
+A command collects the arguments, calls the package that does the work, and turns its errors into a message and an exit
+code. It contains no broker logic. Heavy imports stay inside commands. No other package imports this one.
 """

@@ -1,5 +1,5 @@
-"""What commands that speak the binary protocol share: a client that fails at once where nobody listens or somebody
-else does, and a run that Ctrl-C ends well.
+"""Connections of commands that use the binary protocol. The client fails immediately if no broker answers or another
+protocol answers. Ctrl-C ends a run cleanly.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from magnetar.cli.options import Common
     from magnetar.client.client import Client
 
-STRANGER = "this is HTTP"  # what the client says of a port where REST is spoken
-PROBE_S = 2.0  # for the other protocol on a port that did not answer in its own: a person waits
+STRANGER = "this is HTTP"  # the client's error for a port that serves REST
+PROBE_S = 2.0  # timeout for trying the other protocol on a port: short, because a person waits
 
 
 def run(work: Coroutine[Any, Any, Exit]) -> Exit:
-    """Whoever waits for messages ends with Ctrl-C: that is no failure."""
+    """Ctrl-C is the normal end of a command that waits for messages, and no failure."""
     try:
         return asyncio.run(work)
     except KeyboardInterrupt:
@@ -32,12 +32,14 @@ def run(work: Coroutine[Any, Any, Exit]) -> Exit:
 
 @asynccontextmanager
 async def connected(common: Common) -> AsyncIterator[Client]:
-    """A client keeps trying for as long as it may, which is right for applications; a person wants to know at once."""
+    """A client retries until its timeout, as applications need it. A command reports an unreachable broker immediately
+    instead.
+    """
     from magnetar.client.client import Client
 
     if common.url.startswith(("http://", "https://")):
         raise Misuse(
-            "--url is where the binary protocol is spoken (pulsar://host:6650); this is a URL of REST", url=common.url
+            "--url must be an address of the binary protocol (pulsar://host:6650); this is a REST URL", url=common.url
         )
     silence()
     async with Client(common.url, operation_timeout_s=common.timeout) as client:
@@ -46,7 +48,7 @@ async def connected(common: Common) -> AsyncIterator[Client]:
 
 
 def speaks_binary(admin_url: str) -> bool:
-    """Whether a port that is no REST is the other one of a broker."""
+    """Whether the REST address in fact points to the binary port of a broker."""
     from urllib.parse import urlsplit
 
     parts = urlsplit(admin_url)
@@ -69,7 +71,7 @@ async def _speaks(url: str) -> bool:
 
 
 def silence() -> None:
-    """A command writes its own errors: the client's warnings would stand between them."""
+    """Suppresses the client's warnings: a command prints its own errors."""
     import logging
 
     logger = logging.getLogger("magnetar")
@@ -78,7 +80,7 @@ def silence() -> None:
 
 
 async def unreachable(client: Client, url: str) -> MagnetarError | None:
-    """Why no broker answers at this moment; None if one does."""
+    """The reason why no broker answers now; None if one answers."""
     try:
         await _first(client, url)
     except MagnetarError as error:
@@ -87,7 +89,7 @@ async def unreachable(client: Client, url: str) -> MagnetarError | None:
 
 
 async def _first(client: Client, url: str) -> None:
-    """One of the addresses answers in the protocol; the connection stays for the client."""
+    """Waits until one of the addresses answers in the binary protocol. The client keeps the connection."""
     from magnetar.client.connection.address import addresses
 
     why: MagnetarError | None = None
@@ -99,8 +101,8 @@ async def _first(client: Client, url: str) -> None:
             why = error
     assert why is not None
     if STRANGER in why.what:
-        wrong = Misuse("--url names a port where REST is spoken", url=url, heard="HTTP")
+        wrong = Misuse("--url must name the port of the binary protocol; this port serves REST", url=url, heard="HTTP")
         raise ErrorWithHint(
-            wrong, run="the same with --url (MAGNETAR_URL) naming the port of the binary protocol, mostly 6650"
+            wrong, run="the same command with --url (MAGNETAR_URL) set to the port of the binary protocol, usually 6650"
         )
     raise NotReady(f"no broker answers at {url}: {why.what}")

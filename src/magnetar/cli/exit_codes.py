@@ -1,8 +1,8 @@
-"""Exit codes, the same for every command and stable, and how an error of the tree is told to a person.
+"""Exit codes, stable and the same for every command, and the error messages of commands.
 
-A message has up to five parts: what happened, why, names that are near, what to run next, and a code to look up in the
-documentation. It never shows a traceback for something the user can mend; a bug of ours keeps its traceback, since it
-is a report.
+A message has up to five parts: the error, its reason, similar names, the next command, and an error code that the
+documentation explains. An error that the user can fix never shows a traceback. An internal error keeps its traceback,
+because users report it.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ class Exit(IntEnum):
     NOT_FOUND = 3
     CONFLICT = 4
     NOT_ALLOWED = 5
-    TIMED_OUT = 6  # the work may still go on
+    TIMED_OUT = 6  # the broker may still finish the operation
     CHECK_FAILED = 7
 
 
 MEANINGS = {
     Exit.OK: "done",
-    Exit.FAILURE: "failed: the reason is on standard error",
-    Exit.USAGE: "the command itself is wrong; nothing was sent, or the broker refused a value",
-    Exit.NOT_FOUND: "a tenant, namespace, topic, subscription or message is not there",
-    Exit.CONFLICT: "it exists already, is in use, is not empty, or somebody else changed it meanwhile",
-    Exit.NOT_ALLOWED: "not authenticated, or not allowed",
-    Exit.TIMED_OUT: "no answer in time: the work may go on",
-    Exit.CHECK_FAILED: "a check said no",
+    Exit.FAILURE: "failed: standard error has the reason",
+    Exit.USAGE: "the command is wrong; it sent no request, or the broker rejected a value",
+    Exit.NOT_FOUND: "a tenant, namespace, topic, subscription or message does not exist",
+    Exit.CONFLICT: "it already exists, is in use, is not empty, or was changed concurrently",
+    Exit.NOT_ALLOWED: "not authenticated, or not authorized",
+    Exit.TIMED_OUT: "no answer in time: the operation may still finish",
+    Exit.CHECK_FAILED: "a check failed",
 }
 
-# Codes people look up. One is never reused; a class without one has its parent's.
+# Error codes that users look up. A code is never reused. A class without a code uses that of its parent.
 CODES: dict[type[MagnetarError], str] = {
     MagnetarError: "E100",
     Refused: "E101",
@@ -103,8 +103,7 @@ CODES: dict[type[MagnetarError], str] = {
 
 
 class ErrorWithHint(Exception):
-    """An error of the tree with what a command knows about it: what it is about, names that are near, what to run
-    next."""
+    """An error of the tree with context from the command: the object, similar names, and the next command."""
 
     def __init__(self, error: MagnetarError, *, name: str = "", near: Sequence[str] = (), run: str = "") -> None:
         super().__init__(str(error))
@@ -137,7 +136,9 @@ def code_for(error: MagnetarError) -> str:
 def tell_error(
     error: MagnetarError, *, name: str = "", near: Sequence[str] = (), run: str = "", command: str = "magnetar"
 ) -> Exit:
-    """Say it on standard error; how to end. `command` is the one whose help says more."""
+    """Prints the error on standard error and returns the exit code. `command` is the command whose help has more
+    details.
+    """
     what = f"{error.what}: {name}" if name else error.what
     run = run or next_step(error) or f"{command} --help"
     tell(what, why=facts_of(error) or _why(error), near=near, run=run, code=code_for(error))
@@ -149,7 +150,7 @@ def facts_of(error: MagnetarError) -> str:
 
 
 def tell(what: str, *, why: str = "", near: Sequence[str] = (), run: str = "", code: str = "") -> None:
-    """Say it on standard error: what happened, why, what was perhaps meant, what to run next."""
+    """Prints on standard error: the error, its reason, similar names, and the next command."""
     lines = [f"magnetar: {what}"]
     if why:
         lines.append(f"  why: {why}")
@@ -164,7 +165,7 @@ def tell(what: str, *, why: str = "", near: Sequence[str] = (), run: str = "", c
 
 
 def folded(line: str, room: int) -> str:
-    """For a window: what goes on stands under what it belongs to. A pipe has it in one line."""
+    """Wraps a line for a window with a hanging indent. A pipe gets one line."""
     if not room or len(line) <= room:
         return line
     indent = " " * (line.index(": ") + 2)
@@ -173,49 +174,49 @@ def folded(line: str, room: int) -> str:
 
 
 def next_step(error: MagnetarError) -> str:
-    """What to run after it; empty where the help of the command says more."""
+    """The next command; empty if the command's help is more useful."""
     match error:
         case NotReady() if "SSL" in error.what:
-            return "the same with http:// in --admin-url, unless the broker has a certificate"
+            return "the same command with http:// in --admin-url, unless the broker has a certificate"
         case NotReady():
             return "magnetar standalone, or give --admin-url (MAGNETAR_ADMIN_URL) and --url (MAGNETAR_URL)"
         case ConnectionLost():
-            return "the same again; if that does not help, see that --admin-url names the HTTP port of a broker"
+            return "the same command again; if it fails again, check that --admin-url names the HTTP port of a broker"
         case NotAuthenticated() | NotAuthorized():
-            return "the same with MAGNETAR_TOKEN set, or --token"
+            return "the same command with MAGNETAR_TOKEN or --token"
         case TimedOut():
-            return "the same with a longer --timeout, after looking whether it happened"
+            return "the same command with a longer --timeout; first check whether the operation has finished"
         case NotBuilt():
-            return "magnetar api GET /openapi.json, which says what there is"
+            return "magnetar api GET /openapi.json, which lists all routes"
         case Conflict() | Fenced() | Sealed() | Closed():
-            return "the same again, after looking at what is there now"
+            return "the same command again, after a check of the current state"
         case Busy() | Throttled() | StorageFull() | Unavailable():
-            return "the same again, later"
+            return "the same command again, later"
         case Unprotected():
             return (
-                "the same after these settings are removed from the file; until this version has what they ask for, "
-                "keep its ports behind a proxy or a network that has it"
+                "the same command after you remove these settings from the file; until this version supports "
+                "them, protect its ports with a proxy or a network that does"
             )
         case Corrupt():
-            return "the same with -o json; if it says the same, the broker's log has more"
+            return "the same command with -o json; if it fails again, see the log of the broker"
         case _:
             return ""
 
 
 def _why(error: MagnetarError) -> str:
-    """What its kind says, where it says nothing itself."""
+    """The reason of an error kind, for errors without their own."""
     match error:
         case Misuse():
-            return "the command is not complete, or says two things at once"
+            return "the command is incomplete or contradicts itself"
         case NotFound():
-            return "there is none of this name"
+            return "no object has this name"
         case Conflict() | AlreadyExists() | Fenced() | Sealed() | Closed():
-            return "it is not in the state that this needs"
+            return "the object is not in the required state"
         case NotAuthenticated() | NotAuthorized():
-            return "the broker does not know who asks, or does not let them"
+            return "the broker does not know this user, or does not authorize the operation"
         case Unknown():
-            return "the answer did not come: the work may go on"
+            return "no answer arrived: the operation may still finish"
         case Unavailable():
-            return "the broker is not there, or has no room now; nothing happened"
+            return "the broker is unreachable or overloaded; it changed nothing"
         case _:
-            return "the broker refused it"
+            return "the broker rejected the request"

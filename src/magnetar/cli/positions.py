@@ -1,4 +1,4 @@
-"""Places in a topic as people write them: earliest, latest, a message id, a moment, or how long ago."""
+"""Positions in a topic as users write them: earliest, latest, a message id, a time, or an age."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def place(text: str, now_ms: int | None) -> Place:
         return message_id(text)
     if ago := _AGO.fullmatch(text):
         if now_ms is None:
-            raise Misuse("the broker tells no time: give a moment as 2026-11-15T10:00:00Z instead", place=text)
+            raise Misuse("the broker reports no time: pass a time such as 2026-11-15T10:00:00Z instead", place=text)
         return max(0, now_ms - round(int(ago[1]) * _UNITS[ago[2]] * 1000))
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
         raise Misuse(
-            "a place is earliest, latest, an id (12:34), a moment (2026-11-15T10:00:00Z) or how long ago (10m, 2h, 1d)",
+            "a position must be earliest, latest, an id (12:34), a time (2026-11-15T10:00:00Z) or an age (10m, 2h, 1d)",
             place=text,
         ) from None
     when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
@@ -37,11 +37,11 @@ def place(text: str, now_ms: int | None) -> Place:
 
 
 def message_id(text: str) -> MessageId:
-    """ledger:entry, with partition and place in the batch where they matter."""
+    """ledger:entry, with partition and batch index if needed."""
     try:
         numbers = [int(part) for part in text.split(":")]
         ledger, entry, *rest = numbers
     except ValueError:
-        raise Misuse("a message id is ledger:entry, or ledger:entry:partition:batch", id=text) from None
+        raise Misuse("a message id must be ledger:entry or ledger:entry:partition:batch", id=text) from None
     partition, batch, *_ = [*rest, -1, -1]
     return MessageId(ledger, entry, partition, batch)

@@ -1,5 +1,5 @@
-"""The reference page of the command line, docs/CLI.md, rendered from the commands themselves: never edited by hand, and
-a test says so. `python -m magnetar.cli.reference > docs/CLI.md` writes it.
+"""Renders docs/CLI.md, the reference of the command line, from the commands. The page must not be edited by hand; a
+test compares it. `python -m magnetar.cli.reference > docs/CLI.md` generates it.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ if TYPE_CHECKING:
 
 _HEAD = """# The command line
 
-`magnetar NOUN VERB [ARGUMENTS] [OPTIONS]`; nouns may be said in the plural, and options of every command may stand
-before the noun. `sub`, `ns` and `msg` are `subscription`, `namespace` and `message`; `ls`, `describe` and `rm` are the
-verbs `list`, `show` and `delete`.
+`magnetar NOUN VERB [ARGUMENTS] [OPTIONS]`. The plural of a noun works too. Options of every command may stand before
+the noun. `sub`, `ns` and `msg` are `subscription`, `namespace` and `message`; `ls`, `describe` and `rm` are the verbs
+`list`, `show` and `delete`.
 
-- Standard output has data and nothing else; standard error has everything for people: steps, hints, errors.
-- `-o table` is a table on a terminal and plain aligned words in a pipe: no frames, no colours, exact numbers and UTC
-  times. `-o json` is the document that REST returns, `-o yaml` the same as YAML; `-o jsonl` has a line for each row.
-  `-o csv` is the table with a header and exact values (bytes, seconds, per second, UTC times; RFC 4180), `-o name` one
-  name a line. A change that REST answers with nothing gives its steps.
-- A command that reads has `--watch[=TIME]`, `TIME` as 500ms, 1s, 2m: it looks again, on a terminal over what was
-  there, in a pipe one look behind another. `json`, `jsonl` and `yaml` then have `{"at": ..., "document": ...}`, `csv` a
-  first column `at` and one header, `name` only the names that the look before had not. A broker that is away is noted
-  on standard error and asked again; if what is watched is gone, the command ends with code 3. Ctrl-C ends it with
-  code 0. `message read` has `--follow` instead.
-- A table is as wide as the window: names are broken at their joints and never cut, columns that can be missed are left
-  out and named, and what fits no window is shown row by row. `NO_COLOR` and `--no-color` leave colours out.
-- A command that changes something has `--dry-run`, which asks all its questions and sends none of its changes: a table
-  describes what would change, JSON and the like have the requests. One
-  whose work cannot be taken back asks for the name on a terminal, and needs `--yes` where there is none; the others
-  take `--yes` too and never ask.
-- `--no-wait` ends a split or a merge when it is written down and will be carried out, and tells its operation, which
-  `magnetar segment history` shows. `topic scale` takes it where one split or merge is enough. All other changes are
-  done when the broker answers, so that there is nothing to wait for: they take it, and it changes nothing.
-- A split or a merge tells its steps on standard error as they are taken, and with `-o jsonl` as lines of JSON on
-  standard output. If it is not done within `--timeout`, the command ends with code 6 and the work goes on; so it may
+- Standard output contains only data. Standard error contains the messages for people: steps, hints, errors.
+- `-o table` is a table on a terminal, and plain aligned words in a pipe: no frames, no colours, exact numbers and UTC
+  times. `-o json` is the document that REST returns, `-o yaml` the same as YAML. `-o jsonl` has one line per row.
+  `-o csv` is the table with a header and exact values (bytes, seconds, per second, UTC times; RFC 4180). `-o name` has
+  one name per line. If REST returns no document for a change, the command prints its steps.
+- A command that reads has `--watch[=TIME]`, with `TIME` as 500ms, 1s, 2m. It repeats the request: on a terminal it
+  redraws the screen, in a pipe it writes one frame after another. `json`, `jsonl` and `yaml` frames are
+  `{"at": ..., "document": ...}`. `csv` has one header and a first column `at`. `name` has only the names that the
+  previous frame did not have. If the broker does not answer, the command notes this on standard error and retries. If
+  the watched object no longer exists, the command ends with code 3. Ctrl-C ends it with code 0. `message read` has
+  `--follow` instead.
+- A table is as wide as the window. Long names break at separators and are never truncated. Optional columns are
+  dropped and named. A table that fits no window is shown row by row. `NO_COLOR` and `--no-color` disable colours.
+- A command that changes data has `--dry-run`, which sends all its reads and none of its changes. A table describes the
+  change; JSON and the other formats have the requests. A command whose change is irreversible asks for the name on a
+  terminal, and requires `--yes` without one. The other commands accept `--yes` too and never ask.
+- With `--no-wait`, a split or a merge ends as soon as the broker has recorded it and will carry it out. The command
+  prints the operation, which `magnetar segment history` shows. `topic scale` accepts the option if one split or merge
+  is enough. All other changes are complete when the broker answers: they accept the option, and it has no effect.
+- A split or a merge reports its steps on standard error, and with `-o jsonl` as lines of JSON on standard output. If it
+  has not finished within `--timeout`, the command ends with code 6, and the broker continues. The same may be true
   after any code 6.
-- The same command may be run again: `create --if-not-exists` and `delete --if-exists` end with code 0 where there is
-  nothing left to do (a topic with another number of partitions is code 4), `scale`, `seek`, `clear`, `unload` and
-  `terminate` lead to the same state, and `split`, `merge` and `skip` are refused or done anew, never half.
-- An error says what happened, why, which names are near, what to run next, and a code of the table below. A noun, a
-  verb or an option that is nearly right is told with the whole command that was perhaps meant.
+- Commands can be repeated. `create --if-not-exists` and `delete --if-exists` end with code 0 if the change was already
+  made (a topic with another number of partitions gives code 4). `scale`, `seek`, `clear`, `unload` and `terminate` lead
+  to the same state. `split`, `merge` and `skip` are either rejected or executed again, never in part.
+- An error states what happened, why, which names are similar, what to run next, and a code from the table below. For a
+  misspelt noun, verb or option, the error suggests the complete correct command.
 
 ## Configuration
 
-Where the broker is and how to authenticate is taken, for each setting apart, from the first that says something: a
-flag, the environment, the context, `client.conf`, the default. `magnetar config explain` shows for each setting who
-won, where (file and line), and what that overrode; tokens are never shown.
+For each setting, the first source with a value wins: a flag, the environment, the context, `client.conf`, the default.
+`magnetar config explain` shows for each setting the source in force (file and line) and the sources that it overrides.
+It never shows tokens.
 
-- **Contexts** are named places: `magnetar context add prod --url ... --admin-url ... --token-file ...`, then `magnetar
-  context use prod`, or `--context prod` on any command. They are in `$XDG_CONFIG_HOME/magnetar/contexts.toml`
-  (`~/.config` without), readable by you alone; comments and fields that a command does not know stay as they are. A
-  context holds `url`, `admin_url`, `token` or `token_file`, and `timeout`.
-- **`client.conf`** is Pulsar's own file, read as it is, named by `--client-conf`, `MAGNETAR_CLIENT_CONF` or
-  `PULSAR_CLIENT_CONF`: `brokerServiceUrl`, `webServiceUrl`, and with `authPlugin` for tokens the `authParams`
-  `token:...`, `file:...` or `env:...`. `magnetar context import-client-conf` makes a context of it.
-- An empty variable says nothing. An empty flag says that there is none: `--context ""` is without a context, `--token
-  ""` without a token.
+- **Contexts** are named brokers: `magnetar context add prod --url ... --admin-url ... --token-file ...`, then `magnetar
+  context use prod`, or `--context prod` on any command. The file is `$XDG_CONFIG_HOME/magnetar/contexts.toml` (default
+  `~/.config`), and only its owner can read it. Commands keep its comments and its unknown fields. A context holds
+  `url`, `admin_url`, `token` or `token_file`, and `timeout`.
+- **`client.conf`** is Pulsar's own file, which `--client-conf`, `MAGNETAR_CLIENT_CONF` or `PULSAR_CLIENT_CONF` names.
+  The command line reads `brokerServiceUrl`, `webServiceUrl`, and with an `authPlugin` for tokens the `authParams`
+  `token:...`, `file:...` or `env:...`. `magnetar context import-client-conf` creates a context from it.
+- An empty variable counts as unset. An empty flag unsets the value: `--context ""` uses no context, `--token ""` no
+  token.
 
 ## Completion
 
@@ -79,11 +79,11 @@ magnetar completion fish | source                                   # in ~/.conf
 magnetar completion powershell | Out-String | Invoke-Expression     # in $PROFILE
 ```
 
-`--install` writes the script to where the shell looks instead. Commands, options and their choices are completed
-without asking anybody; contexts from their file; tenants, namespaces, topics, subscriptions and segments by asking the
-broker that the command would ask, within 300 ms (`MAGNETAR_COMPLETION_S` for who is farther away), and then for a
-minute from memory. Whatever goes wrong is silence. PowerShell's script itself is not tried in our tests, only what it
-asks for.
+With `--install`, the command writes the script to the folder where the shell looks for it. Commands, options and their
+choices are completed without any request, and contexts from their file. Tenants, namespaces, topics, subscriptions and
+segments come from the broker that the command would use. The broker has 300 ms to answer (`MAGNETAR_COMPLETION_S` sets
+another timeout), and its answers are cached for a minute. On any error, completion offers no words. Our tests do not
+run the script for PowerShell; they test only the command that it calls.
 """
 
 
@@ -112,9 +112,9 @@ def _command(name: str, function: Callable[..., Any], app: cyclopts.App, level: 
     lines = [f"\n{level} magnetar {name}\n\n`{usage}`\n\n{prose}\n"]
     lines.append(_table(own, texts))
     if changing:
-        lines.append("\nIt changes something: " + ", ".join(f"`{one.name}`" for one in changing) + ".\n")
+        lines.append("\nOptions of the change: " + ", ".join(f"`{one.name}`" for one in changing) + ".\n")
     if any(_grouped(one, READING) for one in arguments):
-        lines.append("\nIt reads: `--watch[=TIME]`.\n")
+        lines.append("\nIt only reads data and accepts `--watch[=TIME]`.\n")
     shown = examples(described)
     if shown:
         lines.append("\n```console\n" + "".join(f"$ {line}\n" for line in shown) + "```\n")
@@ -166,7 +166,7 @@ def _default(one: Argument) -> str:
 
 
 def _parameter_texts(described: str) -> dict[str, str]:
-    """Of a docstring: the name of each parameter, and what it says."""
+    """The description of each parameter in a docstring, by name."""
     found: dict[str, str] = {}
     section = re.search(r"\nParameters\n-+\n(.*?)(?:\n\nExamples\n|\Z)", described, re.DOTALL)
     name = ""
@@ -191,7 +191,7 @@ def _everywhere(app: cyclopts.App) -> str:
                 only = ""
                 if group is CHANGING:
                     lasting = one.name == "--yes"
-                    only = f" (Where {'the work cannot be taken back' if lasting else 'something is changed'}.)"
+                    only = f" (Commands with {'an irreversible change' if lasting else 'a change'}.)"
                 lines.append(f"| {names} | {variables} | {one.parameter.help}{only}{_default(one)} |\n")
     return "".join(lines)
 
@@ -204,10 +204,10 @@ def _exit_codes() -> str:
 def _error_codes() -> str:
     rows = []
     for kind, code in sorted(CODES.items(), key=lambda pair: pair[1]):
-        again = {"NEVER": "no", "SAME": "yes, later", "REFRESH": "after looking again"}[kind.retry.name]
+        again = {"NEVER": "no", "SAME": "yes, later", "REFRESH": "after checking the state"}[kind.retry.name]
         happened = "no" if kind.outcome.name == "DEFINITE" else "perhaps"
         rows.append(f"| {code} | {kind.__name__} | {happened} | {again} |\n")
-    head = "| code | error | did it happen? | does it help to try again? |\n|---|---|---|---|\n"
+    head = "| code | error | did it happen? | retry? |\n|---|---|---|---|\n"
     return f"\n## Error codes\n\n{head}{''.join(rows)}"
 
 

@@ -1,7 +1,7 @@
-"""One run of a command against a broker: the admin client, the steps it takes, what is only planned, what is confirmed.
+"""One run of a command against a broker: the admin client, the steps, the dry run, and the confirmation.
 
-Steps go to standard error for people, and to standard output as JSON where that was asked for and the broker itself has
-nothing to say. A dry run asks all its questions and sends none of its changes: the transport itself holds them back.
+Steps go to standard error for people. They go to standard output as JSON if JSON was requested and the broker sends no
+document of its own. A dry run sends all reads and no changes: its transport blocks every change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ELSEWHERE = "the same with --admin-url (MAGNETAR_ADMIN_URL) naming the port of REST, mostly 8080"
+ELSEWHERE = "the same command with --admin-url (MAGNETAR_ADMIN_URL) set to the REST port, usually 8080"
 
 
 class Session:
@@ -47,7 +47,7 @@ class Session:
         self._change = change
         self._unless = unless
         self._answered = False
-        self._in_line = False  # a line of standard error goes on
+        self._in_line = False  # whether a line of standard error is incomplete
         self._description: tuple[Part, ...] = ()
         self._last: RestResponse | None = None
         self.admin = Admin(
@@ -64,12 +64,12 @@ class Session:
 
     @property
     def document(self) -> bytes:
-        """The last answer as REST gave it."""
+        """The last answer as REST returned it."""
         return b"null" if self._last is None else self._last.body
 
     @property
     def now_ms(self) -> int | None:
-        """By the broker's clock."""
+        """The time of the broker's clock."""
         date = None if self._last is None else self._last.headers.get("date")
         try:
             return None if date is None else round(parsedate_to_datetime(date).timestamp() * 1000)
@@ -84,7 +84,7 @@ class Session:
         topic: str | None = None,
         subscription: str | None = None,
     ) -> None:
-        """What this run is about, so that a wrong name can be told with the right ones near it."""
+        """Sets the subject of this run, so that an error for a wrong name suggests similar names."""
         self.subject = Subject(tenant, namespace, topic, subscription)
 
     def show(
@@ -102,21 +102,21 @@ class Session:
 
     @property
     def waits(self) -> bool:
-        """For the end of work that goes on."""
+        """Whether the command waits for the end of operations."""
         return self._change is None or self._change.wait
 
     @property
     def took_ms(self) -> float:
-        """Of the last answer."""
+        """The duration of the last request."""
         return 0.0 if self._last is None else round(self._last.took_s * 1000, 1)
 
     def describe(self, *parts: Part) -> None:
-        """What a change does, for people who only plan it. Programs get its requests."""
+        """Describes a change in a dry run, for people. Programs get its requests."""
         if self.is_dry:
             self._description = parts
 
     def do(self, what: str, call: Callable[[], T]) -> T | None:
-        """One step that is done when the broker answers. None in a dry run."""
+        """One step that is complete when the broker answers. None in a dry run."""
         result = self.attempt(what, call)
         if not self.steps or "planned" not in self.steps[-1]:
             self.say(f"{what} ✓ {age(self.took_ms / 1000)}")
@@ -124,7 +124,7 @@ class Session:
         return result
 
     def attempt(self, what: str, call: Callable[[], T]) -> T | None:
-        """A change, of which nothing is told unless it fails or is only planned."""
+        """A change that prints a message only if it fails or in a dry run."""
         try:
             return call()
         except PlannedRequest as planned:
@@ -135,7 +135,7 @@ class Session:
             raise
 
     def step(self, step: dict[str, Any], words: str, *, more: bool = False) -> None:
-        """One of several, told as it happens: to people, and as a line of JSON where lines were asked for."""
+        """Reports one of several steps when it happens: to people, and as a line of JSON with -o jsonl."""
         self.say(words, more=more)
         self.steps.append(step)
         if self.common.output == "jsonl":
@@ -144,12 +144,12 @@ class Session:
             self.output.flush()
 
     def confirm(self, name: str, loses: str) -> None:
-        """Before something that cannot be taken back: the name, typed, or --yes."""
+        """Asks for confirmation of an irreversible change: the user types the name or passes --yes."""
         assert self._change is not None
         confirm(name, loses, common=self.common, change=self._change)
 
     def say(self, words: str, *, more: bool = False) -> None:
-        """A line on standard error, or with `more` the beginning or the middle of one."""
+        """A line on standard error; with `more`, only its beginning or its middle."""
         if not self.common.quiet:
             sys.stderr.write(words + ("" if more else "\n"))
             sys.stderr.flush()
@@ -163,7 +163,7 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """True: the error said that there was nothing left to do."""
+        """True: the error means that the change was already made."""
         try:
             if self._in_line:
                 self.say("")
@@ -175,7 +175,7 @@ class Session:
                 self._tell_steps()
                 return True
             elif isinstance(error, ConnectionLost) and connect.speaks_binary(self.common.admin_url):
-                wrong = Misuse("--admin-url names the port of the binary protocol", url=self.common.admin_url)
+                wrong = Misuse("--admin-url must not name the port of the binary protocol", url=self.common.admin_url)
                 raise ErrorWithHint(wrong, run=ELSEWHERE) from error
             elif isinstance(error, Refused):
                 names = near(self.admin, self.subject, error) if isinstance(error, NotFound) else []
@@ -208,7 +208,7 @@ class PlannedRequest(Exception):
 
 
 class DryRunTransport(httpx2.BaseTransport):
-    """Lets questions through and holds changes back."""
+    """Sends reads and blocks changes."""
 
     def __init__(self) -> None:
         self._below = httpx2.HTTPTransport()

@@ -1,5 +1,5 @@
-"""A wait between two looks or two questions, for code that has no loop running. Ctrl-C ends it at any moment and leaves
-nothing behind: one loop for all waits of a command, timers only, no task that could be lost in the middle.
+"""Interruptible wait for code without a running loop. Ctrl-C ends it immediately and leaves no state behind: one loop
+serves all waits of a command, with timers only and no task that could be lost.
 """
 
 from __future__ import annotations

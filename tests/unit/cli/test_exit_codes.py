@@ -53,7 +53,7 @@ def test_a_refusal_whose_words_name_nothing_is_told_with_the_name(capsys: pytest
     tell_error(errors.NotFound("Tenant does not exist"), name="acme", run="magnetar tenant list")
     assert capsys.readouterr().err.splitlines() == [
         "magnetar: Tenant does not exist: acme",
-        "  why: there is none of this name",
+        "  why: no object has this name",
         "  run: magnetar tenant list",
         "  code: E300",
     ]

@@ -42,7 +42,7 @@ def test_anything_else_is_told_what_would_be_right(text: str) -> None:
 
 
 def test_how_long_ago_needs_a_clock() -> None:
-    with pytest.raises(Misuse, match="tells no time"):
+    with pytest.raises(Misuse, match="reports no time"):
         place("10m", None)
 
 

@@ -44,7 +44,7 @@ def api(
     $ magnetar api POST /admin/v2/namespaces/public/default/messageTTL --data 3600
     """
     if not path.startswith("/"):
-        raise Misuse("a path begins with a slash, as /admin/v2/tenants", path=path)
+        raise Misuse("path must begin with a slash, as in /admin/v2/tenants", path=path)
     if common.sink is not None and method != "GET":
         raise Misuse("--watch supports GET only, because it repeats the request", method=method)
     with common.session(change) as session:

@@ -81,7 +81,7 @@ def config(
             if name.lower() in key.lower() and (not changed or key in overrides)
         }
         if not found and name:
-            missing = NotFound(f"no setting has {name!r} in its name")
+            missing = NotFound(f"no setting contains {name!r} in its name")
             near = alike(name, values)
             raise ErrorWithHint(missing, near=near, run=f"magnetar broker config {near[0] if near else ''}".strip())
         rows: list[tuple[Cell, ...]] = [

@@ -275,13 +275,13 @@ def import_client_conf(
             key, value = _stored(setting, said[0])
             fields[key] = value
     if not fields:
-        raise Misuse("this file has neither an address of a broker nor a token", file=str(file))
+        raise Misuse("client.conf must contain a broker address or a token: this file has neither", file=str(file))
     _add(name, fields, use=use, change=change, common=common)
     if not common.quiet:
         for doubt in conf.doubts:
             tell(doubt)
         if conf.ignored:
-            tell(f"not taken over: {', '.join(one.key for one in conf.ignored)}")
+            tell(f"not imported: {', '.join(one.key for one in conf.ignored)}")
 
 
 VERBS = {

@@ -70,7 +70,7 @@ def show(topic: str, name: str, /, *, common: Common = COMMON) -> None:
     with opened(common, _whole(topic)) as (session, whole):
         one = session.admin.holds.get(whole, name)
         rows: list[tuple[Cell, ...]] = [
-            (int(id), "all of it" if place == "-1:-1" else place)
+            (int(id), "the whole segment" if place == "-1:-1" else place)
             for id, place in sorted(one.places.items(), key=lambda pair: int(pair[0]))
         ]
         sheets = [TableData(PLACE_COLUMNS, rows)] if rows else []

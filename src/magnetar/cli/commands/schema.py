@@ -77,7 +77,7 @@ VERBS = {"list": list_, "show": show}
 
 
 def _fields(schema: SchemaInfo) -> list[tuple[Cell, ...]]:
-    """Of a record of AVRO or JSON; none of anything else."""
+    """The fields of an AVRO or JSON record. Other schemas give an empty list."""
     try:
         record = msgspec.json.decode(schema.data) if schema.data else None
     except msgspec.DecodeError:
@@ -88,7 +88,7 @@ def _fields(schema: SchemaInfo) -> list[tuple[Cell, ...]]:
 
 
 def _type(given: Any) -> str:
-    """`null` in a union says that the field may be missing."""
+    """A union with `null` marks an optional field."""
     if isinstance(given, list):
         return " or ".join(_type(one) for one in given)
     if isinstance(given, dict):

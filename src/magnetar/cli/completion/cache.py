@@ -1,8 +1,9 @@
-"""What a broker said a moment ago, so that typing does not ask again: a file an answer, below XDG_CACHE_HOME.
+"""Caches answers of the broker for a short time, so that completion does not ask for each key press. Each answer is one
+file below XDG_CACHE_HOME.
 
-Files are named after a digest of address, token and path, so that none tells an address or a token and nobody is
-offered names that only another one may see; they are their owner's alone. A broker that did not answer is left alone
-for a while too. Whatever is wrong with a file, it is as if it were not there.
+The file name is a digest of address, token and path. It reveals no address or token, and one user never sees names that
+only another user may see. Only the owner can read the files. A broker that did not answer is not asked again for a
+while either. A damaged or unreadable file counts as missing.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PATIENCE = "MAGNETAR_COMPLETION_S"
 
 
 def ask(url: str, token: str, *, kind: str, word: str, topic: str, environment: Mapping[str, str]) -> list[Candidate]:
-    """Names of a kind that begin with what is typed."""
+    """Names of a kind that begin with the typed text."""
     glance = QuickGet(url, token=token, seconds=_patience(environment))
     path = os.path.join(folder(environment, "XDG_CACHE_HOME", ".cache"), "magnetar", "completion")
     memory = CompletionCache(path, glance, who=f"{url}\n{token}")
@@ -49,7 +50,7 @@ class CompletionCache:
         self._who = who
 
     def answers(self, asked: list[RestQuery]) -> list[Any]:
-        """None where there is none."""
+        """The answer to each question; None if the broker has not answered."""
         names = [self._name(one.path) for one in asked]
         known = [self._read(name) for name in names]
         missing = [place for place, one in enumerate(known) if one is None]
@@ -86,7 +87,7 @@ class CompletionCache:
                 file.write(body)
             os.replace(beside, os.path.join(self._path, name))
         except OSError:
-            return  # it is asked again next time
+            return  # a failed write is harmless: the next completion asks again
 
     def _make_room(self) -> None:
         files = list(os.scandir(self._path))
@@ -97,7 +98,7 @@ class CompletionCache:
 
 
 def _patience(environment: Mapping[str, str]) -> float:
-    """Who is far from the broker may wait longer."""
+    """Users with a slow connection to the broker can raise the timeout."""
     try:
         return max(0.0, float(environment.get(PATIENCE, "")))
     except ValueError:

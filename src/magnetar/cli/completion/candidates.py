@@ -1,8 +1,8 @@
-"""Names that a broker knows, for completion: which questions to ask for a kind of name, and what their answers offer.
+"""Completes names that a broker knows: the REST paths to request for a kind of name, and the names in the responses.
 
-Pure: what is typed goes in, paths of REST come out; documents go in, words come out. Topics are offered as people type
-them: short in public/default, `tenant/namespace/` step by step elsewhere, or in full once a `://` is there. An answer
-that is not what was asked for offers nothing, and a name that no terminal should show is left out.
+Pure: takes the typed text and returns REST paths; takes documents and returns words. Topics appear as users type them:
+short in public/default, `tenant/namespace/` step by step elsewhere, or complete after `://`. A response of an
+unexpected form offers no names. Names that are unsafe on a terminal are omitted.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from urllib.parse import quote
 
 from magnetar.cli.completion.engine import Candidate
 
-NAMES_MAX = 1_000  # of one question: more than anybody reads
+NAMES_MAX = 1_000  # limit per request; longer lists are of little use on a screen
 ROOT = "/admin/v2"
 HOME = "public/default"
 KINDS = ("tenant", "namespace", "topic", "scalable", "subscription", "segment")
 
 
 class RestQuery(NamedTuple):
-    """`of` says what the answer is a list of; `before` stands before each name that it offers."""
+    """`of` is the kind of the listed objects. `before` is the prefix of each offered name."""
 
     path: str
     of: str
@@ -28,13 +28,13 @@ class RestQuery(NamedTuple):
 
 
 def questions(kind: str, word: str, topic: str = "") -> list[RestQuery]:
-    """`topic` is the one that stands before, for what a topic has."""
+    """`topic` is the topic named earlier on the line, for kinds that belong to a topic."""
     asked = _questions(kind, word, topic)
     return [one for one in asked if not {".", ".."} & set(one.path.partition("?")[0].split("/"))]
 
 
 def further(question: RestQuery, word: str, names: int) -> RestQuery | None:
-    """Where a list is longer than it may be: the same from what is typed on."""
+    """For a list that exceeds the limit: a request that starts at the typed text."""
     if names < NAMES_MAX or "?limit=" not in question.path:
         return None
     whole = word if "://" in word else f"persistent://{HOME}/{word}" if "/" not in word else f"persistent://{word}"
@@ -42,7 +42,7 @@ def further(question: RestQuery, word: str, names: int) -> RestQuery | None:
 
 
 def offered(question: RestQuery, document: Any, word: str) -> list[Candidate]:
-    """Those that begin with what is typed, in order, each once."""
+    """Names that begin with the typed text, in order, each once."""
     found: dict[str, str] = {}
     for name, text in _names(question, document):
         if name.startswith(word) and name.isprintable():
@@ -98,7 +98,7 @@ def _of_a_topic(kind: str, topic: str) -> Iterator[RestQuery]:
     if kind == "segment":
         yield RestQuery(f"{ROOT}/scalable/{where}", "segments")
         return
-    if domain in ("", "topic"):  # a short name may be that of either
+    if domain in ("", "topic"):  # a short name can belong to either kind
         yield RestQuery(f"{ROOT}/scalable/{where}/stats", "subscribers")
     if domain != "topic":
         yield RestQuery(f"{ROOT}/{domain or 'persistent'}/{where}/subscriptions", "names")
@@ -136,13 +136,13 @@ def _name(question: RestQuery, name: str) -> str:
 
 
 def _whole(name: str) -> str:
-    """The topic of a partition."""
+    """The topic that a partition belongs to."""
     stem, mark, number = name.rpartition("-partition-")
     return stem if mark and number.isdigit() else name
 
 
 def _segments(segments: dict[str, Any]) -> Iterator[Candidate]:
-    """Those that can be split or merged: the active ones, with their range."""
+    """Active segments with their ranges: only these can be split or merged."""
     for one in segments.values():
         match one:
             case {"segmentId": int(number), "state": "ACTIVE", **rest}:

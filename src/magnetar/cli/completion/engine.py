@@ -1,8 +1,8 @@
-"""What can follow the words of a command line so far.
+"""Completes the words of a command line.
 
-Pure: words and the table of all commands (`words.tsv`) go in; out comes either what can follow, or which kind of name
-is wanted, for somebody to look up. It knows no shell, reads nothing, and is loaded at every press of TAB: so the table
-is lines of text of which only those of one command are looked at, and nothing heavy is imported.
+Pure: takes the words and the table of all commands (`words.tsv`). Returns either the candidates, or the kind of name
+that the caller must look up. It knows no shell and reads no files. It runs at every press of TAB: it scans only the
+table lines of one command and imports no heavy module.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-MANY = "*"  # behind what a slot takes: any number of them
-CHOICES = "="  # before what a slot takes: one of these words
+MANY = "*"  # suffix of a slot that takes any number of values
+CHOICES = "="  # prefix of a slot whose value is one of these words
 FILE = "file"
-EVERYWHERE = "*"  # the options that most commands share, as if they were a command
+EVERYWHERE = "*"  # table path of the options that most commands share
 
-Candidate = tuple[str, str]  # a word, and what it means
+Candidate = tuple[str, str]  # a word and its description
 
 
 class ArgumentSpec(NamedTuple):
-    """Where a word can stand: an argument or an option. `takes` is a kind of name, choices, or nothing (a switch)."""
+    """An argument or an option of a command. `takes` is a kind of name, choices, or empty for a switch."""
 
     names: tuple[str, ...]
     takes: str
@@ -41,9 +41,9 @@ class Command(NamedTuple):
 
 
 class CompletionRequest(NamedTuple):
-    """`candidates` begin with what is typed, unless `kind` says what is to be looked up: then there are none yet.
-    `word` is what is typed of it, `before` what stands in the same word before it (`--context=`). `given` has the
-    options so far by their first name, `arguments` the others.
+    """`candidates` begin with the typed text. If `kind` is set, they are empty and the caller must look up names of
+    that kind. `word` is the typed part to complete, `before` the text in front of it in the same word (`--context=`).
+    `given` holds the options so far by their first name, `arguments` the other words.
     """
 
     candidates: list[Candidate]
@@ -55,13 +55,13 @@ class CompletionRequest(NamedTuple):
 
 
 def wanted(words: Sequence[str], table: str) -> CompletionRequest:
-    """`words` are those after `magnetar`; the last one is being typed, and may be empty."""
+    """`words` follow `magnetar`. The last one is incomplete and may be empty."""
     *past, word = words or [""]
     path, command = "", _command(table, "")
     given: dict[str, str] = {}
     arguments: list[str] = []
     waiting: ArgumentSpec | None = None
-    plain = False  # after --
+    plain = False  # after `--`, every word is an argument
     for token in past:
         if waiting is not None:
             given[waiting.names[0]] = token
@@ -112,7 +112,7 @@ def _command(table: str, path: str) -> Command:
 
 
 def _lines(table: str, path: str) -> Iterator[str]:
-    """A command's lines stand together, each after its path."""
+    """The table stores the lines of a command together, each after its path."""
     begin = f"\n{path}\t"
     at = table.find(begin)
     while at >= 0:
@@ -122,7 +122,7 @@ def _lines(table: str, path: str) -> Iterator[str]:
 
 
 def _said(token: str, command: Command) -> str:
-    """A noun may be said in the plural."""
+    """Accepts the plural of a noun."""
     names = [name for name, _ in command.below]
     return token if token in names else token.removesuffix("s")
 
@@ -135,13 +135,13 @@ def _argument(command: Command, place: int) -> ArgumentSpec | None:
 
 
 def _options(command: Command, given: dict[str, str]) -> Iterator[Candidate]:
-    """Each by its long names; those that are there already are not offered again."""
+    """Each option by its long names, without options that are on the line already."""
     for slot in command.options:
         if slot.names[0] not in given or slot.is_repeated:
             for name in slot.names:
                 if name.startswith("--") or len(slot.names) == 1:
                     yield name, slot.help
-    yield "--help", "What it does, with examples"
+    yield "--help", "Show the description and examples"
 
 
 def _values(slot: ArgumentSpec, word: str, so_far: CompletionRequest) -> CompletionRequest:

@@ -1,10 +1,10 @@
-"""`magnetar __complete SHELL [WORDS]`: what shells call at every press of TAB, by the scripts that come of `magnetar
+"""`magnetar __complete SHELL [WORDS]`: shells run this command at every press of TAB, through the scripts of `magnetar
 completion`.
 
-It answers with a line that says how to use the answer (`words`, `nospace`, `files`), then a word a line, each with a
-tab and what it means. It never fails, never writes to standard error, and never waits for a network longer than
-COMPLETION_NETWORK_S; answers are remembered for COMPLETION_FRESH_S below XDG_CACHE_HOME. bash and PowerShell hand the
-line over in a variable, since they cut words at other places than we do, or lose empty ones.
+The first output line says how the shell uses the candidates (`words`, `nospace`, `files`). Each further line has a
+word, a tab and its description. The command never fails, never writes to standard error, and waits for the network at
+most COMPLETION_NETWORK_S. It caches answers for COMPLETION_FRESH_S below XDG_CACHE_HOME. bash and PowerShell pass the
+line in a variable, because they split words differently or lose empty ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TABLE = os.path.join(os.path.dirname(__file__), "words.tsv")
 def complete(arguments: list[str], environment: Mapping[str, str]) -> int:
     try:
         text = answer(arguments, environment)
-    except Exception:  # a person is typing: nothing is said, and nothing is offered
+    except Exception:  # an error message would disturb the line that the user types
         text = "words\n"
     sys.stdout.write(text)
     return 0
@@ -44,7 +44,7 @@ def answer(arguments: list[str], environment: Mapping[str, str]) -> str:
 
 
 def looked_up(found: CompletionRequest, environment: Mapping[str, str]) -> list[Candidate]:
-    """Names of contexts from their file, others from the broker that the command would ask."""
+    """Names of contexts from the context file, other names from the broker that the command would use."""
     from magnetar.cli.completion.candidates import KINDS
 
     if found.kind not in KINDS and found.kind != "context":

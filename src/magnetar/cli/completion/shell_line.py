@@ -1,9 +1,7 @@
-"""A command line as a shell hands it over while it is typed: cut into words, and words written back so that the shell
-takes them as they are.
+"""Splits a command line that is being typed into words, and quotes words for the shell.
 
-Pure. The line may end in the middle of a word or of a quoted one. Variables and commands in it are not looked at: they
-stand for themselves. A word that comes from a broker is never more than a word: whatever a shell would act upon in it
-is escaped.
+Pure. The line may end inside a word or inside quotes. Variables and commands in the line are not expanded. A name from
+a broker always stays a single word: every character that is special to the shell is escaped.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 class ShellLine(NamedTuple):
-    """The last word is being typed; `quote` is the quotation mark that is still open in it."""
+    """The last word is incomplete; `quote` is the quotation mark that is still open in it."""
 
     words: list[str]
     quote: str = ""
@@ -48,12 +46,12 @@ def split(line: str, *, escape: str = "\\") -> ShellLine:
 
 
 def for_bash(value: str, word: str, *, quote: str, breaks: str) -> str | None:
-    """What takes the place of the part of `word` that bash takes for the word; None where it cannot be written."""
+    """Replacement for the part of `word` that bash treats as the word; None if bash cannot represent it."""
     if quote == "'":
         return None if "'" in value else value
     if quote:
         if "!" in value:
-            return None  # an interactive bash takes it for its history, escaped or not
+            return None  # an interactive bash expands it from its history, even if it is escaped
         return "".join(f"\\{letter}" if letter in '"$`\\' else letter for letter in value)
     cut = max((word.rfind(letter) for letter in ":=" if letter in breaks), default=-1) + 1
     return "".join(letter if letter in _PLAIN or letter.isalnum() else f"\\{letter}" for letter in value[cut:])

@@ -1,5 +1,5 @@
-"""The scripts that make shells ask us: one a shell, short, the same for every version. All they know is how to hand
-words over and take words back; what is offered is `entry`'s concern. Whatever goes wrong is silence.
+"""Completion scripts, one per shell, the same for every version. The scripts only pass words to `entry` and read its
+answer; `entry` decides which words to offer. On any error, the scripts offer no completion and print nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The table of all words that commands know, for completion: `words.tsv`, written from the commands themselves, never
-edited by hand, and a test says so. `python -m magnetar.cli.completion.table` writes it.
+"""The completion table `words.tsv` of all commands and options. `python -m magnetar.cli.completion.table` generates it
+from the commands; a test compares the two. It must not be edited by hand.
 
-A line has a command (empty: the root), what it tells of (command, argument, option), its names, what it takes, and a
-few words for people; `also` refers to options that most commands share. It is read by `engine`, which may not load
-what made it.
+A line contains a command (empty: the root), the kind of entry (command, argument, option), its names, the values it
+takes, and a short description. An `also` entry refers to options that most commands share. `engine` reads the table and
+must not import the modules that generate it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import cyclopts
     from cyclopts import Argument
 
-Line = tuple[str, str, str, str]  # what it tells of, its names, what it takes, what it means
+Line = tuple[str, str, str, str]  # kind of entry, names, values, description
 ALSO: Line = ("also", EVERYWHERE, "", "")
 
 TABLE = Path(__file__).with_name("words.tsv")
 
-# Names of arguments and options that stand for something a broker or a file knows.
+# Arguments and options whose value is a name that a broker or a file knows.
 KINDS = {
     "TOPIC": "topic",
     "NAMESPACE": "namespace",
@@ -35,8 +35,8 @@ KINDS = {
     "--context": "context",
     "--client-conf": FILE,
 }
-SCALABLE = "scalable topic"  # words by which an argument says that it wants one
-NEW = ("create", "add", "import-client-conf")  # their first argument is a name that is not there yet
+SCALABLE = "scalable topic"  # text in an argument's description that marks a scalable topic
+NEW = ("create", "add", "import-client-conf")  # commands whose first argument is a new name
 
 
 def table() -> str:
@@ -46,7 +46,8 @@ def table() -> str:
         **{name: app[name] for name in SINGLE},
     }
     slots = {path: [_slot(path, one) for one in _arguments(command)] for path, command in commands.items()}
-    shared = [one for one in slots["topic delete"] if one[1].split(",")[0] in (*VALUED, *BARE)]  # where it reads or not
+    # options of both reading and changing commands
+    shared = [one for one in slots["topic delete"] if one[1].split(",")[0] in (*VALUED, *BARE)]
     lines = [_line(EVERYWHERE, one) for one in shared]
     lines += [_line("", ("command", name, "", text)) for name, text in {**NOUNS, **SINGLE}.items()]
     lines.append(_line("", ALSO))
@@ -75,7 +76,7 @@ def _slot(command: str, one: Argument) -> Line:
 
 
 def _takes(command: str, one: Argument) -> str:
-    """A kind of name, choices, a file, any text, or nothing."""
+    """A kind of name, choices, a file, any text, or empty for a switch."""
     hints = _hints(one.hint)
     many = MANY if any(get_origin(hint) in (list, tuple) for hint in hints) else ""
     if bool in hints or one.names[0] in BARE:
@@ -101,7 +102,7 @@ def _takes(command: str, one: Argument) -> str:
 
 
 def _hints(hint: Any) -> list[Any]:
-    """A type and all it is made of."""
+    """A type and all its component types."""
     found = [hint]
     if get_origin(hint) is not Literal:
         for part in get_args(hint):
@@ -110,7 +111,7 @@ def _hints(hint: Any) -> list[Any]:
 
 
 def _first(text: str | None) -> str:
-    """The first sentence."""
+    """The first sentence of a text."""
     line = " ".join((text or "").split("\n\n")[0].split())
     return line.split(". ")[0].removesuffix(".")
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from magnetar.cli.output.formats import Part
 
 RATE = 5000
-SPARK_RATE = 500  # every order is taken twice, by two queries on the same two cores as all the rest
+SPARK_RATE = 500  # each order is read twice, by two queries on the same two cores as all other processes
 
 
 def demo(
@@ -67,7 +67,7 @@ def demo(
 
     from magnetar.cli import connect
 
-    connect.silence()  # the broker is killed here on purpose: a warning of the client would tear the picture
+    connect.silence()  # the demo kills the broker on purpose: client warnings would disrupt the display
     colors = not no_color and not os.environ.get("NO_COLOR")
     if spark:
         from magnetar.base.errors import Misuse, NotReady

@@ -1,7 +1,8 @@
-"""The demo's broker: a real process of `magnetar standalone`, so that `kill -9` is what it says.
+"""Runs the demo's broker as a separate `magnetar standalone` process, so that `kill -9` really kills a broker.
 
-Ready is the line of JSON that the command prints; nothing is guessed from time. Its ports are drawn once and kept over
-its lives, as its directory is. What it writes to standard error goes to a file, shown only when it does not start.
+The broker is ready when the command prints its line of JSON; no timing is assumed. The ports are chosen once and reused
+after every restart, like the directory. Standard error goes to a file, which is shown only if the broker fails to
+start.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SHOWN_LINES = 15
 
 
 class BrokerProcess:
-    """`settings` of the broker, beside its ports and its directory."""
+    """`settings` override the broker's configuration, except ports and directory."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self.url = ""
@@ -59,7 +60,7 @@ class BrokerProcess:
         self._ports = (self.url.rsplit(":", 1)[1], self.http.rsplit(":", 1)[1])
 
     async def kill(self) -> None:
-        """SIGKILL: it has no say in it."""
+        """Sends SIGKILL, so the broker cannot clean up."""
         await self._end(kill=True)
 
     async def stop(self) -> None:
@@ -80,11 +81,11 @@ class BrokerProcess:
             return
         try:
             process.kill() if kill else process.terminate()
-        except ProcessLookupError:  # it ended by itself
+        except ProcessLookupError:  # the process has already exited
             pass
         try:
             async with asyncio.timeout(DEMO_STOP_S):
-                await process.communicate()  # closes its pipe too
+                await process.communicate()  # also closes its pipe
         except TimeoutError:
             process.kill()
             await process.communicate()

@@ -1,9 +1,9 @@
-"""What was promised and what arrived, counted message by message.
+"""Compares acknowledged messages with received messages, one by one.
 
-A message is a key and a number; every key counts from zero and belongs to one producer. `DeliveryTally` is told of
-every receipt and every arrival and decides: which acknowledged messages never arrived, which came after a later one of
-their key, which came again. It takes values and returns values: it knows no client and no broker, so it cannot be
-kinder to ours than to another.
+A message has a key and a number. The numbers of a key start at zero, and one producer writes each key. `DeliveryTally`
+records every receipt and every arrival. It finds acknowledged messages that never arrived, messages that arrived after
+a later message of their key, and duplicates. It handles plain values and knows no client and no broker, so it judges
+every broker by the same rules.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 
 
 class Kind(Enum):
-    """The types of subscription; `ordered` ones promise a key's messages in order. Stream consumers are those of the
-    scalable topic, all others of the plain one."""
+    """The types of subscription. `ordered` types deliver the messages of a key in order. Stream consumers read the
+    scalable topic, all others the plain topic.
+    """
 
     EXCLUSIVE = "Exclusive"
     FAILOVER = "Failover"
@@ -34,12 +35,12 @@ class Kind(Enum):
 
 @dataclass(slots=True)
 class Arrivals:
-    """One subscription. A message counts when it comes first; coming again is a duplicate, whatever brought it."""
+    """Arrivals of one subscription. The first arrival of a message counts; every further arrival is a duplicate."""
 
     kind: Kind
     arrived: int = 0
     duplicates: int = 0
-    disordered: int = 0  # came first after a later one of its key had come
+    disordered: int = 0  # first arrivals after a later message of the same key
     _seen: dict[int, set[int]] = field(default_factory=dict)
     _last: dict[int, int] = field(default_factory=dict)
 
@@ -62,13 +63,13 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionReport:
-    """One subscription, judged."""
+    """The result for one subscription."""
 
     type: str
     arrived: int
-    missing: int  # acknowledged to the producer, and never here
+    missing: int  # acknowledged to the producer, but not received
     disordered: int
-    ordered: bool  # whether this type promises it
+    ordered: bool  # whether this type guarantees order
     duplicates: int
 
     @property
@@ -78,7 +79,7 @@ class SubscriptionReport:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`failed` are sends that ended with an error: nobody was promised anything for them, but some may have arrived."""
+    """`failed` counts sends that ended with an error. They have no guarantee, and some may have arrived."""
 
     sent: int
     acknowledged: int
@@ -102,8 +103,8 @@ class Verdict:
         if self.ok:
             return "every acknowledged message arrived, in the order of its key"
         if not self.acknowledged:
-            return "nothing was acknowledged, so nothing is shown"
-        return f"{missing} acknowledged messages are missing, {disordered} came out of order"
+            return "no message was acknowledged: the run proves nothing"
+        return f"{missing} acknowledged messages are missing, {disordered} arrived out of order"
 
 
 class DeliveryTally:
@@ -115,7 +116,8 @@ class DeliveryTally:
         self.kills = 0
         self.splits = 0
         self.merges = 0
-        # Of the plain topic and of the scalable one: a message is owed to the subscriptions of its own.
+        # Acknowledged messages of the plain topic (False) and of the scalable topic (True). Each subscription must
+        # receive those of its own topic.
         self._owed = {False: 0, True: 0}
         self._stored: dict[bool, dict[int, set[int]]] = {False: {}, True: {}}
 
@@ -123,7 +125,7 @@ class DeliveryTally:
         self.sent += 1
 
     def receipt(self, key: int, number: int, *, scalable: bool = False) -> None:
-        """The broker answered for it: from now on it is owed to every subscription of its topic."""
+        """The broker acknowledged the message: from now on, every subscription of its topic must receive it."""
         self.acknowledged += 1
         self._owed[scalable] += 1
         self._stored[scalable].setdefault(key, set()).add(number)
@@ -133,15 +135,17 @@ class DeliveryTally:
 
     @property
     def in_flight(self) -> int:
-        """Sent, and nobody has answered."""
+        """Messages sent without an answer so far."""
         return self.sent - self.acknowledged - self.failed
 
     def backlog(self, kind: Kind) -> int:
-        """Owed and not yet there. What arrived before its receipt did is counted when that comes."""
+        """Acknowledged messages that have not arrived. A message that arrives before its receipt counts as arrived with
+        the receipt.
+        """
         return max(0, self._owed[kind.scalable] - self.arrivals[kind].arrived)
 
     def settled(self) -> bool:
-        """Everything sent has an outcome, and everything owed is there."""
+        """Every sent message has a result, and every acknowledged message has arrived."""
         if self.sent > self.acknowledged + self.failed:
             return False
         if any(self.backlog(kind) for kind in self.arrivals):

@@ -1,7 +1,7 @@
-"""What people see of the demo while it runs: rates, backlog and what is happening, on standard error.
+"""Shows the progress of the demo on standard error: rates, backlog and the current step.
 
-On a terminal it is one picture that is drawn again and again; in a pipe it is steps, and a line every second. It reads
-the tally and changes nothing; it has no part in the verdict.
+A terminal gets one picture that is redrawn; a pipe gets a line per step and per second. It only reads the tally and has
+no influence on the result.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 BARS = " ▁▂▃▄▅▆▇█"
-WINDOW_S = 1.0  # rates are over this long
-HISTORY = 40  # bars: the picture fits 80 columns
+WINDOW_S = 1.0  # period over which rates are measured
+HISTORY = 40  # number of bars, so that the picture fits 80 columns
 STEPS_SHOWN = 6
-TREE_COLUMNS = 25  # the deepest branch of the demo's tree: what stands beside it does not jump
+TREE_COLUMNS = 25  # width of the deepest branch of the demo's tree, so that the column beside it stays in place
 
 
 class Display(Protocol):
-    """`say` each step; `draw` often; `tree` when the segments change; `progress` when an act begins."""
+    """Call `say` for each step, `draw` often, `tree` after a change of segments, and `progress` at the beginning of an
+    act.
+    """
 
     def say(self, step: str, now: float) -> None: ...
 
@@ -46,7 +48,7 @@ class Display(Protocol):
 
 
 class Rates:
-    """Counters of the tally as rates, from what was read over the last second."""
+    """Turns counters of the tally into rates over the last second."""
 
     def __init__(self, tally: DeliveryTally) -> None:
         self._tally = tally
@@ -54,7 +56,7 @@ class Rates:
         self.published: deque[float] = deque([0.0] * HISTORY, maxlen=HISTORY)
 
     def read(self, now: float) -> tuple[float, dict[Kind, float]]:
-        """Receipts per second, and arrivals (repeated ones too) per second and subscription."""
+        """Receipts per second, and arrivals per second by subscription, duplicates included."""
         tally = self._tally
         arrived = {kind: found.arrived + found.duplicates for kind, found in tally.arrivals.items()}
         self._read.append((now, tally.acknowledged, arrived))
@@ -67,7 +69,7 @@ class Rates:
 
 
 class Silence:
-    """For those who want the verdict alone."""
+    """Prints no progress: for users who want only the result."""
 
     def say(self, step: str, now: float) -> None: ...
 
@@ -86,7 +88,7 @@ class Silence:
 
 
 class Piped(Silence):
-    """For a pipe: a line for each step."""
+    """For a pipe: one line per step."""
 
     def __init__(self) -> None:
         self._began: float | None = None
@@ -100,7 +102,7 @@ class Piped(Silence):
 
 
 class Steps(Piped):
-    """And one every second."""
+    """For a pipe: one line per step and one per second."""
 
     def __init__(self, tally: DeliveryTally) -> None:
         super().__init__()
@@ -121,7 +123,7 @@ class Steps(Piped):
 
 
 class Picture(ABC):
-    """For a terminal: one picture that is drawn again and again, with the segments and the last steps below."""
+    """For a terminal: one picture that is redrawn, with the segments and the latest steps below."""
 
     name = "magnetar demo"
     tree_columns = TREE_COLUMNS
@@ -134,12 +136,12 @@ class Picture(ABC):
         self._bar_at = 0.0
         self._branches: list[tuple[str, bool]] = []
         self._act = (0, 0)
-        # The last picture stays above the verdict.
+        # The last picture stays on the screen above the result.
         self._live: Live = Live(console=console, auto_refresh=False, redirect_stderr=False)
 
     @abstractmethod
     def picture(self, now: float) -> Any:
-        """What there is to see now."""
+        """The current content of the picture."""
 
     def say(self, step: str, now: float) -> None:
         if self._began is None:
@@ -157,7 +159,7 @@ class Picture(ABC):
         self._act = (act, acts)
 
     def framed(self, now: float, *parts: RenderableType) -> Panel:
-        """As wide as the window, so that it does not jump; its title has a clock."""
+        """A panel as wide as the window, so that its width does not change. Its title shows a clock."""
         from rich.console import Group
         from rich.panel import Panel
 
@@ -237,7 +239,7 @@ class Board(Picture):
 
 
 def bars(values: deque[float]) -> str:
-    """A row of bars, the highest as high as it gets."""
+    """A row of bars, scaled to the highest value."""
     top = max(values, default=0.0)
     if top <= 0:
         return " " * len(values)

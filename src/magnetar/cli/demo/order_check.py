@@ -1,8 +1,8 @@
-"""What the pipeline of the demo was given and what it wrote, compared row by row.
+"""Compares the orders that the demo's pipeline received with the rows that it wrote.
 
-An order is a customer and a number; every customer's orders count from zero, and what one costs follows from the two.
-So of any row it can be told whether it was ever sent, whether its sum is right, whether it came before, and whether it
-came in its turn. Values in, values out: it knows no broker and no Spark, so it cannot be kind to them.
+An order has a customer and a number. The numbers of a customer start at zero, and customer and number determine the
+price. For each row, the check therefore knows whether the order was sent, whether the sum is right, and whether the row
+is a duplicate or out of order. It handles plain values and knows no broker and no Spark, so it judges both impartially.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 
 TAX_PERCENT = 19
 
-Row = tuple[int, int, int]  # customer, number, what is to be paid in cents
+Row = tuple[int, int, int]  # customer, number, gross price in cents
 
 
 def cents(customer: int, number: int) -> int:
-    """What an order costs without tax."""
+    """The net price of an order."""
     return 100 + (customer * 7919 + number * 104_729) % 9_900
 
 
 def gross(net: int) -> int:
-    """With tax, as the pipeline computes it: down to whole cents."""
+    """The gross price as the pipeline computes it, rounded down to whole cents."""
     return net * (100 + TAX_PERCENT) // 100
 
 
 @dataclass(slots=True)
 class Orders:
-    """What producers were told: an order that was acknowledged is owed to every place that the pipeline writes to."""
+    """Results of the sends. The pipeline must write every acknowledged order to both outputs."""
 
     sent: int = 0
     acknowledged: int = 0
@@ -48,7 +48,7 @@ class Orders:
         self._stored.setdefault(customer, set()).add(number)
 
     def failure(self) -> None:
-        """Nothing was promised for it; it may have been stored."""
+        """A failed send has no guarantee, but the broker may have stored the order."""
         self.failed += 1
 
     @property
@@ -66,7 +66,7 @@ class Orders:
 
 @dataclass(frozen=True, slots=True)
 class OrderReport:
-    """One place that the pipeline wrote to. `invented`: never sent, or with another sum than it must have."""
+    """One output of the pipeline. `invented` counts rows that were never sent or have a wrong sum."""
 
     place: str
     rows: int
@@ -81,7 +81,7 @@ class OrderReport:
 
 
 def judge(orders: Orders, place: str, rows: Iterable[Row]) -> OrderReport:
-    """`rows` in the order in which they are there."""
+    """`rows` must be in stored order."""
     seen: dict[int, set[int]] = {customer: set() for customer in orders.counts}
     last: dict[int, int] = {}
     count = twice = disordered = invented = 0
@@ -101,7 +101,7 @@ def judge(orders: Orders, place: str, rows: Iterable[Row]) -> OrderReport:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`restarts`: how often the query ended without having been killed, and was started again."""
+    """`restarts` counts restarts after the query ended without a kill."""
 
     sent: int
     acknowledged: int
@@ -124,7 +124,7 @@ class Outcome:
         if self.ok:
             return "every key in order, nothing lost, nothing twice, in the topic and in Parquet"
         if not self.acknowledged:
-            return "nothing was acknowledged, so nothing is shown"
+            return "no order was acknowledged: the run proves nothing"
         wrong = {name: sum(getattr(one, name) for one in self.places) for name in _WRONG}
         return ", ".join(f"{count} {name}" for name, count in wrong.items() if count) or "nothing was written"
 

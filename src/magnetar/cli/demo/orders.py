@@ -1,7 +1,7 @@
-"""The orders of the demo's pipeline: producers that send at a rate and tell what was acknowledged.
+"""The producers of the demo's pipeline: they send orders at a given rate and record the acknowledged ones.
 
-Every customer belongs to one producer. It speaks to a broker through our own client alone; what is owed is decided by
-receipts, not by it.
+One producer sends all orders of a customer. It uses only the public client. Receipts decide which orders the pipeline
+must write; this module does not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CUSTOMERS_EACH = 20
 
 
 class OrderProducers:
-    """`run` until `stop`; both return when everything sent has an answer."""
+    """Call `run`, then `stop`. Both return after every sent order has a result."""
 
     def __init__(self, client: Client, topic: str, orders: Orders, *, rate: int) -> None:
         self._client = client
@@ -38,7 +38,7 @@ class OrderProducers:
         self._ended = asyncio.Event()
 
     async def stop(self) -> None:
-        """Until everything sent has an answer: nothing is published behind it."""
+        """Waits until every sent order has a result. No order is published afterwards."""
         self._sending = False
         await self._ended.wait()
 
@@ -55,7 +55,8 @@ class OrderProducers:
         began, done = loop.time(), 0
         while self._sending:
             due = int((loop.time() - began) * self._rate / PRODUCERS) - done
-            if orders.in_flight > DEMO_IN_FLIGHT_MAX:  # a dead broker's time is not made up for
+            # after an outage, the producer does not catch up on the missed orders
+            if orders.in_flight > DEMO_IN_FLIGHT_MAX:
                 began, done, due = loop.time(), 0, 0
             for customer in itertools.islice(customers, due):
                 place = orders.sending(customer)

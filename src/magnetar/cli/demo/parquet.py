@@ -1,7 +1,7 @@
-"""The Parquet files that a streaming query of Spark wrote, as far as it has committed them.
+"""Reads the Parquet files that a streaming query of Spark has committed.
 
-A killed query leaves files behind that belong to no batch; which ones count stands in the log that Spark keeps beside
-them, and whoever reads without it reads rows twice. Only reads; trusts that log and the files it names.
+A killed query leaves files that belong to no batch. Spark's log beside the files lists the committed ones; a reader
+without the log reads rows twice. This module only reads. It trusts the log and the files that the log names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ParquetOutput:
         self._counted: dict[str, int] = {}
 
     def count(self) -> int:
-        """Rows so far: of each file its footer is read, once."""
+        """The number of committed rows. It reads the footer of each file once."""
         import pyarrow.parquet as parquet
 
         for path in self._files():
@@ -34,7 +34,7 @@ class ParquetOutput:
         return sum(self._counted.values())
 
     def rows(self) -> list[Row]:
-        """All of them, those of a key in the order that its column says."""
+        """All committed rows. Rows of a key are in the order of their column."""
         import pyarrow as pa
         import pyarrow.parquet as parquet
 
@@ -54,7 +54,9 @@ class ParquetOutput:
 
 
 def committed(log: Mapping[str, str]) -> list[str]:
-    """The files that count, from the files of the log by name: one a batch, and now and then one for all before it."""
+    """The committed files, from the log's files by name. Spark writes one log file per batch, and from time to time one
+    that includes all earlier ones.
+    """
     whole = [name for name in log if name.endswith(COMPACT)]
     newest = max(whole, key=_number, default=None)
     since = -1 if newest is None else _number(newest)
@@ -63,14 +65,14 @@ def committed(log: Mapping[str, str]) -> list[str]:
     for name in [*([newest] if newest is not None else []), *later]:
         version, *lines = log[name].splitlines()
         if version != "v1":
-            raise Corrupt("Spark's log of files is of a version nobody tried", version=version[:20])
+            raise Corrupt("unsupported version of Spark's file log", version=version[:20])
         entries = [msgspec.json.decode(line) for line in lines if line]
         found += [unquote(urlparse(one["path"]).path) for one in entries if one["action"] == "add"]
     return found
 
 
 def _batch(name: str) -> int | None:
-    """Of a file of the log; those being written have other names."""
+    """The batch of a log file. Files that are being written have other names."""
     number = name.removesuffix(COMPACT)
     return int(number) if number.isdigit() else None
 

@@ -1,7 +1,7 @@
-"""Splits and merges the demo's scalable topic while it is in use, as anybody could over REST.
+"""Splits and merges the demo's scalable topic under traffic, through the public REST interface.
 
-The widest segment is split, the narrowest neighbours are merged. What it tells of the tree is what the broker says of
-its layout after each of them; nothing is drawn that was not asked for.
+It splits the widest segment and merges the narrowest neighbours. After each change it asks the broker for the layout,
+so the displayed tree is always the layout that the broker reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Reshaper:
         return layout_of(await self._admin.scalable.metadata(self._topic))
 
     async def split(self) -> str:
-        """What was done, in words."""
+        """Splits a segment and returns a description."""
         return await self._reshape(1)
 
     async def merge(self) -> str:
@@ -47,8 +47,9 @@ class Reshaper:
 
 
 def branches(layout: Layout) -> list[tuple[str, bool]]:
-    """The tree of segments, a line each, and whether it takes messages. A merged segment stands below its first parent;
-    its other parents point to it."""
+    """The lines of the segment tree; the flag marks active segments. A merged segment appears under its first parent;
+    its other parents point to it.
+    """
     return [
         (f"{before}#{one.id} {hashes(one.range)}{_merged(layout, one)}", one.is_active) for before, one in tree(layout)
     ]

@@ -1,5 +1,5 @@
-"""The demo in the order it happens: a broker, traffic, splits and merges, a kill in the middle, a restart, an end; and
-how its verdict is shown.
+"""The steps of the demo: broker, traffic, splits and merges, a kill in the middle, a restart, the end, and the display
+of the result.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from magnetar.cli.demo.traffic import (
 from magnetar.cli.output.output import KeyValues, TableData
 
 DRAW_S = 0.125
-TURNS_MAX = 10_000  # of the loop
-BEFORE = ("split", "split", "split")  # and the kill
+TURNS_MAX = 10_000  # upper limit of the loop
+BEFORE = ("split", "split", "split")  # reshapes before the kill
 AFTER = ("merge", "split", "merge")
 
 
 async def run(*, seconds: float, rate: int, kill: bool, quiet: bool, colors: bool) -> tuple[Verdict, float]:
-    """The verdict, and how long everything took."""
+    """The result and the duration."""
     tally = DeliveryTally(list(CONSUMERS))
     began = asyncio.get_running_loop().time()
     shown: Display = Silence() if quiet else Steps(tally)
@@ -67,7 +67,7 @@ class Scenario:
             )
             acts = self._act(traffic, reshaper, seconds, kill=kill)
             await together(acts, self._carry(traffic), self._draw())
-            self._say("everything owed is there" if self._tally.settled() else "nothing comes any more")
+            self._say("every acknowledged message has arrived" if self._tally.settled() else "no more messages arrive")
 
     async def _act(self, traffic: Traffic, reshaper: Reshaper, seconds: float, *, kill: bool) -> None:
         pause_s = seconds / (len(BEFORE) + len(AFTER) + 2)
@@ -82,7 +82,7 @@ class Scenario:
         self._display.progress(len(acts) + 1, len(acts) + 1)
         await asyncio.sleep(pause_s)
         traffic.stop_sending()
-        self._say("producers stop; consumers take what is left")
+        self._say("producers stop; consumers receive the remaining messages")
 
     async def _reshape(self, reshaper: Reshaper, step: str) -> None:
         if step == "split":
@@ -95,17 +95,17 @@ class Scenario:
 
     async def _kill(self) -> None:
         child, loop = self._child, asyncio.get_running_loop()
-        for _ in range(TURNS_MAX):  # a moment with messages under way, if there is one: that is when it hurts
+        for _ in range(TURNS_MAX):  # kill while messages are in flight, if possible: this is the hardest case
             if self._tally.in_flight:
                 break
             await asyncio.sleep(0)
-        self._say(f"kill -9 {child.pid}, with {self._tally.in_flight} messages on their way")
+        self._say(f"kill -9 {child.pid}, with {self._tally.in_flight} messages in flight")
         await child.kill()
         self._tally.kills += 1
         await asyncio.sleep(DEMO_DOWN_S)
         began = loop.time()
         await child.start()
-        self._say(f"broker {child.pid} is back on the same directory, after {loop.time() - began:.2f} s of starting")
+        self._say(f"broker {child.pid} is back on the same directory; the start took {loop.time() - began:.2f} s")
         before, until = self._tally.acknowledged, loop.time() + DEMO_RESUME_S
         while self._tally.acknowledged == before and loop.time() < until:  # noqa: ASYNC110  # a glance now and then
             await asyncio.sleep(DRAW_S)

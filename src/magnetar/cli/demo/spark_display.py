@@ -1,7 +1,7 @@
-"""What people see of the demo's pipeline while it runs, on standard error: how many orders are where, and the segments.
+"""Shows the progress of the demo's pipeline on standard error: the number of orders at each stage, and the segments.
 
-On a terminal it is one picture that is drawn again and again; in a pipe it is steps, and a line now and then. It reads
-`Counts` and changes nothing; it has no part in the verdict.
+A terminal gets one picture that is redrawn; a pipe gets a line per step and one every few seconds. It only reads
+`Counts` and has no influence on the result.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-WINDOW_S = 3.0  # a batch takes about a second: rates over less jump
-LINE_S = 3.0  # in a pipe
+WINDOW_S = 3.0  # a batch takes about a second: rates over a shorter period fluctuate
+LINE_S = 3.0  # interval of lines in a pipe
 HISTORY = 40
 BAR_S = 0.5
 TREE_COLUMNS = 27
@@ -28,7 +28,7 @@ STATES = {"starting": "yellow", "running": "green", "killed": "bold red", "done"
 
 @dataclass(slots=True)
 class Counts:
-    """As they are known: rows that were acknowledged, that are in the other topic, that are in committed files."""
+    """Known row counts: acknowledged, in the other topic, and in committed files."""
 
     published: int = 0
     written: int = 0
@@ -39,7 +39,7 @@ class Counts:
 
 
 class Rate:
-    """A counter as a rate, from what was read over the last seconds."""
+    """Turns a counter into a rate over the last seconds."""
 
     def __init__(self) -> None:
         self._read: deque[tuple[float, int]] = deque()
@@ -53,7 +53,7 @@ class Rate:
 
 
 class Lines(Piped):
-    """For a pipe: a line for each step, and one now and then."""
+    """For a pipe: one line per step and one every few seconds."""
 
     def __init__(self, counts: Counts) -> None:
         super().__init__()
@@ -98,13 +98,13 @@ class Screen(Picture):
         return self.framed(now, head, waiting, self._places(rates), Text(), self.below())
 
     def _waiting(self, now: float, rate: float) -> str:
-        """What the table waits for while it stands still."""
+        """Explains why the table does not change yet."""
         counts = self._counts
         spin = SPINNER[int(now / SPIN_S) % len(SPINNER)]
         if counts.query == "starting":
-            return f"{spin} Spark starts: a JVM and Python workers, mostly 20 to 40 s; orders wait in the topic"
+            return f"{spin} Spark starts: a JVM and Python workers, usually 20 to 40 s; orders wait in the topic"
         if counts.query == "running" and not rate and counts.written < counts.published:
-            return f"{spin} Spark runs; its first batch is on the way"
+            return f"{spin} Spark runs and processes its first batch"
         return ""
 
     def _places(self, rates: dict[str, float]) -> Table:

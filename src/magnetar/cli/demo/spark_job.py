@@ -1,11 +1,11 @@
-"""The pipeline of the demo: an ordinary PySpark program, in a process of its own so that it can be killed.
+"""The pipeline of the demo: an ordinary PySpark program in its own process, so that it can be killed.
 
-    python -m magnetar.cli.demo.spark_job '{"url": ..., "source": ..., "target": ..., "folder": ...}'
+python -m magnetar.cli.demo.spark_job '{"url": ..., "source": ..., "target": ..., "folder": ...}'
 
-Two queries on one topic of orders: one puts tax on each and writes it to another topic, exactly once; one keeps them as
-Parquet. Both go on where their checkpoints say. It tells its batches on standard output, a line of JSON each, and ends
-when the file `drain` is there and everything was processed. It keeps nothing else and repeats nothing by itself: who
-started it starts it again.
+Two queries read one topic of orders. One adds tax and writes to another topic, exactly once. The other stores the
+orders as Parquet. Both resume from their checkpoints. The program reports its batches on standard output, one line of
+JSON each. It ends when the file `drain` exists and all orders are processed. It keeps no other state and does not
+restart itself: its parent process does.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 DRAIN = "drain"
 LAKE = "lake"
-TAXES = "taxes"  # names of the queries, of their checkpoints and of their holds
+TAXES = "taxes"  # names of the queries, their checkpoints and their holds
 FILES = "files"
 TRIGGER = "500 milliseconds"
 LOOK_S = 0.5
 ORDER = "customer INT, number INT, cents BIGINT"
-# It lives for half a minute: what makes a long-lived Spark fast only makes this one start later.
+# The JVM runs for half a minute: options that speed up a long-lived JVM only delay its start.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={folder}"
 SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
@@ -52,7 +52,7 @@ def main() -> None:
     own = {
         "spark.driver.extraJavaOptions": JAVA.format(
             folder=folder
-        ),  # what a kill leaves lying about goes with the folder
+        ),  # files left behind by a kill are removed with the folder
         "spark.local.dir": str(folder / "spark"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
@@ -73,7 +73,7 @@ def _orders(spark: SparkSession, asked: dict[str, str], subscription: str) -> Da
         spark.readStream.format("magnetar")
         .option("url", asked["url"])
         .option("topic", asked["source"])
-        .option("subscription", subscription)  # the broker keeps what this query has not read
+        .option("subscription", subscription)  # the broker keeps messages that this query has not read
         .option("startingOffsets", "earliest")
         .option("columns", "key,value,__order")
         .load()
@@ -105,7 +105,7 @@ def _watch(queries: list[StreamingQuery], drain: Path) -> None:
     told = dict.fromkeys((query.name for query in queries), -1)
     while not drain.exists():
         for query in queries:
-            query.awaitTermination(LOOK_S / len(queries))  # raises what ended it
+            query.awaitTermination(LOOK_S / len(queries))  # raises the error that ended the query
             last = query.lastProgress
             if last is not None and last["batchId"] != told[query.name]:
                 told[query.name] = last["batchId"]
@@ -117,7 +117,7 @@ def _watch(queries: list[StreamingQuery], drain: Path) -> None:
 
 
 def _tell(said: dict[str, object]) -> None:
-    """A pipe that nobody reads any more ends the program."""
+    """A closed pipe ends the program."""
     sys.stdout.write(msgspec.json.encode(said).decode() + "\n")
     sys.stdout.flush()
 

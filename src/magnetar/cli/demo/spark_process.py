@@ -1,7 +1,7 @@
-"""The query of the demo as a process: started, watched, killed with Spark and all, and started again.
+"""Runs the demo's query as a process: starts it, watches it, kills it together with Spark, and restarts it.
 
-It has a process group of its own, so that one signal takes its driver and its Java. Standard output is read to its end,
-which comes when both are gone. What it writes to standard error goes to a file, shown when it does not get on.
+The query has its own process group, so that one signal reaches its driver and its JVM. Standard output is read until
+both have ended. Standard error goes to a file, which is shown if the query fails.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from magnetar.cli.demo.spark_job import DRAIN
 
 LOG = "query.log"
 SHOWN_LINES = 8
-CAUSE_CHARACTERS = 160  # of its last words, in a step
+CAUSE_CHARACTERS = 160  # length of the query's last error in a step
 PROGRAM = ("-m", "magnetar.cli.demo.spark_job")
 
 
 class SparkProcess:
-    """`tend` starts it, and again whenever it ended, until it is drained. `state` and `batches` are for people."""
+    """`tend` starts the query and restarts it until it is drained. `state` and `batches` are for display."""
 
     def __init__(
         self,
@@ -51,39 +51,39 @@ class SparkProcess:
 
     @property
     def restarts(self) -> int:
-        """Beside those after a kill."""
+        """Restarts that did not follow a kill."""
         return max(0, self.starts - 1 - self.kills)
 
     async def tend(self, say: Callable[[str], None]) -> None:
-        """Until it ended in order. `NotReady` where it ends by itself again and again: with what it said last."""
+        """Runs until the query ends normally. Raises `NotReady` with the query's last output if it fails repeatedly."""
         while True:
             await self._start()
             if await self._ended() == 0:
                 self.state = "done"
                 return
             if self.state != "killed":
-                say(f"the query ended by itself and starts again: {self._cause()}")
+                say(f"the query failed and restarts: {self._cause()}")
             self.state = "starting"
             if self.restarts >= DEMO_QUERY_STARTS_MAX:
-                raise NotReady(f"the query ended {self.restarts + 1} times by itself", said=self.last_words())
+                raise NotReady(f"the query failed {self.restarts + 1} times", said=self.last_words())
 
     def drain(self) -> None:
-        """It ends when it has processed everything there is."""
+        """Asks the query to end after it has processed all messages."""
         (self._folder / DRAIN).touch()
 
     def kill(self) -> None:
-        """SIGKILL to driver and Java: they have no say in it. Whoever tends it sees to the rest."""
+        """Sends SIGKILL to driver and JVM, so neither can clean up. `tend` restarts them."""
         self.kills += 1
         self.state = "killed"
         self._signal()
 
     def busy(self, name: str) -> bool:
-        """Whether a batch is planned and not done."""
+        """Whether a batch is planned but not finished."""
         offsets, commits = (_newest(self._folder / name / kind) for kind in ("offsets", "commits"))
         return offsets > commits
 
     def last_words(self) -> str:
-        """What it wrote last to standard error, without the frames of its stacks."""
+        """The end of the standard error output, without stack frames."""
         path = self._folder / LOG
         return "\n".join(spoken(path.read_text(errors="replace") if path.exists() else "")[-SHOWN_LINES:])
 
@@ -103,11 +103,11 @@ class SparkProcess:
                 await process.stdout.read()
                 await process.wait()
         except TimeoutError:
-            pass  # whatever still holds the pipe was told to end
+            pass  # another process may hold the pipe; it has been asked to end
 
     def _cause(self) -> str:
         last = self.last_words().splitlines()[-1:]
-        return last[0][:CAUSE_CHARACTERS] if last else "without a word"
+        return last[0][:CAUSE_CHARACTERS] if last else "without a message"
 
     async def _start(self) -> None:
         self.starts += 1
@@ -135,7 +135,7 @@ class SparkProcess:
         return code
 
     def _told(self, line: bytes) -> None:
-        """Others write to the same pipe: only what is ours counts."""
+        """Other code writes to the same pipe: only lines of the pipeline count."""
         try:
             said = msgspec.json.decode(line, type=JobEvent)
         except msgspec.DecodeError:
@@ -149,12 +149,12 @@ class SparkProcess:
         if self._process is not None:
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:  # it ended by itself
+            except ProcessLookupError:  # the process has already exited
                 pass
 
 
 def spoken(log: str) -> list[str]:
-    """Lines that are not frames of a stack, of Python's or of Java's: those are indented."""
+    """Lines without stack frames of Python or Java, which are indented."""
     return [line for line in log.splitlines() if line[:1].strip()]
 
 
@@ -164,7 +164,7 @@ class JobEvent(msgspec.Struct, frozen=True):
 
 
 async def prepared(around: Mapping[str, str]) -> dict[str, str]:
-    """The environment that Spark finds everything in. `Misuse` says what is missing and what to do."""
+    """The environment in which Spark can start. Raises `Misuse` with each missing requirement and the remedy."""
     from magnetar.spark.environment import examined, java_home
 
     cache = Path(around.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "magnetar"

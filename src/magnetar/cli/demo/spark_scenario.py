@@ -1,8 +1,7 @@
-"""The demo through Spark in the order it happens: a live topic of orders that is split and merged, a PySpark pipeline
-over it, a kill of the query, a kill of the broker, and the verdict from what is in the other topic and in Parquet.
+"""The steps of the demo with Spark: a live topic of orders that is split and merged, a PySpark pipeline on it, a kill
+of the query, a kill of the broker, and the result from the other topic and from Parquet.
 
-Nothing waits for a time where it can wait for something to have happened: every act but the first follows rows that
-were written.
+Steps wait for events, not for times, wherever possible: every act but the first waits for written rows.
 """
 
 from __future__ import annotations
@@ -40,19 +39,19 @@ TARGET = "topic://public/default/orders-taxed"
 NAMESPACE = "public/default"
 OTHER = "the other topic: "
 DRAW_S = 0.125
-TURNS_MAX = 10_000  # of the loop
-ACTS = 5  # that the title counts
-AWAY_S, AWAY_RESHAPES_MAX = 5.0, 4  # while the query starts again: so often, and not more
-PAUSES = 8  # in which the seconds are shared out
+TURNS_MAX = 10_000  # upper limit of the loop
+ACTS = 5  # number of acts in the title
+AWAY_S, AWAY_RESHAPES_MAX = 5.0, 4  # interval and maximum of reshapes while the query restarts
+PAUSES = 8  # number of pauses that share the seconds
 BROKER = {
-    "brokerDeduplicationEnabled": "true",  # what a producer sends again after the kill is stored once
-    "defaultRetentionTimeInMinutes": "60",  # nobody has read it when Spark is still starting
+    "brokerDeduplicationEnabled": "true",  # a message that a producer resends after the kill is stored once
+    "defaultRetentionTimeInMinutes": "60",  # Spark may still be starting when the messages have no reader yet
     "defaultRetentionSizeInMB": "1000",
 }
 
 
 async def run(*, seconds: float, rate: int, kill: bool, quiet: bool, colors: bool) -> tuple[Outcome, float]:
-    """The verdict, and how long everything took."""
+    """The result and the duration."""
     environment = await prepared(os.environ)
     counts = Counts()
     began = asyncio.get_running_loop().time()
@@ -117,7 +116,7 @@ class Pipeline:
         )
         self._display.progress(1, ACTS)
         await self._split(source, pause_s)
-        await self._more("the first orders are through the pipeline")
+        await self._more("the pipeline has written the first orders")
         self._display.progress(2, ACTS)
         await self._split(source, pause_s)
         await self._split(target, pause_s, of=OTHER)
@@ -129,17 +128,17 @@ class Pipeline:
         await self._split(source, pause_s)
         if kill:
             await self._reshape_while_away(source)
-        await self._more("the query writes again" if kill else "the query has not noticed")
+        await self._more("the query writes rows again" if kill else "the query was not interrupted")
         self._display.progress(4, ACTS)
         if kill:
             await self._kill_broker()
-            await self._more("the query goes on, it was not told")
+            await self._more("the query reads all segments, without a restart")
         self._display.progress(5, ACTS)
         await self._merge(source, pause_s)
         await self._merge(target, pause_s, of=OTHER)
         await feed.stop()
         self._query.drain()
-        self._say("producers have stopped; the query takes what is left")
+        self._say("producers have stopped; the query processes the remaining orders")
 
     async def _split(self, reshaper: Reshaper, pause_s: float, *, of: str = "") -> None:
         await asyncio.sleep(pause_s)
@@ -158,7 +157,7 @@ class Pipeline:
             self._display.tree(branches(await reshaper.layout()))
 
     async def _kill_query(self) -> None:
-        """In the middle of a batch, if there is one soon: that is when it hurts."""
+        """Kills in the middle of a batch, if one starts soon: this is the hardest case."""
         query, loop = self._query, asyncio.get_running_loop()
         await self._until(lambda: query.state == "running")
         until = loop.time() + DEMO_MOMENT_S
@@ -169,22 +168,24 @@ class Pipeline:
         self._say(f"kill -9 of the query, {where}; Spark starts again")
 
     async def _reshape_while_away(self, source: Reshaper) -> None:
-        """The topic is split and merged while nothing reads it: the query finds every key in order afterwards."""
+        """Splits and merges the topic while no query reads it. Afterwards, the query must still find every key in
+        order.
+        """
         for number in range(AWAY_RESHAPES_MAX):
             for _ in range(round(AWAY_S / DRAW_S)):
                 if self._query.state == "running":
                     return
                 await asyncio.sleep(DRAW_S)
             await (self._merge if number % 2 else self._split)(source, 0, of="")
-            self._say("nothing reads the topic now: the query is still starting")
+            self._say("the query is still starting: the topic has no reader now")
 
     async def _kill_broker(self) -> None:
         child, loop, counts = self._child, asyncio.get_running_loop(), self._counts
-        for _ in range(TURNS_MAX):  # a moment with orders under way, if there is one: that is when it hurts
+        for _ in range(TURNS_MAX):  # kill while orders are in flight, if possible: this is the hardest case
             if self._orders.in_flight:
                 break
             await asyncio.sleep(0)
-        self._say(f"kill -9 {child.pid}: the broker, with {self._orders.in_flight} orders on their way")
+        self._say(f"kill -9 {child.pid}: the broker, with {self._orders.in_flight} orders in flight")
         counts.broker = "killed"
         await child.kill()
         self._broker_kills += 1
@@ -192,17 +193,18 @@ class Pipeline:
         began = loop.time()
         await child.start()
         counts.broker = "running"
-        self._say(f"broker {child.pid} is back on the same directory, after {loop.time() - began:.2f} s of starting")
+        self._say(f"broker {child.pid} is back on the same directory; the start took {loop.time() - began:.2f} s")
 
     async def _more(self, then: str) -> None:
-        """Until both outputs have rows that they do not have now, published after now: only then the rest has shown
-        something."""
+        """Waits until both outputs contain new rows that were published after this call. Only such rows prove that the
+        query works.
+        """
         owed = self._orders.acknowledged
         await self._until(lambda: min(self._counts.written, self._counts.stored) > owed)
         self._say(then)
 
     async def _until(self, happened: Callable[[], bool]) -> None:
-        """`NotReady` where nothing is written for long."""
+        """Raises `NotReady` if the query writes no rows for a long time."""
         loop, counts = asyncio.get_running_loop(), self._counts
         seen, since = (0, 0), loop.time()
         while not happened():
@@ -211,19 +213,19 @@ class Pipeline:
             if now != seen:
                 seen, since = now, loop.time()
             elif loop.time() - since > DEMO_QUERY_S:
-                raise NotReady(f"the query wrote nothing for {DEMO_QUERY_S:.0f} s", said=self._query.last_words())
+                raise NotReady(f"the query wrote no rows for {DEMO_QUERY_S:.0f} s", said=self._query.last_words())
 
     async def _published(self, admin: Admin) -> None:
-        """Committed rows are published by the broker, which may still be at it."""
+        """Waits until the broker has published all committed rows."""
         loop = asyncio.get_running_loop()
         until = loop.time() + DEMO_QUERY_S
         while any(sink.backlogMessages for sink in await admin.sinks.list(NAMESPACE)):
             if loop.time() > until:
-                raise NotReady("the broker did not publish what the query committed", topic=TARGET)
+                raise NotReady("the broker did not publish all committed rows", topic=TARGET)
             await asyncio.sleep(DRAW_S)
 
     async def _look(self, client: Client) -> None:
-        """At what was written, as anybody could."""
+        """Reads the written rows through the public client."""
         counts = self._counts
         while not self._over:
             try:
@@ -259,13 +261,13 @@ class Pipeline:
 
 
 async def count(client: Client, topic: str) -> int:
-    """How many messages a topic holds."""
+    """The number of messages in a topic."""
     plan = await client.plan(topic, {}, start="earliest")
     return sum(stretch.messages for stretch in plan.stretches.values())
 
 
 async def everything(client: Client, topic: str) -> list[Row]:
-    """All that a topic holds, each key in order. `NotReady` where it cannot be read."""
+    """All messages of a topic, each key in order. Raises `NotReady` if the topic cannot be read."""
     rows: list[Row] = []
     owed = await count(client, topic)
     loop = asyncio.get_running_loop()
@@ -287,7 +289,7 @@ async def everything(client: Client, topic: str) -> list[Row]:
 
 
 class Order(msgspec.Struct, frozen=True):
-    """As the pipeline writes it."""
+    """An order as the pipeline writes it."""
 
     customer: int
     number: int
@@ -301,7 +303,7 @@ def parts(outcome: Outcome, took_s: float) -> tuple[TableData, KeyValues]:
     ]
     killed = f"the query {_times(outcome.query_kills)}, the broker {_times(outcome.broker_kills)}"
     if outcome.restarts:
-        killed += f"; the query ended {_times(outcome.restarts)} by itself and was started again"
+        killed += f"; the query failed {_times(outcome.restarts)} and was restarted"
     facts = KeyValues(
         {
             "acknowledged": f"{outcome.acknowledged} of {outcome.sent} orders sent, {outcome.failed} failed",

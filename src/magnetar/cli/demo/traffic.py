@@ -1,8 +1,8 @@
-"""The demo's traffic: keyed producers and consumers of every type of subscription, on a plain topic and a scalable one.
+"""The demo's traffic: keyed producers, and consumers of every subscription type, on a plain topic and a scalable topic.
 
-Every key belongs to one producer, which counts its messages; consumers tell the tally what arrived and acknowledge it.
-Producers send at a rate and hold back while the slowest subscription is far behind. It speaks to a broker through our
-own client alone and trusts it with nothing: what counts is what the tally was told.
+One producer owns each key and numbers its messages. Consumers report each arrival to the tally and acknowledge the
+message. Producers send at a fixed rate and pause while the slowest subscription is far behind. The module uses only the
+public client and trusts no broker: the result depends only on the tally.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 TOPIC = "persistent://public/default/demo"
 SCALABLE = "topic://public/default/demo-scalable"
 PRODUCERS = 6
-SCALED = 3  # of them publish to the scalable topic, the others to the plain one
+SCALED = 3  # producers of the scalable topic; the others publish to the plain topic
 KEYS_EACH = 25
 CONSUMERS = {Kind.EXCLUSIVE: 1, Kind.FAILOVER: 2, Kind.SHARED: 3, Kind.KEY_SHARED: 3, Kind.STREAM: 3}
 
 
 class Traffic:
-    """`open`, then `run`; `stop_sending` ends the producers, and `run` returns once everything owed has arrived or
-    nothing comes any more."""
+    """Call `open`, then `run`. `stop_sending` ends the producers. `run` returns after all acknowledged messages have
+    arrived, or after no message has arrived for a long time.
+    """
 
     def __init__(self, client: Client, tally: DeliveryTally, *, rate: int) -> None:
         self._client = client
@@ -46,7 +47,7 @@ class Traffic:
         self._streams: list[StreamConsumer[bytes]] = []
 
     async def open(self) -> None:
-        """Subscriptions first: a message is owed to those that were there when it was sent."""
+        """Creates subscriptions first: a subscription must receive only messages that were sent after its creation."""
         from magnetar.client.consumer.config import InitialPosition, SubscriptionType
         from magnetar.client.producer.batch import Batching
 
@@ -119,7 +120,7 @@ class Traffic:
                 await consumer.acknowledge_cumulative(batch[-1])
 
     async def _watch(self) -> None:
-        """Ends the consumers: when everything owed is there, or when nothing has come for long."""
+        """Ends the consumers after all messages have arrived, or after a long time without a message."""
         loop = asyncio.get_running_loop()
         seen, since = -1, loop.time()
         while self._sending or not self._tally.settled():
@@ -133,7 +134,7 @@ class Traffic:
 
 
 async def together(*works: object) -> None:
-    """All of them at once; the first error ends them all."""
+    """Runs all of them concurrently; the first error cancels the others."""
     running = asyncio.gather(*works)  # type: ignore[call-overload]
     try:
         await running
@@ -141,7 +142,7 @@ async def together(*works: object) -> None:
         running.cancel()
         try:
             await running
-        except BaseException:  # noqa: S110 - the first error is the one to tell
+        except BaseException:  # noqa: S110 - only the first error is reported
             pass
         raise
 

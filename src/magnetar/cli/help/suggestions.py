@@ -1,7 +1,7 @@
-"""What was perhaps meant: names that are near the one that is not there.
+"""Suggests names that are similar to a missing one.
 
-Asks the broker for a bounded list, once, and only after something was not found; whatever goes wrong here is nobody's
-concern, since the error that matters is already on its way.
+Requests one bounded list from the broker, only after an object was not found. Errors of this request are ignored,
+because the user already gets the original error.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from magnetar.base.names import TopicName, namespace_name, topic_name
 if TYPE_CHECKING:
     from magnetar.client.admin.sync.admin import Admin
 
-NAMES_MAX = 1_000  # names looked at: a person waits, and a near one is likely among the first
+NAMES_MAX = 1_000  # upper limit of compared names: a person waits, and a similar name is probably among the first
 SUGGESTIONS_MAX = 3
 ALIKE_MIN = 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a command is about; what is not known is None."""
+    """The object of a command. Unknown parts are None."""
 
     tenant: str | None = None
     namespace: str | None = None
@@ -34,19 +34,21 @@ class Subject:
 
     @property
     def names(self) -> list[str]:
-        """What is changed, as `-o name` tells it: the innermost."""
+        """The name of the innermost object of the command, as `-o name` prints it."""
         found = self.subscription or self.topic or self.namespace or self.tenant
         return [found] if found else []
 
 
 def instead(subject: Subject, names: list[str]) -> str:
-    """What to run where `names` are near: of a plain topic that is asked for as a scalable one, what makes it one."""
+    """The next command for the similar `names`. If a plain topic exists where a scalable one was requested, the command
+    that migrates it.
+    """
     found = names[0]
     if subject.topic and topic_name(subject.topic).is_scalable:
         twin = topic_name(found)
         if not twin.is_scalable and twin.scalable == topic_name(subject.topic):
-            return f"magnetar topic migrate {found} --dry-run, which says what makes this plain topic a scalable one"
-    return f"the same with {found}"
+            return f"magnetar topic migrate {found} --dry-run, to convert this plain topic to a scalable one"
+    return f"the same command with {found}"
 
 
 def near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
@@ -58,7 +60,7 @@ def near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
 
 def _near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
     if is_hold(error):
-        return []  # topics are not what is missing
+        return []  # the missing object is not a topic
     if isinstance(error, SubscriptionNotFound) and subject.topic and subject.subscription:
         scalable = topic_name(subject.topic).is_scalable
         names = admin.scalable.subscriptions if scalable else admin.subscriptions.names
@@ -79,7 +81,7 @@ def _near(admin: Admin, subject: Subject, error: MagnetarError) -> list[str]:
 
 
 def _topics(admin: Admin, name: TopicName) -> list[str]:
-    """Of both kinds: who asks for orders may mean topic://public/default/orders."""
+    """Plain and scalable topics: a user who asks for orders may mean topic://public/default/orders."""
     namespace, wanted = str(name.namespace), name.partitioned.local_name
     domain = "persistent" if name.is_scalable else str(name.domain)
     plain = [topic_name(one) for one in islice(admin.topics.walk(namespace, domain=domain, page=NAMES_MAX), NAMES_MAX)]
@@ -87,7 +89,7 @@ def _topics(admin: Admin, name: TopicName) -> list[str]:
     try:
         scalable = {topic_name(one).local_name: one for one in admin.scalable.names(namespace)[:NAMES_MAX]}
     except MagnetarError:
-        scalable = {}  # of a broker that has none
+        scalable = {}  # the broker does not support scalable topics
     other = by_part if name.is_scalable else scalable
     found = [other[wanted]] if wanted in other else []
     for names in (scalable, by_part) if name.is_scalable else (by_part, scalable):
@@ -106,5 +108,5 @@ def alike(wanted: str, names: Iterable[str]) -> list[str]:
 
 
 def _shortened(names: Iterable[str]) -> list[str]:
-    """As people type them."""
+    """Names as users type them."""
     return [name.removeprefix("persistent://public/default/") for name in names]

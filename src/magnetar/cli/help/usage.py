@@ -1,7 +1,7 @@
-"""What is wrong with a command that was never run: told like any other error, with the command that was perhaps meant.
+"""Reports a wrong command line like every other error, with the most similar valid command.
 
-A noun, a verb and an option that are nearly right are found together: `magnetar topc lst` is told `magnetar topic
-list`. It reads the command tree and runs nothing.
+A misspelt noun, verb and option are corrected together: for `magnetar topc lst` the suggestion is `magnetar topic
+list`. It reads the command tree and runs no command.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from magnetar.cli.exit_codes import tell
 from magnetar.cli.help.suggestions import alike
 
 CODE = "E200"
-# Options of other tools, and what they are called here where a command has it.
+# Options of other tools, and the options here with the same meaning. A suggestion requires that the command has the
+# option.
 SYNONYMS = {
     "--limit": ("--count",),
     "--num": ("--count",),
@@ -33,11 +34,11 @@ SYNONYMS = {
     "--ttl": ("--message-ttl",),
     "--position": ("--start", "--to"),
 }
-NEVER_MEANT = frozenset(("--yes", "--force"))  # what removes a question is not a guess
+NEVER_MEANT = frozenset(("--yes", "--force"))  # options that skip a safety check are never suggested
 
 
 def tell_usage(error: cyclopts.CycloptsError, tokens: list[str], build: Callable[[str], cyclopts.App]) -> None:
-    """`build` makes the tree with the verbs of one noun."""
+    """`build` makes the command tree with the verbs of one noun."""
     app = build(tokens[0] if tokens else "")
     known, place = _known(app, tokens)
     help = " ".join(["magnetar", *known, "--help"])
@@ -46,18 +47,18 @@ def tell_usage(error: cyclopts.CycloptsError, tokens: list[str], build: Callable
     elif isinstance(error, cyclopts.UnknownOptionError) and (found := _near_option(place, tokens)):
         wrong, right = found
         run = _line(_replaced(tokens, wrong, right))
-        tell(f"there is no option {wrong}", why=_usage(place, known), near=[right], run=run, code=CODE)
+        tell(f"unknown option {wrong}", why=_usage(place, known), near=[right], run=run, code=CODE)
     else:
         what = " ".join(str(error).split())
         if isinstance(error, cyclopts.UnusedCliTokensError):
-            what = f"too much was said: {shlex.join(error.unused_tokens or [])}"
+            what = f"too many arguments: {shlex.join(error.unused_tokens or [])}"
         tell(what, why=_usage(place, known), run=help, code=CODE)
 
 
 def _tell_command(
     tokens: list[str], known: list[str], place: cyclopts.App, build: Callable[[str], cyclopts.App]
 ) -> None:
-    """A noun that is nearly one may have a verb behind it that is nearly one."""
+    """Corrects a misspelt noun together with a misspelt verb after it."""
     wrong, rest = tokens[len(known)], tokens[len(known) + 1 :]
     if wrong.startswith("-"):
         _tell_option(tokens, wrong)
@@ -70,24 +71,24 @@ def _tell_command(
         if verbs and rest[0] not in verbs:
             second = alike(rest[0], verbs)[:1]
             meant, rest = [*meant, *second], rest[1:] if second else rest
-    what = f"there is no command {wrong!r}" if not known else f"{' '.join(known)} has no verb {wrong!r}"
+    what = f"unknown command {wrong!r}" if not known else f"{' '.join(known)} has no verb {wrong!r}"
     near = [" ".join(meant)] if found else []
     run = _line([*meant, *rest]) if found else " ".join(["magnetar", *known, "--help"])
-    tell(what, why=f"there are {', '.join(there)}", near=near, run=run, code=CODE)
+    tell(what, why=f"expected one of {', '.join(there)}", near=near, run=run, code=CODE)
 
 
 def _tell_option(tokens: list[str], wrong: str) -> None:
-    """Before the noun only those stand that every command has."""
+    """Only options that every command has may stand before the noun."""
     from magnetar.cli.main import BARE, VALUED
 
     name, options = wrong.partition("=")[0], [*VALUED, *BARE]
     near = alike(name, options)[:1]
     run = _line(_replaced(tokens, name, near[0])) if near else "magnetar --help"
-    tell(f"there is no option {name}", why=f"before the noun: {', '.join(options)}", near=near, run=run, code=CODE)
+    tell(f"unknown option {name}", why=f"allowed before the noun: {', '.join(options)}", near=near, run=run, code=CODE)
 
 
 def _known(app: cyclopts.App, tokens: list[str]) -> tuple[list[str], cyclopts.App]:
-    """The words that lead somewhere, and where."""
+    """The words that name a command in the tree, and their place in the tree."""
     known: list[str] = []
     for word in tokens:
         if word not in _commands(app):
@@ -118,7 +119,7 @@ def _replaced(tokens: Iterable[str], wrong: str, right: str) -> list[str]:
 
 
 def _usage(place: cyclopts.App, known: list[str]) -> str:
-    """What the command takes."""
+    """The arguments of the command."""
     if place.default_command is None:
         return "usage: " + " ".join(["magnetar", *known, "VERB", "..."])
     taken = [one for one in place.assemble_argument_collection() if one.index is not None or one.required]

@@ -1,9 +1,10 @@
-"""Lines of text as messages: with `--key-separator` and `--header-separator` a line has its own key and properties.
+"""Parses lines of text as messages. With `--key-separator` and `--header-separator`, a line has its own key and
+properties.
 
-    source=web,region=eu|customer-1:{"id": 1}
+source=web,region=eu|customer-1:{"id": 1}
 
-is, with `|` between headers and the rest and `:` behind the key, a message with two properties and a key. Values only;
-a line that has no separator is refused, since a message without its key would lose its order.
+With `|` after the headers and `:` after the key, this line is a message with two properties and a key. Pure. A line
+without a required separator is rejected, because a message without its key would lose its order.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _ESCAPES = {"\\t": "\t", "\\0": "\0", "\\\\": "\\"}
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message to send; a key or properties of its own win over those of the command."""
+    """A message to send. Its own key and properties override those of the command."""
 
     payload: bytes
     key: str | None = None
@@ -26,7 +27,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """How a line is read: properties, key, payload. A separator that is empty is not looked for."""
+    """The format of a line: properties, key, payload. An empty separator is disabled."""
 
     key_separator: str = ""
     header_separator: str = ""
@@ -40,11 +41,11 @@ class LineFormat:
 
     @property
     def is_plain(self) -> bool:
-        """Are lines messages as they are?"""
+        """Whether a line is the payload itself."""
         return not self.key_separator and not self.header_separator
 
     def parse(self, line: bytes, number: int) -> Outgoing:
-        """`number`: of the line, from 1, for the error."""
+        """`number`: the line number from 1, for error messages."""
         properties: dict[str, str] = {}
         key: str | None = None
         if self.header_separator:
@@ -66,18 +67,18 @@ def _cut(line: bytes, separator: str, number: int, option: str) -> tuple[str, by
 
 
 def _properties(words: str, number: int) -> dict[str, str]:
-    """`name=value,name=value`; none where nothing stands before the separator."""
+    """`name=value,name=value`; empty without text before the separator."""
     found: dict[str, str] = {}
     for pair in words.split(",") if words.strip() else []:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            raise Misuse(f"line {number}: headers are name=value,name=value, got {pair!r}")
+            raise Misuse(f"line {number}: headers must be name=value,name=value, got {pair!r}")
         found[name.strip()] = value
     return found
 
 
 def _unescaped(text: str) -> str:
-    """`\\t` as people type it is a tab."""
+    """Converts a typed `\t` to a tab."""
     for written, meant in _ESCAPES.items():
         text = text.replace(written, meant)
     return text

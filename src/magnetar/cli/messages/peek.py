@@ -1,4 +1,4 @@
-"""Unacknowledged messages of a subscription, asked over REST one entry at a time; nothing is consumed."""
+"""Reads unacknowledged messages of a subscription over REST, one entry per request, without consuming them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def segments_of(session: Session, topic: str, subscription: str) -> list[str]:
-    """The topics of the segments that the subscription has not read to the end, parents before their children."""
+    """The segment topics that the subscription has not read to the end, parents before their children."""
     drained = set(session.admin.scalable.subscription(topic, subscription).drainedSegmentIds)
     segments = session.admin.scalable.stats(topic).segments
     return [segments[id].name for id in sorted(segments, key=int) if int(id) not in drained]
 
 
 def unacknowledged(session: Session, topics: Iterable[str], subscription: str) -> Iterator[PeekedMessage]:
-    """Of all these topics, one after another. An entry that holds a batch has several messages."""
+    """Messages of all these topics, in sequence. A batch entry has several messages."""
     admin = session.admin.messages
     for topic in topics:
         peek = admin.peek_segment if topic.startswith("segment://") else admin.peek

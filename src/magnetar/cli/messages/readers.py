@@ -1,7 +1,7 @@
-"""Readers for `message read`: a topic of any kind from a place on, without a subscription.
+"""Readers for `message read`: read a topic of any kind from a position, without a subscription.
 
-A plain topic is read by a reader, a scalable one by a checkpoint consumer, which shows every key in order. `is_over`
-says whether everything that was stored when the reader began has been read. It trusts the broker's counts.
+A reader reads a plain topic. A checkpoint consumer reads a scalable topic with every key in order. `is_over` says
+whether all messages from before the start of the reader have been read. It trusts the broker's counts.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ if TYPE_CHECKING:
     from magnetar.client.message import Message
     from magnetar.layout.checkpoint import SegmentPosition
 
-QUIET_S = 1.0  # without a message, then the broker is asked again how much is left: messages may be trimmed
+# after this time without a message, the reader asks the broker for the remaining count: messages may be trimmed
+QUIET_S = 1.0
 
 
 class TopicReader(Protocol):
     async def is_over(self) -> bool: ...
 
     async def receive(self, *, follow: bool) -> Message[bytes] | None:
-        """None: none came for a while; `is_over` knows now whether any is left. With `follow` it waits."""
+        """None: no message arrived for a while, and `is_over` is up to date. With `follow`, waits for the next message
+        instead.
+        """
         ...
 
 
@@ -44,7 +47,7 @@ async def opened(client: Client, topic: str, start: str) -> AsyncIterator[TopicR
 
 @asynccontextmanager
 async def _plain(client: Client, topic: str, start: str) -> AsyncIterator[TopicReader]:
-    """At an id, a reader begins with that message; at a time, it seeks."""
+    """With an id, the reader starts at that message; with a time, it seeks."""
     from magnetar.client.message import MessageId
 
     where = place(start, client.runtime.wall())
@@ -68,7 +71,7 @@ async def _scalable(client: Client, topic: str, start: str) -> AsyncIterator[Top
 
     where = place(start, client.runtime.wall())
     if not isinstance(where, int | str):
-        words = "a scalable topic is read from earliest, latest, a moment (2026-11-15T10:00:00Z) or how long ago (10m)"
+        words = "--start of a scalable topic must be earliest, latest, a time (2026-11-15T10:00:00Z) or an age (10m)"
         raise Misuse(words, start=start)
     plan = await client.plan(topic, start=where)
     left = {id: stretch.messages for id, stretch in plan.stretches.items()}
@@ -95,7 +98,7 @@ class _Scalable:
         self._client = client
         self._consumer = consumer
         self._start = start
-        self._left = left  # messages by segment, of those stored when it began
+        self._left = left  # remaining messages by segment, counted at the start
 
     async def is_over(self) -> bool:
         return not any(count > 0 for count in self._left.values())
@@ -114,7 +117,7 @@ class _Scalable:
         return message
 
     async def _count(self) -> None:
-        """What is left of those segments, from where the consumer stands."""
+        """Counts the remaining messages of these segments, from the consumer's position."""
         positions = self._consumer.positions
         places = {id: _next(positions[id]) for id in self._left if id in positions}
         if all(at == START for at in places.values()):
@@ -128,7 +131,7 @@ class _Scalable:
 
 
 def _next(reached: SegmentPosition) -> ReadPosition:
-    """Where the segment is read next."""
+    """The next position to read in the segment."""
     if reached.is_done:
         return DONE
     if reached.ledger < 0:

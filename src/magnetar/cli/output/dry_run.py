@@ -1,4 +1,4 @@
-"""What a change would do, laid out for `--dry-run`: layouts before and after, what is deleted, where a place moves."""
+"""Previews of `--dry-run`: layouts before and after a change, deleted objects, and moved positions."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def after_all(layout: Layout, steps: Sequence[ScaleStep]) -> Layout:
 
 
 def reshape_parts(topic: str, before: Layout, after: Layout, steps: Sequence[ScaleStep] | None = None) -> list[Part]:
-    """Each segment that is sealed or made; a segment that a later step seals again is both."""
+    """Each segment that is sealed or created. A segment can be created by one step and sealed by a later one."""
     facts: dict[str, Cell] = {"topic": topic}
     if steps is not None:
         facts["steps"] = len(steps)
-    facts |= {"active segments now": len(before.active), "and then": len(after.active)}
+    facts |= {"active segments now": len(before.active), "active segments afterwards": len(after.active)}
     rows: list[tuple[Cell, ...]] = []
     for one in after.segments:
         old = before.segment(one.id) if one.id in before else None
         if old is not None and old.state == one.state:
             continue
-        made = f"made of {_ids(one.parents)}" if old is None else ""
-        sealed = f"sealed, followed by {_ids(one.children)}" if one.children else ""
+        made = f"created from {_ids(one.parents)}" if old is None else ""
+        sealed = f"sealed, replaced by {_ids(one.children)}" if one.children else ""
         rows.append((f"#{one.id}", hashes(one.range), ", then ".join(word for word in (made, sealed) if word)))
     return [KeyValues(facts, title=TITLE), TableData(("SEGMENT", "RANGE", "CHANGE"), rows)]
 
@@ -70,7 +70,7 @@ def deleted_scalable(topic: str, stats: ScalableTopicStats) -> list[Part]:
 
 
 def deleted_subscription(topic: str, name: str, lag: int | None, consumers: int) -> KeyValues:
-    """`lag`: in messages; None: an owner does not answer."""
+    """`lag` is in messages; None: the owner of a segment does not answer."""
     facts: dict[str, Cell] = {
         "deletes": name,
         "topic": topic,
@@ -91,7 +91,7 @@ def skipped(topic: str, name: str, what: str, lag: int | None) -> KeyValues:
 
 
 def deleted_namespace(name: str, topics: Sequence[str], *, force: bool) -> list[Part]:
-    """Without `force` the broker refuses to delete a namespace that has topics."""
+    """Without `force`, the broker refuses to delete a namespace that has topics."""
     facts: dict[str, Cell] = {
         "deletes": name,
         "topics": len(topics),
@@ -108,13 +108,13 @@ def rebucketed(topic: str, segment: int, now: int, then: int) -> KeyValues:
         "seals": f"#{segment}",
         "is followed by": "a segment of the same range",
         "entry buckets now": now,
-        "and then": then,
+        "entry buckets afterwards": then,
     }
     return KeyValues(facts, title=TITLE)
 
 
 def moved_subscription(topic: str, name: str, to: str, where: Place | None, one: SubscriptionStats | None) -> KeyValues:
-    """`where`: the place that was meant by `to`, where it is a time; `one`: of a plain topic."""
+    """`where` is the resolved position of `to`, if `to` is a time. `one` has the statistics for a plain topic."""
     facts: dict[str, Cell] = {
         "moves": name,
         "topic": topic,

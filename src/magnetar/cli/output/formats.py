@@ -1,8 +1,9 @@
-"""Answers as text for programs: JSON, JSON lines, YAML, CSV, names. Tables are what a verb laid out; documents are what
-REST gave, as bytes or as values.
+"""Results as text for programs: JSON, JSON lines, YAML, CSV, names. A command supplies its tables, and documents from
+REST as bytes or as values.
 
-CSV is that of RFC 4180: a header, a row a line, CRLF. Its values are exact: bytes, seconds, ISO-8601 in UTC, an empty
-field for nothing. It has one table: the first that a verb lays out, or the document itself where there is none.
+CSV follows RFC 4180: a header, one row per line, CRLF. Its values are exact: bytes, seconds, ISO-8601 in UTC, an empty
+field for a missing value. It contains one table: the first table of the command, or the document itself if the command
+has none.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from magnetar.cli.output.values import Cell, exact, is_nothing
 
 @dataclass(frozen=True, slots=True)
 class TableData:
-    """A table: its columns, its rows, a line above it for people. A column that is `optional` is left out for people
-    where it says nothing; a pipe always has all of them.
+    """A table: its columns, its rows, and a heading for people. An `optional` column is hidden from people if all its
+    cells are empty; a pipe always contains it.
     """
 
     columns: Sequence[str]
@@ -33,7 +34,7 @@ class TableData:
     optional: frozenset[str] = frozenset()
 
     def telling(self) -> TableData:
-        """Without optional columns that are empty in every row."""
+        """The table without optional columns that are empty in every row."""
         kept = [
             place
             for place, name in enumerate(self.columns)
@@ -45,7 +46,7 @@ class TableData:
 
 @dataclass(frozen=True, slots=True)
 class KeyValues:
-    """What is known of one thing: a name and a value a line; `optional` as in a table."""
+    """The properties of one object, one name and value per line; `optional` as in a table."""
 
     values: dict[str, Cell] = field(default_factory=dict)
     title: str = ""
@@ -63,8 +64,9 @@ Part = TableData | KeyValues
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One answer in all its forms: the document, its tables, its rows for JSON lines where it is no list, the table of
-    CSV where it is not the first, what is shown by its names where that is not its first column, the broker's clock."""
+    """One result in all its forms: the document, its tables, its rows for JSON lines if it is not a list, the table for
+    CSV if it is not the first, the names if they are not its first column, and the broker's clock.
+    """
 
     document: Any
     parts: tuple[Part, ...] = ()
@@ -90,7 +92,7 @@ def compact(document: Any) -> str:
 
 
 def value_of(document: Any) -> Any:
-    """What JSON says, as values."""
+    """The values of a JSON text."""
     return msgspec.json.decode(_json(document))
 
 
@@ -113,7 +115,7 @@ def yaml_of(document: Any) -> str:
 
 
 def csv_of(shown: Document) -> tuple[list[str], list[list[Any]]]:
-    """Header and rows."""
+    """The header and the rows."""
     part = shown.main
     if part is None:
         return _csv_of_document(value_of(shown.document))
@@ -123,7 +125,7 @@ def csv_of(shown: Document) -> tuple[list[str], list[list[Any]]]:
 
 
 def csv_line(fields: Iterable[Any]) -> str:
-    """With its end."""
+    """One CSV line with its line ending."""
     text = io.StringIO()
     csv.writer(text).writerow([csv_value(one) for one in fields])
     return text.getvalue()
@@ -142,7 +144,7 @@ def csv_value(value: Any) -> Any:
 
 
 def heading(name: str) -> str:
-    """A column's name for programs."""
+    """The name of a column for programs."""
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
@@ -169,10 +171,10 @@ def names_of(shown: Document) -> list[str]:
 
 
 def _names_of_document(value: Any) -> list[str]:
-    """A list is names, an object its keys."""
+    """The items of a list, or the keys of an object."""
     found = list(value) if isinstance(value, list | Mapping) else [value]
     if any(isinstance(one, dict | list) or one is None for one in found):
-        raise Misuse("this answer has no names: ask for -o json")
+        raise Misuse("this result has no names: use -o json")
     return [one if isinstance(one, str) else compact(one) for one in found]
 
 

@@ -1,4 +1,4 @@
-"""Messages as rows: everything that is known of one, and its payload as text where it is text, else as base64."""
+"""Messages as rows with all their fields. The payload is text if it is valid text, else base64."""
 
 from __future__ import annotations
 

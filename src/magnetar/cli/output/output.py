@@ -1,7 +1,7 @@
-"""Standard output, in the form that was asked for. Standard error is not here: that is for people alone.
+"""Standard output, in the requested form. This module never writes to standard error, which is for people only.
 
-`table` is a table on a terminal and plain aligned words in a pipe: no frames, no colours, no rounding; the other forms
-are those of `formats`. rich is loaded for a terminal only.
+`table` is a table on a terminal and plain aligned words in a pipe: no frames, no colours, no rounding. `formats` has
+the other forms. rich is loaded only for a terminal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Output:
         self._stream = sys.stdout if stream is None else stream
         self._colors = colors
         self.terminal = self._stream.isatty()
-        self.now_ms: int | None = None  # by the broker's clock, once it has answered
+        self.now_ms: int | None = None  # time of the broker's clock, after its first answer
 
     def show(
         self,
@@ -41,8 +41,8 @@ class Output:
         names: Sequence[str] | None = None,
         table: Part | None = None,
     ) -> None:
-        """`document` is JSON as bytes, or what becomes JSON; `lines` are its rows for jsonl where it is no list.
-        `table` is that of CSV where it is not the first one, `names` what is shown where that is not its first column.
+        """`document` is JSON as bytes, or a value to encode as JSON. `lines` are its rows for jsonl if it is not a
+        list. `table` is the table for CSV if it is not the first one. `names` replaces the first column for -o name.
         """
         rows = None if lines is None else list(lines)
         self.tell(Document(document, parts, lines=rows, names=names, table=table, now_ms=self.now_ms))
@@ -74,18 +74,19 @@ class Output:
         name: Callable[[Any], str] | None = None,
         columns: Sequence[str] = ("value",),
     ) -> Rows:
-        """For what comes one by one: `word` is a row in a pipe, `head` stands before it on a terminal, `name` is what
-        it is called; `columns` are the header of CSV, and the keys of a row that is an object."""
+        """For rows that arrive one by one. `word` formats a row for a pipe, and `head` formats its prefix on a
+        terminal. `name` gives its name. `columns` are the header of CSV and the keys of a row that is an object.
+        """
         return Rows(self, word, head, name or word, columns)
 
     def stream(self, rows: Iterable[Any], column: str) -> None:
-        """Rows as they come, never all in memory."""
+        """Writes rows as they arrive, never all in memory."""
         with self.rows(columns=(column,)) as told:
             for row in rows:
                 told.add(row)
 
     def raw(self, data: bytes) -> None:
-        """Bytes as they are."""
+        """Writes bytes unchanged."""
         self._stream.flush()
         below = getattr(self._stream, "buffer", None)
         if below is None:
@@ -101,7 +102,7 @@ class Output:
         self._stream.write(line + "\n")
 
     def _say(self, line: str) -> None:
-        """Other people's words."""
+        """Writes untrusted text."""
         self._write(harmless(line) if self.terminal else line)
 
     def _csv(self, fields: Iterable[Any]) -> None:
@@ -122,7 +123,7 @@ class Output:
 
 
 class Rows:
-    """Rows as they come: a list, lines, or words. What was told is on its way before the next one comes."""
+    """Rows as they arrive: a list, lines, or words. Each row is flushed before the next one arrives."""
 
     def __init__(
         self,
@@ -182,7 +183,7 @@ class Rows:
         self._output.flush()
 
     def _end(self) -> None:
-        """A list without rows is still one; a table of CSV has its header."""
+        """Closes an empty list too; a CSV table without rows has its header."""
         match self._output.form:
             case "json":
                 self._output._write("\n]" if self.count else "[]")
@@ -193,7 +194,7 @@ class Rows:
 
 
 def words(parts: Sequence[Part]) -> Iterator[str]:
-    """Tables as plain aligned text, a line between them."""
+    """Tables as plain aligned text, with an empty line between them."""
     for number, part in enumerate(parts):
         if number:
             yield ""
@@ -201,7 +202,7 @@ def words(parts: Sequence[Part]) -> Iterator[str]:
 
 
 def aligned(part: Part) -> Iterator[str]:
-    """Plain text: columns padded, numbers to the right, no blanks at the end of a line."""
+    """Plain text: padded columns, numbers aligned to the right, no trailing blanks."""
     if isinstance(part, KeyValues):
         width = max((len(name) for name in part.values), default=0)
         for name, value in part.values.items():
@@ -216,7 +217,7 @@ def aligned(part: Part) -> Iterator[str]:
 
 
 def paint(console: Console, shown: Document) -> None:
-    """Tables for a terminal."""
+    """Prints tables on a terminal."""
     for number, part in enumerate(shown.parts):
         if number:
             console.print()

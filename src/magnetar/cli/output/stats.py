@@ -1,6 +1,7 @@
-"""Statistics of topics as tables: what is read of one, and how it is laid out for people.
+"""Statistics of topics as tables: requests them and lays them out for people.
 
-Every table is made from the document that REST gave; nothing is counted here that the broker did not count.
+Every table is computed from the REST document alone; this module never estimates a number that the broker did not
+report.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ class TopicStatsView:
     name: str
     partitions: int
     stats: TopicStats
-    document: bytes  # the statistics as REST gave them
+    document: bytes  # the statistics as REST returned them
 
 
 def read(session: Session, topic: str) -> TopicStatsView:
-    """A topic that exists, partitioned or not, with its statistics."""
+    """The statistics of a topic, partitioned or not. The topic must exist."""
     name = str(topic_name(topic))
     session.about(topic=name)
     count = session.admin.topics.partitions(name).partitions
@@ -37,12 +38,12 @@ def read(session: Session, topic: str) -> TopicStatsView:
 
 
 def lag_of(one: SubscriptionStats) -> Lag:
-    """In messages; a broker of Pulsar counts entries only."""
+    """The lag in messages; Apache Pulsar counts entries only."""
     return Lag(one.msgBacklog if one.lagMessages is UNSET else one.lagMessages)
 
 
 def oldest_of(one: SubscriptionStats) -> Duration | None:
-    """The age of the oldest message that is not acknowledged. None: there is none, or the broker does not say."""
+    """The age of the oldest unacknowledged message. None: no such message exists, or the broker does not report it."""
     return Duration(one.lagAgeSeconds) if one.lagAgeSeconds is not UNSET and lag_of(one).messages else None
 
 

@@ -1,8 +1,8 @@
-"""Tables for a terminal of a given width: nothing of a name or a number is ever cut off.
+"""Tables for a terminal of a given width. Names and numbers are never truncated.
 
-Long texts are narrowed first, the widest before the others, and broken where a name has a joint. Columns that a verb
-can do without are left out next, the last one first, and a line says so. What still does not fit is shown row by row,
-a name and a value a line. Deciding is plain values; rich only draws.
+Long texts become narrower first, the widest before the others, and break at separators. Then optional columns are
+dropped, the last one first, and a line names them. A table that still does not fit is shown row by row, one name and
+value per line. The layout is computed on plain values; rich only draws it.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 GAP = 2  # between columns
-TEXT_LEAST = 16  # a narrower text is all joints
-FACT_LEAST = 8  # beside its name, however narrow the window is
+TEXT_LEAST = 16  # a narrower text would break at every separator
+FACT_LEAST = 8  # minimum width of a value beside its name, even in a narrow window
 JOINTS = "/-_.:,;=& "
-# Fixed colours of the 256: those of a theme may be unreadable on white or on black.
+# Fixed colours of the 256: colours of a theme may be unreadable on white or on black.
 WAITING, NONE_WAITING = "bold color(166)", "color(28)"
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     name: str
-    natural: int  # its widest cell, or its heading
-    least: int  # as narrow as it may be
+    natural: int  # width of its widest cell or its heading
+    least: int  # minimum width
     optional: bool = False
 
 
 def fit(columns: Sequence[Column], room: int) -> list[int] | None:
-    """How wide each is; None where they do not fit however narrow."""
+    """The width of each column; None if they do not fit even at minimum width."""
     widths = [column.natural for column in columns]
     excess = sum(widths) + GAP * (len(widths) - 1) - room
     if sum(column.natural - column.least for column in columns) < excess:
@@ -48,7 +48,7 @@ def fit(columns: Sequence[Column], room: int) -> list[int] | None:
 
 
 def chosen(columns: Sequence[Column], room: int) -> tuple[list[int], list[int]] | None:
-    """Which columns are shown and how wide each is; None where even those that must be there do not fit."""
+    """The shown columns and their widths; None if the required columns do not fit."""
     kept = list(range(len(columns)))
     while (widths := fit([columns[place] for place in kept], room)) is None:
         optional = [place for place in kept if columns[place].optional]
@@ -59,7 +59,9 @@ def chosen(columns: Sequence[Column], room: int) -> tuple[list[int], list[int]] 
 
 
 def broken(text: str, width: int) -> str:
-    """Lines of at most this width, each as long as may be that ends behind a joint, or in the middle of a word."""
+    """Lines of at most this width, each as long as possible. A line ends after a separator, or inside a word that is
+    too long.
+    """
     lines = []
     for line in text.split("\n"):
         left = line
@@ -72,7 +74,7 @@ def broken(text: str, width: int) -> str:
 
 
 def drawn(part: Part, now_ms: int | None, room: int) -> Iterable[RenderableType]:
-    """What rich prints, one below another."""
+    """The renderables of rich, one below another."""
     if isinstance(part, KeyValues):
         yield _facts(part.telling().values, now_ms, room)
         return
@@ -88,7 +90,7 @@ def drawn(part: Part, now_ms: int | None, room: int) -> Iterable[RenderableType]
         yield _dim("none")
     left_out = [column.name for place, column in enumerate(columns) if place not in kept]
     if left_out:
-        yield _dim(broken(f"left out for want of room: {', '.join(left_out)} (a wider window, or -o csv)", room))
+        yield _dim(broken(f"columns not shown: {', '.join(left_out)} (use a wider window or -o csv)", room))
 
 
 def _column(part: TableData, place: int, now_ms: int | None, optional: frozenset[str]) -> Column:
@@ -134,7 +136,7 @@ def _facts(values: dict[str, Cell], now_ms: int | None, room: int) -> Renderable
 
 
 def _records(sheet: TableData, now_ms: int | None, room: int) -> Iterable[RenderableType]:
-    """Row by row."""
+    """Shows the table row by row."""
     for number, row in enumerate(sheet.rows):
         if number:
             yield ""
@@ -159,7 +161,7 @@ def _dim(text: str) -> Any:
 
 
 def right_columns(part: TableData) -> list[bool]:
-    """A column is to the right if anything in it is a number, and nothing is words."""
+    """A column is aligned to the right if it contains a number and no words."""
     found = []
     for place in range(len(part.columns)):
         cells = [row[place] for row in part.rows if row[place] is not None]

@@ -1,7 +1,7 @@
-"""Values of a table: for people they are rounded and relative, in a pipe they are exact and absolute.
+"""Values of a table: rounded and relative for people, exact and absolute in a pipe.
 
-A verb says what a value is (a size, a rate, a moment) and never how it looks. Moments are relative to the broker's own
-clock, which is the one that stamped them.
+A command states the kind of a value (a size, a rate, a moment) and never its format. Moments are relative to the
+broker's clock, because the broker set their timestamps.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Of messages, or with `size` of bytes, per second."""
+    """A rate per second, of messages, or of bytes with `size`."""
 
     per_s: float
     size: bool = False
@@ -31,7 +31,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Milliseconds since 1970; 0 is never."""
+    """Milliseconds since 1970; 0 means never."""
 
     ms: int
 
@@ -43,7 +43,7 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Messages nobody acknowledged yet: what people look for first."""
+    """Unacknowledged messages: the number that users look for first."""
 
     messages: int
 
@@ -56,7 +56,7 @@ def is_number(cell: Cell) -> bool:
 
 
 def is_nothing(cell: Cell) -> bool:
-    """Not set, never, or none at all."""
+    """Whether the value is unset, never, or zero."""
     match cell:
         case Size() | Rate() | Duration() | Moment():
             return cell in (Size(0), Rate(0), Rate(0, size=True), Duration(0), Moment(0))
@@ -67,7 +67,7 @@ def is_nothing(cell: Cell) -> bool:
 
 
 def plain(cell: Cell) -> str:
-    """For programs: one word a value, exact."""
+    """For programs: one exact word per value."""
     match cell:
         case None | "":
             return "-"
@@ -87,7 +87,7 @@ def plain(cell: Cell) -> str:
 
 
 def exact(cell: Cell) -> str | int | float | bool | None:
-    """For programs that read values rather than words: bytes, seconds, ISO-8601; None where there is nothing."""
+    """For programs that read values rather than words: bytes, seconds, ISO-8601; None for a missing value."""
     match cell:
         case Size():
             return int(cell.bytes) if cell.bytes % 1 == 0 else cell.bytes
@@ -104,7 +104,7 @@ def exact(cell: Cell) -> str | int | float | bool | None:
 
 
 def people(cell: Cell, now_ms: int | None = None) -> str:
-    """For eyes: three digits or so, and how long ago."""
+    """For people: about three digits, and relative times."""
     match cell:
         case bool() | str() | None:
             return "–" if cell in (None, "") else harmless(plain(cell))
@@ -127,7 +127,7 @@ def people(cell: Cell, now_ms: int | None = None) -> str:
 
 
 def harmless(text: str) -> str:
-    """For a terminal: names and messages are other people's, and must not move its cursor or turn its letters round."""
+    """For a terminal: untrusted names and messages must not move the cursor or change the direction of text."""
     if text.isprintable():
         return text
     return "".join(one if one in "\n\t" or not _is_control(one) else repr(one)[1:-1] for one in text)
@@ -165,7 +165,7 @@ def iso(ms: int) -> str:
 
 
 def moment(text: str | None) -> Moment:
-    """From ISO-8601, as statistics tell it."""
+    """Parses ISO-8601 from statistics."""
     if not text:
         return Moment(0)
     try:
@@ -182,7 +182,7 @@ def pairs(values: Mapping[str, str]) -> str | None:
 
 
 def _is_control(letter: str) -> bool:
-    return unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp") and letter != "\u200d"  # that one joins emoji
+    return unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp") and letter != "\u200d"  # U+200D joins emoji
 
 
 def _three(count: float) -> str:

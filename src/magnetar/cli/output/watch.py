@@ -1,8 +1,8 @@
-"""`--watch[=1s]`: every verb that reads, again and again, until Ctrl-C, which is how it ends and no failure.
+"""`--watch[=1s]`: repeats a command that reads until Ctrl-C, which is its normal end.
 
-A verb that changes nothing and does not follow by itself gets the option by being a verb: none can be forgotten. A
-broker that does not answer is noted and asked again; the first answer must come, since a mistake of the command is no
-restart. It trusts verbs to write to `common.out` alone.
+Every verb that changes nothing and does not follow by itself gets the option automatically. If a later request fails,
+the error is noted and the request repeated. The first request must succeed, since a retry cannot fix a wrong command.
+It trusts verbs to write only to `common.out`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from magnetar.cli.options import COMMON, Common
 from magnetar.cli.output.watch_screen import PipeOutput, Screen, WatchFrame
 from magnetar.cli.sleep import InterruptibleSleep
 
-EVERY = "1s"  # where no time is said
-WATCH_S_MIN, WATCH_S_MAX = 0.1, 86_400.0  # eyes see no more; whoever waits longer has a timer
+EVERY = "1s"  # default interval
+WATCH_S_MIN, WATCH_S_MAX = 0.1, 86_400.0  # people cannot follow shorter intervals; for longer ones, use a timer
 READING = Group("Reads", sort_key=10)
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|min|h)?", re.ASCII)
@@ -36,7 +36,7 @@ Watch = Annotated[
     Parameter(
         name="--watch",
         group=READING,
-        help="Look again every second, or every 500ms, 5s, 2m with --watch=TIME, until Ctrl-C.",
+        help="Repeat every second, or every 500ms, 5s, 2m with --watch=TIME, until Ctrl-C.",
         show_default=False,
     ),
 ]
@@ -45,13 +45,13 @@ _UNWATCHED: set[Verb] = set()
 
 
 def can_watch(verb: Verb) -> bool:
-    """It reads, and does not go on by itself. A verb that writes files says so by `unwatched`."""
+    """Whether the verb only reads and does not follow by itself. A verb that writes files opts out with `unwatched`."""
     taken = inspect.signature(verb).parameters
     return "common" in taken and not {"change", "follow"} & taken.keys() and verb not in _UNWATCHED
 
 
 def unwatched(verb: Verb) -> Verb:
-    """Nothing that is worth looking at again: the verb is done once."""
+    """Marks a verb that cannot be watched: a repetition is useless."""
     _UNWATCHED.add(verb)
     return verb
 
@@ -80,24 +80,24 @@ def watchable(verb: Verb) -> Verb:
 
 
 def interval(text: str) -> float:
-    """Seconds of 500ms, 1s, 2m, 1h, or of a bare number."""
+    """Seconds of 500ms, 1s, 2m, 1h, or of a plain number."""
     found = _TIME.fullmatch(text)
     if found is None:
-        raise Misuse("a time is written as 500ms, 1s, 2m, 1h or as seconds", watch=text)
+        raise Misuse("the interval must be a time such as 500ms, 1s, 2m, 1h, or a number of seconds", watch=text)
     seconds = float(found[1]) * _UNITS[found[2] or "s"]
     if not WATCH_S_MIN <= seconds <= WATCH_S_MAX:
-        raise Misuse(f"looks are {WATCH_S_MIN * 1000:g} ms to {WATCH_S_MAX / 3600:g} h apart", watch=text)
+        raise Misuse(f"the interval must be {WATCH_S_MIN * 1000:g} ms to {WATCH_S_MAX / 3600:g} h", watch=text)
     return seconds
 
 
 def watch_with(
     every_s: float, common: Common, look_into: Callable[[WatchFrame], Any], pause: Callable[[float], None]
 ) -> Exit:
-    """Until Ctrl-C."""
+    """Repeats the command until Ctrl-C."""
     on_screen = common.output == "table" and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     view: Screen | PipeOutput = PipeOutput(sys.stdout)
     if on_screen:
-        signal.signal(signal.SIGTERM, _end)  # the screen is left as it was found
+        signal.signal(signal.SIGTERM, _end)  # restores the terminal
         view = Screen(sys.stdout, f"every {every_s:g} s, Ctrl-C ends", colors=common.colors)
     told, lost = False, False
     try:
@@ -109,11 +109,11 @@ def watch_with(
                 if not told:
                     raise
                 if not lost:
-                    view.note(f"no answer, asking again: {error.what}")
+                    view.note(f"no answer, retrying: {error.what}")
                 lost = True
             else:
                 if lost and not on_screen:
-                    view.note("answered again")
+                    view.note("the broker answers again")
                 told, lost = True, False
                 view.show(look)
             pause(every_s)

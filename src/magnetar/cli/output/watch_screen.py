@@ -1,8 +1,8 @@
-"""One look of a command that is watched, and where looks go: onto a screen that is drawn again, or one behind another.
+"""One frame of a watched command, and where frames go: to a screen that is redrawn, or one after another to a pipe.
 
-`WatchFrame` is the output that a command writes to; it keeps the answer instead of writing it. On a terminal a table
-stands on a screen of its own, drawn over the one before without clearing it first; its last state stays when it is
-left. In a pipe every look is a document with the moment it was made, by the broker's clock.
+`WatchFrame` is the output that a command writes to; it keeps the result instead of writing it. On a terminal, a table
+is drawn on a separate screen over the previous one, without clearing it first. The last frame stays visible at the end.
+In a pipe, every frame is a document with its time by the broker's clock.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from magnetar.cli.output.formats import Document, KeyValues, TableData
 from magnetar.cli.output.output import Form, Output, Rows, paint, words
 from magnetar.cli.output.values import harmless, iso
 
-_ENTER = "\x1b[?1049h\x1b[?7l\x1b[?25l"  # another screen, no wrapping, no cursor
+_ENTER = "\x1b[?1049h\x1b[?7l\x1b[?25l"  # alternate screen, no wrapping, no cursor
 _LEAVE = "\x1b[?25h\x1b[?7h\x1b[?1049l"
-_BEGIN, _END = "\x1b[?2026h\x1b[H", "\x1b[K\x1b[J\x1b[?2026l"  # shown at once where the terminal can
+_BEGIN, _END = "\x1b[?2026h\x1b[H", "\x1b[K\x1b[J\x1b[?2026l"  # one update, if the terminal supports it
 _NEXT = "\x1b[K\r\n"
 
 
 class WatchFrame(Output):
-    """Keeps what one run shows."""
+    """Keeps the result of one run."""
 
     def __init__(self, form: Form, *, terminal: bool) -> None:
         super().__init__(form, stream=io.StringIO())
@@ -53,7 +53,7 @@ class WatchFrame(Output):
 
 
 class FrameBuffer(Rows):
-    """Rows that become one answer."""
+    """Collects rows into one result."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class FrameBuffer(Rows):
         self.count += 1
 
     def flush(self) -> None:
-        """Nothing is written before the look is over."""
+        """Writes nothing before the frame is complete."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -90,7 +90,7 @@ class FrameBuffer(Rows):
 
 
 class PipeOutput:
-    """Looks in a pipe, one behind another."""
+    """Writes frames to a pipe, one after another."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -135,14 +135,14 @@ class PipeOutput:
         return "".join(lines)
 
     def _new_names(self, shown: Document) -> str:
-        """Those that the look before had not: whoever reads them acts on each."""
+        """Names that the previous frame did not have: a reader of the pipe acts on each of them."""
         found = formats.names_of(shown)
         before, self._names = self._names, frozenset(found)
         return "".join(f"{name}\n" for name in found if name not in before)
 
 
 class Screen:
-    """Looks on a terminal, each over the one before."""
+    """Draws each frame over the previous one on a terminal."""
 
     def __init__(self, stream: IO[str], title: str, *, colors: bool) -> None:
         self._stream = stream
@@ -157,7 +157,9 @@ class Screen:
         self._draw()
 
     def note(self, text: str) -> None:
-        """Under the last look, which is not of now; and on standard error, where that is not this screen."""
+        """Shows a note under the last frame, which is out of date now. Also writes it to standard error if that is not
+        this terminal.
+        """
         self._note = text
         if not sys.stderr.isatty():
             sys.stderr.write(f"magnetar: {harmless(text)}\n")
@@ -165,7 +167,7 @@ class Screen:
             self._draw()
 
     def close(self) -> None:
-        """The last look stays."""
+        """Leaves the last frame on the terminal."""
         if self._entered:
             self._stream.write(_LEAVE)
             self._stream.write("\n".join(self._lines(self._last)) + "\n")
@@ -178,7 +180,7 @@ class Screen:
         lines = self._lines(self._last)
         if len(lines) > height:
             hidden = len(lines) - height + 1
-            lines = [*lines[: height - 1], f"… {hidden} more lines: a taller window shows them"]
+            lines = [*lines[: height - 1], f"… {hidden} more lines: enlarge the window to see them"]
         enter = "" if self._entered else _ENTER
         self._entered = True
         self._stream.write(enter + _BEGIN + _NEXT.join(lines) + _END)

@@ -1,7 +1,8 @@
-"""JSON values as YAML, one document: what `-o yaml` shows.
+"""JSON values as YAML, one document, for `-o yaml`.
 
-Only what every reader of YAML 1.1 and 1.2 takes for the same value: blocks, words that can be nothing but words, and
-everything else in double quotes. No anchors, no tags, no folded text. It takes what came of JSON and nothing else.
+It writes only forms that every parser of YAML 1.1 and 1.2 reads as the same value: blocks, plain words where they are
+unambiguous, and double quotes for all other text. No anchors, no tags, no folded text. It accepts only values that JSON
+can represent.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-# A word that no version of YAML takes for a number, a date, a key or a mark; ASCII, so that nobody's letters differ.
+# A word that no version of YAML reads as a number, a date, a key or a mark. ASCII only, so that letter classes never
+# differ.
 _WORD = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@:+-]*(?<!:)", re.ASCII)
 _TAKEN = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none"))
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
-_KEY_CHARS_MAX = 1000  # a key before its colon is at most 1,024 characters; a longer one is written out
+_KEY_CHARS_MAX = 1000  # YAML limits a simple key to 1,024 characters; a longer key is written explicitly
 _STEP = "  "
 
 
 def document(value: Any) -> str:
-    """Ends with a line's end."""
+    """One document, ending with a newline."""
     return "\n".join(_block(value, "")) + "\n"
 
 
@@ -50,7 +52,7 @@ def _pair(key: str, value: Any, indent: str) -> Iterator[str]:
 
 
 def _item(value: Any, indent: str) -> Iterator[str]:
-    """What an item holds begins behind its dash."""
+    """The content of an item begins after its dash."""
     first, *rest = _block(value, indent + _STEP)
     yield f"{indent}- {first.removeprefix(indent + _STEP)}"
     yield from rest
@@ -79,7 +81,7 @@ def _flat(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """With a point: YAML 1.1 takes 1e+16 for a word."""
+    """With a decimal point: YAML 1.1 reads 1e+16 as a word."""
     digits, mark, power = repr(value).partition("e")
     digits = digits if "." in digits or not mark else f"{digits}.0"
     return digits + mark + power

@@ -1,7 +1,7 @@
-"""Splits and merges as work that goes on: begun, told step by step as the broker takes them, and waited for or not.
+"""Splits and merges as operations: starts them, reports each step of the broker, and optionally waits for the end.
 
-A broker that is away for a while is asked again; the operation is in the topic's record and goes on without whoever
-asked. It ends with code 6 when `--timeout` is over, and says what goes on.
+If a broker does not answer for a while, the command asks again. The topic's record holds the operation, so it continues
+without the command. After `--timeout`, the command ends with code 6 and names the unfinished operation.
 """
 
 from __future__ import annotations
@@ -17,33 +17,34 @@ from magnetar.cli.session import Session
 from magnetar.cli.sleep import InterruptibleSleep
 from magnetar.client.documents.scalable import Operation
 
-POLL_S_MIN, POLL_S_MAX = 0.02, 0.5  # a reshape takes some ten milliseconds; one that takes long is asked for less often
-WORDS = {  # of steps as people are told them; "" where another one says it all
+POLL_S_MIN, POLL_S_MAX = 0.02, 0.5  # a reshape takes some ten milliseconds; a slow one is polled less often
+WORDS = {  # steps as shown to people; "" for a step that another one implies
     "intended": "plan written",
     "found": "plan found",
     "child_provisioned": "",
-    "provisioned": "children made",
+    "provisioned": "children created",
     "checked": "subscriptions checked",
     "parent_sealed": "",
     "sealed": "parents sealed",
-    "seeded": "producers handed on",
+    "seeded": "producers moved",
     "committed": "layout published",
-    "resumed": "taken up again",
-    "overtaken": "subscriptions changed meanwhile",
+    "resumed": "resumed",
+    "overtaken": "subscriptions changed during the operation",
 }
-ENDED = {"DONE": True, "REFUSED": False, "ABORTED": False}  # whether it was done
+ENDED = {"DONE": True, "REFUSED": False, "ABORTED": False}  # whether the operation succeeded
 
 
 def operate(session: Session, topic: str, what: str, begin: Callable[[], Operation | None]) -> Operation | None:
-    """Tells its steps. The operation when it is done, or with --no-wait as it began; None in a dry run, and from a
-    broker that says nothing of operations."""
+    """Starts the operation and reports its steps. Returns the finished operation, or the started one with --no-wait.
+    Returns None in a dry run, or if the broker does not report operations.
+    """
     begun = session.attempt(what, begin)
     if begun is None:
         if not session.is_dry:
             session.step({"step": what, "done": True, "ms": session.took_ms}, f"{what} ✓ {age(session.took_ms / 1000)}")
         return None
     if not session.waits:
-        session.step(_step(begun, "begun", 0), f"{what}: begun as {begun.op}")
+        session.step(_step(begun, "begun", 0), f"{what}: started as {begun.op}")
         return begun
     session.say(f"{what}:", more=True)
     with InterruptibleSleep() as pause:
@@ -52,7 +53,7 @@ def operate(session: Session, topic: str, what: str, begin: Callable[[], Operati
     children = ", ".join(str(id) for id in done.childIds)
     if not ENDED[done.phase]:
         session.step(_step(done, done.phase.lower(), took_ms), f" {done.phase.lower()} ✗ {age(took_ms / 1000)}")
-        raise Conflict(f"{what} was not done: {done.error or done.phase.lower()}", op=done.op)
+        raise Conflict(f"{what} failed: {done.error or done.phase.lower()}", op=done.op)
     session.step({**_step(done, "done", took_ms), "children": done.childIds}, f" {children} ✓ {age(took_ms / 1000)}")
     return done
 
@@ -84,7 +85,7 @@ def operations_sheet(found: list[Operation]) -> TableData:
 
 
 def _followed(session: Session, topic: str, seen: Operation, pause: Callable[[float], None]) -> Operation:
-    """Until it has ended, telling what is new."""
+    """Waits until the operation has ended, and reports each new step."""
     told, waited_s, wait_s = 0, 0.0, POLL_S_MIN
     while True:
         for step in seen.steps[told:]:
@@ -95,14 +96,17 @@ def _followed(session: Session, topic: str, seen: Operation, pause: Callable[[fl
         if seen.phase in ENDED:
             return seen
         if waited_s >= session.common.timeout:
-            late = TimedOut(f"{seen.op} is not done after {session.common.timeout:g} s: it goes on", phase=seen.phase)
+            late = TimedOut(
+                f"{seen.op} has not finished after {session.common.timeout:g} s: the broker continues it",
+                phase=seen.phase,
+            )
             raise ErrorWithHint(late, run=f"magnetar segment history {topic} --watch")
         pause(wait_s)
         waited_s, wait_s = waited_s + wait_s, min(1.5 * wait_s, POLL_S_MAX)
         try:
             seen = session.admin.scalable.operation(topic, seen.op)
         except (Unavailable, Unknown):
-            waited_s += session.common.timeout / 10  # each of these took its own time
+            waited_s += session.common.timeout / 10  # estimate: each of these requests took time itself
         else:
             waited_s += session.took_ms / 1000
 

@@ -1,7 +1,8 @@
-"""What `magnetar subscription` and `topic explain` say of subscriptions that have no plan: queues, and holds.
+"""Texts of `magnetar subscription` and `topic explain` for subscriptions without a plan: queues and holds.
 
-A queue's consumers read all segments at once, so nothing waits for anything: what matters is who is attached and what
-is left, as the owners of the segments told it. A hold has no consumers that a broker knows; its own verbs show it.
+The consumers of a queue read all segments at the same time, so no segment waits for another. Only its consumers and its
+remaining messages matter, as the segment owners report them. The broker knows no consumers of a hold; `magnetar hold`
+shows it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from magnetar.client.documents.scalable import ScalableSubscriptionStats, Subscr
 from magnetar.layout.layout import Layout
 from magnetar.layout.segment import Segment
 
-UNDECIDED = "undecided: its first consumer says"
+UNDECIDED = "undecided: the first consumer decides"
 SEGMENT_COLUMNS = ("SEGMENT", "RANGE", "STATE", "CONSUMERS", "LEFT", "WHAT IT DOES")
 
 Told = ScalableSubscriptionStats | SubscriptionPlan
@@ -24,7 +25,7 @@ Told = ScalableSubscriptionStats | SubscriptionPlan
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """One segment that a queue has not done with; `left` none: its owner does not answer."""
+    """One segment that a queue has not finished. `left` is None if its owner does not answer."""
 
     segment: Segment
     consumers: int
@@ -35,8 +36,8 @@ class QueueStats:
         if self.left is None:
             return "its owner does not answer"
         if not self.consumers:
-            return "nobody is attached to it"
-        return "is read" if self.left else "is read: nothing is left now"
+            return "no consumer is connected"
+        return "is read" if self.left else "is read: no messages are left now"
 
 
 def is_queue(told: Told) -> bool:
@@ -44,7 +45,7 @@ def is_queue(told: Told) -> bool:
 
 
 def is_hold(told: Told) -> bool:
-    """What it keeps is for a reader that no broker knows: not for a group of consumers."""
+    """Whether the subscription keeps messages for a reader outside the broker, and not for a group of consumers."""
     return told.type == "CHECKPOINT" and not told.consumers
 
 
@@ -53,7 +54,9 @@ def hold_words(topic: str, name: str) -> str:
 
 
 def queued(layout: Layout, plan: SubscriptionPlan) -> list[QueueStats]:
-    """Each segment that may still have something for the queue: sealed ones that are empty for it never will."""
+    """Each segment that may still have messages for the queue. A sealed segment that the queue has finished never has
+    new ones.
+    """
     counts = Counter(id for one in plan.consumers for id in one.segmentIds)
     left = {one.segmentId: one.left for one in plan.segments}
     found = [QueueStats(one, counts[one.id], left.get(one.id)) for one in layout.segments]
@@ -93,14 +96,14 @@ def hold_facts(topic: str, plan: SubscriptionPlan) -> KeyValues:
             "subscription": plan.subscription,
             "topic": topic,
             "type": plan.type,
-            "consumers": "none: it keeps messages for a reader that has its own places",
-            "what it keeps": hold_words(topic, plan.subscription),
+            "consumers": "none: it keeps messages for a reader that stores its own positions",
+            "kept messages": hold_words(topic, plan.subscription),
         }
     )
 
 
 def row(name: str, told: ScalableSubscriptionStats) -> tuple[Cell, ...] | None:
-    """Of `topic explain`; none: it has a plan, segment by segment."""
+    """The row in `topic explain`. None: the subscription has a plan, which is shown segment by segment."""
     if is_queue(told):
         count = told.consumerCount
         return name, "all", f"{count} consumer{'' if count == 1 else 's'}", None

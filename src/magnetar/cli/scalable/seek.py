@@ -1,4 +1,4 @@
-"""Moving a subscription of a scalable topic from the command line: all segments at once, by the topic's controller."""
+"""Moves a subscription of a scalable topic from the command line: the topic's controller moves it on all segments."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def seek(session: Session, topic: str, name: str, to: str) -> None:
 def clear(session: Session, topic: str, name: str) -> None:
     full = _known(session, topic, name)
     lag = session.admin.scalable.subscriptions(full)[name].lag
-    session.describe(skipped(full, name, "everything, on every segment", lag))
-    session.confirm(name, f"makes {name} of {full} skip everything it has not consumed, on all segments")
+    session.describe(skipped(full, name, "all messages, on every segment", lag))
+    session.confirm(name, f"makes {name} of {full} skip all messages it has not consumed, on all segments")
     session.do(f"clear {name}", lambda: session.admin.scalable.skip_all(full, name))
 
 
 def _known(session: Session, topic: str, name: str) -> str:
-    """What is not there cannot be moved, also in a dry run."""
+    """Reports a missing subscription, in a dry run too."""
     full = str(topic_name(topic))
     session.about(topic=full, subscription=name)
     if name not in session.admin.scalable.subscriptions(full):
@@ -45,5 +45,5 @@ def _where(session: Session, to: str) -> Literal["earliest", "latest"] | int | d
         return {int(found[1]): (int(found[2]), int(found[3]))}
     where = place(to, session.now_ms)
     if isinstance(where, MessageId):
-        raise Misuse("a message of a scalable topic is in one segment: write segment/ledger:entry", place=to)
+        raise Misuse("a message id of a scalable topic must name its segment: pass segment/ledger:entry", place=to)
     return where

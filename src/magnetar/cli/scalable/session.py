@@ -1,4 +1,4 @@
-"""How every verb of scalable topics begins: its topic by its whole name, and a session that knows what it is about."""
+"""Opens a session for a scalable topic: resolves the complete topic name and sets the subject for error hints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from magnetar.cli.session import Session
 def opened(
     common: Common, topic: str, change: Change | None = None, *, unless: type[Refused] | None = None
 ) -> Iterator[tuple[Session, str]]:
-    """The session and the topic's name; `unless`: an error that is none. Misuse: not a scalable topic."""
+    """The session and the topic's name. `unless`: an error that means success. Raises Misuse for a topic of another
+    kind.
+    """
     name = str(scalable_name(topic))
     with common.session(change, unless=unless) as session:
         session.about(topic=name)

@@ -1,8 +1,8 @@
-"""Scalable topics where any topic may be named: what `topic` and `subscription` show and do of them.
+"""Scalable topics in commands for any topic: the parts of `topic` and `subscription` that show and change them.
 
-Their statistics are those of their segments, asked for one by one. A topic that was migrated is one of them, by its old
-name too. What they have no word for (a partition, a place to
-seek to) is refused with the verb that fits.
+Statistics are requested segment by segment. A migrated topic is a scalable topic, also by its old name. Requests that a
+scalable topic does not support (a partition, a position to seek to) are rejected, and the error names the verb that
+supports them.
 """
 
 from __future__ import annotations
@@ -33,25 +33,27 @@ def is_scalable(topic: str) -> bool:
 
 
 def present(session: Session, topic: str) -> str:
-    """The name under which a topic has all its messages: of one that was migrated, its scalable topic's. A partition
-    is shown as the part that it is."""
+    """The name under which a topic has all its messages: for a migrated topic, the name of the scalable topic. A
+    partition is shown as such.
+    """
     name = topic_name(topic)
     if name.domain is not Domain.PERSISTENT or name.is_partition:
         return topic
     try:
         found = session.admin.scalable.metadata(str(name.scalable))
     except (NotFound, NotAuthorized):
-        return topic  # no such topic, or a broker that has none; or not for this user, who may still see the plain one
+        # the topic does not exist, or the broker has no scalable topics, or this user may see only the plain topic
+        return topic
     return str(name.scalable) if any(one.legacyTopicName for one in found.segments.values()) else topic
 
 
 def refuse_scalable(topic: str, why: str) -> None:
     if is_scalable(topic):
-        raise Misuse(f"not of a scalable topic: {why}", topic=topic)
+        raise Misuse(f"not supported for a scalable topic: {why}", topic=topic)
 
 
 def names(session: Session, namespace: str, after: str | None) -> list[str]:
-    """Of a namespace; none where the broker knows of no such topics."""
+    """Names of a namespace; empty if the broker does not support scalable topics."""
     try:
         found = session.admin.scalable.names(namespace)
     except NotFound:
@@ -123,7 +125,7 @@ def delete(session: Session, topic: str, *, force: bool) -> None:
     name = _about(session, topic)
     stats = session.admin.scalable.stats(name)
     session.describe(*deleted_scalable(name, stats))
-    loses = f"deletes {name} for good, {stats.totalSegments} segments and {len(stats.subscriptions)} subscriptions"
+    loses = f"permanently deletes {name}, {stats.totalSegments} segments and {len(stats.subscriptions)} subscriptions"
     session.confirm(name, loses)
     session.do(f"delete {name}", lambda: session.admin.scalable.delete(name, force=force))
 
@@ -147,12 +149,12 @@ def subscription_sheet(found: dict[str, ScalableSubscriptionStats]) -> TableData
 
 
 def oldest_age(one: ScalableSubscriptionStats) -> Duration | None:
-    """Of the oldest message that is not acknowledged; none where there is none."""
+    """The age of the oldest unacknowledged message; None if no such message exists."""
     return Duration(one.lagAgeS) if one.lag and one.lagOldestMs else None
 
 
 def drained_words(ids: list[int]) -> str:
-    """How many segments, and which: a bare number would be taken for a count."""
+    """The number of segments and their ids: a single id alone would look like a number of segments."""
     return f"{len(ids)}: {', '.join(f'#{id}' for id in ids)}" if ids else "0"
 
 
@@ -174,7 +176,7 @@ def show_subscription(session: Session, topic: str, subscription: str) -> None:
         "consumers": one.consumerCount,
         "lag": None if one.lag is None else Lag(one.lag),
         "oldest message": oldest_age(one),
-        "what it keeps": hold_words(str(topic_name(topic)), subscription) if is_hold(one) else None,
+        "kept messages": hold_words(str(topic_name(topic)), subscription) if is_hold(one) else None,
         "drained segments": None if is_queue(one) or is_hold(one) else drained_words(one.drainedSegmentIds),
         "properties": pairs(one.subscriptionProperties),
     }
@@ -182,14 +184,14 @@ def show_subscription(session: Session, topic: str, subscription: str) -> None:
         (consumer.consumerName, ", ".join(str(id) for id in consumer.segmentIds) or None) for consumer in one.consumers
     ]
     sheets = [TableData(CONSUMER_COLUMNS, rows)] if rows else []
-    optional = frozenset(("lag", "oldest message", "what it keeps", "drained segments", "properties"))
+    optional = frozenset(("lag", "oldest message", "kept messages", "drained segments", "properties"))
     session.show(document, KeyValues(facts, optional=optional), *sheets)
 
 
 def create_subscription(session: Session, topic: str, subscription: str, start: str, type: str) -> None:
     name = _about(session, topic, subscription)
     if start not in ("earliest", "latest"):
-        raise Misuse("a subscription of a scalable topic starts at earliest or latest", start=start)
+        raise Misuse("--start of a subscription of a scalable topic must be earliest or latest", start=start)
     admin, earliest = session.admin.scalable, start == "earliest"
     what = f"create {subscription} on {topic}"
     session.do(what, lambda: admin.create_subscription(name, subscription, type=type.upper(), earliest=earliest))

@@ -1,6 +1,6 @@
-"""A layout for people: the tree of its segments as text, and the plan that brings it to a number of segments.
+"""Layouts for people: the tree of segments as text, and the plan that leads to a number of segments.
 
-Values in, values out: what REST says of a topic becomes the same `Layout` that broker and client reason about.
+Pure. The REST document of a topic becomes the same `Layout` that broker and client use.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class ScaleStep:
 
 
 def scalable_name(text: str) -> TopicName:
-    """A name in full, or as with plain topics its last parts."""
+    """A complete name, or a short name as with plain topics."""
     name = topic_name(text)
     if "://" in text and not name.is_scalable:
-        raise Misuse("this is not a scalable topic (topic://)", topic=text)
+        raise Misuse("expected a scalable topic (topic://)", topic=text)
     return name.scalable
 
 
@@ -57,12 +57,14 @@ def layout_of(metadata: ScalableTopicMetadata) -> Layout:
 
 
 def hashes(range: HashRange) -> str:
-    """Of a segment, both ends included."""
+    """The hash range of a segment, both ends included."""
     return f"{range.start:04x}-{range.end:04x}"
 
 
 def plan(layout: Layout, count: int) -> list[ScaleStep]:
-    """Splits of the widest segment, or merges of the two neighbours that are narrowest together, one after another."""
+    """Splits of the widest segment, or merges of the two neighbours with the smallest common range, one after
+    another.
+    """
     steps: list[ScaleStep] = []
     while len(layout.active) != count:
         if len(layout.active) < count:
@@ -80,7 +82,7 @@ def plan(layout: Layout, count: int) -> list[ScaleStep]:
 
 
 def tree(layout: Layout) -> Iterator[tuple[str, Segment]]:
-    """Every segment once, under its first parent, with what stands before it in a tree of text."""
+    """Every segment once, under its first parent, with its prefix in the text tree."""
     roots = [one for one in layout.segments if not one.parents]
     for root in roots:
         yield "", root
@@ -96,5 +98,5 @@ def _below(layout: Layout, parent: Segment, indent: str) -> Iterator[tuple[str, 
 
 
 def generations(layout: Layout, slot: int) -> list[Segment]:
-    """The segments that a place among the hashes belonged to, the oldest first; the last one is active."""
+    """The segments that contained a hash slot, the oldest first; the last one is active."""
     return [one for one in layout.segments if slot in one.range]

@@ -18,7 +18,7 @@ PLUGIN, PARAMETERS = "authPlugin", "authParams"
 
 
 class ClientConf(NamedTuple):
-    """What a file says: words on our settings, the other entries, and what a person should know."""
+    """Content of a file: values of our settings, its other entries, and warnings for people."""
 
     path: str
     said: dict[str, list[SettingValue]]
@@ -30,26 +30,26 @@ def read(text: str, path: str) -> ClientConf:
     found = _entries(text, path)
     last = {entry.key: entry for entry in found if entry.value}
     said: dict[str, list[SettingValue]] = {"url": [], "admin_url": [], "token": []}
-    for entry in reversed(found):  # the last one of a key counts, the others are what it overrode
+    for entry in reversed(found):  # the last entry of a key counts and overrides the others
         if entry.key in ADDRESSES and entry.value:
             said[ADDRESSES[entry.key]].append(SettingValue(Source.CLIENT_CONF, f"{path}:{entry.line}", entry.value))
     doubts = []
     rest = last.get("webServiceUrl")
     if rest is not None and "," in rest.value:
-        doubts.append(f"{path}:{rest.line}: REST has several hosts, of which the first is asked")
+        doubts.append(f"{path}:{rest.line}: REST has several hosts: only the first is used")
     plugin, parameters = last.get(PLUGIN), last.get(PARAMETERS)
     if plugin is not None and not _is_token(plugin.value):
-        doubts.append(f"{path}:{plugin.line}: only tokens are known, not {plugin.value}")
+        doubts.append(f"{path}:{plugin.line}: only token authentication is supported, not {plugin.value}")
     elif plugin is not None and parameters is not None:
         said["token"].append(_token(parameters, path))
     elif parameters is not None:
-        doubts.append(f"{path}:{parameters.line}: {PARAMETERS} without {PLUGIN} says nothing")
+        doubts.append(f"{path}:{parameters.line}: {PARAMETERS} has no effect without {PLUGIN}")
     known = {*ADDRESSES, PLUGIN, PARAMETERS}
     return ClientConf(path, said, [entry for entry in found if entry.key not in known], doubts)
 
 
 def _entries(text: str, path: str) -> list[Entry]:
-    """Without blanks at the end of values, which no address or token has. `Misuse` names the file."""
+    """Strips blanks at the end of values: no address or token ends with one. `Misuse` names the file."""
     try:
         return [Entry(entry.key, entry.value.rstrip(), entry.line) for entry in entries(text)]
     except Misuse as error:
@@ -61,7 +61,9 @@ def _is_token(plugin: str) -> bool:
 
 
 def _token(entry: Entry, path: str) -> SettingValue:
-    """token:... and data:... hold it, file:... and env:... say where it is; anything else is the token itself."""
+    """token:... and data:... contain the token, file:... and env:... name its source. Any other text is the token
+    itself.
+    """
     where = f"{path}:{entry.line}"
     kind, colon, rest = entry.value.partition(":")
     if colon and kind in ("token", "data"):

@@ -1,9 +1,9 @@
-"""The file of contexts: what it says, and what it becomes when one of them changes.
+"""The file of contexts: parses its text and edits it.
 
-Pure: text goes in, text comes out. A change touches the lines it is about and no others, so that comments and fields
-that this version does not know stay as they are; what comes out is read again and must say exactly what was meant, or
-the change is refused (a file may be written by hand in ways that cannot be changed line by line). A file that cannot be
-read is told with the line and what to do about it, and is never overwritten.
+Pure: takes text and returns text. An edit touches only the lines of its change, so comments and fields unknown to this
+version stay. The result is parsed again and must have exactly the intended content; otherwise the change is rejected,
+because a file edited by hand may have a form that cannot be edited by line. An error for an unreadable file names the
+line and the remedy. Such a file is never overwritten.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from magnetar.cli.settings.resolve import SettingValue, Source
 
 VERSION = 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-TEXTS = ("url", "admin_url", "token", "token_file")  # fields of a context that are words
+TEXTS = ("url", "admin_url", "token", "token_file")  # text fields of a context
 KEYS = (*TEXTS, "timeout")
 HEAD = f"""\
-# Where brokers are and how to reach them, for the magnetar command. `magnetar context` changes it; so may you.
+# Brokers and how to connect to them, for the magnetar command. Change it with `magnetar context` or by hand.
 version = {VERSION}
 """
 
@@ -31,7 +31,7 @@ _AT = re.compile(r"\(at line (\d+), column \d+\)")
 
 
 class Context(NamedTuple):
-    """One context: its fields as they are written, the line each is in, and the line it begins in (0: not known)."""
+    """One context: its raw fields, the line of each field, and its first line (0: unknown)."""
 
     name: str
     fields: dict[str, Any]
@@ -43,7 +43,7 @@ class Context(NamedTuple):
         return [key for key in self.fields if key not in KEYS]
 
     def __repr__(self) -> str:
-        """Without the values: one may be a token."""
+        """Omits the values: one may be a token."""
         return f"<Context {self.name} with {', '.join(self.fields)}>"
 
 
@@ -55,11 +55,11 @@ class Contexts(NamedTuple):
 
     def get(self, name: str) -> Context:
         if name not in self.all:
-            raise NotFound(f"no context is called {name}", file=self.path)
+            raise NotFound(f"context {name} does not exist", file=self.path)
         return self.all[name]
 
     def said(self, name: str) -> dict[str, list[SettingValue]]:
-        """A context's words on our settings."""
+        """The values of a context for our settings."""
         context = self.get(name)
         found: dict[str, list[SettingValue]] = {}
         for key in KEYS:
@@ -74,29 +74,29 @@ class Contexts(NamedTuple):
 
 
 def read(text: str, path: str) -> Contexts:
-    """Raises `Misuse` with the line of what is wrong."""
+    """Raises `Misuse` with the line of the error."""
     document = _parsed(text, path)
     lines = _places(text)
     version = document.get("version", VERSION)
     if not isinstance(version, int) or version > VERSION:
         raise Misuse(
-            f"the contexts were written by a newer magnetar (version {version}, this one knows {VERSION}): update it",
+            f"a newer magnetar wrote the contexts (version {version}, this one supports {VERSION}): update magnetar",
             file=f"{path}:{lines.get(('version',), 1)}",
         )
     tables = document.get("contexts", {})
     if not isinstance(tables, dict):
-        raise Misuse("contexts are tables as [contexts.NAME]", file=f"{path}:{lines.get(('contexts',), 1)}")
+        raise Misuse("contexts must be tables such as [contexts.NAME]", file=f"{path}:{lines.get(('contexts',), 1)}")
     found = {name: _context(name, table, lines, path) for name, table in tables.items()}
     current = document.get("current", "")
     if not isinstance(current, str):
-        raise Misuse("current is the name of a context", file=f"{path}:{lines.get(('current',), 1)}")
+        raise Misuse("current must be the name of a context", file=f"{path}:{lines.get(('current',), 1)}")
     return Contexts(path, current, lines.get(("current",), 0), found)
 
 
 def check_name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise InvalidName(
-            "a context's name is up to 64 letters, digits, - and _, and begins with a letter or a digit", name=name
+            "a context's name must be 1 to 64 letters, digits, - and _, and begin with a letter or a digit", name=name
         )
     return name
 
@@ -107,7 +107,7 @@ def check_name(name: str) -> str:
 def added(text: str, path: str, name: str, fields: Mapping[str, str | float]) -> str:
     check_name(name)
     if name in read(text, path).all:
-        raise AlreadyExists(f"there is a context called {name}", file=path)
+        raise AlreadyExists(f"context {name} already exists", file=path)
     body = "".join(f"{key} = {_toml(value)}\n" for key, value in fields.items())
     gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
     expected = _parsed(text, path)
@@ -116,7 +116,7 @@ def added(text: str, path: str, name: str, fields: Mapping[str, str | float]) ->
 
 
 def edited(text: str, path: str, name: str, fields: Mapping[str, str | float | None]) -> str:
-    """A field that is None goes."""
+    """None removes a field."""
     read(text, path).get(name)
     expected = _parsed(text, path)
     lines = text.splitlines(keepends=True)
@@ -142,7 +142,7 @@ def edited(text: str, path: str, name: str, fields: Mapping[str, str | float | N
 
 
 def removed(text: str, path: str, name: str) -> str:
-    """A current one is current no more."""
+    """Removes the context. If it was the current one, no context is current afterwards."""
     read(text, path).get(name)
     expected = _parsed(text, path)
     del expected["contexts"][name]
@@ -162,7 +162,7 @@ def removed(text: str, path: str, name: str) -> str:
 
 
 def using(text: str, path: str, name: str) -> str:
-    """With another current context, or with none."""
+    """Sets another current context, or none."""
     if name:
         read(text, path).get(name)
     expected = _parsed(text, path)
@@ -190,7 +190,7 @@ def _parsed(text: str, path: str) -> dict[str, Any]:
         found = _AT.search(said)
         line = int(found[1]) if found else text.count("\n") + 1
         why = _AT.sub("", said).strip()
-        raise Misuse(f"the file of contexts is broken: {why}", file=f"{path}:{line}") from None
+        raise Misuse(f"the file of contexts is invalid: {why}", file=f"{path}:{line}") from None
 
 
 def _checked(text: str, expected: dict[str, Any], path: str) -> str:
@@ -200,7 +200,7 @@ def _checked(text: str, expected: dict[str, Any], path: str) -> str:
         same = False
     if not same:
         raise Misuse(
-            "the file of contexts is written in a way that this command cannot change: do it by hand", file=path
+            "the format of the file of contexts is too complex for this command: edit the file by hand", file=path
         )
     return text
 
@@ -208,20 +208,23 @@ def _checked(text: str, expected: dict[str, Any], path: str) -> str:
 def _context(name: str, table: Any, lines: dict[tuple[str, ...], int], path: str) -> Context:
     line = lines.get(("contexts", name), 0)
     if not isinstance(table, dict):
-        raise Misuse(f"a context is a table as [contexts.{name}]", file=f"{path}:{line or 1}")
+        raise Misuse(f"a context must be a table such as [contexts.{name}]", file=f"{path}:{line or 1}")
     places = {key: lines.get(("contexts", name, key), line) for key in table}
     for key, value in table.items():
         if key in TEXTS and not (isinstance(value, str) and value and value.isprintable()):
-            raise Misuse(f"{key} of context {name} is not a word", file=f"{path}:{places[key]}")
+            raise Misuse(f"{key} of context {name} must be text", file=f"{path}:{places[key]}")
         if key == "timeout" and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
-            raise Misuse(f"timeout of context {name} is not a number of seconds", file=f"{path}:{places[key]}")
+            raise Misuse(f"timeout of context {name} must be a number of seconds", file=f"{path}:{places[key]}")
     if "token" in table and "token_file" in table:
-        raise Misuse(f"context {name} has both token and token_file", file=f"{path}:{places['token_file']}")
+        raise Misuse(
+            f"context {name} must not have both token and token_file: remove one of them",
+            file=f"{path}:{places['token_file']}",
+        )
     return Context(name, table, places, line)
 
 
 def _places(text: str) -> dict[tuple[str, ...], int]:
-    """The line of each table and field, as far as they are written plainly."""
+    """The line of each table and field, if the file has a simple form."""
     found: dict[tuple[str, ...], int] = {}
     inside: tuple[str, ...] | None = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -244,7 +247,7 @@ def _key(line: str) -> str:
 
 
 def _table(lines: list[str], name: str, path: str) -> tuple[int, int]:
-    """From its header to before the next one."""
+    """From the header to the line before the next table."""
     first = -1
     for at, line in enumerate(lines):
         bare = line.rstrip("\r\n")
@@ -255,7 +258,7 @@ def _table(lines: list[str], name: str, path: str) -> tuple[int, int]:
             first = at
     if first < 0:
         raise Misuse(
-            "the file of contexts is written in a way that this command cannot change: do it by hand", file=path
+            "the format of the file of contexts is too complex for this command: edit the file by hand", file=path
         )
     return first, len(lines)
 
@@ -263,7 +266,7 @@ def _table(lines: list[str], name: str, path: str) -> tuple[int, int]:
 def _toml(value: str | float) -> str:
     if isinstance(value, str):
         if not value.isprintable():
-            raise Misuse("a value has characters that cannot be seen")
+            raise Misuse("a value must not contain invisible characters")
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
     return repr(value)

@@ -1,4 +1,4 @@
-"""What may be shown of a context, and what may be stored in one. Pure: fields in, fields out, and never a token."""
+"""The fields of a context that may be shown, and the fields that may be stored. Pure; it never returns a token."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ _NAMES = {"url": "url", "adminUrl": "admin_url", "token": "token", "tokenFile": 
 
 
 def safe(key: str, value: str | float | None) -> str | float | None:
-    """A field's value as it may be shown."""
+    """A field's value in a form that is safe to show."""
     if key == "token" and isinstance(value, str):
         return redacted(value)
     return without_password(value) if isinstance(value, str) else value
 
 
 def public(context: Context) -> dict[str, Cell]:
-    """Without the token."""
+    """All fields without the token."""
     found = {key: context.fields.get(key) for key in ("url", "admin_url", "timeout")}
     return {key: safe(key, value) for key, value in found.items() if value is not None}
 
 
 def token_of(context: Context) -> str | None:
-    """That there is one, or where."""
+    """Whether a token is set, or its file."""
     if "token_file" in context.fields:
         return f"in {context.fields['token_file']}"
     return redacted(context.fields["token"]) if "token" in context.fields else None
 
 
 def document_of(context: Context, used: str) -> dict[str, Any]:
-    """For programs."""
+    """The document for programs."""
     return {
         "name": context.name,
         "used": context.name == used,
@@ -47,10 +47,10 @@ def document_of(context: Context, used: str) -> dict[str, Any]:
 
 
 def check_addresses(fields: Mapping[str, str | float]) -> None:
-    """Wrong addresses are told when they are stored rather than at the first use."""
+    """Rejects wrong addresses when they are stored instead of at first use."""
     url = str(fields.get("url", "pulsar://localhost"))
     if not url.startswith((SCHEME, "pulsar+ssl://")):
-        raise Misuse("a service URL is pulsar://host:port", url=without_password(url))
-    if url.startswith(SCHEME):  # the other one is for a later version to look at
+        raise Misuse("expected a service URL such as pulsar://host:port", url=without_password(url))
+    if url.startswith(SCHEME):  # a later version may support other schemes
         addresses(url)
     rest_url(str(fields.get("admin_url", "http://localhost")))

@@ -1,7 +1,7 @@
-"""The file of contexts on the disk: where it is, read whole, changed under a lock and put in place in one step.
+"""The file of contexts on disk: locates it, reads it whole, and replaces it atomically under a lock.
 
-It holds tokens, so it is its owner's alone (mode 0600). A reader sees the old file or the new one and never half of
-either; two that change it at once do so one after the other. What the text means is `context_document`' concern.
+It contains tokens, so only the owner can read it (mode 0600). A reader sees either the old or the new file, never a
+part. Concurrent changes run one after the other. `context_document` interprets the text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MODE = 0o600
 
 
 def place(environment: Mapping[str, str]) -> str:
-    """Below XDG_CONFIG_HOME; what is no absolute path there does not count, as its specification says."""
+    """Below XDG_CONFIG_HOME. A relative path in that variable is ignored, as its specification requires."""
     return os.path.join(folder(environment, "XDG_CONFIG_HOME", ".config"), "magnetar", "contexts.toml")
 
 
@@ -28,23 +28,23 @@ def folder(environment: Mapping[str, str], variable: str, below_home: str) -> st
 
 
 def load(path: str) -> Contexts:
-    """No file: no contexts."""
+    """A missing file has no contexts."""
     text = _text(path)
     return Contexts(path) if text is None else read(text, path)
 
 
 def change(path: str, edit: Callable[[str], str]) -> str:
-    """Read, edit and put in place, with nobody between. `edit` may raise: then nothing was changed."""
+    """Reads, edits and replaces the file under the lock. If `edit` raises, the file is unchanged."""
     import fcntl
 
-    real = os.path.realpath(path)  # a link to a file elsewhere stays one
+    real = os.path.realpath(path)  # keeps a symbolic link to a file elsewhere
     try:
         os.makedirs(os.path.dirname(real), mode=0o700, exist_ok=True)
         lock = os.open(f"{real}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
     except OSError as error:
         raise _cannot("write", path, error) from None
     try:
-        # Whoever holds it waits for nothing but the disk, and the kernel takes it from a process that died.
+        # The holder waits only for the disk, and the kernel releases the lock of a dead process.
         fcntl.flock(lock, fcntl.LOCK_EX)
         before = _text(path)
         after = edit(HEAD if before is None else before)
@@ -58,7 +58,7 @@ def change(path: str, edit: Callable[[str], str]) -> str:
 
 
 def write(path: str, text: str, mode: int = _MODE) -> None:
-    """In one step: a file beside it, synced, then renamed over it."""
+    """Atomic: writes and syncs a temporary file beside it, then renames it."""
     beside = f"{path}.{os.getpid()}.new"
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
@@ -95,7 +95,7 @@ def _text(path: str) -> str | None:
         raise _cannot("read", path, error) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise Misuse("the file of contexts is broken: not UTF-8", file=f"{path}:{line}") from None
+        raise Misuse("the file of contexts is invalid: not UTF-8", file=f"{path}:{line}") from None
 
 
 def _cannot(what: str, path: str, error: OSError) -> Misuse:

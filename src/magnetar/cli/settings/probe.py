@@ -1,6 +1,6 @@
-"""Whether a broker answers: its port of the binary protocol and its REST interface, each with version and latency.
+"""Checks whether a broker answers: on its binary port and on its REST interface, each with version and latency.
 
-Both are asked, whatever the other said; what goes wrong becomes part of the answer.
+It always asks both. An error becomes part of the result.
 """
 
 from __future__ import annotations

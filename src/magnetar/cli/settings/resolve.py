@@ -1,9 +1,8 @@
-"""Which of several sources has the last word on a setting: flag, then environment, then context, then `client.conf`,
-then default.
+"""Precedence of the sources of a setting: flag, environment, context, `client.conf`, default.
 
-Pure: what each source said goes in, who won and what it overrode comes out, for every setting apart. It reads no file
-and no environment, knows nothing of the command line's library, and is light enough to be loaded at every press of TAB.
-Secrets pass through it and leave it only as values; whoever shows one asks `shown`.
+Pure: takes the values of all sources and returns, for each setting, the value in force and the overridden ones. It
+reads no file and no environment and does not import the command line's library. It is cheap enough to load at every
+press of TAB. It passes secrets through as values; code that displays one must use `shown`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from magnetar.client.connection.address import without_password
 
 
 class Source(IntEnum):
-    """The lower, the more it has to say."""
+    """A lower value has higher precedence."""
 
     FLAG = 1
     ENVIRONMENT = 2
@@ -39,8 +38,8 @@ _TITLES = {
 
 
 class SettingValue(NamedTuple):
-    """One source's word on one setting. `where` is a flag, a variable, a file and its line, or nothing. `held` says
-    that the value is not here but in a file or a variable of that name.
+    """The value of one setting from one source. `where` is a flag, a variable, a file with its line, or empty. `held`
+    means that the value is in the file or variable of that name.
     """
 
     layer: Source
@@ -49,12 +48,12 @@ class SettingValue(NamedTuple):
     held: str = ""  # "file" or "env"
 
     def __repr__(self) -> str:
-        """Without the value: it may be a token."""
+        """Omits the value: it may be a token."""
         return f"<Said by the {self.layer.title} {self.where}>"
 
 
 class Setting(NamedTuple):
-    """`won` is None where nobody said anything."""
+    """`won` is None if no source has a value."""
 
     name: str
     won: SettingValue | None
@@ -66,12 +65,12 @@ class Setting(NamedTuple):
 
     @property
     def is_given(self) -> bool:
-        """By a flag of this very command."""
+        """Whether a flag of this command sets it."""
         return self.won is not None and self.won.layer is Source.FLAG
 
 
 class SettingSpec(NamedTuple):
-    """A setting: how each source calls it. Empty where a source has no say."""
+    """A setting and its name in each source. An empty name: the source cannot set it."""
 
     flag: str
     variables: tuple[str, ...] = ()
@@ -92,18 +91,18 @@ KNOBS: dict[str, SettingSpec] = {
 
 
 def resolve(name: str, said: Iterable[SettingValue]) -> Setting:
-    """The lowest layer wins; within one layer whoever spoke first."""
+    """The source with the lowest layer wins; within a layer, the first one."""
     found = sorted(said, key=lambda one: one.layer)
     return Setting(name, found[0] if found else None, tuple(found[1:]))
 
 
 def by_flags(name: str, flags: Mapping[str, str]) -> list[SettingValue]:
-    """An empty flag is a word too: it says that there is none."""
+    """An empty flag counts: it unsets the value."""
     return [SettingValue(Source.FLAG, KNOBS[name].flag, flags[name])] if name in flags else []
 
 
 def by_environment(name: str, environment: Mapping[str, str]) -> list[SettingValue]:
-    """An empty variable says nothing."""
+    """An empty variable is ignored."""
     return [
         SettingValue(Source.ENVIRONMENT, variable, environment[variable])
         for variable in KNOBS[name].variables
@@ -117,7 +116,7 @@ def by_default(name: str) -> list[SettingValue]:
 
 
 def shown(name: str, said: SettingValue) -> str:
-    """What a person may see: of a secret its length, of an address no password."""
+    """The displayable form: the length of a secret, an address without its password."""
     if said.held:
         return f"in {said.value}" if said.held == "file" else f"in ${said.value}"
     if name in KNOBS and KNOBS[name].is_secret:
@@ -130,14 +129,16 @@ def redacted(secret: str) -> str:
 
 
 def doubts(settings: Mapping[str, Setting]) -> list[str]:
-    """What is allowed and perhaps not meant: a secret or an address that does not belong to the rest."""
+    """Warnings for valid settings that are probably a mistake: a secret or an address that does not match the
+    others.
+    """
     found = []
     url, admin_url, token = settings["url"].won, settings["admin_url"].won, settings["token"].won
     if url is not None and admin_url is not None and Source.DEFAULT in (url.layer, admin_url.layer):
         given, other = ("url", "admin_url") if admin_url.layer is Source.DEFAULT else ("admin_url", "url")
         chosen = settings[given].won
         if chosen is not None and chosen.layer is not Source.DEFAULT:
-            found.append(f"{given} is given and {other} is not: {other} is the default, {settings[other].value}")
+            found.append(f"{given} is set and {other} is not: {other} has its default, {settings[other].value}")
     if token is not None and token.value and admin_url is not None and token.layer > admin_url.layer:
-        found.append(f"the token of {token.where} goes to the admin_url of {admin_url.where}")
+        found.append(f"the token of {token.where} is sent to the admin_url of {admin_url.where}")
     return found

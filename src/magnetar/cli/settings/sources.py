@@ -1,8 +1,8 @@
-"""Gathers what every source says of the settings, and hands the outcome to the command that runs.
+"""Collects the values of every source and passes the resolved settings to the running command.
 
-`gather` reads the files that there are, `filled` is the one place where the command line's library meets it: values of
-a context or of `client.conf` are put in where neither flag nor environment said anything. What is wrong in a file, or a
-context that is not there, is a problem that ends a command, except where the command is about these very files.
+`gather` reads the files that exist. `filled` is the only connection to the command line's library: it sets values of a
+context or of `client.conf` that neither flags nor environment set. A broken file or a missing context ends the command,
+except for commands on these files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from magnetar.cli.exit_codes import ErrorWithHint
 
-FORGIVING = ("context", "config")  # nouns about these very files: they tell what is wrong and go on
+FORGIVING = ("context", "config")  # nouns of these files: they report problems and continue
 
 
 class Configuration(NamedTuple):
@@ -47,15 +47,15 @@ class Configuration(NamedTuple):
         return self.settings[name].value
 
     def given(self) -> dict[str, str]:
-        """What flags of this very command say that a context can hold."""
+        """The values of this command's flags that a context can store."""
         return {name: one.value for name, one in self.settings.items() if one.is_given and KNOBS[name].in_contexts}
 
 
-CURRENT: ContextVar[Configuration] = ContextVar("configuration")  # of the command that runs
+CURRENT: ContextVar[Configuration] = ContextVar("configuration")  # configuration of the running command
 
 
 def gather(flags: Mapping[str, str], environment: Mapping[str, str]) -> Configuration:
-    """Raises nothing: what is wrong is among the problems."""
+    """Raises no error: problems are part of the result."""
     problems: list[MagnetarError] = []
     path = context_file.place(environment)
     contexts: Contexts | None = None
@@ -91,18 +91,18 @@ def gather(flags: Mapping[str, str], environment: Mapping[str, str]) -> Configur
     found = [*doubts(settings), *(conf.doubts if conf else [])]
     holds_token = contexts is not None and any("token" in one.fields for one in contexts.all.values())
     if holds_token and context_file.is_open_to_others(path):
-        found.append(f"{path} holds a token and others may read it: chmod 600 {path}")
+        found.append(f"{path} contains a token and other users can read it: run chmod 600 {path}")
     return Configuration(settings, contexts, conf, tuple(problems), tuple(found))
 
 
 def revealed(said: SettingValue, environment: Mapping[str, str]) -> str:
-    """The value itself, fetched from the file or the variable that holds it."""
+    """The value itself, read from the file or the variable."""
     if not said.held:
         return said.value
     if said.held == "env":
         value = environment.get(said.value, "")
         if not value:
-            raise Misuse(f"the token is to be in {said.value}, which is not set", file=said.where)
+            raise Misuse(f"the token must be in {said.value}, but this variable is not set", file=said.where)
         return value
     try:
         with open(os.path.expanduser(said.value), encoding="utf-8") as file:
@@ -111,35 +111,35 @@ def revealed(said: SettingValue, environment: Mapping[str, str]) -> str:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise Misuse(f"the token cannot be read from {said.value}: {why}", file=said.where) from None
     if not value:
-        raise Misuse(f"the token is to be in {said.value}, which is empty", file=said.where)
+        raise Misuse(f"the token must be in {said.value}, but it is empty", file=said.where)
     return value
 
 
 def helped(problem: MagnetarError, found: Configuration) -> ErrorWithHint:
-    """With what to do about it."""
+    """Adds the next command to the problem."""
     from difflib import get_close_matches
 
     from magnetar.cli.exit_codes import ErrorWithHint
 
     if isinstance(problem, NotFound) and found.contexts is not None:
         near = get_close_matches(found.value("context"), found.contexts.all, 3)
-        return ErrorWithHint(problem, near=near, run="magnetar context list, or the same with --context NAME")
+        return ErrorWithHint(problem, near=near, run="magnetar context list, or the same command with --context NAME")
     file = str(problem.facts.get("file", ""))
-    return ErrorWithHint(problem, run=f"an editor on {file}, then magnetar config explain" if file else "")
+    return ErrorWithHint(problem, run=f"edit {file}, then run magnetar config explain" if file else "")
 
 
 def filled(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Called by the command line's library for every command, after flags and environment."""
+    """The command line's library calls it for every command, after flags and environment."""
     from cyclopts import Token
 
     known = {KNOBS[name].flag: name for name in KNOBS}
     ours: dict[str, Any] = {known[one.name]: one for one in arguments if one.name in known}
     if "context" not in ours:
-        return  # a command that asks no broker
+        return  # the command sends no request to a broker
     flags: dict[str, str] = {}
     for name, argument in ours.items():
         if argument.tokens and argument.tokens[0].source == "env":
-            argument.tokens.clear()  # they are read below, with the rule that an empty one says nothing
+            argument.tokens.clear()  # read below, where an empty value counts as unset
         elif argument.tokens:
             flags[name] = argument.tokens[-1].value
     found = gather(flags, os.environ)
@@ -151,7 +151,7 @@ def filled(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -
             continue
         if won.layer is Source.FLAG:
             if not won.value and name in ("token", "context", "client_conf"):
-                argument.tokens.clear()  # said to be none
+                argument.tokens.clear()  # unset explicitly
             continue
         if won.held and commands and commands[0] in FORGIVING:
             continue

@@ -1,12 +1,14 @@
-"""Latencies in a bounded number of buckets, each one percent wider than the last: percentiles are right to that."""
+"""Latencies in a bounded number of buckets. Each bucket is one percent wider than the previous one, which bounds the
+error of percentiles.
+"""
 
 from __future__ import annotations
 
 import math
 
 _GROWTH = math.log(1.01)
-_LEAST_S = 1e-6  # what is shorter counts as this
-_BUCKETS_MAX = 3_000  # up to a few hours
+_LEAST_S = 1e-6  # shorter durations count as this
+_BUCKETS_MAX = 3_000  # reaches a few hours
 
 
 class Histogram:
@@ -28,7 +30,7 @@ class Histogram:
         return self._total_s / self.count if self.count else 0.0
 
     def percentile_s(self, percent: float) -> float:
-        """So many percent took no longer than this."""
+        """The latency that this percentage of samples did not exceed."""
         wanted, seen = math.ceil(self.count * percent / 100), 0
         for place, count in enumerate(self._buckets):
             seen += count

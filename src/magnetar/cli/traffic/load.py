@@ -1,7 +1,8 @@
-"""Traffic that proves order: keyed producers, stream consumers that come and go, reshapes under load.
+"""Traffic for the order check: keyed producers, stream consumers that join and leave, and reshapes under load.
 
-It works with any cluster that the client can talk to, through the client alone; who reshapes is a function of the
-caller's. `ordering` judges. Ends when everything that is stored was received, or when it is clear that it will not be.
+It works with any cluster that the client supports, and only through the client; the caller supplies the reshape
+function. `ordering` judges the result. The run ends when all stored messages were received, or when no more can be
+expected.
 """
 
 from __future__ import annotations
@@ -24,31 +25,33 @@ from magnetar.client.producer.batch import Batching
 from magnetar.client.producer.producer import Producer
 
 _NUMBER = struct.Struct(">Q")
-TURN_S = 0.01  # producers keep their pace in steps of this
+TURN_S = 0.01  # interval in which producers keep their rate
 
 Reshape = Callable[[], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
 class LoadConfig:
-    """`rate` is messages a second of all producers together; 0 is as fast as it goes. `churn_s` 0: consumers stay."""
+    """`rate` is messages per second of all producers together; 0 means as fast as possible. `churn_s` 0: consumers
+    stay.
+    """
 
     topic: str
     subscription: str = "verify-order"
     producers: int = 8
     consumers: int = 4
-    keys: int = 16  # of each producer
+    keys: int = 16  # per producer
     rate: float = 2000.0
     size: int = 64
     batching: bool = True
     reshape_s: float = 1.0
     churn_s: float = 0.0
     acknowledge_every: int = 20
-    drain_s: float = 30.0  # without anything new for so long, what is missing is lost
+    drain_s: float = 30.0  # after this time without a new message, missing messages count as lost
 
 
 class Workload:
-    """`ordering` may be looked at while it runs. `reshapes` counts what was done, `refused` what was not."""
+    """Callers may read `ordering` during the run. `reshapes` counts finished reshapes, `refused` the rejected ones."""
 
     def __init__(
         self, client: Client, load: LoadConfig, *, reshape: Reshape | None = None, name: str = "verify"
@@ -66,17 +69,17 @@ class Workload:
         self._drained = asyncio.Event()
 
     async def run(self, seconds: float) -> OrderChecker:
-        """Traffic for so long, then until all of it has arrived."""
+        """Sends for the given time, then waits until all messages have arrived."""
         return await self._judged(self._load.consumers, seconds)
 
     async def again(self, subscription: str, consumers: int = 1) -> OrderChecker:
-        """Late consumers of another subscription, from the first message on: what they see of the same traffic."""
+        """Reads the same traffic with late consumers of another subscription, from the first message on."""
         late = Workload(self._client, replace(self._load, subscription=subscription), name=f"{self._name}-late")
         late.ordering = self.ordering.afresh()
         return await late._judged(consumers, 0.0)
 
     async def _judged(self, consumers: int, seconds: float) -> OrderChecker:
-        """Without `seconds` nothing is sent: what is there is read."""
+        """Without `seconds` it sends nothing and reads the stored messages."""
         first = [await self._consumer() for _ in range(consumers)]
         work = [self._traffic(seconds), *(self._consume(consumer) for consumer in first)]
         results = await asyncio.gather(*(self._together(one) for one in work), return_exceptions=True)
@@ -95,7 +98,7 @@ class Workload:
         self._drained.set()
 
     async def _together(self, work: Coroutine[Any, Any, None]) -> None:
-        """If one of them cannot go on, all stop."""
+        """The first error stops all tasks."""
         try:
             await work
         except BaseException:
@@ -126,7 +129,7 @@ class Workload:
                     if ahead > TURN_S:
                         await asyncio.sleep(ahead)
                 elif sent % 100 == 0:
-                    await asyncio.sleep(0)  # the others' turn: handing over does not wait while there is room
+                    await asyncio.sleep(0)  # lets other tasks run: handing over does not wait while the queue has room
         finally:
             await producer.close()
 
@@ -183,7 +186,7 @@ class Workload:
             await consumer.acknowledge_cumulative(last)
 
     async def _drain(self) -> None:
-        """Until everything stored was received, or nothing more comes for a long while."""
+        """Waits until every stored message was received, or until no message has arrived for a long time."""
         loop = asyncio.get_running_loop()
         seen, since = self.ordering.received, loop.time()
         while self.ordering.outstanding and not self._drained.is_set():
@@ -208,7 +211,7 @@ class Workload:
             try:
                 await reshape()
                 self.reshapes += 1
-            except MagnetarError as error:  # of a broker that was killed, or of a layout that has changed meanwhile
+            except MagnetarError as error:  # the broker was killed, or the layout has changed
                 self.refused += 1
                 self.last_refusal = error
 

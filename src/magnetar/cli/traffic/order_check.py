@@ -1,9 +1,10 @@
-"""The proof of order: what was sent, what its senders were told, what was received, and whether the three agree.
+"""Proof of order: compares the sent messages, the results of the sends, and the received messages.
 
-Every key counts from zero, and one sender writes it. Then any run of any length is judged from counters alone: a number
-that was stored and never came is lost; one that came and was not sent, or that its sender was told is not stored, is
-invented; one that first comes behind a higher one of its key is out of order; one that is found at two places is
-stored twice. Coming again from the same place is no fault: whatever was not acknowledged does. Decides only.
+Every key counts from zero, and one sender writes it. Counters alone therefore judge a run of any length. A stored
+message that never arrived is lost. A message that arrived without being sent, or after its send failed, is invented. A
+message whose first arrival follows a higher number of its key is disordered. A message at two positions was stored
+twice. A repeated arrival from the same position is valid, because unacknowledged messages are redelivered. This module
+only judges.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import Enum
 
-SHOWN_MAX = 20  # findings of one kind that are kept in words; all are counted
+SHOWN_MAX = 20  # findings of each kind that keep their text; all are counted
 
 
 class SendOutcome(Enum):
     STORED = "stored"
-    UNKNOWN = "unknown"  # it may be stored
-    FAILED = "failed"  # it is not
+    UNKNOWN = "unknown"  # the message may be stored
+    FAILED = "failed"  # the message is not stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +32,16 @@ class Finding:
 
 @dataclass(slots=True)
 class _Key:
-    sent: int = 0  # numbers below this were handed over
+    sent: int = 0  # all lower numbers were sent
     fates: dict[int, SendOutcome] = field(default_factory=dict)
-    places: dict[int, Hashable] = field(default_factory=dict)  # number -> where it was first found
-    highest: int = -1  # received
+    places: dict[int, Hashable] = field(default_factory=dict)  # number -> position of its first arrival
+    highest: int = -1  # highest received number
 
 
 class OrderChecker:
-    """`counts` has a number for each kind of finding; `redelivered` is what came again from the same place."""
+    """`counts` has the number of findings of each kind; `redelivered` counts repeated arrivals from the same
+    position.
+    """
 
     def __init__(self) -> None:
         self.sent = 0
@@ -56,7 +59,7 @@ class OrderChecker:
 
     @property
     def outstanding(self) -> int:
-        """Stored, as far as it was told, and not received."""
+        """Stored messages, by the results known so far, that have not been received."""
         return self._missing
 
     @property
@@ -64,7 +67,7 @@ class OrderChecker:
         return not self.counts
 
     def afresh(self) -> OrderChecker:
-        """The same messages with the same fates, and nothing received: for another reader of the same topic."""
+        """The same messages and results with no arrivals: for another reader of the same topic."""
         other = OrderChecker()
         other.sent = self.sent
         other.fates = dict(self.fates)
@@ -73,7 +76,7 @@ class OrderChecker:
         return other
 
     def next(self, key: str) -> int:
-        """The number of the key's next message, which is handed over now."""
+        """The number of the key's next message, which is sent now."""
         known = self._keys.setdefault(key, _Key())
         known.sent += 1
         self.sent += 1
@@ -82,20 +85,22 @@ class OrderChecker:
     def told(self, key: str, number: int, fate: SendOutcome) -> None:
         known = self._keys[key]
         if number in known.fates:
-            self._found("invented", key, number, f"told twice: {known.fates[number].value}, then {fate.value}")
+            self._found(
+                "invented", key, number, f"two results of one send: {known.fates[number].value}, then {fate.value}"
+            )
             return
         known.fates[number] = fate
         self.fates[fate] += 1
         if fate is SendOutcome.STORED and number not in known.places:
             self._missing += 1
         if fate is SendOutcome.FAILED and number in known.places:
-            self._found("invented", key, number, "it came, and its sender was told that it is not stored")
+            self._found("invented", key, number, "received although its send failed")
 
     def came(self, key: str, number: int, place: Hashable, who: str = "") -> None:
         known = self._keys.setdefault(key, _Key())
         self.received += 1
         if number >= known.sent:
-            self._found("invented", key, number, f"nobody sent it (received by {who})")
+            self._found("invented", key, number, f"never sent (received by {who})")
             return
         if number in known.places:
             if known.places[number] == place:
@@ -108,20 +113,20 @@ class OrderChecker:
         if fate is SendOutcome.STORED:
             self._missing -= 1
         if fate is SendOutcome.FAILED:
-            self._found("invented", key, number, "it came, and its sender was told that it is not stored")
+            self._found("invented", key, number, "received although its send failed")
         if number < known.highest:
-            self._found("disordered", key, number, f"it came behind {known.highest} (at {place}, received by {who})")
+            self._found("disordered", key, number, f"received after {known.highest} (at {place}, received by {who})")
         known.highest = max(known.highest, number)
 
     def judge(self) -> list[Finding]:
-        """At the end: what was stored and did not come is lost. All findings."""
+        """Call at the end: a stored message that did not arrive is lost. Returns all findings."""
         for key, known in sorted(self._keys.items()):
             for number, fate in sorted(known.fates.items()):
                 if fate is SendOutcome.STORED and number not in known.places:
-                    self._found("lost", key, number, "its sender was told that it is stored, and it never came")
+                    self._found("lost", key, number, "stored, but never received")
             for number in range(known.sent):
                 if number not in known.fates:
-                    self._found("lost", key, number, "its sender was never told what became of it")
+                    self._found("lost", key, number, "the result of its send is unknown")
         return self.findings
 
     def _found(self, kind: str, key: str, number: int, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The load that `magnetar perf` puts on a broker, and what it counts: values only, on one loop."""
+"""The load of `magnetar perf` and its counters: values only, on one loop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LoadGenerator:
     producers: int = 0
     batching: bool = True
     subscription: str = ""
-    timeout_s: float = 0.0  # for a receipt: a broker that is gone ends the measurement, not the patience
+    timeout_s: float = 0.0  # timeout of a receipt: without a broker, the measurement still ends on time
 
     def document(self) -> dict[str, Any]:
         found: dict[str, Any] = {"topic": str(topic_name(self.topic)), "seconds": self.seconds}
@@ -40,7 +40,7 @@ class Connected(Protocol):
 
 @dataclass(slots=True)
 class PerfCounters:
-    """Counted on one loop."""
+    """Updated on one loop only."""
 
     messages: int = 0
     bytes: int = 0
@@ -48,7 +48,7 @@ class PerfCounters:
     seconds: float = 0.0
     latency: Histogram = field(default_factory=Histogram)
     error: MagnetarError | None = None
-    users: list[Connected] = field(default_factory=list)  # of the connection: producers, consumers
+    users: list[Connected] = field(default_factory=list)  # producers and consumers, for the state of the connection
 
     @property
     def connected(self) -> bool:

@@ -71,14 +71,14 @@ def test_people_see_the_same(home: Path, capsys: pytest.CaptureFixture[str]) -> 
         [KNOBS["url"].default, "default", "-", "no"],
     ]
     assert f"useKeyStoreTls  {home / 'client.conf'}:4" in shown.out
-    assert "admin_url is the default" in shown.err
+    assert "admin_url has its default" in shown.err
 
 
 @pytest.mark.parametrize(
     ("text", "arguments", "said"),
     [
         ("version = 1\n[", [], "contexts.toml:2"),
-        ("", ["--context", "nope"], "no context is called nope"),
+        ("", ["--context", "nope"], "context nope does not exist"),
         ("", ["--client-conf", "nowhere"], "nowhere"),
         ('current = "a"\n[contexts.a]\ntoken_file = "nowhere"', ["--client-conf="], "nowhere"),
     ],

@@ -153,7 +153,7 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing(
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["add", "prod", "--url", "pulsar://x"], Exit.CONFLICT, "there is a context called prod"),
+        (["add", "prod", "--url", "pulsar://x"], Exit.CONFLICT, "context prod already exists"),
         (["add", "bad name", "--url", "pulsar://x"], Exit.USAGE, "letters"),
         (["add", "new"], Exit.USAGE, "the context is empty"),
         (["add", "new", "--url", "http://x"], Exit.USAGE, "pulsar://host:port"),
@@ -166,9 +166,9 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing(
         (["edit", "prod", "--url", "pulsar://x", "--unset", "url"], Exit.USAGE, "must be either set or unset"),
         (["edit", "prdo", "--url", "pulsar://x"], Exit.NOT_FOUND, "near: prod"),
         (["show", "nope"], Exit.NOT_FOUND, "magnetar context add nope"),
-        (["use", "nope"], Exit.NOT_FOUND, "no context is called nope"),
-        (["remove", "nope", "--yes"], Exit.NOT_FOUND, "no context is called nope"),
-        (["test", "nope"], Exit.NOT_FOUND, "no context is called nope"),
+        (["use", "nope"], Exit.NOT_FOUND, "context nope does not exist"),
+        (["remove", "nope", "--yes"], Exit.NOT_FOUND, "context nope does not exist"),
+        (["test", "nope"], Exit.NOT_FOUND, "context nope does not exist"),
         (["import-client-conf", "new", "/no/such/file"], Exit.USAGE, "cannot be read"),
     ],
 )
@@ -208,7 +208,7 @@ def test_client_conf_becomes_a_context(run: Run, path: Path, tmp_path: Path) -> 
     )
     code, _, err = run("import-client-conf", "old", str(conf), "--use")
     assert code == Exit.OK
-    assert "not taken over: useKeyStoreTls" in err
+    assert "not imported: useKeyStoreTls" in err
     found = load(str(path))
     assert found.current == "old"
     assert found.all["old"].fields == {"url": "pulsar://b:6650", "admin_url": "http://w:8080", "token": SECRET}

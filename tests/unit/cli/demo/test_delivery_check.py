@@ -37,7 +37,7 @@ def test_one_lost_of_many_is_a_no_although_as_many_arrived() -> None:
     verdict = tally.verdict()
     assert not verdict.ok
     assert verdict.subscriptions[0].missing == 1
-    assert verdict.sentence() == "1 acknowledged messages are missing, 0 came out of order"
+    assert verdict.sentence() == "1 acknowledged messages are missing, 0 arrived out of order"
 
 
 def test_a_key_out_of_order_is_a_no_where_order_is_promised() -> None:

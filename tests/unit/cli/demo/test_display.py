@@ -74,7 +74,7 @@ def test_the_picture_shows_every_subscription_and_fits_eighty_columns() -> None:
     for id in (0, 1, 2):
         layout = layout.split(SegmentId(id), now_ms=0)
     board.tree(branches(layout.merge((SegmentId(3), SegmentId(4)), now_ms=0).split(SegmentId(7), now_ms=0)))
-    board.say("broker 4711 is back on the same directory, after 0.51 s of starting", 0.0)
+    board.say("broker 4711 is back on the same directory; the start took 0.51 s", 0.0)
     plain = Console(file=io.StringIO(), width=80)
     plain.print(board.picture(1.0))
     assert isinstance(plain.file, io.StringIO)
@@ -118,6 +118,6 @@ def test_last_frame_stays_when_the_demo_ends() -> None:
     screen = io.StringIO()
     console = Console(file=screen, width=80, force_terminal=True, no_color=True, _environ={"TERM": "xterm"})
     with Board(DeliveryTally(list(CONSUMERS)), CONSUMERS, console) as board:
-        board.say("everything owed is there", 1.0)
-    assert "everything owed is there" in screen.getvalue()
-    assert "\x1b[2K" not in screen.getvalue().rsplit("everything owed is there", 1)[1], "not erased"
+        board.say("every acknowledged message has arrived", 1.0)
+    assert "every acknowledged message has arrived" in screen.getvalue()
+    assert "\x1b[2K" not in screen.getvalue().rsplit("every acknowledged message has arrived", 1)[1], "not erased"

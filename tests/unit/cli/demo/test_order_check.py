@@ -98,4 +98,4 @@ def test_nothing_acknowledged_or_nothing_judged_shows_nothing() -> None:
     assert not an_outcome().ok
     nothing = an_outcome(judge(orders, "topic", rows), acknowledged=0)
     assert not nothing.ok
-    assert nothing.sentence() == "nothing was acknowledged, so nothing is shown"
+    assert nothing.sentence() == "no order was acknowledged: the run proves nothing"

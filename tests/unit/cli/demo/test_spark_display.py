@@ -58,7 +58,7 @@ def test_the_picture_shows_what_is_where_and_how_segments_split_in_eighty_column
     ("counts", "said"),
     [
         (Counts(100, 0, 0, "running", "starting"), "Spark starts"),
-        (Counts(100, 0, 0, "running", "running"), "its first batch is on the way"),
+        (Counts(100, 0, 0, "running", "running"), "processes its first batch"),
         (Counts(100, 100, 100, "running", "running"), ""),
     ],
 )

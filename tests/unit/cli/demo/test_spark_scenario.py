@@ -44,7 +44,7 @@ def test_a_lost_row_is_said_and_is_the_exit_code(capsys: pytest.CaptureFixture[s
 def test_a_query_that_ended_by_itself_is_not_hidden(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = an_outcome(lost=0, restarts=2)
     concluded(outcome, parts(outcome, 1.0), 1.0, "table", colors=True)
-    assert "the query ended 2 times by itself and was started again" in capsys.readouterr().out
+    assert "the query failed 2 times and was restarted" in capsys.readouterr().out
 
 
 def test_programs_get_the_counts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,10 +20,10 @@ def test_near_names_are_found_and_far_ones_are_not(wanted: str, found: list[str]
     [
         ("topic://public/default/orders", "orders", "magnetar topic migrate orders --dry-run, "),
         ("topic://a/b/orders", "persistent://a/b/orders", "magnetar topic migrate persistent://a/b/orders --dry-run, "),
-        ("topic://public/default/ordrs", "orders", "the same with orders"),
-        ("topic://public/default/ordrs", "topic://public/default/orders", "the same with topic://"),
-        ("persistent://public/default/orders", "topic://public/default/orders", "the same with topic://"),
-        (None, "orders", "the same with orders"),
+        ("topic://public/default/ordrs", "orders", "the same command with orders"),
+        ("topic://public/default/ordrs", "topic://public/default/orders", "the same command with topic://"),
+        ("persistent://public/default/orders", "topic://public/default/orders", "the same command with topic://"),
+        (None, "orders", "the same command with orders"),
     ],
 )
 def test_a_plain_topic_that_is_asked_for_as_a_scalable_one_is_not_what_to_try_again(

@@ -13,23 +13,23 @@ from magnetar.cli.main import main
 @pytest.mark.parametrize(
     ("given", "what", "run"),
     [
-        ("topc lst", "there is no command 'topc'", "magnetar topic list"),
-        ("topc lst public/default -o json", "there is no command 'topc'", "magnetar topic list public/default -o json"),
-        ("topc list", "there is no command 'topc'", "magnetar topic list"),
+        ("topc lst", "unknown command 'topc'", "magnetar topic list"),
+        ("topc lst public/default -o json", "unknown command 'topc'", "magnetar topic list public/default -o json"),
+        ("topc list", "unknown command 'topc'", "magnetar topic list"),
         ("topic lst 'a b'", "topic has no verb 'lst'", "magnetar topic list 'a b'"),
         ("subscriptions shwo x y", "subscription has no verb 'shwo'", "magnetar subscription show x y"),
-        ("frobnicate", "there is no command 'frobnicate'", "magnetar --help"),
+        ("frobnicate", "unknown command 'frobnicate'", "magnetar --help"),
         ("topic frobnicate", "topic has no verb 'frobnicate'", "magnetar topic --help"),
-        ("topic list --limt=3", "there is no option --limt", "magnetar topic list --limit=3"),
+        ("topic list --limt=3", "unknown option --limt", "magnetar topic list --limit=3"),
         ("topic list --frobnicate", "Unknown option: --frobnicate.", "magnetar topic list --help"),
-        ("--outptu json topic list", "there is no option --outptu", "magnetar --output json topic list"),
-        ("topic list a b", "too much was said: b", "magnetar topic list --help"),
+        ("--outptu json topic list", "unknown option --outptu", "magnetar --output json topic list"),
+        ("topic list a b", "too many arguments: b", "magnetar topic list --help"),
         (
             "topic create",
             'Command "topic create" parameter TOPIC requires an argument.',
             "magnetar topic create --help",
         ),
-        ("standalne --port 0", "there is no command 'standalne'", "magnetar standalone --port 0"),
+        ("standalne --port 0", "unknown command 'standalne'", "magnetar standalone --port 0"),
     ],
 )
 def test_what_was_perhaps_meant_is_told_whole(

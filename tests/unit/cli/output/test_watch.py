@@ -92,8 +92,8 @@ def test_a_broker_that_is_away_for_a_while_is_noted_once_and_asked_again(capsys:
     assert shown.out.splitlines()[0] == "at,value"
     assert [line.split(",")[1] for line in shown.out.splitlines()[1:]] == ["1", "2"]
     assert shown.err.splitlines() == [
-        "magnetar: no answer, asking again: no broker answers",
-        "magnetar: answered again",
+        "magnetar: no answer, retrying: no broker answers",
+        "magnetar: the broker answers again",
     ]
 
 

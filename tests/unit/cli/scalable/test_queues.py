@@ -35,8 +35,8 @@ def test_children_of_a_segment_that_is_not_drained_are_read_and_wait_for_nothing
     plan = a_queue(7, 0, 2, None, consumers=((0, 1), (0,)))
     assert [(one.segment.id, one.consumers, one.words) for one in queued(SPLIT, plan)] == [
         (0, 2, "is read"),
-        (1, 1, "is read: nothing is left now"),
-        (2, 0, "nobody is attached to it"),
+        (1, 1, "is read: no messages are left now"),
+        (2, 0, "no consumer is connected"),
         (3, 0, "its owner does not answer"),
     ]
 
@@ -63,7 +63,7 @@ def test_an_undecided_type_is_not_called_a_queue():
 def test_a_hold_is_where_its_own_verb_shows_it_and_a_group_is_none():
     plan = SubscriptionPlan(subscription="nightly", type="CHECKPOINT", generation=0)
     assert is_hold(plan)
-    assert hold_facts(TOPIC, plan).values["what it keeps"] == f"magnetar hold show {TOPIC} nightly"
+    assert hold_facts(TOPIC, plan).values["kept messages"] == f"magnetar hold show {TOPIC} nightly"
     group = SubscriptionPlan(
         subscription="g", type="CHECKPOINT", generation=1, consumers=[SubscribedConsumer(consumerName="m")]
     )

@@ -81,7 +81,7 @@ def test_of_a_key_that_is_there_twice_the_last_one_counts() -> None:
 @pytest.mark.parametrize(
     ("text", "doubt"),
     [
-        ("authPlugin=org.apache.pulsar.client.impl.auth.AuthenticationTls\nauthParams=tlsCertFile:x", "only tokens"),
+        ("authPlugin=org.apache.pulsar.client.impl.auth.AuthenticationTls\nauthParams=tlsCertFile:x", "only token"),
         ("authParams=token:abc", "without authPlugin"),
     ],
 )

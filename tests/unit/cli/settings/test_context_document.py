@@ -126,9 +126,9 @@ def test_a_plain_name_is_taken(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("version = 1\n[contexts.a\nurl = 1", 2, "broken"),
-        ("a = 1\na = 2", 2, "broken"),
-        ('[contexts.a]\nurl = "x', 2, "broken"),
+        ("version = 1\n[contexts.a\nurl = 1", 2, "invalid"),
+        ("a = 1\na = 2", 2, "invalid"),
+        ('[contexts.a]\nurl = "x', 2, "invalid"),
         ("version = 2", 1, "newer"),
         ("# x\ncontexts = 3", 2, "tables"),
         ("current = 3", 1, "name of a context"),

@@ -91,7 +91,7 @@ def _settings(**said: SettingValue | None) -> dict[str, Setting]:
 def test_half_a_place_is_doubted() -> None:
     default = SettingValue(Source.DEFAULT, "", "http://localhost:8080")
     (doubt,) = doubts(_settings(url=SettingValue(Source.CONTEXT, "f:1", "pulsar://far"), admin_url=default))
-    assert "admin_url is the default" in doubt
+    assert "admin_url has its default" in doubt
     assert doubts(_settings(url=default, admin_url=default)) == []
 
 

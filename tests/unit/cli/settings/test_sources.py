@@ -114,9 +114,9 @@ def test_our_variable_for_client_conf_wins_over_pulsars(
 @pytest.mark.parametrize(
     ("arguments", "text", "said", "fact"),
     [
-        (["--context", "nope"], "", "no context is called nope", "--context"),
-        ([], 'current = "gone"', "no context is called gone", "contexts.toml:1"),
-        ([], "version = 1\nnot toml", "broken", "contexts.toml:2"),
+        (["--context", "nope"], "", "context nope does not exist", "--context"),
+        ([], 'current = "gone"', "context gone does not exist", "contexts.toml:1"),
+        ([], "version = 1\nnot toml", "invalid", "contexts.toml:2"),
         (["--client-conf", "/no/such/file"], "", "client.conf cannot be read", "/no/such/file"),
         ([], 'current = "a"\n[contexts.a]\ntoken_file = "/no/such/file"', "cannot be read from", "contexts.toml:3"),
     ],

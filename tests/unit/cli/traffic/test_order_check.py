@@ -71,7 +71,7 @@ def test_unknown_fate_may_come_or_not_but_a_missing_fate_is_a_fault():
 def test_fate_told_twice_is_a_fault():
     ordering = sent(1, SendOutcome.UNKNOWN)
     ordering.told("k", 0, SendOutcome.STORED)
-    assert [finding.text for finding in ordering.findings] == ["told twice: unknown, then stored"]
+    assert [finding.text for finding in ordering.findings] == ["two results of one send: unknown, then stored"]
 
 
 def test_another_reader_is_judged_by_the_same_messages():

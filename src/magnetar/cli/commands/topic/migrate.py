@@ -63,10 +63,10 @@ def _parts(name: str, found: MigrationPreview) -> list[KeyValues | TableData]:
         "topic": name,
         "becomes": str(topic_name(name).scalable),
         "topics sealed": ", ".join(found.topics),
-        "segments made": ", ".join(str(one.segmentId) for one in found.segments if one.state == "ACTIVE"),
+        "segments created": ", ".join(str(one.segmentId) for one in found.segments if one.state == "ACTIVE"),
         "messages": found.messages,
         "stored": size(found.bytes),
-        "left behind": f"{len(old)} clients: --force is required" if old else "none",
+        "unsupported clients": f"{len(old)} clients: --force is required" if old else "none",
     }
     carried: list[tuple[Cell, ...]] = [
         (one.subscription, one.type or "set by its first consumer") for one in found.subscriptions

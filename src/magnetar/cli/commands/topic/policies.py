@@ -61,8 +61,8 @@ def set_(
         before, holds = admin.retention(full), admin.retention(full, applied=True)
         after = None if given == (None, None) else retention_of(before or holds, *given)
         then = "as in the namespace" if unset else words_of(after) if after is not None else None
-        facts: dict[str, Cell] = {"topic": full, "retention now": words_of(holds), "and then": then}
-        session.describe(KeyValues(facts, title="Would change:", optional=frozenset(("and then",))))
+        facts: dict[str, Cell] = {"topic": full, "retention now": words_of(holds), "retention afterwards": then}
+        session.describe(KeyValues(facts, title="Would change:", optional=frozenset(("retention afterwards",))))
         if after is not None:
             session.do(f"set retention of {full} to {then}", partial(admin.set_retention, full, after))
         if unset:

@@ -135,7 +135,7 @@ def rebucket(
             before.rebucket_range(SegmentId(segment), buckets)
             session.describe(rebucketed(name, segment, before.segment(SegmentId(segment)).buckets, buckets))
         begin = partial(session.admin.scalable.rebucket, name, segment, buckets, reason=reason or None, wait=False)
-        _told(session, operate(session, name, f"give segment {segment} {buckets} entry buckets", begin))
+        _told(session, operate(session, name, f"set entry buckets of segment {segment} to {buckets}", begin))
 
 
 def scale(topic: str, segments: Count, /, *, change: Change = CHANGE, common: Common = COMMON) -> None:
