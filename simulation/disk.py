@@ -240,7 +240,7 @@ class ForgetfulFiles:
         self.alive()
         other = self._held.get(path)
         if other is not None:
-            raise Conflict(f"{path} is held by {other}: stop it or choose another directory", holder=other)
+            raise Conflict(f"{path} is locked by {other}: stop that process or choose another directory", holder=other)
         self._held[path] = holder
         return ForgetfulLock(self._held, path)
 

@@ -55,7 +55,7 @@ class SimulatedRuntime:
     def spawn(self, owner: Owner, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         if owner.closed:
             work.close()
-            raise Closed(f"{owner.name} is closed and takes no more tasks")
+            raise Closed(f"{owner.name} is closed and accepts no more tasks")
         task: asyncio.Task[T] = self._loop.create_task(work)
         owner.adopt(task)
         return task

@@ -1,6 +1,6 @@
-"""The only door to time, chance, tasks, threads and files.
+"""The only access to time, randomness, tasks, threads and files.
 
-`runtime.py` is the contract, `files.py` the contract for bytes on a disk; `runtime/system_runtime.py` and `disk.py`
-keep them on this machine, the simulator brings others. Nothing here knows what a topic is; everything else trusts that
-there is no second door (`tests/tidy`).
+`runtime.py` is the contract for all of them, `files.py` the contract for files. `runtime/system_runtime.py` and
+`disk.py` implement them on this machine; the simulator has its own implementations. This package knows no topics. All
+other code relies on it as the only access, which `tests/tidy` enforces.
 """

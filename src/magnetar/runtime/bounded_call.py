@@ -1,5 +1,5 @@
-"""A blocking question that may take no longer than it may, for code that has no loop and cannot wait: whatever hangs in
-it (a name server, a host that swallows packets) is left behind.
+"""Runs a blocking call with a time limit, for code that has no loop. If the call hangs (a name server, a host that
+drops packets), its thread is abandoned.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ T = TypeVar("T")
 
 
 def within(seconds: float, work: Callable[[], T]) -> T | None:
-    """What `work` returns, or None where it raised or took longer. It goes on in a thread that no exit waits for."""
+    """The result of `work`, or None if it raised or took longer. The call continues in a thread that process exit does
+    not wait for.
+    """
     done: list[T] = []
     thread = threading.Thread(target=lambda: _kept(work, done), daemon=True)
     thread.start()
@@ -27,12 +29,12 @@ def wall_s() -> float:
 
 
 def processor_s() -> float:
-    """Processor time of this thread: a busy machine does not lengthen it."""
+    """Processor time of this thread: other load on the machine does not increase it."""
     return time.thread_time()
 
 
 def _kept(work: Callable[[], T], done: list[T]) -> None:
     try:
         done.append(work())
-    except Exception:  # nobody listens: no answer is an answer
+    except Exception:  # the caller treats an error like a missing answer
         return

@@ -1,22 +1,22 @@
-"""How many files and sockets this process may have open at once: as many as the system lets it ask for.
+"""The number of files and sockets that this process may have open: the system's hard limit.
 
-Most systems start a process with a small number and allow it a large one. It changes nothing but this process, and
-never makes the number smaller.
+Most systems start a process with a low limit and allow a high one. It changes only this process, and never lowers the
+limit.
 """
 
 from __future__ import annotations
 
-ENDLESS = 1 << 20  # where the system names no limit
+ENDLESS = 1 << 20  # used if the system has no limit
 
 
 def as_many_as_allowed() -> int:
-    """The limit of open files, after asking for the largest one."""
+    """Raises the limit of open files to its maximum and returns it."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (ValueError, OSError):  # a system that says more than it gives
+        except (ValueError, OSError):  # the system rejects its own maximum
             return ENDLESS if soft == resource.RLIM_INFINITY else soft
     return ENDLESS if hard == resource.RLIM_INFINITY else hard

@@ -1,9 +1,8 @@
-"""Files of this machine: the contract of `files.py` kept with POSIX calls.
+"""Files of this machine: implements the contract of `files.py` with POSIX calls.
 
-Every write is whole (short writes are continued), every failure is an error of the tree: no space left is
-`StorageFull`, anything else `StorageFailed`, because after a failed write or sync nobody knows what the disk holds.
-It caches nothing and retries nothing but an interrupted call; it trusts the kernel that `fdatasync` returning means
-durable.
+Every write is complete (short writes are continued), and every failure is an error of the tree: `StorageFull` without
+space, otherwise `StorageFailed`, because after a failed write or sync the content of the disk is unknown. It caches
+nothing and retries only interrupted calls. It trusts the kernel that data is durable when `fdatasync` returns.
 """
 
 from __future__ import annotations
@@ -19,37 +18,42 @@ from collections.abc import Sequence
 from magnetar.base.errors import Conflict, MagnetarError, Misuse, NotFound, StorageFailed, StorageFull
 from magnetar.runtime.files import Buffer
 
-IOV_MAX = max(16, os.sysconf("SC_IOV_MAX"))  # buffers one pwritev takes; POSIX promises 16
-ZEROS = bytes(1024 * 1024)  # allocation writes these: only written blocks spare a later datasync its metadata
-HOLDER_BYTES_MAX = 4096  # what is read of a lock file to name its holder
-MODE = 0o640  # of a file: messages are for the owner, and for a group that backs them up
+IOV_MAX = max(16, os.sysconf("SC_IOV_MAX"))  # maximum number of buffers of one pwritev; POSIX guarantees 16
+ZEROS = bytes(1024 * 1024)  # written by allocation: a later datasync needs no metadata write only for written blocks
+HOLDER_BYTES_MAX = 4096  # maximum size of a lock file that is read to name its holder
+MODE = 0o640  # file mode: messages are readable for the owner, and for a group that backs them up
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def _opened(path: str, more: int) -> int:
-    """No link is followed: whoever can put one here would choose the file that is written over. A file that others may
-    read or its group may write, from before or by somebody's hand, is closed to them."""
+    """Symbolic links are not followed: a user who can create one could choose the file to overwrite. If others may read
+    an existing file or its group may write it, this permission is removed.
+    """
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | more, MODE)
     mode = stat.S_IMODE(os.fstat(fd).st_mode)
     if mode & ~MODE:
         try:
             os.fchmod(fd, mode & MODE)
         except PermissionError:
-            pass  # another user's, who lets us write: it is theirs to close
+            pass  # owned by another user, who must change the mode
     return fd
 
 
 def _error(what: str, path: str, error: OSError) -> MagnetarError:
     reason = error.strerror or str(error)
     if error.errno == errno.ELOOP:
-        return Misuse(f"{path} is a symbolic link, and the broker follows none: put the file itself there", path=path)
+        return Misuse(
+            f"{path} is a symbolic link, which the broker does not follow: put the file itself there", path=path
+        )
     if error.errno in FULL:
         return StorageFull(f"cannot {what} {path}: {reason}; free space on that file system", path=path)
     return StorageFailed(f"cannot {what} {path}: {reason}; check the disk and the permissions", path=path)
 
 
 class RealFile:
-    """One descriptor. Not for two threads at once, but for `close`, which must come last."""
+    """One file descriptor. Only `close` may be called concurrently with another method, and it must be the last
+    call.
+    """
 
     __slots__ = ("_fd", "path")
 
@@ -78,12 +82,12 @@ class RealFile:
         return at - offset
 
     def _write_rest(self, buffers: Sequence[Buffer], offset: int, written: int) -> None:
-        """Continue a short write. Joining is fine here: it happens near a full disk or not at all."""
+        """Continues a short write. Joining buffers is acceptable: short writes occur only near a full disk."""
         rest = memoryview(b"".join(buffers))
         while written < len(rest):
             step = os.pwrite(self._fd, rest[written:], offset + written)
             if step == 0:
-                raise OSError(errno.ENOSPC, "no progress in writing")
+                raise OSError(errno.ENOSPC, "the write makes no progress")
             written += step
 
     def pread(self, size: int, offset: int) -> bytes:
@@ -130,7 +134,7 @@ class RealFile:
 
 
 class RealLock:
-    """An advisory lock on a file: gone with its process, however that ends."""
+    """An advisory lock on a file. The kernel releases it when its process ends."""
 
     __slots__ = ("_fd",)
 
@@ -140,7 +144,8 @@ class RealLock:
     def release(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            fcntl.flock(fd, fcntl.LOCK_UN)  # closing is not enough where a forked child has a copy of the descriptor
+            # closing does not release the lock if a forked child has a copy of the descriptor
+            fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
 
@@ -181,7 +186,7 @@ class RealFiles:
         except OSError as error:
             raise _error("create the directory", directory, error) from error
         if mode & stat.S_IWOTH:
-            raise Misuse(f"everybody may write to {directory}: keep data in a folder of its own, or chmod o-w it")
+            raise Misuse(f"every user may write to {directory}: use a separate folder, or run chmod o-w on it")
 
     def sync_dir(self, directory: str) -> None:
         try:
@@ -220,7 +225,9 @@ class RealFiles:
         except BlockingIOError as error:
             other = os.pread(fd, HOLDER_BYTES_MAX, 0).decode(errors="replace").strip() or "an unknown process"
             os.close(fd)
-            raise Conflict(f"{path} is held by {other}: stop it or choose another directory", holder=other) from error
+            raise Conflict(
+                f"{path} is locked by {other}: stop that process or choose another directory", holder=other
+            ) from error
         except OSError as error:
             os.close(fd)
             raise _error("lock", path, error) from error

@@ -1,8 +1,8 @@
-"""The contract for files: positioned writes, explicit syncs, nothing implied.
+"""The contract for files: positioned writes and explicit syncs, without implicit guarantees.
 
-Synchronous, and called only inside `Runtime.offload`. What was not synced may be gone, torn or partly there after a
-crash; a rename, creation or removal is durable after `sync_dir` of its directory. Failures are `StorageFull` (nothing
-of ours can help but space) and `StorageFailed` (the outcome of the write is unknown: never retry a failed sync, the
+Synchronous; called only inside `Runtime.offload`. After a crash, data that was not synced may be missing, torn or
+partly present. A rename, creation or removal is durable after `sync_dir` of its directory. Failures are `StorageFull`
+(only more space helps) and `StorageFailed` (the outcome of the write is unknown: never retry a failed sync, because the
 page may already be marked clean).
 """
 
@@ -22,18 +22,18 @@ class File(Protocol):
     def size(self) -> int: ...
 
     def pwritev(self, buffers: Sequence[Buffer], offset: int) -> int:
-        """Write all of the buffers at offset, and return how many bytes that was. Never a short write."""
+        """Writes all buffers at offset and returns their total size. It never writes less."""
         ...
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Read up to size bytes; fewer only at the end of the file."""
+        """Reads up to size bytes; fewer only at the end of the file."""
         ...
 
     def datasync(self) -> None: ...
 
     def allocate(self, size: int, *, written: bool = True) -> None:
-        """Make the file at least this long, filled with zeros whose blocks exist. `written`: the zeros are on the disk,
-        so that a later datasync has no metadata to write; without, the blocks are only set aside, which costs nothing.
+        """Extends the file to at least this size with zeros in allocated blocks. `written`: the zeros are on the disk,
+        so that a later datasync has no metadata to write. Without it, the blocks are only reserved, which is cheap.
         """
         ...
 
@@ -48,7 +48,7 @@ class Lock(Protocol):
 
 class Files(Protocol):
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open for reading and writing. Missing and not `create`: NotFound."""
+        """Opens for reading and writing. Raises NotFound for a missing file, unless `create`."""
         ...
 
     def exists(self, path: str) -> bool: ...
@@ -58,23 +58,25 @@ class Files(Protocol):
     def remove(self, path: str) -> None: ...
 
     def list(self, directory: str) -> list[str]:
-        """Names in a directory, sorted; [] when it is missing."""
+        """Names in a directory, sorted; [] if it is missing."""
         ...
 
     def mkdir(self, directory: str) -> None:
-        """With its parents; no error when it is there."""
+        """Creates it with its parents. An existing directory is not an error."""
         ...
 
     def sync_dir(self, directory: str) -> None: ...
 
     def free(self, directory: str) -> int:
-        """Bytes left on the file system of this directory."""
+        """Free bytes of the file system of this directory."""
         ...
 
     def capacity(self, directory: str) -> int:
-        """Bytes that the file system of this directory has in all."""
+        """Total bytes of the file system of this directory."""
         ...
 
     def lock(self, path: str, holder: str) -> Lock:
-        """Take the lock, writing `holder` into it; held by another process: Conflict that names that holder."""
+        """Takes the lock and writes `holder` into it. Raises Conflict with the current holder if another process has
+        it.
+        """
         ...

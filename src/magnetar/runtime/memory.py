@@ -1,9 +1,8 @@
-"""Give memory back to the system, and keep the garbage collector away from what stays.
+"""Returns memory to the system, and exempts long-lived objects from garbage collection.
 
-Thousands of topics that leave at once are loops of objects that wait for the garbage collector, and their bytes lie in
-the middle of the C library's heap, which keeps them for itself: the process would look as large as it ever was. It
-collects, and asks the library to return what is free, where the library has such a call; it frees nothing that is in
-use and trusts the caller not to ask often.
+Thousands of topics that are unloaded together leave cyclic garbage in the middle of the C library's heap. The library
+keeps this memory, so the process would stay large. This module collects the garbage and asks the library to return free
+memory, if the library has such a call. It frees only unused memory and trusts callers to call it rarely.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from magnetar.base.limits import COLLECT_AFTER_OBJECTS
 
 
 def give_back() -> bool:
-    """Whether anything was returned. Everything else in the process stands still for some tens of milliseconds."""
+    """Returns whether memory was returned. The whole process stops for some tens of milliseconds."""
     import ctypes
     import gc
 
@@ -25,9 +24,9 @@ def give_back() -> bool:
 
 
 def settle() -> None:
-    """Whatever is there now stays to the end and is not looked at again. To walk all that a broker has imported takes
-    the collector 70 ms, in which nobody is answered. It comes seldom from now on: one large answer is thousands of new
-    objects, most of them gone with it. For a process that is all ours.
+    """Exempts all current objects from later collections. Traversing all imported objects of a broker takes the
+    collector 70 ms, in which the broker answers no request. Collections also become rarer: one large answer creates
+    thousands of short-lived objects. Only for a process that belongs to the broker alone.
     """
     import gc
 

@@ -1,4 +1,4 @@
-"""A blocking wait, for code that has no loop: the back-off of the blocking admin client, the steps of a command."""
+"""A blocking wait for code without a loop: the back-off of the blocking admin client, and the steps of a command."""
 
 from __future__ import annotations
 

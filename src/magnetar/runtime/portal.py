@@ -1,9 +1,9 @@
-"""A loop in a thread of its own, for code that cannot await: one for the whole process, made when first asked for.
+"""A loop in its own thread, for code that cannot await: one per process, created at first use.
 
-A forked child has no such thread, so the child gets a portal of its own; the parent's is left untouched there, because
-its loop still shares the parent's file descriptors. Calls block the calling thread; a call from the loop's own thread
-would wait for itself and is refused. Work crosses in a queue beside a pipe that is rung once for all that waits: half
-of what the loop's own threadsafe call costs.
+A forked child has no such thread and creates its own portal. The parent's portal is never touched in the child, because
+its loop shares the parent's file descriptors. Calls block the calling thread. A call from the loop's own thread would
+deadlock and is rejected. Work is passed through a queue and one wake-up byte in a pipe for all waiting items, at half
+the cost of the loop's own threadsafe call.
 """
 
 from __future__ import annotations
@@ -36,14 +36,16 @@ class Portal:
         self._heard, self._bell = os.pipe()
         for end in (self._heard, self._bell):
             os.set_blocking(end, False)
-            # not before nobody can ring any more: the number would be another file's by then
+            # only after the last wake-up: the descriptor number could then belong to another file
             weakref.finalize(self, os.close, end).atexit = False
         self._turns.listen(self._heard, self._answer)
         self._thread = threading.Thread(target=self._work, name="magnetar", daemon=True)
         self._thread.start()
 
     def run(self, make: Callable[[], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
-        """Run a coroutine on the loop and wait for its end. An interrupt of the waiting thread cancels it."""
+        """Runs a coroutine on the loop and waits for its end. An interrupt of the waiting thread cancels the
+        coroutine.
+        """
         self._check()
         call: _Call[T] = _Call(self._turns)
         self._post(self._start, make, call)
@@ -54,8 +56,8 @@ class Portal:
             raise
 
     def ask(self, start: Callable[[Ended], None]) -> Any:
-        """`start(ended)` is called on the loop; wait until it or somebody after it calls `ended(result, error)`. Costs
-        less than `run` where no coroutine is needed.
+        """Calls `start(ended)` on the loop and waits for a call of `ended(result, error)`. Cheaper than `run` if no
+        coroutine is needed.
         """
         self._check()
         call: _Call[Any] = _Call(self._turns)
@@ -63,20 +65,20 @@ class Portal:
         return call.wait(None)
 
     def call(self, work: Callable[[], T]) -> T:
-        """Call it on the loop, and wait for what it returns."""
+        """Calls it on the loop and returns its result."""
         result: T = self.ask(lambda ended: ended(work(), None))
         return result
 
     def tell(self, work: Callable[[], None]) -> None:
-        """Have it called on the loop, and do not wait."""
+        """Calls it on the loop without waiting."""
         self._post(work)
 
     def wake(self, waiter: threading.Lock) -> None:
-        """On the loop: release it at the end of this turn."""
+        """On the loop: releases the lock at the end of this turn."""
         self._turns.hold(waiter)
 
     def close(self) -> None:
-        """End the loop; what still runs on it is cancelled."""
+        """Ends the loop and cancels its remaining tasks."""
         if not self.ended:
             self.ended = True
             self._ring(self._loop.stop)
@@ -84,14 +86,14 @@ class Portal:
 
     def _check(self) -> None:
         if threading.current_thread() is self._thread:
-            raise Misuse("a blocking call from a callback would wait for itself: use the asyncio client")
+            raise Misuse("a blocking call from a callback would deadlock: use the asyncio client")
 
     def _post(self, work: Callable[..., object], *args: object) -> None:
         if self.ended:
-            raise Closed("the loop of the blocking client has ended")
+            raise Closed("the loop of the blocking client has ended: create a new client")
         self._ring(work, *args)
-        if self._over:  # it ended in between: nobody may have seen this
-            raise Closed("the loop of the blocking client has ended")
+        if self._over:  # the loop has ended in between and may have missed this call
+            raise Closed("the loop of the blocking client has ended: create a new client")
 
     def _ring(self, work: Callable[..., object], *args: object) -> None:
         self._posted.append((work, args))
@@ -100,15 +102,15 @@ class Portal:
             os.write(self._bell, b"!")
 
     def _answer(self) -> None:
-        """The bell: all that was posted up to now, in order."""
+        """Handles a wake-up: runs all posted work in order."""
         os.read(self._heard, 64)
-        self._rung = False  # before looking: whatever is posted from now on rings again
+        self._rung = False  # reset before the look: later posts wake the loop again
         posted = self._posted
         for _ in range(len(posted)):
             work, args = posted.popleft()
             try:
                 work(*args)
-            except Exception as error:  # of work nobody waits for: told as the loop tells those of its callbacks
+            except Exception as error:  # nothing waits for this work: report the error like that of a callback
                 self._loop.call_exception_handler({"message": "work posted to the loop failed", "exception": error})
 
     def _start(self, make: Callable[[], Coroutine[Any, Any, T]], call: _Call[T]) -> None:
@@ -118,7 +120,7 @@ class Portal:
     def _begin(self, start: Callable[[Ended], None], call: _Call[Any]) -> None:
         try:
             start(call.ended)
-        except BaseException as error:  # handed to the thread that asked
+        except BaseException as error:  # passed to the calling thread
             call.ended(None, error)
 
     def _work(self) -> None:
@@ -138,7 +140,7 @@ class Portal:
             self._turns.wake()
 
     def _give_up(self) -> None:
-        """Whoever posted while the loop ended is not left waiting."""
+        """Releases threads that posted work while the loop ended."""
         while self._posted:
             for arg in self._posted.popleft()[1]:
                 if isinstance(arg, _Call):
@@ -146,9 +148,9 @@ class Portal:
 
 
 class _Turns(selectors.DefaultSelector):
-    """Where a turn of the loop ends and the next begins. Threads are woken when a turn is over, just before the loop
-    sleeps: one that is woken earlier only meets the interpreter lock. What threads posted is done before anything else
-    of a turn, and whatever it schedules belongs to the same turn.
+    """Marks the turns of the loop. Threads are woken at the end of a turn, just before the loop sleeps: a thread that
+    is woken earlier only waits for the interpreter lock. Work posted by threads runs first in a turn, and callbacks
+    that it schedules belong to the same turn.
     """
 
     def __init__(self) -> None:
@@ -181,7 +183,7 @@ class _Turns(selectors.DefaultSelector):
 
 
 class _Call(Generic[T]):
-    """One thread waiting for one result."""
+    """A thread that waits for a result."""
 
     __slots__ = ("_done", "_error", "_result", "_turns", "task")
 
@@ -195,20 +197,20 @@ class _Call(Generic[T]):
 
     def wait(self, timeout_s: float | None) -> T:
         if not self._done.acquire(timeout=-1 if timeout_s is None else timeout_s):
-            raise TimedOut("no result in time: it may still happen", timeout_s=timeout_s)
+            raise TimedOut("no result in time: the operation may still finish", timeout_s=timeout_s)
         error, self._error = self._error, None
         if isinstance(error, asyncio.CancelledError):
-            raise Closed("the loop of the blocking client has ended")
+            raise Closed("the loop of the blocking client has ended: create a new client")
         if error is not None:
             raise error
         result: T = self._result
         return result
 
     async def carry(self, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        """The thread hears of the end at once, not in the turn of the loop after it."""
+        """Wakes the thread in the same turn of the loop, not in the next one."""
         try:
             result = await make()
-        except Exception as error:  # handed to the thread that asked
+        except Exception as error:  # passed to the calling thread
             self.ended(None, error)
         else:
             self.ended(result, None)
@@ -218,7 +220,7 @@ class _Call(Generic[T]):
         self._turns.hold(self._done)
 
     def ended_task(self, task: asyncio.Task[None]) -> None:
-        """Of a task that could not tell so itself: cancelled, maybe before its first step."""
+        """For a task that could not report its end: it was cancelled, possibly before its first step."""
         if task.cancelled():
             self.ended(None, asyncio.CancelledError())
         elif (error := task.exception()) is not None:
@@ -229,8 +231,8 @@ class _Call(Generic[T]):
             self.task.cancel()
 
 
-_here: Portal | None = None  # of this process
-_left: list[Portal | None] = []  # those of the processes it was forked from: kept, and never touched
+_here: Portal | None = None  # portal of this process
+_left: list[Portal | None] = []  # portals of parent processes: referenced, but never used
 _lock = threading.Lock()
 
 
@@ -247,7 +249,7 @@ def portal() -> Portal:
 
 
 def _forked() -> None:
-    """In the child: there is no such thread here, and another one may have held the lock."""
+    """In the child: the thread does not exist here, and another thread of the parent may have held the lock."""
     global _here, _lock
     _left.append(_here)
     _here = None

@@ -1,7 +1,8 @@
-"""The contract every room gets its time, chance, tasks and threads from.
+"""The contract for time, randomness, tasks and threads of all packages.
 
-Sockets come from the running loop's `create_server` and `create_connection` and timers from its `call_later`, which the
-simulator replaces with the loop itself. Code that needs anything else asks here, or it cannot run in the simulator.
+Sockets come from the running loop's `create_server` and `create_connection`, timers from its `call_later`; the
+simulator replaces the loop itself. All other services must come from this contract, otherwise the code cannot run in
+the simulator.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ T = TypeVar("T")
 
 
 class Owner:
-    """Holds tasks and awaits them: no task outlives the thing it works for.
+    """Owns tasks and awaits them: a task never outlives its owner.
 
-    A task that ends with an exception tells `on_error` (the node's own: log and, if unexpected, stop). `close()`
-    cancels what is left and waits for it.
+    An exception of a task is passed to `on_error` (the node logs it and stops if it is unexpected). `close()` cancels
+    the remaining tasks and waits for them.
     """
 
     def __init__(self, name: str, on_error: Callable[[str, BaseException], None] | None = None) -> None:
         self.name = name
         self.closed = False
         self._on_error = on_error
-        self._tasks: dict[asyncio.Task[Any], None] = {}  # a dict keeps the order of spawning; a set would not
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # a dict keeps the order of creation; a set would not
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
         self._tasks[task] = None
@@ -63,23 +64,23 @@ class Runtime(Protocol):
     files: Files
 
     def wall(self) -> int:
-        """Milliseconds since 1970: for timestamps people and clients see, never for measuring."""
+        """Milliseconds since 1970: for timestamps that people and clients see, never for durations."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only grow: for deadlines and durations."""
+        """Monotonic seconds: for deadlines and durations."""
         ...
 
     def rng(self, stream: str) -> random.Random:
-        """A generator of its own per stream, so that a draw in one does not disturb another."""
+        """A separate generator per stream, so that draws in one do not affect another."""
         ...
 
     def spawn(self, owner: Owner, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]: ...
 
     def offload(self, work: Callable[[], T], lane: str) -> asyncio.Future[T]:
-        """Run `work` on the lane's one thread, in the order of the calls; the future completes on the loop."""
+        """Runs `work` on the lane's single thread, in call order; the future completes on the loop."""
         ...
 
     def mark(self, name: str, **facts: object) -> None:
-        """A rare event worth seeing: a hold point, a step shown to people, coverage of the simulator."""
+        """Records a rare event: a hold point, a step shown to users, coverage of the simulator."""
         ...

@@ -1,7 +1,7 @@
-"""The runtime of this machine: its clocks, chance from the kernel, tasks of the running loop, one thread a lane, its
-files.
+"""The runtime of this machine: its clocks, randomness from the kernel, tasks of the running loop, one thread per lane,
+and its files.
 
-It keeps the contract of `runtime.py` and adds nothing; whoever makes one calls `close()` after the last use, which
+It implements the contract of `runtime.py` and adds no behaviour. The creator calls `close()` after the last use, which
 waits for the lanes.
 """
 
@@ -28,7 +28,7 @@ Marked = Callable[[str, dict[str, object]], None]
 
 
 class RealRuntime:
-    """`marks` are called with every `mark`, on the loop, in order; empty unless somebody wants to see them."""
+    """`marks` are called with every `mark`, on the loop, in order; empty if no observer is registered."""
 
     def __init__(self, files: Files | None = None) -> None:
         self.files: Files = RealFiles() if files is None else files
@@ -41,7 +41,7 @@ class RealRuntime:
     def wall(self) -> int:
         return time.time_ns() // 1_000_000
 
-    monotonic = staticmethod(time.monotonic)  # asked several times for each run: a call less
+    monotonic = staticmethod(time.monotonic)  # direct alias, because each run asks several times
 
     def rng(self, stream: str) -> random.Random:
         found = self._rngs.get(stream)
@@ -52,7 +52,7 @@ class RealRuntime:
     def spawn(self, owner: Owner, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         if owner.closed:
             work.close()
-            raise Closed(f"{owner.name} is closed and takes no more tasks")
+            raise Closed(f"{owner.name} is closed and accepts no more tasks")
         task = asyncio.get_running_loop().create_task(work)
         owner.adopt(task)
         return task
@@ -74,14 +74,14 @@ class RealRuntime:
             heard(name, facts)
 
     def close(self) -> None:
-        """Finish what the lanes were given and join their threads. Blocks; no `offload` afterwards."""
+        """Finishes the work of all lanes and joins their threads. Blocks; `offload` must not be called afterwards."""
         for lane in self._lanes.values():
             lane.close()
         _OPEN.discard(self)
 
     def abandon(self) -> None:
-        """As when the process dies, for tests: work that was not begun is dropped, and no `offload` is ever answered
-        again.
+        """Simulates the death of the process, for tests: drops work that has not begun, and completes no further
+        `offload`.
         """
         self._abandoned = True
         for lane in self._lanes.values():

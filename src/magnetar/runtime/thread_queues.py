@@ -1,9 +1,9 @@
-"""Between the threads of a blocking client and its loop: a mailbox for what threads bring, a shelf for what they take.
+"""Queues between the threads of a blocking client and its loop: an inbox for items from threads, an outbox for items to
+threads.
 
-Waking the loop's thread costs as much as tens of messages, so both do without where they can: a mailbox rings once for
-all that is put before the loop looks, a patient one looks again by itself for a while; a thread that waits at a shelf
-is woken by what is put there and asks the loop for nothing. Order is kept. They trust the loop's side to run on the
-loop.
+Waking the loop's thread costs as much as tens of messages, so both avoid it. An inbox wakes the loop once for all items
+before its next look; with patience, the loop looks again by itself for a while. A thread that waits at an outbox is
+woken by new items and sends no request to the loop. Both keep order. They trust the loop's side to run on the loop.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 
 class LoopInbox(Generic[T]):
-    """Items from any thread, taken on the loop in the order they were put, many at a time. `put` waits while it is
-    full; the loop is woken once for all that come before it looks. With `patience_s` it is woken for the first one only
-    and looks again that much later, and so on until a look finds nothing; it is woken early by `hurry_items`.
+    """Items from any thread, taken on the loop in order, many at a time. `put` waits while the inbox is full. The loop
+    is woken once for all items that arrive before its look. With `patience_s`, only the first item wakes it. The loop
+    then looks again after this time, until a look finds no item; `hurry_items` items wake it early.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class LoopInbox(Generic[T]):
         self._patience_s = patience_s
         self._hurry_items = min(hurry_items or items_max, items_max)
         self._items: deque[T] = deque()
-        self._woken = False  # or about to look by itself
+        self._woken = False  # also set while the next look is scheduled
         self._hurried = False
         self._timer: asyncio.TimerHandle | None = None
         self._room = threading.Condition()
@@ -63,7 +63,7 @@ class LoopInbox(Generic[T]):
             self._wait_for_room()
 
     def take(self) -> T | None:
-        """The oldest, None if there is none. On the loop."""
+        """The oldest item, or None. On the loop."""
         try:
             item = self._items.popleft()
         except IndexError:
@@ -76,10 +76,10 @@ class LoopInbox(Generic[T]):
     def _look(self) -> None:
         self._hurried = False
         if self._timer is None:
-            self._woken = False  # before looking: whatever comes from now on wakes the loop again
+            self._woken = False  # reset before the look: later items wake the loop again
         self._taken()
         if self._patience_s and self._timer is None:
-            self._woken = True  # what came since the look has told the loop, or is found by the next one
+            self._woken = True  # items since the look have woken the loop, or the next look finds them
             self._timer = asyncio.get_running_loop().call_later(self._patience_s, self._look_again)
 
     def _look_again(self) -> None:
@@ -98,11 +98,11 @@ class LoopInbox(Generic[T]):
 
 
 class ThreadOutbox(Generic[T]):
-    """Items that the loop puts and threads take. `ready`, asked in any thread, says whether there is something the loop
-    would have to be asked for: items not on the shelf yet, or an end.
+    """Items that the loop puts and threads take. `ready` is callable from any thread and says whether the loop has
+    items that are not in the outbox yet, or has ended.
 
-    Nothing is handed to a particular thread: who is woken takes for himself. So a wait that is interrupted has taken
-    nothing, and passes its wake-up on.
+    Items are not assigned to a particular thread: a woken thread takes them itself. So an interrupted wait has taken no
+    item, and passes its wake-up on.
     """
 
     def __init__(self, portal: Portal, ready: Callable[[], bool]) -> None:
@@ -125,11 +125,11 @@ class ThreadOutbox(Generic[T]):
         self._wake(len(items), self._portal.wake)
 
     def wake_all(self) -> None:
-        """On the loop: `ready` says something else now."""
+        """On the loop: call it after the result of `ready` has changed."""
         self._wake(len(self._waiters), self._portal.wake)
 
     def take(self, timeout_s: float | None, fetch: Callable[[float | None], None]) -> T | None:
-        """The oldest item, None if none came in time. `fetch(timeout_s)` has the loop put what is `ready`, or
+        """The oldest item; None if no item arrived in time. `fetch(timeout_s)` makes the loop put the `ready` items, or
         raises.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -137,7 +137,7 @@ class ThreadOutbox(Generic[T]):
             while True:
                 try:
                     return self._pop()
-                except IndexError:  # also where another thread was faster
+                except IndexError:  # also if another thread was faster
                     left_s = None if deadline is None else deadline - time.monotonic()
                 if self._ready():
                     fetch(None if left_s is None else max(left_s, 0.0))
@@ -149,12 +149,12 @@ class ThreadOutbox(Generic[T]):
             raise
 
     def take_some(self, items_max: int) -> list[T]:
-        """What is there now, at most so many."""
+        """The current items, at most `items_max`."""
         found: list[T] = []
         try:
             while len(found) < items_max:
                 found.append(self._pop())
-        except IndexError:  # all of it, or another thread was faster
+        except IndexError:  # the outbox is empty, or another thread was faster
             pass
         return found
 
@@ -171,14 +171,14 @@ class ThreadOutbox(Generic[T]):
         waiter.acquire()
         try:
             self._waiters.append(waiter)
-            if self.items or self._ready():  # it came before anybody was seen waiting
+            if self.items or self._ready():  # it arrived before this thread was registered as waiting
                 return True
             return waiter.acquire(timeout=-1 if timeout_s is None else timeout_s)
         finally:
             try:
                 self._waiters.remove(waiter)
             except ValueError:
-                pass  # woken, or interrupted before it was seen
+                pass  # woken, or interrupted before it was registered
 
     def _wake(self, count: int, wake: Callable[[threading.Lock], None]) -> None:
         for _ in range(count):
@@ -190,8 +190,8 @@ class ThreadOutbox(Generic[T]):
 
 
 class PullOutbox(ThreadOutbox[T]):
-    """One that is filled only when it is asked for: one thread at a time asks the loop, the others wait for what it
-    brings. Were two to ask, one could wait on the loop while what it waits for lies here.
+    """An outbox that is filled only on request: one thread at a time asks the loop, the others wait for its items. With
+    two askers, one could wait on the loop while its item is already here.
     """
 
     def __init__(self, portal: Portal) -> None:
@@ -211,12 +211,13 @@ class PullOutbox(ThreadOutbox[T]):
             fetch(timeout_s)
         finally:
             self._asking.release()
-            self._wake(1, _release)  # who waits asks next
+            self._wake(1, _release)  # a waiting thread asks next
 
 
 class CountedOutbox(PullOutbox[T]):
-    """One that knows what threads have taken, in order, until the loop asks for it. An item is on the shelf or counted
-    as taken, at every moment: what the loop drops no thread takes, what a thread took the loop is told of.
+    """An outbox that records the items that threads have taken, in order, until the loop asks. At every moment, an item
+    is either in the outbox or recorded as taken. So threads take no item that the loop has dropped, and the loop learns
+    of every taken item.
     """
 
     def __init__(self, portal: Portal) -> None:
@@ -226,7 +227,7 @@ class CountedOutbox(PullOutbox[T]):
         self._pop = self._pop_counted
 
     def taken(self) -> list[T]:
-        """What threads have taken since this was asked last. On the loop."""
+        """The items that threads have taken since the last call. On the loop."""
         with self._moving:
             found = list(self._counted)
             self._counted.clear()

@@ -1,9 +1,8 @@
-"""One thread that does blocking work in order, and hands each result back to the loop that asked.
+"""One thread that runs blocking work in order and returns each result to the calling loop.
 
-A queue and `call_soon_threadsafe` and nothing else: measured beside an executor it saves 10 us of 80 a round trip on
-asyncio and 40 of 60 on uvloop, which matters when every durable append makes one. The thread starts with the first
-piece of work. Work that was begun is finished even if nobody waits for it any more: a caller that was cancelled does
-not undo a write.
+It uses only a queue and `call_soon_threadsafe`. Compared with an executor, a round trip takes 10 us less of 80 on
+asyncio and 40 less of 60 on uvloop; every durable append makes one. The thread starts with the first work item. Started
+work always finishes, even if its caller was cancelled: cancellation does not undo a write.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Item = tuple[Callable[[], Any], asyncio.Future[Any], asyncio.AbstractEventLoop]
 
 
 class SerialWorker:
-    """Used from the loop's thread; `close` waits for the work queued before it."""
+    """Used from the loop's thread; `close` waits for all queued work."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -33,8 +32,8 @@ class SerialWorker:
         if self._closed:
             raise Closed(f"the lane {self.name} is closed")
         if self._thread is None:
-            # A daemon so that a forgotten `close` cannot hang the interpreter's end; the runtime joins it at exit all
-            # the same.
+            # A daemon, so that a missing `close` cannot block the interpreter's exit; the runtime joins the thread
+            # anyway.
             self._thread = threading.Thread(target=_work, args=(self._queue,), name=self.name, daemon=True)
             self._thread.start()
         loop = asyncio.get_running_loop()
@@ -50,12 +49,14 @@ class SerialWorker:
             thread.join()
 
     def drop(self) -> None:
-        """As when the process dies: what was not begun is never done, and nobody hears of it. `close` comes next."""
+        """Simulates the death of the process: unstarted work never runs, and its futures never complete. `close` must
+        follow.
+        """
         self._closed = True
         while not self._queue.empty():
             try:
                 self._queue.get_nowait()
-            except Empty:  # the thread was quicker
+            except Empty:  # the thread took the last item
                 break
 
 
@@ -66,14 +67,14 @@ def _work(queue: SimpleQueue[Item | None]) -> None:
         error: BaseException | None = None
         try:
             result = work()
-        except StopIteration as stop:  # a future refuses this one: it would end the coroutine that awaits it
+        except StopIteration as stop:  # a future rejects this exception, because it would end the awaiting coroutine
             error = RuntimeError(f"work raised {stop!r}")
-        except BaseException as raised:  # handed to whoever awaits the future; the lane itself must go on
+        except BaseException as raised:  # passed to the awaiting caller; the lane itself must continue
             error = raised
         try:
             loop.call_soon_threadsafe(_complete, future, result, error)
         except RuntimeError:
-            pass  # the loop was closed meanwhile: there is nobody left to tell
+            pass  # the loop was closed in between: the result has no receiver
         item = work = future = loop = result = error = None  # type: ignore[assignment]  # hold no buffers while waiting
 
 
