@@ -1,5 +1,5 @@
-"""What can be seen of a running node: its log and its metrics.
+"""The log and the metrics of a running node.
 
-Counting is adding to an int and logging below the level costs one comparison, so that any path may do both. Nothing
-here decides anything, and nothing here trusts that somebody looks.
+Counting adds to an int, and a log call below the level costs one comparison, so any code path may use both. This
+package makes no decisions, and no code relies on its output being read.
 """

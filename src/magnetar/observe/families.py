@@ -31,7 +31,7 @@ _SIZE_BUCKETS = (
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """`name` as it is shown, a counter's with its `_total`. `group`: the section of the page."""
+    """`name` is the displayed name, for a counter with its `_total`. `group`: the section of the page."""
 
     name: str
     kind: str
@@ -45,7 +45,7 @@ def _rows(group: str, labels: tuple[str, ...], *rows: tuple[str, str, str]) -> l
 
 
 def _buckets(name: str, labels: tuple[str, ...], endings: tuple[str, ...], what: str, unit: str) -> list[Family]:
-    """As Pulsar writes histograms: a gauge for each bucket, of the last interval."""
+    """Histograms in Pulsar's form: a gauge for each bucket of the last interval."""
     return [
         *_rows(
             "Topics",
@@ -118,9 +118,9 @@ _ALL = [
             GAUGE,
             "Bytes from the oldest unacknowledged entry on.",
         ),
-        ("pulsar_storage_backlog_age_seconds", GAUGE, "Age of the oldest unacknowledged message; 0: there is none."),
+        ("pulsar_storage_backlog_age_seconds", GAUGE, "Age of the oldest unacknowledged message; 0 without one."),
         ("pulsar_storage_offloaded_size", GAUGE, "Always 0: nothing is offloaded."),
-        ("pulsar_storage_backlog_quota_limit", GAUGE, "Always -1: there is no quota of backlogs."),
+        ("pulsar_storage_backlog_quota_limit", GAUGE, "Always -1: backlog quotas are not supported."),
         ("pulsar_storage_write_rate", GAUGE, "Entries per second that were written."),
         ("pulsar_storage_read_rate", GAUGE, "Entries per second that were delivered."),
         ("pulsar_msg_backlog", GAUGE, "Entries that subscriptions have not acknowledged, as Pulsar counts."),
@@ -143,7 +143,7 @@ _ALL = [
         ("pulsar_out_messages_total", COUNTER, "Messages to consumers."),
         ("pulsar_out_bytes_total", COUNTER, "Bytes to consumers."),
         ("magnetar_subscription_lag_messages", GAUGE, "Messages that are not acknowledged."),
-        ("magnetar_subscription_lag_seconds", GAUGE, "Age of the oldest unacknowledged message; 0: there is none."),
+        ("magnetar_subscription_lag_seconds", GAUGE, "Age of the oldest unacknowledged message; 0 without one."),
     ),
     *_rows(
         "Scalable topics",
@@ -166,7 +166,7 @@ _ALL = [
         "Scalable topics",
         (*_WHOLE, "subscription"),
         ("magnetar_scalable_subscription_lag_messages", GAUGE, "Unacknowledged messages, all segments of this broker."),
-        ("magnetar_scalable_subscription_lag_seconds", GAUGE, "Age of the oldest of them; 0: there is none."),
+        ("magnetar_scalable_subscription_lag_seconds", GAUGE, "Age of the oldest of them; 0 without one."),
         (
             "magnetar_scalable_subscription_waiting_segments",
             GAUGE,
@@ -178,7 +178,7 @@ _ALL = [
         _HOLD,
         ("magnetar_hold_lag_messages", GAUGE, "Messages that the reader of the hold has not read."),
         ("magnetar_hold_lag_bytes", GAUGE, "Their stored bytes."),
-        ("magnetar_hold_lag_seconds", GAUGE, "Age of the oldest of them; 0: there is none."),
+        ("magnetar_hold_lag_seconds", GAUGE, "Age of the oldest of them; 0 without one."),
         ("magnetar_hold_expires_seconds", GAUGE, "Seconds until the hold expires."),
         ("magnetar_hold_warned", GAUGE, "1 when the end of the hold was announced."),
         ("magnetar_hold_expired", GAUGE, "1 when the hold has expired."),

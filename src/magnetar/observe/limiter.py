@@ -1,7 +1,7 @@
-"""How many lines of one kind a log may hold: so many in a second, then only how many more there were.
+"""Limits the log lines of one kind: a fixed number per second, and then only the number of dropped lines.
 
-A peer can cause a line with every request or frame, and would fill the disk that the messages are on. Pure: times come
-in, decisions go out. A kind is a logger and its event, both words of ours, so their number is bounded.
+A peer can cause a line with every request or frame, and could fill the disk that stores the messages. Pure: takes
+times, returns decisions. A kind is a logger and its event, which are constants of our code, so their number is bounded.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class _Window:
 
 
 class LineLimiter:
-    """`lines_max` of one kind in a second."""
+    """`lines_max` lines of one kind per second."""
 
     def __init__(self, lines_max: int) -> None:
         self._lines_max = lines_max
         self._windows: dict[str, _Window] = {}
 
     def admit(self, kind: str, now_s: float) -> bool:
-        """Whether a line of this kind may be written now. Ask `overdue` first: its counts belong before it."""
+        """Whether a line of this kind may be written now. Call `overdue` first: its counts precede this line."""
         window = self._windows.get(kind)
         if window is None or not 0 <= now_s - window.since_s < WINDOW_S:
             window = self._windows[kind] = _Window(now_s)
@@ -37,6 +37,6 @@ class LineLimiter:
         return False
 
     def overdue(self, now_s: float) -> list[tuple[str, int]]:
-        """How many lines of each kind were dropped in a second that is over; each is told once."""
+        """The number of dropped lines per kind in past seconds; each count is returned once."""
         over = [kind for kind, window in self._windows.items() if not 0 <= now_s - window.since_s < WINDOW_S]
         return [(kind, dropped) for kind in over if (dropped := self._windows.pop(kind).dropped)]

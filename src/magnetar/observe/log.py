@@ -1,12 +1,13 @@
-"""The structured log: nouns and facts, `log.info("sealed", segment=3, end=pos)`, never prose.
+"""The structured log: events with fields, `log.info("segment_sealed", segment=3, end=pos)`, never sentences.
 
-Stands on the standard library's logging alone, where a line reads `sealed segment=3 end=7:41`; a node calls `configure`
-once and then renders through structlog, for people or as one JSON object a line. A call below the level costs one
-comparison; facts are turned into text only when a line is written. In a program that configures no logging, warnings of
-the client go to standard error, as those of other libraries do; everything else is silent.
+It uses only the standard library's logging, where a line reads `segment_sealed segment=3 end=7:41`. A node calls
+`configure` once and then renders through structlog, for people or as one JSON object per line. A call below the level
+costs one comparison; fields become text only when a line is written. If a program configures no logging, warnings of
+the client go to standard error, as with other libraries; all other lines are dropped.
 
-Values come from peers as well: each is cut at a length, and what would move a terminal's cursor is escaped. A log that
-is configured writes so many lines of one kind in a second, and then how many more there were.
+Values may come from peers: each is truncated to a maximum length, and characters that could move a terminal's cursor
+are escaped. A configured log writes a limited number of lines of one kind per second, and then the number of dropped
+lines.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from magnetar.base.limits import LOG_LINES_PER_S_MAX, LOG_ONCE_KEYS_MAX, LOG_TRA
 from magnetar.observe.limiter import LineLimiter
 
 ROOT = "magnetar"
-FOREIGN = ("uvicorn", "asyncio")  # what a node stands on: its lines are written as ours, never raw between them
+FOREIGN = ("uvicorn", "asyncio")  # libraries of the node: their lines have our format, never raw text in between
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 CLIENT = f"{ROOT}.client"
 
 
 class ClientWarnings(logging.Handler):
-    """Shows warnings of the client where the program has no handler of its own. Any other handler of ours or of the
-    root logger replaces it, a `NullHandler` too.
+    """Shows warnings of the client if the program has no handler of its own. Any other handler on our logger or on the
+    root logger replaces it, even a `NullHandler`.
     """
 
     def __init__(self) -> None:
@@ -47,7 +48,7 @@ logging.getLogger(ROOT).addHandler(ClientWarnings())
 
 
 class Said:
-    """One line: what happened, and to what. `counted`: it is one of a bounded number, whoever causes it."""
+    """One log line: its event and its fields. `counted`: the number of such lines is bounded, independent of peers."""
 
     __slots__ = ("counted", "event", "facts")
 
@@ -85,12 +86,12 @@ class Log:
             self._logger._log(logging.ERROR, Said(event, facts), ())
 
     def crashed(self, event: str, error: BaseException, **facts: object) -> None:
-        """An error nobody expected, with its traceback."""
+        """An unexpected error, with its traceback."""
         if self.enabled(logging.ERROR):
             self._logger._log(logging.ERROR, Said(event, {**facts, "error": error}), (), exc_info=error)
 
     def once(self, event: str, **facts: object) -> None:
-        """A warning that is true of every repetition too, and said the first time only."""
+        """A warning that also applies to repetitions, and is written only the first time."""
         key = str(Said(event, facts))
         if key in self._once or len(self._once) >= LOG_ONCE_KEYS_MAX:
             return
@@ -105,16 +106,17 @@ def get(name: str) -> Log:
 
 
 def configure(*, json: bool, level: str) -> None:
-    """Write to standard error from `level` up. Needs structlog, which comes with the broker; called once, by whoever
-    owns the process."""
+    """Writes to standard error from `level` up. Requires structlog, which the broker installs. Called once, by the
+    owner of the process.
+    """
     if level.lower() not in LEVELS:
-        raise Misuse(f"the log level is one of {', '.join(LEVELS)}", level=level)
+        raise Misuse(f"the log level must be one of {', '.join(LEVELS)}", level=level)
     import structlog
 
     handler = Limited()
     plain = structlog.dev.ConsoleRenderer(
-        colors=handler.stream.isatty(),  # a file is no place for escape codes
-        exception_formatter=_traceback,  # others show local variables, and with them tokens
+        colors=handler.stream.isatty(),  # a file must not contain escape codes
+        exception_formatter=_traceback,  # other formatters show local variables, which may contain tokens
     )
     renderer: Any = structlog.processors.JSONRenderer(default=str) if json else plain
     before: list[Any] = [_facts, structlog.stdlib.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True)]
@@ -135,7 +137,9 @@ def configure(*, json: bool, level: str) -> None:
 
 
 class Limited(logging.StreamHandler[TextIO]):
-    """To standard error, so many lines of one kind in a second; what was left out is counted in a line of its own."""
+    """Writes to standard error, with a limit of lines of one kind per second; dropped lines are counted in a separate
+    line.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,21 +153,21 @@ class Limited(logging.StreamHandler[TextIO]):
             super().emit(record)
 
     def settle(self, now_s: float) -> None:
-        """Say what was left out until a second ago."""
+        """Reports lines that were dropped until a second ago."""
         for kind, dropped in self._limiter.overdue(now_s):
-            said = Said("lines left out", {"of": kind, "lines": dropped})
+            said = Said("log_lines_dropped", {"of": kind, "lines": dropped})
             super().emit(logging.LogRecord(ROOT + ".log", logging.WARNING, "", 0, said, (), None))
 
 
 def settle(now_s: float) -> None:
-    """Called now and then by whoever configured the log: what was left out is said, although nothing else is."""
+    """The owner of the log calls it regularly: it reports dropped lines even if no new line is written."""
     for handler in logging.getLogger(ROOT).handlers:
         if isinstance(handler, Limited):
             handler.settle(now_s)
 
 
 def visible(text: str, keep: str = "") -> str:
-    """What would move a cursor, or turn letters round, as its escape; `keep` stays as it is."""
+    """Replaces characters that could move a cursor or change text direction by escapes; keeps those in `keep`."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one in keep else repr(one)[1:-1] for one in text)
@@ -174,7 +178,7 @@ def _traceback(written: TextIO, exc_info: Any) -> None:
 
     whole = io.StringIO()
     structlog.dev.plain_traceback(whole, exc_info)
-    # Indented: what an error quotes of a peer must not look like a line of its own.
+    # Indented: a peer's text quoted by an error must not look like a log line.
     written.write(textwrap.indent(_cut(visible(whole.getvalue(), keep="\n"), LOG_TRACE_CHARS_MAX), "  "))
 
 

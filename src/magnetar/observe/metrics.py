@@ -1,10 +1,9 @@
-"""Counting on any path, and showing the counts as Prometheus text when somebody asks.
+"""Counters for any code path, and their output as Prometheus text.
 
-A counter or gauge is an object with an int (`published.value += 1`); there is no lock, no label lookup and no
-Prometheus import on the way. Whatever exists once per topic or subscription is not kept here at all: a provider yields
-it at scrape time. Names and labels are Pulsar's where Pulsar has the thing; our own begin with `magnetar_`. Types and
-help come from the table in `families.py`. Samples of one family stand together, as the format demands, so one
-scrape holds its own text in memory and no more.
+A counter or gauge is an object with an int (`published.value += 1`), without a lock, a label lookup or a Prometheus
+import. Values per topic or subscription are not stored here: a provider yields them at each scrape. Names and labels
+are Pulsar's if Pulsar has the metric; our own names begin with `magnetar_`. Types and help come from the table in
+`families.py`. The format requires all samples of a family together, so one scrape holds only its own text in memory.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Sample = tuple[str, Labels, float]  # family, labels beside `cluster`, value; a 
 Provider = Callable[[], Iterable[Sample]]
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# Upper bounds of Pulsar's histograms, which it writes as one gauge a bucket, and how it spells them.
+# Upper bounds of Pulsar's histograms, which it writes as one gauge per bucket, and their spelling.
 LATENCY_MS = (
     (0.5, 1, 5, 10, 20, 50, 100, 200, 1000),
     "le_0_5 le_1 le_5 le_10 le_20 le_50 le_100 le_200 le_1000 overflow",
@@ -33,7 +32,7 @@ ENTRY_BYTES = (
 
 
 class Counter:
-    """Only grows. `value += n`, by whoever counts."""
+    """A number that only increases. The counting code uses `value += n`."""
 
     __slots__ = ("value",)
 
@@ -49,7 +48,7 @@ class Gauge:
 
 
 class Histogram:
-    """Counts by upper bound, and the sum of what was observed. Plain lists: `observe` costs one bisection."""
+    """Counts by upper bound, and the sum of the observed values. Plain lists: `observe` costs one bisection."""
 
     __slots__ = ("bounds", "counts", "names", "sum")
 
@@ -68,7 +67,7 @@ class Histogram:
         self.sum += value * times
 
     def add(self, other: Histogram) -> None:
-        """All that another one of the same shape has counted."""
+        """Adds all counts of another histogram of the same form."""
         for index, count in enumerate(other.counts):
             self.counts[index] += count
         self.sum += other.sum
@@ -79,7 +78,7 @@ class Histogram:
         return made
 
     def since(self, before: Histogram) -> Histogram:
-        """What was counted after `before`, a copy of this one."""
+        """The counts since `before`, an earlier copy of this histogram."""
         made = self.copy()
         for index, count in enumerate(before.counts):
             made.counts[index] -= count
@@ -87,8 +86,9 @@ class Histogram:
         return made
 
     def quantile(self, share: float) -> float:
-        """By interpolation inside of a bucket; the last one has no end and gives its lower bound. NaN: nothing was
-        counted."""
+        """Interpolates inside a bucket; the last bucket has no upper bound and gives its lower bound. NaN without
+        values.
+        """
         if not self.count:
             return float("nan")
         left, low = share * self.count, 0.0
@@ -106,7 +106,7 @@ class Histogram:
 
 
 class Metrics:
-    """What one node counts. Made once, handed down; `render` is the only reader."""
+    """The metrics of one node. Created once and passed down; only `render` reads it."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
@@ -130,14 +130,13 @@ class Metrics:
         return self._histograms.setdefault((family, tuple(labels.items())), Histogram(shape))
 
     def provide(self, provider: Provider, **types: str) -> None:
-        """Ask `provider` at every scrape. Its families are gauges unless `types` says counter."""
+        """Calls `provider` at every scrape. Its families are gauges unless `types` says counter."""
         for family, kind in types.items():
             self._declare(family, kind)
         self._providers.append(provider)
 
     def render(self) -> Iterator[str]:
-        """The text in pieces, a family at a time; an empty piece now and then while samples are gathered lets a caller
-        breathe."""
+        """Yields the text family by family; empty pieces while samples are gathered let the caller run other tasks."""
         lines: dict[str, list[str]] = {}
         for gathered, (family, labels, value) in enumerate(self._samples(), start=1):
             lines.setdefault(family, []).append(self._line(family, labels, value))
@@ -172,7 +171,7 @@ class Metrics:
         return f"{self._shown(family)}{{{inside}}} {_number(value)}\n"
 
     def _shown(self, family: str) -> str:
-        """A counter that is declared by its whole name keeps it: Pulsar has some that do not end with _total."""
+        """A counter declared by its complete name keeps it: some of Pulsar's do not end with _total."""
         return f"{family}_total" if self._types.get(family) == "counter" and family not in FAMILIES else family
 
     def _child(
@@ -187,15 +186,15 @@ class Metrics:
 
     def _declare(self, family: str, kind: str) -> None:
         if kind not in ("counter", "gauge"):
-            raise Misuse("a family is a counter or a gauge", family=family, kind=kind)
+            raise Misuse("a family must be a counter or a gauge", family=family, kind=kind)
         if kind == "counter" and family.endswith("_total") and family not in FAMILIES:
-            raise Misuse("a counter is named without _total: the text adds it", family=family)
+            raise Misuse("a counter's name must not end with _total: the text adds it", family=family)
         if self._types.setdefault(family, kind) != kind:
-            raise AlreadyExists("the family is already of another type", family=family, kind=self._types[family])
+            raise AlreadyExists("the family already has another type", family=family, kind=self._types[family])
 
 
 def _parent(shown: str) -> str:
-    """The family of a sample: the parts of a histogram and of a summary are declared as one."""
+    """The family of a sample: the parts of a histogram and of a summary belong to one family."""
     for ending in ("_bucket", "_sum", "_count"):
         whole = shown.removesuffix(ending)
         if whole != shown and whole in FAMILIES and FAMILIES[whole].kind in ("histogram", "summary"):

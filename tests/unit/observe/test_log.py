@@ -139,7 +139,7 @@ def test_lines_of_one_kind_are_limited_and_counted(capsys: pytest.CaptureFixture
     assert count["told once"] == LOG_ONCE_KEYS_MAX
     assert count["other"] == 1
     assert LOG_LINES_PER_S_MAX <= count["refused"] <= 100
-    left_out = sum(one["lines"] for one in events if one["event"] == "lines left out" and "refused" in one["of"])
+    left_out = sum(one["lines"] for one in events if one["event"] == "log_lines_dropped" and "refused" in one["of"])
     assert count["refused"] + left_out == 1_000
 
 
