@@ -245,4 +245,4 @@ def test_contradiction(magnetar_broker):
 def test_asyncio_client_admin_and_clock_are_fixtures(tmp_path: Path) -> None:
     outcome = run_suite(tmp_path, {"test_x.py": CLIENTS})
     assert (len(outcome.passed), outcome.code) == (2, pytest.ExitCode.TESTS_FAILED)
-    assert "scope='session' cannot have them" in outcome.output
+    assert "scope must not be 'session'" in outcome.output

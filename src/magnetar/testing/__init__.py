@@ -1,15 +1,14 @@
-"""Public helpers for people who test what they built on topics: a real broker in your process, in a fraction of a
-second.
+"""Public helpers to test applications: a real broker in your process, in a fraction of a second.
 
-    from magnetar.testing import broker
+from magnetar.testing import broker
 
-    with broker() as b:
-        client = pulsar.Client(b.url)
+with broker() as b:
+    client = pulsar.Client(b.url)
 
-What runs is the broker itself, its journal and its REST interface, not an imitation; it is over when the block is over,
-with its threads and files. The fixtures for pytest are in `plugin`, which pytest finds by itself. Importing this costs
-nothing: the broker is loaded when the first one is made. It refuses to be a production server: no signals, no log
-configuration, one directory that is gone afterwards unless you give it yours.
+It runs the real broker with its journal and its REST interface, not an imitation. The end of the block also ends its
+threads and removes its files. The fixtures for pytest are in `plugin`, which pytest finds automatically. The import is
+cheap: the broker is loaded when the first one is created. It is not a production server: no signal handling, no log
+configuration, and its directory is removed afterwards unless you pass your own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""`broker()`, and what it gives: a `Broker` whose methods block, or in `async with` an `AsyncBroker` whose methods are
-awaited.
+"""`broker()` and its results: a `Broker` with blocking methods, or in `async with` an `AsyncBroker` with awaited
+methods.
 
-Both are thin faces of a `BrokerHost`. The broker runs in a thread of its own, so a test may block or run a loop as it
-likes; several may run at once and share nothing.
+Both are thin wrappers of a `BrokerHost`. The broker runs in its own thread, so a test may block or run a loop. Several
+brokers can run at the same time without shared state.
 """
 
 from __future__ import annotations
@@ -37,26 +37,21 @@ def broker(
     clock: bool = False,
     **more: object,
 ) -> Opening:
-    """A broker for the length of a `with` or `async with` block.
+    """A broker for the duration of a `with` or `async with` block.
 
-    Parameters
-    ----------
-    settings, more
+    Parameters ---------- settings, more
         Settings by their names in Pulsar's standalone.conf, as a mapping or as keywords:
-        `broker(brokerDeduplicationEnabled=True)`. Without ports it takes free ones.
-    data
-        A directory to keep its data in, which is left there. Default: a temporary one, removed with the block.
-    fast
-        Keep the temporary directory in memory where the machine can (/dev/shm), so that a sync costs nothing: worth it
-        on a slow disk. What was acknowledged survives `kill` and `restart`, as always.
-    clock
+        `broker(brokerDeduplicationEnabled=True)`. Default for ports: free ones. data
+        Directory for its data, which is kept afterwards. Default: a temporary one, removed with the block. fast
+        Keep the temporary directory in memory if possible (/dev/shm), so that a sync costs nothing: useful on a slow
+        disk. Acknowledged messages survive `kill` and `restart`, as always. clock
         Give the broker a clock that the test moves: `b.clock.advance(3600)`.
     """
     return Opening({**(settings or {}), **more}, data=data, fast=fast, clock=clock)
 
 
 class _Seen:
-    """What is there to see without waiting, of both kinds."""
+    """Properties of both kinds that need no waiting."""
 
     def __init__(self, host: BrokerHost, namespace: str = "public/default") -> None:
         self._host = host
@@ -68,12 +63,12 @@ class _Seen:
 
     @property
     def url(self) -> str:
-        """Where clients connect: pulsar://127.0.0.1:PORT, the same over all its lives."""
+        """URL for clients: pulsar://127.0.0.1:PORT, unchanged by restarts."""
         return self._host.url
 
     @property
     def admin_url(self) -> str:
-        """Where the REST interface and the metrics are: http://127.0.0.1:PORT."""
+        """URL of the REST interface and the metrics: http://127.0.0.1:PORT."""
         return self._host.admin_url
 
     @property
@@ -91,8 +86,8 @@ class _Seen:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The broker stands still, as a process after SIGSTOP: connections stay open, nothing is answered. In the block
-        no other method of it may be called.
+        """Pauses the broker, as SIGSTOP does: connections stay open, and the broker sends no answer. No other method
+        may be called in the block.
         """
         self._host.pause()
         try:
@@ -102,7 +97,7 @@ class _Seen:
 
     @contextmanager
     def slow(self, delay_s: float) -> Iterator[None]:
-        """Everything that clients send reaches the broker so much later, in its order. REST is not slowed."""
+        """Delays all data from clients by this time, in order. REST is not delayed."""
         if not delay_s > 0:
             raise Misuse("delay_s must be more than 0", delay_s=delay_s)
         faults = self._host.faults
@@ -114,8 +109,8 @@ class _Seen:
 
     @contextmanager
     def full_disk(self) -> Iterator[None]:
-        """The disk takes nothing more: publishes are not acknowledged, and the broker may stop, as on a real full disk.
-        If `running` is False after the block, `restart` starts it again with everything it acknowledged.
+        """Fills the disk: publishes are not acknowledged, and the broker may stop, as on a real full disk. If `running`
+        is False after the block, `restart` starts it again with all acknowledged messages.
         """
         faults = self._host.faults
         faults.disk_full = True
@@ -125,23 +120,23 @@ class _Seen:
             faults.disk_full = False
 
     def lose_next(self, what: Lost) -> None:
-        """Cut the connection of the next client that sends. "message": before the broker stores the message, so that
-        the client sends it again. "receipt": after it was stored and before the client hears of it, so that the client
-        sends again what is there already; only deduplication removes the second one.
+        """Cuts the connection of the next client that sends. "message": before the broker stores the message, so that
+        the client sends it again. "receipt": after it was stored and before the client gets the receipt. The client
+        then sends a stored message again, and only deduplication removes the duplicate.
         """
         if what not in ("message", "receipt"):
-            raise Misuse("lose_next takes 'message' or 'receipt'", given=what)
+            raise Misuse("lose_next expects 'message' or 'receipt'", given=what)
         self._host.faults.lose = what
 
 
 class Clock:
-    """The time of a broker made with `clock=True`: the machine's, plus what it was moved forward."""
+    """The time of a broker made with `clock=True`: the machine's time plus an offset."""
 
     def __init__(self, host: BrokerHost) -> None:
         self._host = host
 
     def advance(self, seconds: float) -> None:
-        """Move the broker's time forward: what is due by then happens now, such as delayed messages, retention and
+        """Moves the broker's time forward. Everything due by then happens now, such as delayed messages, retention and
         the expiry of holds. Clients keep the machine's time.
         """
         self._host.advance(seconds).result(TESTING_WAIT_S)
@@ -158,7 +153,7 @@ class AsyncClock:
 
 
 class Broker(_Seen):
-    """A running broker. `namespace` is one that nobody else uses; `topic("orders")` is a full name in it."""
+    """A running broker. `namespace` belongs to this test alone; `topic("orders")` is a complete name in it."""
 
     @property
     def clock(self) -> Clock:
@@ -167,7 +162,7 @@ class Broker(_Seen):
     # Topics and what is in them
 
     def scalable(self, name: str, *, segments: int = 1) -> str:
-        """Make a scalable topic in the namespace, and return its full name."""
+        """Creates a scalable topic in the namespace and returns its complete name."""
         topic = f"topic://{self.namespace}/{name}"
         from magnetar.testing import inspection
 
@@ -175,33 +170,35 @@ class Broker(_Seen):
         return topic
 
     def split(self, topic: str, segment: int = 0) -> list[int]:
-        """Split a segment of a scalable topic. Returns the ids of the new segments when it is done."""
+        """Splits a segment of a scalable topic. Waits for the end and returns the ids of the new segments."""
         from magnetar.testing import inspection
 
         return self._ask(inspection.split, self.admin_url, topic, segment)
 
     def merge(self, topic: str, *segments: int) -> int:
-        """Merge neighbouring segments of a scalable topic. Returns the id of the new one when it is done."""
+        """Merges neighbouring segments of a scalable topic. Waits for the end and returns the id of the new segment."""
         from magnetar.testing import inspection
 
         return self._ask(inspection.merge, self.admin_url, topic, segments)
 
     def backlog(self, topic: str, subscription: str) -> int:
-        """Messages that the subscription has not acknowledged."""
+        """The number of unacknowledged messages of the subscription."""
         from magnetar.testing import inspection
 
         return self._ask(inspection.backlog, self.admin_url, topic, subscription)
 
     def messages(self, topic: str) -> list[Message[bytes]]:
-        """Everything stored in a topic, from the oldest on, whoever has read it. Nothing is acknowledged by it. Of a
-        scalable or a partitioned topic: segment by segment, partition by partition.
+        """All stored messages of a topic, the oldest first, whether consumed or not. It acknowledges none. A scalable
+        or partitioned topic is read segment by segment, or partition by partition.
         """
         from magnetar.testing import inspection
 
         return self._ask(inspection.messages, self.url, self.admin_url, topic)
 
     def wait_until_consumed(self, topic: str, subscription: str, *, timeout_s: float = 10.0) -> None:
-        """Until the subscription has acknowledged everything. AssertionError: something is left after that time."""
+        """Waits until the subscription has acknowledged all messages. Raises AssertionError if messages remain after
+        the timeout.
+        """
         deadline = wall_s() + timeout_s
         while left := self.backlog(topic, subscription):
             if wall_s() >= deadline:
@@ -209,31 +206,31 @@ class Broker(_Seen):
             pause(TESTING_POLL_S)
 
     def cut_connections(self) -> None:
-        """Cut every connection of a client, without a word. Clients come back by themselves."""
+        """Cuts every client connection without notice. Clients reconnect automatically."""
         self._host.cut().result(TESTING_WAIT_S)
 
     def new_namespace(self, hint: str = "") -> str:
-        """Make a namespace that nobody else uses, named after the hint: "public/orders-3"."""
+        """Creates a new namespace for the caller alone, named after the hint: "public/orders-3"."""
         return self._host.new_namespace(hint).result(TESTING_WAIT_S)
 
     def isolated(self, hint: str = "") -> Broker:
-        """The same broker, seen from a namespace of its own."""
+        """The same broker with a new namespace."""
         return Broker(self._host, self.new_namespace(hint))
 
     def stop(self) -> None:
-        """In order, as on SIGTERM: clients are sent away, everything is on disk."""
+        """Stops in order, as on SIGTERM: clients are disconnected, and all data is on disk."""
         self._host.stop().result(TESTING_WAIT_S)
 
     def kill(self) -> None:
-        """At once, as on `kill -9`: clients lose their connections without a word, nothing more is written."""
+        """Stops as `kill -9` does: clients lose their connections without notice, and no more data is written."""
         self._host.kill().result(TESTING_WAIT_S)
 
     def start(self) -> None:
-        """Again, after `stop` or `kill`: on the same ports and the same data."""
+        """Starts again after `stop` or `kill`, with the same ports and data."""
         self._host.start().result(TESTING_WAIT_S)
 
     def restart(self) -> None:
-        """`stop`, unless it is down already, and `start`."""
+        """Calls `stop`, unless the broker is already stopped, and `start`."""
         if self._host.held:
             self.stop()
         self.start()
@@ -243,7 +240,7 @@ class Broker(_Seen):
 
 
 class AsyncBroker(_Seen):
-    """A `Broker` for `async with`: what waits is awaited."""
+    """A `Broker` for `async with`; methods that wait are awaited."""
 
     @property
     def clock(self) -> AsyncClock:
@@ -311,7 +308,7 @@ class AsyncBroker(_Seen):
 
 
 class Opening:
-    """What `broker()` returns: enter it once, with `with` or with `async with`."""
+    """The result of `broker()`: enter it once, with `with` or with `async with`."""
 
     def __init__(
         self, settings: Mapping[str, object], *, data: str | PathLike[str] | None, fast: bool, clock: bool = False
@@ -359,11 +356,11 @@ class Opening:
 
 
 def left_words(left: int, topic: str, subscription: str, waited_s: float) -> str:
-    return f"{subscription} has {left} messages of {topic} left after {waited_s:g} s"
+    return f"{subscription} has {left} unacknowledged messages of {topic} after {waited_s:g} s"
 
 
 def _text(value: object) -> str:
-    """As standalone.conf writes it."""
+    """The text form in standalone.conf."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
 """A clock that a test moves: the broker's loop and runtime read the machine's time plus an offset.
 
-Timers of the broker hang on its loop, whose time is the same clock: after a move those that are due ring in their
-order, at once. Nothing is patched. Clients in the test's process keep the machine's time.
+The broker's timers use its loop, which has the same clock. After a move, all due timers fire immediately and in order.
+Nothing is patched. Clients in the test's process keep the machine's time.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from magnetar.base.errors import Misuse
 from magnetar.runtime.files import Files
 from magnetar.runtime.system_runtime import RealRuntime
 
-_TURNS = 20  # of the loop, for timers that are due and for what they start
+_TURNS = 20  # turns of the loop for due timers and for the work that they start
 
 
 class Offset:
-    """How far the broker's time is ahead of the machine's: the same over all its lives."""
+    """The difference between the broker's time and the machine's; kept across restarts."""
 
     __slots__ = ("seconds",)
 
@@ -24,14 +24,14 @@ class Offset:
         self.seconds = 0.0
 
     async def advance(self, seconds: float) -> None:
-        """In the broker's thread, until the timers that are due have rung."""
+        """In the broker's thread: moves the time and waits until the due timers have fired."""
         self.seconds += seconds
         for _ in range(_TURNS):
             await asyncio.sleep(0)
 
 
 class ClockRuntime(RealRuntime):
-    """The machine's, with another time."""
+    """The machine's runtime with another clock."""
 
     def __init__(self, files: Files, offset: Offset) -> None:
         super().__init__(files)
@@ -45,7 +45,7 @@ class ClockRuntime(RealRuntime):
 
 
 class ClockLoop(asyncio.SelectorEventLoop):
-    """asyncio's own, with another time."""
+    """asyncio's loop with another clock."""
 
     def __init__(self, offset: Offset) -> None:
         self._offset = offset
@@ -57,4 +57,4 @@ class ClockLoop(asyncio.SelectorEventLoop):
 
 def check_seconds(seconds: float) -> None:
     if not seconds >= 0:
-        raise Misuse("a clock moves forward: seconds must not be negative", seconds=seconds)
+        raise Misuse("seconds must not be negative: a clock only moves forward", seconds=seconds)

@@ -1,7 +1,7 @@
-"""Faults of a broker in a test's process: what a network or a disk does to a real one, at the moment a test chooses.
+"""Faults of a broker in a test's process: failures of network or disk at a moment that the test chooses.
 
-They sit at two seams of the broker, so that nothing of it is patched: its loop's `create_server`, where bytes of
-clients come and go, and its `Files`. Only connections of Pulsar's binary protocol are concerned; REST goes on.
+They use two interfaces of the broker, so nothing is patched: the `create_server` of its loop, which carries the bytes
+of clients, and its `Files`. They affect only connections of Pulsar's binary protocol; REST continues.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from magnetar.wire.client_readers import SEND_RECEIPT
 
 Lost = Literal["message", "receipt"]
 
-_TYPE_AT = 8  # of a command in its frame, behind two sizes
-_TYPE_BYTES = 3  # its tag and its value
+_TYPE_AT = 8  # position of a command's type in its frame, after two sizes
+_TYPE_BYTES = 3  # tag and value of the type
 
 
 class Faults:
-    """What is switched on, of one broker over all its lives. Set in any thread, read in the broker's."""
+    """The active faults of one broker, kept across restarts. Set in any thread, read in the broker's."""
 
     def __init__(self) -> None:
-        self.lose: Lost | None = None  # of the next send
+        self.lose: Lost | None = None  # applies to the next send
         self.delay_s = 0.0
         self.disk_full = False
         self.links: dict[Link, None] = {}
@@ -39,21 +39,21 @@ class Faults:
             link.abort()
 
     def between(self, inner: asyncio.BaseProtocol) -> asyncio.BaseProtocol:
-        """What a server's socket talks to instead of `inner`."""
+        """The protocol that a server's socket uses instead of `inner`."""
         return Link(self, inner) if isinstance(inner, Connection) else inner
 
 
 class Link(asyncio.Protocol):
-    """Between a client's socket and the broker's connection."""
+    """Sits between a client's socket and the broker's connection."""
 
     def __init__(self, faults: Faults, inner: Connection) -> None:
         self._faults = faults
         self._inner = inner
         self._transport: asyncio.Transport | None = None
         self._over = False
-        self._late: deque[bytes] = deque()  # read, and kept from the broker for a while
-        self._left = 0  # bytes of the frame that has begun
-        self._size = b""  # the first bytes of a frame, fewer than its size takes
+        self._late: deque[bytes] = deque()  # received bytes that the broker gets later
+        self._left = 0  # remaining bytes of the current frame
+        self._size = b""  # incomplete size field of a frame
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -91,7 +91,7 @@ class Link(asyncio.Protocol):
             self._transport.abort()
 
     def loses(self, data: Buffer) -> bool:
-        """Is this the receipt that is to be lost? Then the connection is cut instead."""
+        """Whether this is the receipt to lose. If so, the connection is cut."""
         if self._faults.lose != "receipt" or not _has_receipt(bytes(data)):
             return False
         self._faults.lose = None
@@ -105,7 +105,7 @@ class Link(asyncio.Protocol):
         if not delay_s and not self._late:
             self._inner.data_received(data)
             return
-        self._late.append(data)  # nothing overtakes what is late
+        self._late.append(data)  # keeps the order behind delayed data
         asyncio.get_running_loop().call_later(delay_s, self._hand_over_late)
 
     def _hand_over_late(self) -> None:
@@ -113,7 +113,7 @@ class Link(asyncio.Protocol):
             self._inner.data_received(self._late.popleft())
 
     def _starts(self, data: bytes) -> list[int]:
-        """Where frames begin in what was read."""
+        """The start of each frame in the received data."""
         found: list[int] = []
         at = 0
         if self._size:
@@ -137,7 +137,7 @@ class Link(asyncio.Protocol):
 
 
 class Outgoing:
-    """The transport, as the broker's connection sees it."""
+    """The transport that the broker's connection sees."""
 
     def __init__(self, link: Link, transport: asyncio.Transport) -> None:
         self._link = link
@@ -155,7 +155,7 @@ class Outgoing:
 
 
 class FaultServers:
-    """For a loop: its servers talk to clients through `faults`."""
+    """A loop mix-in: its servers communicate with clients through `faults`."""
 
     faults: Faults
 
@@ -167,7 +167,7 @@ class FaultServers:
 
 
 class FaultFiles:
-    """A disk that is full while a test says so. Keeps the `Files` contract."""
+    """A disk that is full when a test says so. Implements the `Files` contract."""
 
     def __init__(self, files: Files, faults: Faults) -> None:
         self._files = files
@@ -205,7 +205,7 @@ class FaultFiles:
 
 
 class FaultFile:
-    """A file on it."""
+    """A file on that disk."""
 
     def __init__(self, file: File, faults: Faults) -> None:
         self.path = file.path
@@ -224,7 +224,7 @@ class FaultFile:
 
     def _check(self) -> None:
         if self._faults.disk_full:
-            raise StorageFull("no space left on the disk, because a test says so", path=self.path)
+            raise StorageFull("no space left on the disk: simulated by a test", path=self.path)
 
 
 def _has_receipt(data: bytes) -> bool:

@@ -1,8 +1,8 @@
-"""One broker, its directory and its lives: started, stopped, killed and started again on the same ports.
+"""One broker with its directory: started, stopped, killed and restarted on the same ports.
 
-Each life has a thread and a loop of its own and leaves nothing in the process when it ends. Every method returns a
-future, so that the blocking and the awaiting face share all of it; `close` alone blocks. It belongs to the process that
-made it: in a forked child it does nothing and says so.
+Each life has its own thread and loop, and leaves no state in the process when it ends. Every method returns a future,
+which the blocking and the awaiting wrapper share; only `close` blocks. The host belongs to the process that created it:
+in a forked child its methods fail with an explanation.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ LOCAL = {"bindAddress": "127.0.0.1", "advertisedAddress": "127.0.0.1", "brokerSe
 
 
 class BrokerHost:
-    """`settings` are those of standalone.conf, as text. `on_long_turn`, where it is set, hears of turns of the loop
-    that take too much processor time.
+    """`settings` are text values of standalone.conf. `on_long_turn`, if set, is called for turns of the loop that take
+    too much processor time.
     """
 
     on_long_turn: ClassVar[Callable[[float], object] | None] = None
@@ -56,7 +56,7 @@ class BrokerHost:
 
         self.faults = Faults()
         self.offset = Offset() if clock else None
-        self._resumed: threading.Event | None = None  # while it is paused
+        self._resumed: threading.Event | None = None  # set while it is paused
         self._settings = {**LOCAL, **settings}
         self._own = data is None
         self._pid = os.getpid()
@@ -70,7 +70,7 @@ class BrokerHost:
 
     @property
     def held(self) -> bool:
-        """There is something to stop: running, or ended by its disk."""
+        """Whether a broker must be stopped: it runs, or its disk ended it."""
         return self._hosted is not None
 
     @property
@@ -80,7 +80,7 @@ class BrokerHost:
     def start(self) -> Future[None]:
         self._refuse_child()
         if self._hosted is not None:
-            raise Misuse("the broker is running", url=self.url)
+            raise Misuse("the broker is already running", url=self.url)
         self._end_thread()
         thread = self._thread = LoopThread("magnetar-broker", self._make_loop)
         return thread.submit(self._start)
@@ -100,20 +100,20 @@ class BrokerHost:
                 name = f"public/{word}-{next(self._numbers)}"
                 try:
                     await hosted.create_namespace(name)
-                except (AlreadyExists, Conflict):  # left by an earlier life of this directory
+                except (AlreadyExists, Conflict):  # created by an earlier life of this directory
                     continue
                 return name
 
         return self._submit(create)
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """In the broker's thread, after what was asked for before."""
+        """In the broker's thread, after earlier requests."""
         return self._submit(work)
 
     def cut(self) -> Future[None]:
         async def cut() -> None:
             self.faults.cut()
-            await asyncio.sleep(0)  # transports that were aborted tell their protocols in the next turn
+            await asyncio.sleep(0)  # aborted transports notify their protocols in the next turn
 
         return self._submit(cut)
 
@@ -122,12 +122,14 @@ class BrokerHost:
 
         offset = self.offset
         if offset is None:
-            raise Misuse("this broker's clock cannot be moved: make it with broker(clock=True), or mark the test")
+            raise Misuse(
+                "the clock of this broker cannot be moved: create it with broker(clock=True), or mark the test"
+            )
         check_seconds(seconds)
         return self._submit(lambda: offset.advance(seconds))
 
     def pause(self) -> None:
-        """Its thread stands still until `resume`: sockets stay open, nothing is read or answered."""
+        """Blocks its thread until `resume`: sockets stay open, and no data is read or answered."""
         self._refuse_child()
         self._serving()
         assert self._thread is not None
@@ -147,7 +149,7 @@ class BrokerHost:
             resumed.set()
 
     def close(self) -> None:
-        """Whatever state it is in: stop it, end its thread, remove its directory unless that was given. Blocks."""
+        """Stops it in any state, ends its thread, and removes its directory unless the caller passed it. Blocks."""
         if os.getpid() != self._pid:
             return
         self.resume()
@@ -191,7 +193,7 @@ class BrokerHost:
         await hosted.stop()
 
     async def _stop_what_runs(self) -> None:
-        """Asked in the thread: a start whose caller was cancelled may have come before."""
+        """Checked in the thread: a start whose caller was cancelled may have run before."""
         if self._hosted is not None:
             await self._stop()
 
@@ -240,18 +242,18 @@ class BrokerHost:
 
     def _refuse_child(self) -> None:
         if os.getpid() != self._pid:
-            raise Misuse("this broker lives in another process: make one here", pid=self._pid)
+            raise Misuse("this broker belongs to another process: create one in this process", pid=self._pid)
 
 
 def _check(settings: Mapping[str, str]) -> None:
-    """Load the broker here, in the caller's thread: what is missing is an error at the place that asked for it."""
+    """Loads the broker in the caller's thread, so that a missing package raises an error at the call."""
     try:
         from magnetar.admin.server import WebServer as _  # noqa: F401
         from magnetar.broker.embedded import known_settings
     except ModuleNotFoundError as error:
         raise Misuse(
-            f"there is no broker to start: the package {error.name} is missing, because a plain install brings the "
-            "client only; run: pip install 'magnetar[broker]'"
+            f"the broker cannot start: the package {error.name} is missing, because a plain install brings only "
+            "the client; run: pip install 'magnetar[broker]'"
         ) from error
     known = known_settings()
     for key in settings:
@@ -265,7 +267,7 @@ def _temporary(*, fast: bool) -> Path:
 
 
 def _memory() -> Path | None:
-    """Where data is in memory, if this machine has such a place and room there."""
+    """A directory in memory, if this machine has one with enough space."""
     try:
         free = shutil.disk_usage(MEMORY).free
     except OSError:

@@ -1,7 +1,7 @@
-"""What tests ask of a broker: what is stored, what is left to read, and to reshape a scalable topic.
+"""Requests of tests to a broker: stored messages, backlogs, and reshapes of a scalable topic.
 
-Runs in the broker's thread, over its own REST interface and binary protocol, as any client would: what it sees is what
-users see.
+It runs in the broker's thread and uses the broker's own REST interface and binary protocol, so it sees what clients
+see.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ async def merge(admin_url: str, topic: str, segments: tuple[int, ...]) -> int:
 
 
 async def backlog(admin_url: str, topic: str, subscription: str) -> int:
-    """Messages that were not acknowledged. `SubscriptionNotFound`: there is no such subscription."""
+    """The number of unacknowledged messages. Raises `SubscriptionNotFound` for a missing subscription."""
     async with AsyncAdmin(admin_url) as admin:
         if topic_name(topic).is_scalable:
             scaled = (await admin.scalable.subscriptions(topic)).get(subscription)
@@ -45,11 +45,11 @@ async def backlog(admin_url: str, topic: str, subscription: str) -> int:
             if found is not None:
                 lag = found.lagMessages
                 return lag if isinstance(lag, int) else found.msgBacklog
-    raise SubscriptionNotFound(f"there is no subscription {subscription} of this topic", topic=topic)
+    raise SubscriptionNotFound(f"subscription {subscription} of this topic does not exist", topic=topic)
 
 
 async def messages(url: str, admin_url: str, topic: str) -> list[Message[bytes]]:
-    """Everything that is stored, from the oldest on, whoever has read it. Of a scalable topic segment by segment."""
+    """All stored messages, the oldest first, whether consumed or not. A scalable topic is read segment by segment."""
     found: list[Message[bytes]] = []
     async with Client(url) as client:
         for part in await _parts(client, admin_url, topic):

@@ -1,5 +1,5 @@
-"""The loops that brokers of tests run on: uvloop where it is installed, asyncio's own where the clock can be moved. The
-servers of both go through faults.
+"""The loops of brokers in tests: uvloop if it is installed, asyncio's own for a movable clock. Servers of both use
+faults.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from magnetar.testing.faults import Faults, FaultServers
 
 
 class FaultClockLoop(FaultServers, ClockLoop):
-    """asyncio's, with a clock of its own."""
+    """asyncio's loop with a movable clock."""
 
     def __init__(self, faults: Faults, offset: Offset) -> None:
         self.faults = faults
@@ -27,7 +27,7 @@ def make_loop(faults: Faults, offset: Offset | None) -> asyncio.AbstractEventLoo
         return FaultClockLoop(faults, Offset())
 
     class FaultLoop(FaultServers, uvloop.Loop):  # type: ignore[misc]
-        """uvloop is not there for everybody, so its class is not known before."""
+        """Defined here, because uvloop and its class are optional."""
 
     loop = FaultLoop()
     loop.faults = faults

@@ -1,9 +1,8 @@
-"""The pytest plugin, found by pytest itself: `magnetar_broker` and what belongs to it.
+"""The pytest plugin, which pytest finds automatically: `magnetar_broker` and related fixtures.
 
-A broker is started when the first test asks for it and ends with its scope; every test sees it from a namespace of its
-own. Nothing is loaded before that, so a suite that does not use it pays for reading this file and no more. Under
-pytest-xdist every worker has its own. It refuses to guess: a scope that does not exist and an install without a broker
-are said plainly.
+The first test that requests a broker starts it, and the end of its scope stops it. Every test gets its own namespace.
+Nothing is loaded before that, so a suite that does not use it only pays for this file. Under pytest-xdist, every worker
+has its own broker. An unknown scope or an install without a broker raises a clear error.
 """
 
 from __future__ import annotations
@@ -21,17 +20,18 @@ if TYPE_CHECKING:
 
 SCOPES = ("session", "module", "function")
 MARK = (
-    "magnetar(scope=None, settings=None, clock=False): the broker of this test's magnetar_broker: session, module or "
-    "function; settings of standalone.conf for it alone, or a clock that the test moves, which make it a function's"
+    "magnetar(scope=None, settings=None, clock=False): the broker of this test's magnetar_broker. scope: "
+    "session, module or function. settings: settings of standalone.conf, clock: a movable clock; both give the "
+    "test its own broker"
 )
 KNOWN = {"scope", "settings", "clock"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
-        "magnetar_broker_scope", "how long magnetar_broker lives: session, module or function", default=SCOPES[0]
+        "magnetar_broker_scope", "lifetime of magnetar_broker: session, module or function", default=SCOPES[0]
     )
-    parser.addini("magnetar_broker_fast", "keep brokers' data in memory where possible", type="bool", default=False)
+    parser.addini("magnetar_broker_fast", "keep brokers' data in memory if possible", type="bool", default=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,10 +41,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def magnetar_broker(request: pytest.FixtureRequest) -> Broker:
-    """A broker in this process, seen from a namespace that only this test uses.
+    """A broker in this process, with a namespace for this test alone.
 
-    One for the whole session unless `magnetar_broker_scope` or the mark `magnetar(scope=...)` says otherwise. A test
-    that stopped or killed it leaves the next one a running broker again.
+    It lives for the whole session unless `magnetar_broker_scope` or the mark `magnetar(scope=...)` says otherwise. If a
+    test stops or kills it, the next test gets a running broker again.
     """
     found: Broker = request.getfixturevalue(f"magnetar_broker_{_scope(request)}")
     if not found.running:
@@ -54,7 +54,7 @@ def magnetar_broker(request: pytest.FixtureRequest) -> Broker:
 
 @pytest.fixture(scope="session")
 def magnetar_broker_settings() -> Mapping[str, object]:
-    """Settings of standalone.conf for every broker here: override it in your conftest.py."""
+    """Settings of standalone.conf for all brokers of the plugin: override the fixture in your conftest.py."""
     return {}
 
 
@@ -78,13 +78,13 @@ def magnetar_broker_module(
 def magnetar_broker_function(
     request: pytest.FixtureRequest, magnetar_broker_settings: Mapping[str, object]
 ) -> Iterator[Broker]:
-    """A broker for this test alone, to stop, kill and configure, with the namespace public/default."""
+    """A broker for this test alone, which it may stop, kill and configure, with the namespace public/default."""
     yield from _serve(request.config, {**magnetar_broker_settings, **_marked(request)}, clock=_clocked(request))
 
 
 @pytest.fixture
 def magnetar_client(magnetar_broker: Broker) -> Iterator[Client]:
-    """Our client, connected to `magnetar_broker`; name topics with `magnetar_broker.topic("orders")`."""
+    """Magnetar's client, connected to `magnetar_broker`; create topic names with `magnetar_broker.topic("orders")`."""
     from magnetar.client.sync import Client
 
     with Client(magnetar_broker.url) as client:
@@ -102,8 +102,8 @@ def magnetar_admin(magnetar_broker: Broker) -> Iterator[Admin]:
 
 @pytest.fixture
 def magnetar_aio_client(magnetar_broker: Broker) -> Iterator[AsyncClient]:
-    """Our asyncio client for `magnetar_broker`, for tests that run in a loop. It belongs to the loop that uses it
-    first, and is closed there if that loop is still open after the test; `async with magnetar_aio_client` closes it
+    """Magnetar's asyncio client for `magnetar_broker`, for tests that run in a loop. It belongs to the loop of its
+    first use, and is closed there if that loop is still open after the test. `async with magnetar_aio_client` closes it
     in any case.
     """
     from magnetar.client.client import Client as AsyncClient
@@ -135,13 +135,15 @@ def _scope(request: pytest.FixtureRequest) -> str:
     strange = [] if mark is None else [*map(repr, mark.args), *sorted(mark.kwargs.keys() - KNOWN)]
     if strange:
         raise pytest.UsageError(
-            f"a magnetar mark takes scope=..., settings=... and clock=..., not {', '.join(strange)}"
+            f"a magnetar mark accepts scope=..., settings=... and clock=..., not {', '.join(strange)}"
         )
     asked = None if mark is None else mark.kwargs.get("scope")
     if _marked(request) or _clocked(request):
         if asked not in (None, "function"):
             own = "settings" if _marked(request) else "a clock"
-            raise pytest.UsageError(f"{own} in a magnetar mark are for one test: scope={asked!r} cannot have them")
+            raise pytest.UsageError(
+                f"{own} in a magnetar mark requires a broker for one test: scope must not be {asked!r}"
+            )
         return "function"
     if asked is not None:
         return _check_scope(asked, "the magnetar mark's scope")
@@ -161,5 +163,5 @@ def _clocked(request: pytest.FixtureRequest) -> bool:
 
 def _check_scope(scope: str, what: str) -> str:
     if scope not in SCOPES:
-        raise pytest.UsageError(f"{what} is one of {', '.join(SCOPES)}, not {scope!r}")
+        raise pytest.UsageError(f"{what} must be one of {', '.join(SCOPES)}, not {scope!r}")
     return scope

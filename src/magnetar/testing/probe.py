@@ -1,9 +1,10 @@
-"""Finds turns of a broker's loop that take too much processor time: nobody else is served in such a turn.
+"""Finds turns of a broker's loop that take too much processor time, because the broker serves no other request in such
+a turn.
 
-A timer rings every few milliseconds and reads the processor time of the loop's thread. Between two rings there are at
-most the interval and one turn that outlasted it, so that more time than both has one cause: a turn longer than the
-limit. Processor time and not the clock: a busy machine does not lengthen it. The garbage of the whole process is
-collected in any of its threads; the probe leaves that time out where other code shares the process.
+A timer fires every few milliseconds and reads the processor time of the loop's thread. Between two firings, the thread
+can use at most the interval plus one longer turn. A larger difference therefore proves a turn longer than the limit. It
+uses processor time and not the clock, because other load on the machine does not increase it. Any thread may collect
+the garbage of the whole process; the probe excludes that time if other code shares the process.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from magnetar.runtime.bounded_call import processor_s
 
 
 class LoopProbe:
-    """`report` hears how long such a turn was at least, in the loop's thread."""
+    """`report` gets the minimum duration of such a turn, in the loop's thread."""
 
     def __init__(
         self, report: Callable[[float], object], *, limit_s: float = TESTING_TURN_S_MAX, garbage: bool = False
@@ -26,7 +27,7 @@ class LoopProbe:
         self.longest_s = 0.0
         self._report = report
         self._limit_s = limit_s
-        self._garbage = garbage  # counts as a part of the turn
+        self._garbage = garbage  # whether garbage collection counts as part of the turn
         self._thread = 0
         self._timer: asyncio.TimerHandle | None = None
         self._before_s = 0.0
@@ -34,14 +35,14 @@ class LoopProbe:
         self._collected_s = 0.0
 
     def start(self) -> None:
-        """On the loop that it measures."""
+        """Call it on the measured loop."""
         self._thread = threading.get_ident()
         if not self._garbage:
             gc.callbacks.append(self._collects)
         self._again()
 
     def stop(self) -> None:
-        """In the same thread. The turn that runs now is not judged."""
+        """Call it in the same thread. The current turn is not judged."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,7 +1,7 @@
-"""A thread with an event loop of its own, in which a broker lives beside the code that tests against it.
+"""A thread with its own event loop, for a broker beside the test code.
 
-uvloop where it is installed, else asyncio. Work is given from any thread and done in order; its future completes in the
-thread, whoever waits. The thread is a daemon, so that a test run that is torn down cannot hang on it.
+It uses uvloop if installed, else asyncio. Work comes from any thread and runs in order; its future completes in the
+thread. The thread is a daemon, so that an aborted test run cannot hang on it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Item = tuple[Callable[[], Coroutine[Any, Any, Any]], "Future[Any]"]
 
 
 class LoopThread:
-    """`make_loop` makes the loop, in the thread; without it uvloop or asyncio does."""
+    """`make_loop` creates the loop in the thread. Default: uvloop or asyncio."""
 
     def __init__(self, name: str, make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
         self._make_loop = make_loop
@@ -27,21 +27,21 @@ class LoopThread:
         self._loop, self._queue = self._started.result()
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Run it after what was submitted before. The future cannot be cancelled: what is begun is finished."""
+        """Runs it after earlier work. The future cannot be cancelled: started work always finishes."""
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
         self._loop.call_soon_threadsafe(self._queue.put_nowait, (work, future))
         return future
 
     def call(self, work: Callable[[], object]) -> None:
-        """Between two steps of what runs there, without waiting for it."""
+        """Runs it between two steps of the running work, without waiting."""
         self._loop.call_soon_threadsafe(work)
 
     def close(self, timeout_s: float) -> bool:
-        """End after what was submitted before, and wait for that. False: it did not end in time."""
+        """Ends after all submitted work, and waits for this. False: it did not end in time."""
         try:
             self._loop.call_soon_threadsafe(self._queue.put_nowait, None)
-        except RuntimeError:  # closed already
+        except RuntimeError:  # already closed
             pass
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
@@ -53,7 +53,7 @@ class LoopThread:
         except BaseException as error:
             if self._started.done():
                 raise
-            self._started.set_exception(error)  # whoever made us is told instead
+            self._started.set_exception(error)  # passed to the creator instead
 
     async def _serve(self) -> None:
         queue: asyncio.Queue[Item | None] = asyncio.Queue()
@@ -62,7 +62,7 @@ class LoopThread:
             work, future = item
             try:
                 result = await work()
-            except BaseException as error:  # belongs to whoever waits for the future
+            except BaseException as error:  # belongs to the future of this work
                 future.set_exception(error)
             else:
                 future.set_result(result)

@@ -42,7 +42,7 @@ def test_backlog_counts_messages_of_plain_topics(partitions: int) -> None:
                     producer.post(b"%d" % number, key=str(number))
             assert b.backlog(topic, "s") == 10
             assert sorted(message.data for message in b.messages(topic)) == [b"%d" % number for number in range(10)]
-            with pytest.raises(AssertionError, match=f"s has 10 messages of {topic} left after 0.05 s"):
+            with pytest.raises(AssertionError, match=f"s has 10 unacknowledged messages of {topic} after 0.05 s"):
                 b.wait_until_consumed(topic, "s", timeout_s=0.05)
             for _ in range(10):
                 consumer.acknowledge(consumer.receive(timeout_s=60))
