@@ -1,5 +1,5 @@
-"""Names, hash ranges, hashes, ids, the exception tree and every limit.
+"""Names, hash ranges, hashes, ids, the exception tree and all limits.
 
-Pure values and functions: nothing here waits, reads a clock or touches a file, and nothing here imports another room
-of ours. It trusts its own types; whatever comes from outside is checked here once, on the way in.
+Pure values and functions: no waits, no clocks, no files, and no imports of other packages of ours. It trusts its own
+types; input from outside is validated here once.
 """

@@ -1,8 +1,8 @@
-"""How much memory all peers together can make a broker hold: every account with its bound, and their sum.
+"""The memory that all peers together can make a broker hold: every account with its bound, and their sum.
 
-Computed from the limits alone, before the first byte arrives. docs/OPERATING.md states the figures, and a test compares
-them. Two kinds are not here, because stored data decides them and not what peers send: topics in memory with their
-subscriptions, and gaps between acknowledgements. The figures of objects are estimates.
+It is computed from the limits alone, before the first byte arrives. docs/OPERATING.md states the figures, and a test
+compares them. Two kinds of memory are missing, because stored data determines them and not peers: topics in memory with
+their subscriptions, and gaps between acknowledgements. The sizes of objects are estimates.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from dataclasses import dataclass
 from magnetar.base import limits
 
 MIB = 1024 * 1024
-CLIENT_BYTES = 2 * 1024  # a producer or consumer, its place in its topic and in its connection
-REQUEST_BYTES = 4 * 1024  # a task with what it waits for, beside its command
+CLIENT_BYTES = 2 * 1024  # a producer or consumer, with its entries in its topic and its connection
+REQUEST_BYTES = 4 * 1024  # a task and its pending state, without its command
 WATCH_BYTES = 1024  # one watch of a layout, a namespace or a topic list
 CONNECTION_BYTES = 16 * 1024  # its objects and those of its socket
 NAME_BYTES_MAX = 4 * limits.TOPIC_NAME_CHARS_MAX  # a character has four bytes at most
 METADATA_CACHES = 12  # one for each kind of record
-DECODED_FACTOR = 3  # objects of a decoded record beside its stored form
+DECODED_FACTOR = 3  # objects of a decoded record in addition to its stored form
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """`bytes_max`: of all peers together, or of each connection."""
+    """`bytes_max` for all peers together, or for each connection."""
 
     name: str
     bytes_max: int
 
 
 def shared(publish_buffer_mb: int = 512) -> tuple[Account, ...]:
-    """Whatever the number of connections. `publish_buffer_mb`: maxMessagePublishBufferSizeInMB."""
+    """Accounts independent of the number of connections. `publish_buffer_mb`: maxMessagePublishBufferSizeInMB."""
     return (
         Account("connections before CONNECT", limits.STRANGERS_MAX * limits.HANDSHAKE_FRAME_BYTES_MAX),
         Account("published messages and large commands in flight", publish_buffer_mb * MIB),
@@ -54,7 +54,7 @@ def shared(publish_buffer_mb: int = 512) -> tuple[Account, ...]:
 
 
 def of_connection() -> tuple[Account, ...]:
-    """Of each connection of a client, beside its share of the others."""
+    """Accounts of each client connection, in addition to its part of the shared ones."""
     clients = limits.CONNECTION_PRODUCERS_MAX + limits.CONNECTION_CONSUMERS_MAX
     watches = 2 * limits.CONNECTION_WATCHES_MAX + limits.CONNECTION_TOPIC_LISTS_MAX
     return (
@@ -77,13 +77,13 @@ def total(connections: int, publish_buffer_mb: int = 512) -> int:
 
 
 def bound(name: str) -> int:
-    """Of one account."""
+    """The bound of one account."""
     [found] = [account.bytes_max for account in (*shared(), *of_connection()) if account.name == name]
     return found
 
 
 def table() -> str:
-    """As docs/OPERATING.md has it."""
+    """The table of docs/OPERATING.md."""
     lines = ["| account | bound |", "|---|---|"]
     lines += [f"| {account.name} | {_mib(account.bytes_max)} |" for account in shared()]
     lines.append(f"| **together** | **{_mib(total(0))}** |")

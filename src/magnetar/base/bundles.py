@@ -1,7 +1,7 @@
-"""Namespace bundles: the 32-bit hash space of topic names cut at boundaries.
+"""Namespace bundles: the 32-bit hash space of topic names, divided at boundaries.
 
-Bundle i reaches from boundary i up to, but not including, boundary i + 1; only the last one includes its end. Who
-owns a bundle is decided elsewhere; here is only which bundle a topic is in, and what a split leaves.
+Bundle i starts at boundary i and ends before boundary i + 1; only the last one includes its end. This module maps
+topics to bundles and splits bundles. It does not decide the owner of a bundle.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Bundles:
     def __post_init__(self) -> None:
         edges = self.boundaries
         if len(edges) < 2 or edges[0] != 0 or edges[-1] != HASH_MAX:
-            raise InvalidRange("bundle boundaries reach from 0x00000000 to 0xffffffff")
+            raise InvalidRange("bundle boundaries must reach from 0x00000000 to 0xffffffff")
         if any(low >= high for low, high in pairwise(edges)):
-            raise InvalidRange("bundle boundaries ascend")
+            raise InvalidRange("bundle boundaries must ascend")
 
     def __len__(self) -> int:
         return len(self.boundaries) - 1
@@ -54,24 +54,24 @@ class Bundles:
         return Bundle(self.boundaries[index], self.boundaries[index + 1])
 
     def split(self, bundle: Bundle, into: int = 2) -> Bundles:
-        """Equal parts; the last one takes what division leaves over."""
+        """Equal parts; the last one includes the remainder."""
         step = (bundle.high - bundle.low) // into if into > 1 else 0
         if step == 0:
-            raise InvalidRange("a bundle cannot be split into so many parts", bundle=bundle, into=into)
+            raise InvalidRange("a bundle cannot be split into this many parts", bundle=bundle, into=into)
         return self.split_at(bundle, [bundle.low + step * part for part in range(1, into)])
 
     def split_at(self, bundle: Bundle, places: list[int]) -> Bundles:
         if bundle not in self.all:
-            raise InvalidRange("no such bundle", bundle=bundle)
+            raise InvalidRange("bundle not found", bundle=bundle)
         if not places or not all(bundle.low < place < bundle.high for place in places):
-            raise InvalidRange("a bundle is split inside itself", bundle=bundle)
+            raise InvalidRange("the split point must be inside the bundle", bundle=bundle)
         return Bundles(tuple(sorted({*self.boundaries, *places})))
 
 
 def equal_bundles(count: int) -> Bundles:
     """`count` bundles of equal width, as a new namespace gets them."""
     if not 1 <= count <= HASH_MAX:
-        raise InvalidRange("a namespace has at least one bundle", count=count)
+        raise InvalidRange("a namespace must have at least one bundle", count=count)
     step = (1 << 32) // count
     return Bundles((*(step * index for index in range(count)), HASH_MAX))
 
@@ -81,12 +81,12 @@ def boundary_text(boundary: int) -> str:
 
 
 def bundle_from_text(text: str) -> Bundle:
-    """The inverse of `str(bundle)`, as paths and REST routes carry it."""
+    """The inverse of `str(bundle)`, for paths and REST routes."""
     low, _, high = text.partition("_")
     try:
         bundle = Bundle(int(low, 16), int(high, 16))
     except ValueError:
-        raise InvalidRange("a bundle is written 0x00000000_0xffffffff", text=text) from None
+        raise InvalidRange("a bundle must be written as 0x00000000_0xffffffff", text=text) from None
     if str(bundle) != text.lower() or not 0 <= bundle.low < bundle.high <= HASH_MAX:
-        raise InvalidRange("a bundle is written 0x00000000_0xffffffff", text=text)
+        raise InvalidRange("a bundle must be written as 0x00000000_0xffffffff", text=text)
     return bundle

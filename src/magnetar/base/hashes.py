@@ -1,7 +1,7 @@
-"""The hashes of the protocol: whoever computes another value sends a key to another place than its peers do.
+"""The hashes of the protocol. All peers must compute the same values, because they decide the destination of a key.
 
-Java's string hash runs over UTF-16 units, Murmur3 (x86, 32 bits, seed 0) over UTF-8 bytes. A lone surrogate becomes
-"?" in UTF-8, as in Java. Pure functions; any text and any bytes are accepted.
+Java's string hash uses UTF-16 units, Murmur3 (x86, 32 bits, seed 0) uses UTF-8 bytes. A lone surrogate becomes "?" in
+UTF-8, as in Java. Pure functions; every text and byte string is valid input.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ def murmur3(data: bytes) -> int:
 
 
 def masked(value: int) -> int:
-    """Without the sign bit: what partition routers and rings start from. Takes signed and unsigned hashes alike."""
+    """Clears the sign bit: the basis of partition routers and rings. Accepts signed and unsigned hashes."""
     return value & 0x7FFFFFFF
 
 
 def low16(murmur: int) -> int:
-    """A key's place among a topic's segments, by the rule of Pulsar 5.0.0-M1."""
+    """The slot of a key among a topic's segments, by the rule of Pulsar 5.0.0-M1."""
     return murmur & 0xFFFF
 
 
 def high16(murmur: int) -> int:
-    """A key's place among a topic's segments, by the rule after 5.0.0-M1 and ours for new topics."""
+    """The slot of a key among a topic's segments, by the rule after 5.0.0-M1, which is ours for new topics."""
     return murmur >> 16 & 0xFFFF
 
 
@@ -63,7 +63,7 @@ def key_shared_slot_consistent(murmur: int) -> int:
 
 
 def bundle_hash(topic: str) -> int:
-    """The place of a full topic name (partition included) among a namespace's bundles."""
+    """The position of a full topic name (partition included) in the bundle range of a namespace."""
     return crc32(utf8(topic))
 
 
@@ -73,7 +73,7 @@ def topic_bucket(local_name: str, buckets: int) -> int:
 
 
 def topics_hash(topics: Iterable[str]) -> str:
-    """What client and broker compare instead of whole lists of topics: independent of the order given."""
+    """Client and broker compare this hash instead of complete topic lists; the order of topics does not matter."""
     ordered = sorted(topics, key=lambda topic: topic.encode("utf-16-be", "surrogatepass"))
     value: int = _crc32c(utf8(",".join(ordered)))
     return value.to_bytes(4, "little").hex()

@@ -1,15 +1,14 @@
-# long: every bound of the system in one table, read as one
+# long: one table of all bounds of the system
 """Every bound of the system, with its unit in its name and its reason beside it.
 
-A queue, retry, cache or wait without a line here is a bug. Settings may lower or raise some of them; these are the
-defaults.
+A queue, retry, cache or wait without an entry here is a bug. Settings may change some of them; these are the defaults.
 """
 
 # Frames and connections
 MESSAGE_BYTES_MAX = 5 * 1024 * 1024  # what CONNECTED announces, Pulsar's default
 FRAME_PADDING_BYTES = 10 * 1024  # chunk frames exceed the message size by their own metadata (SC-A1)
 HANDSHAKE_FRAME_BYTES_MAX = 16 * 1024  # before CONNECT is answered: the largest tokens have 8 KiB
-HANDSHAKE_S = 10.0  # from accept to CONNECT: stock clients send it at once
+HANDSHAKE_S = 10.0  # from accept to CONNECT: stock clients send it immediately
 STRANGERS_MAX = 2_000  # connections before their CONNECT: 32 MiB of frames; beyond it the oldest goes
 BATCH_MESSAGES_MAX = 1_000_000  # in one entry: stock clients send 1,000, and an uncompressed frame has no room for more
 BATCH_MESSAGE_BYTES_MIN = 6  # of one message in a batch: the size of its metadata, and the size of its payload in that
@@ -29,10 +28,10 @@ METADATA_QUEUE_OPS_MAX = (
     100_000  # operations waiting for the store; more is refused as Busy, a caller without a bound is a bug
 )
 METADATA_PAGE_NODES_MAX = (
-    1_000  # nodes a scan reads at once: a writer waits behind one page, never behind a whole listing
+    1_000  # nodes that one scan step reads: a writer waits behind one page, never behind a whole listing
 )
-METADATA_PAGE_NAMES_MAX = 1_000  # names a listing reads at once: 12 MiB where they have the largest size
-METADATA_PAGE_BYTES_MAX = 4 * 1024 * 1024  # values in one page, past the first: bounds memory whatever the values are
+METADATA_PAGE_NAMES_MAX = 1_000  # names that one listing step reads: 12 MiB of names of maximum size
+METADATA_PAGE_BYTES_MAX = 4 * 1024 * 1024  # values in one page, after the first: bounds memory for values of any size
 METADATA_CHECKED_TRIES_MAX = 5  # rounds of put, re-read, compare before an unknown outcome is handed to the caller
 METADATA_UPDATE_TRIES_MAX = 100  # compare-and-set rounds of one update: more than that many rivals is a livelock
 METADATA_CACHE_ENTRIES_MAX = 10_000  # decoded records one cache keeps
@@ -53,32 +52,32 @@ PRODUCER_WAITERS_MAX = 1_000  # WaitForExclusive producers queued on one topic: 
 DEDUP_PRODUCERS_MAX = 10_000  # producers whose sequence ids a topic remembers, as Pulsar; the least recently used goes
 DEDUP_SPAN_MAX = 10_000  # sequence ids of one batch without keys that are looked at one by one after a merge
 CHUNK_OWNERS_MAX = 1_000  # half-delivered chunked messages of a subscription: the oldest loses its fixed consumer
-LEFTOVER_AGAIN_S = 1.0  # what is left of a sealed segment could not be read: looked at again after so long
+LEFTOVER_AGAIN_S = 1.0  # retry interval after the rest of a sealed segment could not be read
 SHARED_SHARE_ENTRIES_MAX = 20  # entries in a row to one Shared consumer before its neighbour's turn, as Pulsar
 
 # Managed ledgers and cursors
 LEDGER_ENTRIES_MAX = 50_000  # a ledger is rolled at this many entries once it is LEDGER_AGE_S_MIN old, as Pulsar
 LEDGER_BYTES_MAX = 2 * 1024 * 1024 * 1024  # or at this size: the unit in which retention returns space
 LEDGER_AGE_S_MIN, LEDGER_AGE_S_MAX = 600.0, 14_400.0  # never younger: a fast topic would roll every second; never older
-LEDGER_ROLL_RETRY_S = 10.0  # a roll that found the metadata store away is put off by this long; the full ledger goes on
-LEDGER_DEATHS_MAX = 3  # writers that died in a row without confirming anything, before the topic gives up
+LEDGER_ROLL_RETRY_S = 10.0  # a roll without the metadata store is delayed by this; the full ledger continues
+LEDGER_DEATHS_MAX = 3  # consecutive writers that died before confirming an entry; then the topic fails
 LEDGER_READERS_MAX = 8  # open readers of one topic: backlog consumers read near each other
-CLOCK_DRIFT_S_MAX = 60.0  # the wall clock may differ by so much from the last reading and the time passed: else a jump
-CLOCK_JUMP_BELIEVED_S = 3_600.0  # a jump that lasts so long is the right time: until then nothing ages by it
-CLOCK_START_TRUSTED_S = 600.0  # nothing is deleted for its age in the first minutes: a wrong clock is often set right
+CLOCK_DRIFT_S_MAX = 60.0  # difference of the wall clock from its last reading plus elapsed time: a larger one is a jump
+CLOCK_JUMP_BELIEVED_S = 3_600.0  # a jump this long is accepted as the right time; before, no data ages by it
+CLOCK_START_TRUSTED_S = 600.0  # no data is deleted by age in the first minutes: a wrong clock is often corrected then
 SIZES_KEPT_S = 60.0  # sizes of all segments of a topic are read again after this: as often as trimming looks
 SIZES_TOPICS_MAX = 1_000  # topics whose sizes are remembered: the one used longest ago goes
 TAIL_CACHE_BYTES_MAX = (
     64 * 1024 * 1024
 )  # newest runs of all topics of a broker together: consumers at the tail read no files
-TAIL_UNREAD_RUNS_MAX = 16  # of a topic that nobody has read yet: their memory stays in the processor's caches
-CURSOR_HOLES_WARN = 10_000  # gaps in one subscription before somebody is told; they are kept whatever their number
+TAIL_UNREAD_RUNS_MAX = 16  # of a topic without readers so far: their memory stays in the processor's caches
+CURSOR_HOLES_WARN = 10_000  # gaps in one subscription before a warning; the broker keeps any number of them
 CURSOR_FLUSH_S = 1.0  # acknowledgements lost in a crash are at most this old: redelivered, never skipped
 CURSOR_FLUSH_S_MAX = 30.0  # a large cursor is flushed less often, at least this often
 CURSOR_FLUSH_BYTES = 64 * 1024  # snapshot bytes a cursor may write per CURSOR_FLUSH_S
 CURSOR_FLUSHES_MAX = 64  # snapshots written at the same time by one flusher
 CURSORS_AT_ONCE_MAX = 256  # cursors of one topic opened or closed together: they share reads, transactions and syncs
-SNAPSHOT_DOUBTS_MAX = 8  # writes of one record that nobody answered, remembered to know them again: the oldest goes
+SNAPSHOT_DOUBTS_MAX = 8  # unanswered writes of one record that are remembered to recognize them later: the oldest goes
 SNAPSHOT_ENTRY_BYTES_MAX = 1024 * 1024  # a larger snapshot is cut into several entries of one run
 SNAPSHOT_LEDGER_ENTRIES_MAX = 10_000  # then a snapshot ledger is rolled: bounds what recovery and deletion handle
 SNAPSHOT_LEDGER_BYTES_MAX = (
@@ -95,12 +94,12 @@ JOURNAL_SPARES_MAX = 2  # emptied segments kept for reuse: the next two rolls al
 JOURNAL_SPARE_ROOM = 4  # free space, in times the spares, where they are kept: near a full disk they are its room
 JOURNAL_FILES_OPEN_MAX = 64  # descriptors of segments: a backlog of terabytes must not run out of them
 JOURNAL_LIVE_PERCENT_MIN = 25  # a segment with less in use is copied away: the disk holds at most four times what lives
-JOURNAL_COPY_BYTES_MAX = 1024 * 1024  # copied at once: publishers wait behind at most this much
+JOURNAL_COPY_BYTES_MAX = 1024 * 1024  # copied in one step: publishers wait behind at most this much
 JOURNAL_READ_BYTES_MAX = 4 * 1024 * 1024  # one pread: bounds the memory of a read over many neighbouring records
 JOURNAL_READ_GAP_BYTES = 32 * 1024  # other ledgers' bytes read along rather than split a read in two
 RUN_BYTES_MAX = 1024 * 1024 * 1024  # one run: offsets in a segment are 32 bit
 PROPERTY_NUMBER_MAX = 2**53  # terms, epochs and lives count up by one: a larger number was never counted
-LEDGER_IDS_RESERVED = 100  # ids taken from the counter at once: a create costs one write, a crash skips at most these
+LEDGER_IDS_RESERVED = 100  # ids taken from the counter together: a create costs one write, a crash skips at most these
 
 # Observing
 LOG_LINES_PER_S_MAX = 10  # of one kind: a peer can cause a line with every frame, and the log is beside the messages
@@ -111,7 +110,7 @@ METRIC_SAMPLES_PER_TURN = 1_000  # gathered before a scrape lets others run
 
 # Connections: what one peer can make the broker hold
 CONNECTION_PENDING_BYTES_MAX = 16 * 1024 * 1024  # published and not yet stored: then its socket is not read
-CONNECTION_REQUESTS_MAX = 1_000  # requests being worked on: a pattern consumer asks for hundreds of topics at once
+CONNECTION_REQUESTS_MAX = 1_000  # requests in progress: a pattern consumer sends hundreds together
 CONNECTION_WRITE_BYTES_HIGH = 1024 * 1024  # unread by the peer: then nothing more is pushed to it
 CONNECTION_READ_BYTES = 256 * 1024  # of one read of a socket: what uvloop asks for at most
 FRAME_JOIN_BYTES_MAX = 16 * 1024  # a larger frame cut by a read is put together alone, so that the rest is not copied
@@ -135,21 +134,21 @@ CONNECTION_TOPIC_LISTS_MAX = 1_000  # topic lists that one connection watches: o
 PATTERN_BYTES_MAX = 256 * 1024  # of a compiled pattern: 2 ms; what is larger is left to the client that sent it
 PATTERNS_CACHED_MAX = 64  # compiled patterns that are kept: 16 MiB at most
 TOPIC_LISTS_NAMES_MAX = 1_000_000  # names in all watched lists together, some 64 MiB: equal patterns share one list
-TOPIC_LISTS_TURN_MAX = 16  # changed lists that are told in one turn: each sorts and sums its names once
+TOPIC_LISTS_TURN_MAX = 16  # changed lists sent in one turn: each is sorted and hashed once
 TOPIC_LIST_TURN_NAMES_MAX = 1_000  # names matched in one turn when a list is read
 MEMBERS_GATHER_S = 0.05  # changes of a namespace's topics go out together, as Pulsar's brokers do
 MEMBERS_TOLD_BYTES_MAX = 1024 * 1024  # of names in one command: every client takes frames that large
 SEGMENTS_CREATE_MAX = 1_024  # of a new topic: each one is a topic to make before the caller is answered
 SEALED_LAYOUT_S = 1.0  # producers of a sealed segment wait for the next layout: a reshape commits in milliseconds
 GIVEN_PROPERTIES_MAX = 64  # of a producer, consumer or subscription: applications and connectors give fewer than ten
-GIVEN_PROPERTIES_BYTES_MAX = 4 * 1024  # of a producer or consumer: kept while it is there, shown in every statistic
+GIVEN_PROPERTIES_BYTES_MAX = 4 * 1024  # of a producer or consumer: stored while connected, shown in statistics
 STORED_PROPERTIES_BYTES_MAX = 64 * 1024  # of a topic or subscription: a part of its record, read at every load
 CONNECTION_KEPT_BYTES_MAX = 16 * 1024 * 1024  # of names and properties of one connection: 10,000 producers of 1.6 KiB
 KEPT_BYTES_MAX = 256 * 1024 * 1024  # the same of all connections together
 CLIENT_VERSION_CHARS_MAX = 256  # kept by each connection, shown with each producer; stock clients have 20 to 90
 CONNECTION_PRODUCER_NAMES_MAX = 1_000  # generated for exclusive producers: topics, and names of one topic
 CONNECTION_CLOSED_IDS_MAX = 1_000  # producers closed lately whose late sends are ignored
-SUBSCRIBE_TRIES_MAX = 10  # topics unloaded under one SUBSCRIBE: more than that many in a row is no accident
+SUBSCRIBE_TRIES_MAX = 10  # topics unloaded under one SUBSCRIBE: more in a row cannot be a coincidence
 ALIVE_WAIT_S = 5.0  # how long a rival may take to answer a PING before it counts as dead, as Pulsar
 
 # Dispatch
@@ -164,7 +163,7 @@ DELAYED_DUE_MAX = 10_000  # delayed entries released at one ring of the alarm
 DELAY_ALARM_S_MAX = 60.0  # no timer runs longer: after a wall clock was set right nothing is later than this
 READ_RETRY_S = 5.0  # a failed read of the backlog is tried again after this
 READER_KEPT_S = 60.0  # a reader whose seek disconnected it may come back to its cursor for this long
-TOPIC_IDLE_S = 60.0  # a topic nobody uses leaves memory after this; it is a row until somebody comes
+TOPIC_IDLE_S = 60.0  # an unused topic leaves memory after this; until its next use it is only a record
 TRIM_S = 60.0  # retention by time is looked at this often although nothing happens
 MAINTENANCE_S = 5.0  # how often trimming, idle topics and deduplication snapshots are looked at
 VISIT_S = 3_600.0  # between the beginnings of two walks over topics that are not loaded: space they hold comes back
@@ -191,19 +190,19 @@ CREATIONS_AT_ONCE_MAX = 500  # partition records written together: enough to sha
 # REST
 HTTP_BODY_BYTES_MAX = 1024 * 1024  # policies and schemas are the largest bodies, and a metadata record is smaller
 HTTP_BODY_S = 30.0  # a body that trickles in holds memory and a place
-HTTP_HEAD_S = 10.0  # a request line and headers that trickle in hold a connection; people's clients send them at once
-HTTP_IDLE_S = 30  # a connection between two requests: longer than clients keep theirs, so that it is they who let go
+HTTP_HEAD_S = 10.0  # slow request lines and headers hold a connection; normal clients send them together
+HTTP_IDLE_S = 30  # a connection between two requests: longer than in clients, so that the client closes first
 HTTP_UNREAD_S = 60.0  # a peer that reads nothing of its answer for this long is gone or holds memory on purpose
 HTTP_DISCARD_BYTES_MAX = 16 * 1024 * 1024  # of a body that is refused: read and dropped, so that its sender hears why
 HTTP_PATH_CHARS_MAX = 16 * 1024  # a topic's name of the largest size, every character of it escaped
 HTTP_HEADER_BYTES_MAX = 64 * 1024  # start line and headers: the longest path, twice
-HTTP_REQUESTS_MAX = 1_000  # being answered at once; more get a 503, probes excepted
+HTTP_REQUESTS_MAX = 1_000  # being answered concurrently; more get a 503, probes excepted
 HTTP_CONNECTIONS_MAX = 2_000  # idle ones too: beyond, one that is idle is closed for a new one
 HTTP_ADDRESS_CONNECTIONS_MAX = 256  # of one address: an idle one of its own is closed for a new one
 HTTP_PROBES_MAX = 64  # more connections where all of those are busy, for probes alone: a busy broker is not a dead one
-DESCRIPTORS_KEPT_MIN = 64  # open files that are no connections: journal, ledgers, metadata, with room to spare
+DESCRIPTORS_KEPT_MIN = 64  # open files other than connections: journal, ledgers, metadata, with a reserve
 HTTP_GZIP_BYTES_MIN = 1_400  # what fits one packet gains nothing
-HTTP_PIECE_BYTES = 32 * 1024  # of a streamed list: neither a name at a time nor all at once
+HTTP_PIECE_BYTES = 32 * 1024  # of a streamed list: between one name and the whole list
 HTTP_MESSAGE_BYTES_MAX = 8 * 1024 * 1024  # a message decompressed for REST: more than frames have; a few KB become that
 HTTP_MESSAGES_BYTES_MAX = 64 * 1024 * 1024  # of messages in answers that are being sent; the next one gets a 503
 HTTP_BODIES_BYTES_MAX = 128 * 1024 * 1024  # of requests that arrive or are being answered; the next one gets a 503
@@ -211,7 +210,7 @@ HTTP_ANSWERS_BYTES_MAX = 128 * 1024 * 1024  # of other large answers that are be
 HTTP_ANSWER_COUNTED_BYTES_MIN = 64 * 1024  # a smaller answer is not counted: 1,000 requests of it are 64 MiB
 HTTP_STREAMS_MAX = 32  # lists and metrics that are being streamed: each holds a page of names
 HTTP_STOP_S = 5.0  # how long stopping waits for requests in flight
-RATE_INTERVAL_S = 10.0  # rates are told over at least this long: shorter ones only show the noise of a batch
+RATE_INTERVAL_S = 10.0  # minimum interval of rates: shorter ones only show the noise of a batch
 TOPIC_SUMMARIES_MAX = 200  # topics that one request of counts may open: each reads its record and its last index
 CONNECTIONS_SHOWN_MAX = 10_000  # clients in one answer of REST: some 200 bytes each
 TOPICS_PAGE_MAX = 1_000  # topics in one page of a listing where `after` is given without a `limit`
@@ -262,7 +261,7 @@ NACK_PENDING_MAX = 1_000_000  # negatively acknowledged and not yet due
 REDELIVER_IDS_MAX = 1_000  # in one request for redelivery, as stock clients
 DISCOVERY_S = 60.0  # how often patterns and partition counts are looked at again, as stock clients
 PAYLOAD_BYTES_MAX = 256 * 1024 * 1024  # one entry decompressed: what a peer claims is not allocated beyond it
-DEAD_LETTERS_MAX = 100  # on their way to a dead-letter or retry topic at once, per consumer
+DEAD_LETTERS_MAX = 100  # in flight to a dead-letter or retry topic, per consumer
 DOOMED_MAX = 10_000  # messages of one consumer that could not be buried yet and are not shown again
 LAST_CHANCES_MAX = 10_000  # entries handed out for the last time: remembered for a timeout, or a refusal by id
 NACK_QUEUED_S_MAX = 30.0  # a refused batch waits for the rest of it to be handed out while the application goes on
@@ -292,9 +291,9 @@ CLIENT_PENDING_MESSAGES_MAX = 50_000  # the same in messages: what stock clients
 CLIENT_SEND_S = 30.0  # a message without an answer for this long may or may not be stored, as stock clients
 CLIENT_BATCH_MESSAGES_MAX = 1_000  # as stock clients
 CLIENT_BATCH_BYTES_MAX = 128 * 1024  # as stock clients
-CLIENT_BATCH_DELAY_S = 0.001  # how long a batch may wait to grow while another is on its way, as Java's client
+CLIENT_BATCH_DELAY_S = 0.001  # how long a batch may wait to grow while another is in flight, as Java's client
 CLIENT_ROUND_ENTRIES_A_DELAY = 3  # written in one round, they keep the next one away for one batch delay
-CLIENT_ROUND_DELAYS_MAX = 10  # however many entries: what nobody waits for is not kept longer than this many delays
+CLIENT_ROUND_DELAYS_MAX = 10  # for any number of entries: maximum wait, in delays, of an entry without a waiting caller
 CLIENT_PARTITIONS_S = 60.0  # how often the number of partitions is read again, as stock clients
 CLIENT_KEY_BATCHES_MAX = 1_000  # open batches of a key-based producer: one a key; more keys close them all
 DEMO_START_S = 120.0  # for the demo's broker to say that it is ready
@@ -309,8 +308,8 @@ DEMO_LOOK_S = 0.3  # between two looks at what the demo's pipeline has written
 DEMO_QUERY_S = 300.0  # for its query to write something: a loaded machine starts Spark in a minute
 DEMO_QUERY_STARTS_MAX = 10  # of a query that ends by itself: Spark gives its Python processes ten seconds to start
 DEMO_MOMENT_S = 5.0  # the demo waits so long for a batch to be under way, to kill the query in the middle of it
-CLIENT_MAILBOX_MESSAGES_MAX = 10_000  # on their way to the loop thread of a blocking client: then the caller waits
-CLIENT_TAKEN_MESSAGES_MAX = 1_000  # that cross from the loop thread at once: a crossing costs as much as 30 messages
+CLIENT_MAILBOX_MESSAGES_MAX = 10_000  # in flight to the loop thread of a blocking client: then the caller waits
+CLIENT_TAKEN_MESSAGES_MAX = 1_000  # taken together from the loop thread: one exchange costs as much as 30 messages
 TOPICS_GONE_MANY = 1000  # topics that have left before freed memory is given back: some tens of megabytes
 COLLECT_AFTER_OBJECTS = 50_000  # new ones before the collector looks: at 700 a plan of 1,000 segments woke it 14 times
 DEPARTURE_LOOKS_MAX = 12  # looks at topics that still leave before memory is given back all the same: a minute
@@ -326,35 +325,35 @@ HISTORY_RESHAPES_MAX = 200  # kept in the record: about 30 KiB; the oldest goes
 CONSUMER_GRACE_S = 60.0  # a stream consumer's segments wait this long for it to come back, as Pulsar
 LEADER_PROOF_S = 3.0  # how often an idle leader reads its term again: bounds how long a deaf one is believed (H-B11)
 LEADER_BELIEF_S = 20.0  # without a proof a leadership ends by itself: two thirds of a session's time (H-B9)
-LEADER_IDLE_S = 60.0  # a leader that nobody needs lets the lock go: its proofs would cost a read every few seconds
+LEADER_IDLE_S = 60.0  # an unused leader releases its lock: its proofs would cost a read every few seconds
 TERM_WAIT_S = 15.0  # a request waits this long for a leader: longer than a lost session's lock lives
 FENCED_PAUSE_S_MIN = 1.0  # before a leader whose terms are refused one after the other tries again, doubling
-FENCED_PAUSE_S_MAX = 60.0  # nobody leads meanwhile: an operator has to look at the topic anyway
+FENCED_PAUSE_S_MAX = 60.0  # the topic has no leader in this time: an operator has to look at it anyway
 FENCED_CALM_S = 30.0  # a term that is refused so long after the pause before it is refused for another reason
 SHARE_ASK_S = 10.0  # one question after a stream consumer's share waits this long at the leader of its topic
 VISITOR_SILENT_S = 10.0  # a broker that has not asked for so long has lost its consumer: the grace period begins
 EXCLUSIVE_RETURN_S = 15.0  # an exclusive producer has this long to come from a sealed segment to its children (H-E11)
 OPERATION_WAIT_S = 60.0  # a caller waits this long for a reshape, a deletion or a subscription; it goes on without it
-OPERATIONS_KEPT_MAX = 1_000  # ended ones that a broker can still tell about, the oldest goes
+OPERATIONS_KEPT_MAX = 1_000  # ended operations that a broker can still report; the oldest goes
 CALL_RETRY_S_MIN = 0.05  # after a call whose outcome is unknown, doubling
 CALL_RETRY_S_MAX = 2.0
 CALLS_AT_ONCE_MAX = 32  # to segment owners, of one operation: a topic may have thousands of segments
-ATTENDANCE_WAIT_S = 5.0  # for one owner when somebody looks at a topic's subscriptions: an operator waits for it
+ATTENDANCE_WAIT_S = 5.0  # for one owner when an operator waits for the subscriptions of a topic
 PEER_BODY_BYTES_MAX = 32 * 1024 * 1024  # of a call to another broker: what twenty merged parents know of producers
-CLUSTER_SECRET_CHARS_MIN = 16  # of the secret that brokers share: 64 bits and more, so that nobody guesses it over REST
+CLUSTER_SECRET_CHARS_MIN = 16  # of the secret that brokers share: 64 bits cannot be guessed over REST
 PEER_CALL_S = 45.0  # one call to another broker: longer than the longest question waits for its answer
 DRAINED_ASK_S = 30.0  # one question after a drained or released segment waits this long at its owner
 READ_AHEAD_WAIT_S = 0.1  # what is acknowledged sooner than that is not read ahead of: the children come by themselves
 READ_AHEAD_LEAVE_S = 2.0  # a consumer that read ahead and has left closes its segments in this time, or is detached
 EARLY_ACKS_MAX = 100_000  # acknowledged one by one in a segment that is read early; what is beyond comes again
-SWEEP_S = 30.0  # between looks at all scalable topics for a reshape or deletion that nobody leads (H-B5)
+SWEEP_S = 30.0  # between checks of all scalable topics for a reshape or deletion without a leader (H-B5)
 TOMBSTONE_S = 7 * 86_400.0  # a deleted scalable topic's counters stay so long: nothing of its first life lives longer
-POKE_S = 2.0  # an intent without a leader is taken up by whoever serves a watch after this long
+POKE_S = 2.0  # after this time, a broker that serves a watch takes over an intent without a leader
 SUBSCRIPTIONS_MAX = 1_000  # of one scalable topic: every reshape lists them and makes that many cursors a child
 
 # Several brokers on one store
 OWNERSHIP_WAIT_S = 10.0  # for the store to answer a lookup or a load: a client asks again long before its timeout
-OWNERSHIP_ECHO_S = 40.0  # after a session was lost: longer than another owner goes on that lost its own meanwhile
+OWNERSHIP_ECHO_S = 40.0  # after a lost session: longer than another owner continues that has also lost its session
 OWNERSHIP_TRIES_MAX = 5  # rounds of one acquisition: a bundle that changes hands more often is asked for again
 REGISTRATION_WAIT_S = 60.0  # at the start, for an earlier life's session to end: longer than sessions are
 OPEN_TRIES_MAX = 5  # of a load that another owner's last writes got in the way of: each of them can do so once or twice
@@ -367,12 +366,12 @@ BUCKET_WINDOW_S = 1.0  # messages that came within this may change places for th
 REVOKED_DRAIN_S = 30.0  # to acknowledge what one has of a segment taken away; then its next reader gets it again
 HELD_BACK_WARN_S_MIN = 1.0  # until the first warning that unacknowledged messages keep the next segments waiting
 HELD_BACK_WARN_S = 10.0  # between warnings that unacknowledged messages keep the next segments waiting
-LAYOUT_SEEK_S = 1.0  # a producer met a seal and was not told the layout behind it: then it asks, doubling
+LAYOUT_SEEK_S = 1.0  # a producer met a seal without the next layout: then it asks, doubling
 STREAM_LEAVE_S = 15.0  # a leaving consumer waits for a controller that is away: else its segments wait a grace period
-STREAM_HURRY_S = 0.5  # the same where the client ends because of an error: nobody wants to wait then
+STREAM_HURRY_S = 0.5  # the same if the client ends because of an error: its user does not want to wait
 CACHED_KEY_CHARS_MAX = 256  # longer keys are hashed and encoded each time: what a producer remembers stays small
 ROUTES_CACHED_MAX = 10_000  # keys whose segment a producer remembers: about 2 MiB; then all are forgotten
-END_ASK_S = 2.0  # a sealed segment of which all is acknowledged and no end was told: then its owner is asked
+END_ASK_S = 2.0  # a sealed segment is acknowledged completely, but its end is unknown: then its owner is asked
 
 # Completion on the command line
 COMPLETION_NETWORK_S = 0.3  # for all questions of one press of TAB together: nothing is better than late
@@ -381,55 +380,55 @@ COMPLETION_SILENT_S = 5.0  # a broker that did not answer is not asked again for
 COMPLETION_FILES_MAX = 256  # remembered answers; then the oldest go
 
 # Reading ranges of entries
-RANGE_BYTES_MAX = 8 * 1024 * 1024  # on their way to one reader: a task of Spark has little memory, and many run at once
+RANGE_BYTES_MAX = 8 * 1024 * 1024  # in flight to one reader: a task of Spark has little memory, and many run together
 RANGE_WINDOW_FIRST = 1000  # messages asked for before their size is known
 RANGE_WINDOW_MAX = 200_000  # however small they are
-RANGE_SILENT_S = 120.0  # entries that are there do not come for so long: then the reading fails, and may be tried again
+RANGE_SILENT_S = 120.0  # stored entries do not arrive for this time: then the read fails, and may be retried
 
 # Spark
 SPARK_OFFSET_BYTES_MAX = 1024 * 1024  # of one offset: some 1,500 segments take 60 KiB; what is longer is not one
 SPARK_PAYLOAD_BYTES_MAX = 64 * 1024 * 1024  # one entry decompressed in a Spark task; executors have little memory
 SPARK_BATCH_BYTES = 4 * 1024 * 1024  # of messages in one Arrow batch, then it is handed on
-SPARK_BATCH_ROWS = 64 * 1024  # or so many rows of it
+SPARK_BATCH_ROWS = 64 * 1024  # or this many rows
 SPARK_TRIGGER_DELAY_S = 900.0  # a batch below minMessagesPerTrigger waits no longer, as Spark's own Kafka source
 SPARK_PARTITIONS_FRESH_S = 5.0  # a query asks for the number of partitions again: added ones are seen so soon
 SPARK_ASKED_AT_ONCE_MAX = 32  # segments whose end is asked for together, of a server that does not plan
 SPARK_MARKS_MAX = 64  # places in one segment where a batch may end, on a server that does not plan
-SPARK_HOLD_ALIVE_S = 60.0  # a query whose place does not change says so often that it is there: holds expire
+SPARK_HOLD_ALIVE_S = 60.0  # a query without progress renews its hold at this interval, because holds expire
 SPARK_PARTITIONS_MAX = 1_024  # tasks that minPartitions may ask for: their places are in every offset
 SPARK_TARGETS_MAX = 256  # topics that the rows of one batch name: each has a stage in every task, and a commit
 SPARK_TARGETS_AT_ONCE_MAX = 32  # of those, calls about stages at a time: each waits for the broker's disk
 SPARK_TOPICS_MAX = 1_000  # of one query: each has an offset, a hold and a question for every batch
 SPARK_REACH_S = 5.0  # load() waits so long for a broker: a person sits before it
 SPARK_CLAIM_S = 5.0  # a query waits so long for the run before it to end: its process outlives it for a moment
-SPARK_CLAIM_ASK_S = 0.1  # between two looks meanwhile
+SPARK_CLAIM_ASK_S = 0.1  # between two checks in that time
 SPARK_LOOK_S = 30.0  # for a Java or a Python to say its version: a loaded machine takes seconds
 SPARK_IDLE_S = 0.2  # a query that has nothing to read waits so long for news: Spark would ask every 11 ms
 SPARK_CLOCKS_DIFFER_S = 300.0  # filters by time look so much further: producers' clocks, and batches that waited
-SPARK_IDLE_ASK_S = 0.02  # between two looks meanwhile
+SPARK_IDLE_ASK_S = 0.02  # between two checks in that time
 
 # Staged publishing
-SINK_LANES = 4  # stages of a batch that are published at once; each lane is one producer that topics remember
+SINK_LANES = 4  # stages of a batch published concurrently; each lane is one producer that topics remember
 SINK_STAGES_MAX = 4_096  # of one sink: its record stays below 500 KiB
-SINK_RUNS_MAX = 8  # runs of a query that a sink remembers, to tell two at once from one after another
+SINK_RUNS_MAX = 8  # runs of a query that a sink remembers, to distinguish concurrent from consecutive runs
 BATCHES_PUBLISHING_MAX = 8  # of one sink; then a commit waits: commits must not run away from what is readable
 SINK_NAME_BYTES_MAX = 512  # of a sink: query ids are 36
 STAGE_LEASE_S = 3_600.0  # a stage whose task and driver are silent for so long is dropped; tasks renew it every quarter
-SINK_TRIES_MAX = 64  # of one change of a sink's record: tasks of a batch begin and seal all at once
-SINK_SWEEP_S = 30.0  # between looks at all sinks for what nobody publishes, and for leases that ended
+SINK_TRIES_MAX = 64  # of one change of a sink's record: tasks of a batch begin and seal at the same time
+SINK_SWEEP_S = 30.0  # between checks of all sinks for unpublished batches and expired leases
 SINK_ONCE_S = 86_400.0  # the sink of a single job is forgotten so long after its rows are published: commits come late
-COMMIT_WAIT_S = 20.0  # a commit waits for room among the batches being published, then is told to ask again
+COMMIT_WAIT_S = 20.0  # a commit waits for room among the batches being published; then the client must retry
 STAGE_SAVED_MESSAGES = 20_000  # published between two notes of how far a stage is: read again after a crash
 STAGE_READ_MESSAGES = 500  # of a stage taken in one turn of the loop: some milliseconds, while others wait
-STAGE_CUT_MESSAGES = 4_000  # of a stage cut anew in one turn of the loop: some milliseconds, and entries of a good size
+STAGE_CUT_MESSAGES = 4_000  # of a stage re-batched in one turn of the loop: some ms, and entries of a good size
 STAGE_CUT_BYTES = 1024 * 1024  # or so much, where messages are large
-STAGE_READ_S = 20.0  # for the next message of a stage, which is there: then its reader begins anew
+STAGE_READ_S = 20.0  # for the next existing message of a stage: then its reader restarts
 CLIENT_STAGE_S = 600.0  # a call about a stage is repeated for so long: a Spark job had better wait than fail
 CLIENT_STAGE_ASK_S = 0.02  # whether all is published: asked after so long, then less and less often
 CLIENT_STAGE_RENEWALS = 4  # of a lease while its stage is written
 SPARK_SEQUENCE_ROW_BITS = 32  # of a sequence id: the row in its task's batch; the rest is the number of the batch
 SPARK_STAGE_WRITE_S = 600.0  # a row waits for room: a task had better wait for its broker than fail
-SPARK_SHEAVES_BYTES_MAX = 32 * 1024 * 1024  # of an Arrow batch that is written at once: copies of it are made meanwhile
+SPARK_SHEAVES_BYTES_MAX = 32 * 1024 * 1024  # of an Arrow batch encoded in one step, during which copies of it exist
 SPARK_SCHEMA_NODES_MAX = 20_000  # types within a registered schema, repeated ones too: a few lines can mean billions
 SPARK_SHEAF_ROWS_MIN = 16  # rows for each destination, on average: fewer are gathered one by one, into larger entries
 SPARK_EMPTY_ITEMS_MAX = 1 << 20  # of lists whose items take no bytes, in rows read together: a few bytes claim billions
@@ -462,9 +461,9 @@ PLAN_FINE_BYTES = 1024 * 1024  # read for that of one segment
 PLAN_FINE_ENTRIES_MAX = 4_096
 CLIENT_LAYOUTS_KEPT_MAX = 64  # of the topics that a client plans reads of: a thousand segments take about 1 MiB
 HOLD_EXPIRES_S = 7 * 86_400  # where the reader does not say: a query that was stopped for a week end finds its messages
-GROUP_ALIVE_S_MIN = 1.0  # members of a group say that it is there so often, or three times in the life of its hold
+GROUP_ALIVE_S_MIN = 1.0  # members of a group renew it at this interval, or three times in the life of its hold
 GROUP_ALIVE_S_MAX = 600.0
-HOLD_EXPIRES_S_MAX = 400 * 86_400  # longer is a topic that nobody reads: retention is for that
+HOLD_EXPIRES_S_MAX = 400 * 86_400  # a longer hold belongs to a topic without readers: use retention instead
 HOLD_NOTICE_S_MAX = 86_400.0  # the end of a hold is announced a tenth of its life before, a day at most
 HOLD_EXPIRED_KEPT_S = 7 * 86_400.0  # one that is over is still shown for so long, then forgotten
 HOLD_LOOK_S = 30.0  # between looks at all holds: their lag, and their end
@@ -472,7 +471,7 @@ HOLD_SOON_S = 1.0  # between looks at those of one topic whose end is near
 HOLD_LATE_S = 0.05  # such a look comes a little late rather than a little early: it would find nothing due
 HOLD_TRIES_MAX = 64  # of one change of a hold's record: two queries of one name are a mistake, not a load
 PROPERTIES_TRIES_MAX = 64  # of writing a subscription's properties beside what its leader writes
-HOLD_ASK_S = 5.0  # owners are asked for so long whether a place is there; a reader that moves is not held up longer
+HOLD_ASK_S = 5.0  # timeout for asking owners about a position; a reader that moves is not delayed longer
 HOLD_NAME_CHARS_MAX = 1_024  # of a hold and of its owner's words: they are shown, logged and labels of metrics
 PLAN_STAMPS_MAX = 256  # publish times at marks that a topic remembers: reading them again would cost the disk
 SEEK_SKEW_MS_MAX = 10 * 60 * 1000  # by so much two producers' clocks may differ before a seek by time misses messages

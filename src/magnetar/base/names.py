@@ -1,9 +1,8 @@
 """Names of topics and namespaces: parsed once, immutable, compared cheaply.
 
-Knows `persistent://` and `non-persistent://` topics with their short forms and partitions, scalable topics
-(`topic://`) and their segments (`segment://`). Names with a cluster part are refused, as is whatever else Pulsar
-refuses: `InvalidName` says why. Where a thing is stored is decided elsewhere; the forms that others' paths and
-routes need are computed here.
+Supports `persistent://` and `non-persistent://` topics with short forms and partitions, scalable topics (`topic://`)
+and their segments (`segment://`). Names with a cluster part and all other names that Pulsar rejects raise `InvalidName`
+with the reason. It does not decide where data is stored, but computes the name forms for Pulsar's paths and routes.
 """
 
 from __future__ import annotations
@@ -28,15 +27,16 @@ from magnetar.base.ranges import HashRange, slot_from_hex
 PUBLIC_TENANT = "public"
 DEFAULT_NAMESPACE = "default"
 PARTITION_SUFFIX = "-partition-"
-SINK_PREFIX = "__sink-"  # producers that write and publish stages: what they stored is known whatever the settings say
-STAGE_PREFIX = "__stage-"  # topics that hold what a sink has not published yet: made, read and deleted by brokers alone
+# producers that write and publish stages: the broker always tracks their stored messages, for any configuration
+SINK_PREFIX = "__sink-"
+STAGE_PREFIX = "__stage-"  # topics with the unpublished messages of a sink: only brokers create, read and delete them
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 _INT32_MAX = (1 << 31) - 1
 _INT64_MAX = (1 << 63) - 1
-# What Java takes for white space; Python's idea of it differs (no-break spaces, U+0085).
+# Java's white space; Python's definition differs (no-break spaces, U+0085).
 _BLANKS = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f \u1680\u2028\u2029\u205f\u3000") | {
     chr(code) for code in range(0x2000, 0x200B) if code != 0x2007
 }
@@ -64,7 +64,7 @@ class NamespaceName:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What the last part of a segment's name says."""
+    """The parts of a segment's last name component."""
 
     range: HashRange
     id: int
@@ -78,10 +78,10 @@ class TopicName:
     """One topic, partition, scalable topic or segment. Two spellings of one name (`Persistent://`) are equal."""
 
     canonical: str
-    text: str = field(compare=False, repr=False)  # as the client wrote it, completed
+    text: str = field(compare=False, repr=False)  # the client's spelling, completed
     domain: Domain = field(compare=False, repr=False)
     namespace: NamespaceName = field(compare=False, repr=False)
-    local_name: str = field(compare=False, repr=False)  # of a segment: that of its topic
+    local_name: str = field(compare=False, repr=False)  # for a segment: that of its topic
     partition_index: int = field(compare=False, repr=False)  # -1: not a partition
     segment: Segment | None = field(compare=False, repr=False)
 
@@ -118,7 +118,7 @@ class TopicName:
 
     @property
     def ledger_name(self) -> str:
-        """The managed ledger's name; below `/managed-ledgers` it is its path, as long as buckets are not used."""
+        """The name of the managed ledger; below `/managed-ledgers` it is also its path, unless buckets are used."""
         if self.domain is Domain.TOPIC:
             return f"{self.namespace}/{self.encoded_local_name}"
         tail = "" if self.segment is None else f"/{self.segment}"
@@ -126,7 +126,7 @@ class TopicName:
 
     @property
     def partitioned_name(self) -> str:
-        """The name without the partition's suffix; the name itself if it is no partition."""
+        """The name without the partition suffix; the name itself if it is not a partition."""
         if self.partition_index < 0:
             return self.text
         return self.text[: self.text.rindex(PARTITION_SUFFIX)]
@@ -137,7 +137,7 @@ class TopicName:
 
     @property
     def schema_name(self) -> str:
-        """Where the schemas of this topic, all its partitions and all its segments are kept."""
+        """The key of schemas of this topic, all its partitions and all its segments."""
         base = self.partitioned
         return f"{base.namespace}/{base.encoded_local_name}"
 
@@ -145,26 +145,26 @@ class TopicName:
     def parent(self) -> TopicName:
         """The scalable topic of a segment."""
         if self.segment is None:
-            raise InvalidName("only a segment has a parent", topic=self.text)
+            raise InvalidName("expected a segment: only segments have a parent", topic=self.text)
         return topic_name(f"{Domain.TOPIC}://{self.namespace}/{self.local_name}")
 
     @property
     def scalable(self) -> TopicName:
-        """The scalable topic that stands for this one. Pulsar encodes the local name on the way, and so does this."""
+        """The scalable topic that replaces this one. Pulsar encodes the local name here, and so does this."""
         if self.domain is Domain.TOPIC:
             return self
         return topic_name(f"{Domain.TOPIC}://{self.namespace}/{self.partitioned.encoded_local_name}")
 
     def partition(self, index: int) -> TopicName:
         if self.partition_index >= 0:
-            raise InvalidName("a partition has no partitions", topic=self.text)
+            raise InvalidName("a partition cannot have partitions", topic=self.text)
         if not 0 <= index <= _INT32_MAX:
-            raise InvalidName("not a partition", topic=self.text, index=index)
+            raise InvalidName("expected a partition", topic=self.text, index=index)
         return topic_name(f"{self.text}{PARTITION_SUFFIX}{index}")
 
 
 def topic_name(text: str) -> TopicName:
-    """Parse a full name, or complete `topic` and `tenant/namespace/topic` to persistent ones."""
+    """Parses a full name, or completes `topic` and `tenant/namespace/topic` to persistent ones."""
     return _kept_topic_name(text) if _is_short(text) else _topic_name(text)
 
 
@@ -179,7 +179,7 @@ def _topic_name(text: str) -> TopicName:
         raise InvalidName("unknown topic domain", domain=given)
     parts = rest.split("/", 2)
     if len(parts) < 3 or not parts[2]:
-        raise InvalidName("a topic name is <domain>://tenant/namespace/topic", topic=text)
+        raise InvalidName("a topic name must be <domain>://tenant/namespace/topic", topic=text)
     tenant, namespace, local_name = parts
     segment: Segment | None = None
     if domain is Domain.SEGMENT:
@@ -211,7 +211,7 @@ def _namespace_name(text: str) -> NamespaceName:
         raise InvalidName("a namespace name is too long", chars=len(text), chars_max=TOPIC_NAME_CHARS_MAX)
     tenant, slash, local_name = text.partition("/")
     if not slash or not tenant or not local_name:
-        raise InvalidName("a namespace is tenant/namespace", namespace=text)
+        raise InvalidName("a namespace must be tenant/namespace", namespace=text)
     if "/" in local_name:
         raise InvalidName("names with a cluster part are not supported, use tenant/namespace", namespace=text)
     return NamespaceName(text, check_entity(tenant), check_entity(local_name))
@@ -222,12 +222,12 @@ _kept_namespace_name = lru_cache(maxsize=NAMES_CACHED_MAX)(_namespace_name)
 
 
 def _is_short(text: str) -> bool:
-    """Is it worth its place? Clients choose names, and a name is kept four times."""
+    """Whether a name is short enough to cache. Clients choose names, and each is stored four times."""
     return len(text) <= (NAME_CACHED_CHARS_MAX if text.isascii() else NAME_CACHED_WIDE_CHARS_MAX)
 
 
 def forget_names() -> None:
-    """Names that were parsed are parsed again: for whoever wants the memory of topics that are gone."""
+    """Empties the cache of parsed names, to release the memory of deleted topics."""
     _kept_topic_name.cache_clear()
     _kept_namespace_name.cache_clear()
 
@@ -235,38 +235,39 @@ def forget_names() -> None:
 def check_entity(name: str) -> str:
     """Tenants, namespaces, clusters: ASCII letters, digits and `-=:._`."""
     if not _ENTITY.fullmatch(name):
-        raise InvalidName("not a name: only letters, digits and -=:._ are allowed", name=name)
+        raise InvalidName("a name may contain only letters, digits and -=:._", name=name)
     return name
 
 
 def check_new(*names: str) -> None:
-    """Tenants, namespaces and topics that are to be made: no part of their names is `.` or `..`, which paths mean
-    otherwise, and no character moves a terminal's cursor. Those that exist already stay as they are."""
+    """For new tenants, namespaces and topics. A name part must not be `.` or `..`, which have a meaning in paths, and
+    must not contain characters that move a terminal's cursor. Existing names are not checked.
+    """
     for name in names:
         if any(part in (".", "..") for part in name.split("/")):
-            raise InvalidName("`.` and `..` are no names: choose another one", name=name)
+            raise InvalidName("a name must not be `.` or `..`: choose another one", name=name)
         if _CONTROLS.search(name):
-            raise InvalidName("a name holds no control characters: choose another one", name=ascii(name))
+            raise InvalidName("a name must not contain control characters: choose another one", name=ascii(name))
 
 
 def check_given(name: str, what: str) -> str:
-    """Subscriptions, producers, consumers: clients call them as they like, but not by a book."""
+    """Subscriptions, producers, consumers: clients choose their names freely, with a maximum length."""
     if len(name) > GIVEN_NAME_CHARS_MAX:
-        text = f"the name of a {what} has at most {GIVEN_NAME_CHARS_MAX} characters"
+        text = f"the name of a {what} must have at most {GIVEN_NAME_CHARS_MAX} characters"
         raise LimitExceeded(text, chars=len(name), chars_max=GIVEN_NAME_CHARS_MAX)
     return name
 
 
 def segment_name(parent: TopicName, range: HashRange, id: int) -> TopicName:
     if parent.domain is not Domain.TOPIC:
-        raise InvalidName("only a scalable topic has segments", topic=parent.text)
+        raise InvalidName("expected a scalable topic: only scalable topics have segments", topic=parent.text)
     if not 0 <= id <= _INT64_MAX:
-        raise InvalidName("not a segment id", id=id)
+        raise InvalidName("a segment id must be a number from 0 to 2^63 - 1", id=id)
     return topic_name(f"{Domain.SEGMENT}://{parent.namespace}/{parent.local_name}/{Segment(range, id)}")
 
 
 def full_name(text: str) -> str:
-    """Complete a name without reading into it: the form in which the Java client keeps names of plain topics."""
+    """Completes a name without parsing it: the form in which the Java client stores names of plain topics."""
     given, scheme, rest = text.partition("://")
     if not scheme:
         return topic_name(text).text
@@ -274,14 +275,14 @@ def full_name(text: str) -> str:
         raise InvalidName("unknown topic domain", domain=given)
     parts = rest.split("/")
     if len(parts) != 3 or _is_blank(parts[2]):
-        raise InvalidName("a topic name is <domain>://tenant/namespace/topic", topic=text)
+        raise InvalidName("a topic name must be <domain>://tenant/namespace/topic", topic=text)
     check_entity(parts[0])
     check_entity(parts[1])
     return text
 
 
 def topic_of_ledger(ledger_name: str) -> str:
-    """The topic whose managed ledger has this name. Names that once had a cluster part are read without it."""
+    """The topic of a managed ledger. A former cluster part of the name is skipped."""
     if not ledger_name:
         return ""
     parts = ledger_name.split("/")
@@ -295,14 +296,14 @@ def topic_of_ledger(ledger_name: str) -> str:
 
 
 def encode(text: str) -> str:
-    """Form encoding as Java's URLEncoder writes it: the last part of metadata paths and routes, and cursor names."""
+    """Form encoding as in Java's URLEncoder: the last part of metadata paths and routes, and cursor names."""
     return quote_plus(utf8(text), safe="*").replace("~", "%7E")
 
 
 def decode(text: str) -> str:
     """The inverse of `encode`."""
     if _BAD_ESCAPE.search(text):
-        raise InvalidName("a broken % escape", text=text)
+        raise InvalidName("a % escape is invalid", text=text)
     return unquote_plus(text, errors="replace")
 
 
@@ -310,22 +311,22 @@ def _short_name(text: str) -> TopicName:
     parts = text.split("/")
     scheme = parts[0].removesuffix(":")
     if len(parts) > 1 and scheme != parts[0] and scheme.lower() in _DOMAINS:
-        raise InvalidName(f"a slash is missing behind {parts[0]}: write {scheme}://tenant/namespace/topic", topic=text)
+        raise InvalidName(f"a slash is missing after {parts[0]}: write {scheme}://tenant/namespace/topic", topic=text)
     if len(parts) == 1:
         return topic_name(f"{Domain.PERSISTENT}://{PUBLIC_TENANT}/{DEFAULT_NAMESPACE}/{text}")
     if len(parts) == 3:
         return topic_name(f"{Domain.PERSISTENT}://{text}")
-    raise InvalidName("a short topic name is topic or tenant/namespace/topic", topic=text)
+    raise InvalidName("a short topic name must be topic or tenant/namespace/topic", topic=text)
 
 
 def _segment_parts(rest: str, text: str) -> tuple[str, Segment]:
     local_name, _, descriptor = rest.rpartition("/")
     parts = descriptor.split("-")
     if not local_name or len(parts) != 3:
-        raise InvalidName("a segment is named <topic>/<hash start>-<hash end>-<segment id>", topic=text)
+        raise InvalidName("a segment must be named <topic>/<hash start>-<hash end>-<segment id>", topic=text)
     digits = parts[2].removeprefix("+")
     if not (digits.isascii() and digits.isdecimal()) or int(digits) > _INT64_MAX:
-        raise InvalidName("not a segment id", topic=text)
+        raise InvalidName("a segment id must be a number from 0 to 2^63 - 1", topic=text)
     try:
         return local_name, Segment(HashRange(slot_from_hex(parts[0]), slot_from_hex(parts[1])), int(digits))
     except InvalidRange as error:
@@ -333,9 +334,7 @@ def _segment_parts(rest: str, text: str) -> tuple[str, Segment]:
 
 
 def _partition_index(local_name: str) -> int:
-    """What follows the last suffix, if it is a number as Java would print it; Java knows digits of other scripts
-    too.
-    """
+    """The number after the last suffix, in Java's form; Java also accepts digits of other scripts."""
     _, suffix, digits = local_name.rpartition(PARTITION_SUFFIX)
     if not suffix or not digits.isdecimal() or len(digits) > 10 or max(digits) > "\uffff":
         return -1

@@ -89,7 +89,7 @@ def _unescaped(text: str, line: int) -> str:
             out.append(char)
             continue
         if at == len(text):
-            break  # a lone backslash at the very end means nothing
+            break  # a single backslash at the end of the text is ignored
         char = text[at]
         at += 1
         if char == "u":

@@ -1,6 +1,6 @@
-"""Hash ranges: parts of the 65,536 slots that a topic's keys fall into, both ends included.
+"""Hash ranges: parts of the 65,536 slots of a topic's keys, both ends included.
 
-A range is a value; splitting and merging give new ones. What is not a range is `InvalidRange`.
+A range is a value; splitting and merging return new ones. Invalid bounds raise `InvalidRange`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class HashRange:
 
     def __post_init__(self) -> None:
         if not 0 <= self.start <= SLOT_MAX:
-            raise InvalidRange("a hash range starts outside 0..65535", start=self.start)
+            raise InvalidRange("a hash range must start inside 0..65535", start=self.start)
         if not 0 <= self.end <= SLOT_MAX:
-            raise InvalidRange("a hash range ends outside 0..65535", end=self.end)
+            raise InvalidRange("a hash range must end inside 0..65535", end=self.end)
         if self.end < self.start:
-            raise InvalidRange("a hash range ends before it starts", start=self.start, end=self.end)
+            raise InvalidRange("a hash range must not end before its start", start=self.start, end=self.end)
 
     def __len__(self) -> int:
         return self.end - self.start + 1
@@ -45,7 +45,7 @@ class HashRange:
         return self.end + 1 == other.start or other.end + 1 == self.start
 
     def split(self) -> tuple[HashRange, HashRange]:
-        """Two halves; the lower one is larger by one where the size is odd."""
+        """Two halves; with an odd size, the lower half is larger by one."""
         if self.start == self.end:
             raise InvalidRange("a range of one slot cannot be split", range=self)
         middle = (self.start + self.end) // 2
@@ -53,7 +53,7 @@ class HashRange:
 
     def merge(self, other: HashRange) -> HashRange:
         if not self.adjacent(other):
-            raise InvalidRange("only neighbours can be merged", range=self, other=other)
+            raise InvalidRange("only adjacent ranges can be merged", range=self, other=other)
         return HashRange(min(self.start, other.start), max(self.end, other.end))
 
 
@@ -64,12 +64,12 @@ def range_from_hex(text: str) -> HashRange:
     """The inverse of `HashRange.hex`; leading zeros may be missing."""
     start, dash, end = text.partition("-")
     if not dash:
-        raise InvalidRange("a hash range is written as two hexadecimal numbers with a dash", text=text)
+        raise InvalidRange("a hash range must be two hexadecimal numbers with a dash", text=text)
     return HashRange(slot_from_hex(start), slot_from_hex(end))
 
 
 def slot_from_hex(text: str) -> int:
     digits = text.removeprefix("+")  # as Java reads numbers
     if not digits or len(digits) > 16 or not set(digits) <= set("0123456789abcdefABCDEF"):
-        raise InvalidRange("not a hexadecimal slot", text=text[:40])
+        raise InvalidRange("a hash slot must be hexadecimal", text=text[:40])
     return int(digits, 16)

@@ -1,4 +1,4 @@
-"""A text that must not be seen: a token, a password, a key. Whatever prints it prints asterisks."""
+"""A secret text: a token, a password, a key. All forms of printing show asterisks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ HIDDEN = "*****"
 
 
 class Secret:
-    """`reveal` is the only way to the text; `repr`, `str`, a log line and a format string show none of it."""
+    """Only `reveal` returns the text. `repr`, `str`, log lines and format strings show none of it."""
 
     __slots__ = ("_text",)
 
@@ -19,7 +19,9 @@ class Secret:
         return self._text
 
     def matches(self, other: str) -> bool:
-        """In a time that says nothing about where they differ. An empty secret matches nothing."""
+        """Takes constant time, so the duration does not reveal the position of a difference. An empty secret matches no
+        text.
+        """
         return bool(self._text) and hmac.compare_digest(self._text.encode(), other.encode(errors="replace"))
 
     def __bool__(self) -> bool:
