@@ -1,6 +1,6 @@
-"""Bytes to frames to commands to entries, and back.
+"""Converts bytes to frames, commands and entries, and back.
 
-Pure functions over buffers: no socket, no clock, no task. Nothing that a peer sent is trusted before it was read
-here; what is read is handed on as plain values. Whatever cannot be read is `BadFrame` (the connection ends) or
-`Corrupt` (the entry is refused), never another exception. Payloads are not looked into on the way through a broker.
+Pure functions over buffers: no sockets, clocks or tasks. Input of a peer is trusted only after this package has decoded
+it to plain values. Unreadable input raises `BadFrame` (the connection ends) or `Corrupt` (the entry is rejected), never
+another exception. A broker passes payloads on without decoding them.
 """

@@ -1,9 +1,9 @@
-"""The messages of a batch under other sequence ids: found in its bytes, and copied with nothing else changed.
+"""Gives the messages of a batch other sequence ids: locates them in its bytes and copies them otherwise unchanged.
 
-What is said of a message stays as it was written, byte for byte, but for its number. Reads messages whose fields stand
-in the order of their numbers, as everybody writes them; a batch that is written otherwise, has ordering keys, leaves
-numbers out or does not add up is nobody's to guess at: there is no answer for it, and protobuf may look. Hot: plain
-functions over bytes, so that mypyc compiles the file as it is.
+Each message keeps its bytes except its sequence id. It reads messages with their fields in ascending order, as all
+known clients write them. A batch with another order, with ordering keys, with missing numbers or with inconsistent
+sizes is rejected without a guess: the result is None, and the caller can use protobuf. Hot: plain functions over bytes,
+so that mypyc compiles the file as it is.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from struct import error as StructError
 
 from magnetar.wire.broker_frames import _LOW, _LOW_BITS, _LOW_MASK, _WHOLE, varint
 
-# Where a message begins, where its number does, what is behind the number, and its end; the size of its value; its key
-# as the wire carries it, and whether that is in base64.
+# Start of the message, position of its number, position after the number, end; size of its value; its key in wire form,
+# and whether the key is in base64.
 Row = tuple[int, int, int, int, int, bytes | None, bool]
 
 _LENGTH = Struct(">I")
@@ -27,7 +27,7 @@ _ENDINGS = (b"\x48\x01", b"\x48\x00")  # null value, or not
 
 
 def rows(payload: bytes, count: int, position: int = 0) -> list[Row] | None:
-    """All messages of a batch's payload, from `position` on; None if one of them is written in another way."""
+    """All messages of a batch's payload from `position` on; None if one of them has another form."""
     found: list[Row] = []
     append = found.append
     unpack = _LENGTH.unpack_from
@@ -100,7 +100,7 @@ def rows(payload: bytes, count: int, position: int = 0) -> list[Row] | None:
 
 
 def _is_pair(data: bytes) -> bool:
-    """A name and a text, as everybody writes them."""
+    """A name and a text in the usual field order."""
     try:
         if data[0] != _PROPERTY or data[1] >= 128:
             return False
@@ -116,7 +116,7 @@ def _is_pair(data: bytes) -> bool:
 
 
 def renumbered(payload: bytes, found: list[Row], number: int) -> list[bytes]:
-    """Each of these messages as it stands in a batch, with numbers from `number` on."""
+    """The encoding of each message in a batch, with numbers from `number` on."""
     pieces: list[bytes] = []
     append = pieces.append
     high_bytes = b""

@@ -1,7 +1,8 @@
-"""SEND_RECEIPT and MESSAGE frames written from templates: what is equal in a run is encoded once, the rest filled in.
+"""Encodes SEND_RECEIPT and MESSAGE frames from templates: the equal parts of a run are encoded once, and the rest is
+filled in.
 
-Byte for byte what protobuf writes for the same command. Trusts its caller: ids are unsigned 64-bit numbers, offsets
-those of the body. Hot: one call for a run, plain functions, so that mypyc compiles the file as it is.
+Byte for byte the output of protobuf for the same command. It trusts its caller: ids are unsigned 64-bit numbers,
+offsets match the body. Hot: one call per run, plain functions, so that mypyc compiles the file as it is.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from struct import Struct
 
 from magnetar.base.limits import RECEIPT_LEADS_CACHED_MAX
 
-DUPLICATE = (1 << 64) - 1  # ledger and entry of the receipt for a message that was there already
+DUPLICATE = (1 << 64) - 1  # ledger and entry in the receipt of a duplicate message
 
 _HEADER = Struct(">II")
 _RECEIPT_HEADER = Struct(">III")
 _RECEIPT = 0x08073A00  # type SEND_RECEIPT, then submessage 7 with its length
 _LOW_BITS = 14
 _LOW_MASK = (1 << _LOW_BITS) - 1
-# Numbers under 2^14 as varints, and the same fourteen bits as the first two bytes of a longer varint: the ids of a run
-# share all the rest.
+# Numbers below 2^14 as varints, and the same fourteen bits as the first two bytes of a longer varint: the ids of a run
+# share all other bytes.
 _LAST: list[bytes] = [bytes((bits,)) for bits in range(128)]
 _MORE: list[bytes] = [bytes((bits | 128,)) for bits in range(128)]
 _WHOLE: list[bytes] = _LAST + [low + high for high in _LAST[1:] for low in _MORE]
@@ -27,7 +28,7 @@ _LOW: list[bytes] = [low + high for high in _MORE for low in _MORE]
 
 
 def varint(value: int) -> bytes:
-    """Protobuf's encoding of an unsigned number; of a negative one as int32 and int64 write it, in ten bytes."""
+    """Protobuf's encoding of an unsigned number. A negative number takes ten bytes, as in int32 and int64."""
     if value < 0:
         value += 1 << 64
     if value <= _LOW_MASK:
@@ -106,7 +107,7 @@ def receipt(producer_id: int, sequence_id: int, highest_id: int, ledger: int, en
 
 @lru_cache(maxsize=RECEIPT_LEADS_CACHED_MAX)
 def _receipt_leads(producer_id: int, ledger: int) -> tuple[bytes, bytes, int, int]:
-    """What all receipts for one producer and one ledger have in common, and its sizes."""
+    """The common parts of all receipts for one producer and one ledger, and their sizes."""
     lead = b"\x08" + varint(producer_id) + b"\x10"
     id_lead = b"\x08" + varint(ledger) + b"\x10"
     return lead, id_lead, len(id_lead), len(lead) + len(id_lead) + 2
@@ -171,7 +172,7 @@ def message(
     ack_set: list[int] | None = None,
     epoch: int = -1,
 ) -> bytes:
-    """One MESSAGE frame with everything it may say."""
+    """One MESSAGE frame with all optional fields."""
     head = message_head(
         consumer_id,
         ledger,
@@ -196,7 +197,7 @@ def message_head(
     ack_set: list[int] | None = None,
     epoch: int = -1,
 ) -> bytes:
-    """A MESSAGE frame up to where its entry follows: for entries too large to copy."""
+    """A MESSAGE frame without its entry: for entries too large to copy."""
     message_id = b"\x08" + varint(ledger) + b"\x10" + varint(entry) + b"\x18" + varint(partition)
     parts = b"\x08" + varint(consumer_id) + bytes((0x12, len(message_id))) + message_id
     if redelivery_count > 0:

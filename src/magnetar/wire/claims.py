@@ -1,9 +1,9 @@
-"""Can an entry hold as many messages as its SEND claims?
+"""Checks that an entry can contain as many messages as its SEND claims.
 
-The broker takes permits, counts unacknowledged messages and feeds its metrics by the number in the command, so it must
-be the number in the entry's metadata, and the entry's bytes must have room for so many. Nothing is decompressed: a
-compressed payload has room for what its form can make of its bytes at most. Entries of one message are not looked at.
-Called once for each batch that arrives.
+The broker uses the number in the command for permits, unacknowledged messages and metrics. So it must equal the number
+in the entry's metadata, and the entry must be large enough for it. Nothing is decompressed: for a compressed payload,
+the maximum ratio of its format bounds the size. Entries of one message are not checked. Called once for each arriving
+batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _parse_metadata = pb.MessageMetadata.FromString
 
 
 def first_false(sends: SendRun) -> tuple[int, str] | None:
-    """The first entry of a run that claims more messages than it can hold, and why it is refused."""
+    """The first entry of a run that claims more messages than it can hold, and the reason of its rejection."""
     offsets = sends.offsets
     for index, count in enumerate(sends.counts):
         if count > 1:
@@ -32,7 +32,7 @@ def first_false(sends: SendRun) -> tuple[int, str] | None:
 
 
 def refusal(buffer: bytes, start: int, end: int, count: int) -> str:
-    """Why an entry is not a batch of `count` messages, empty if it may be one."""
+    """The reason why an entry cannot be a batch of `count` messages; empty if it can."""
     try:
         first, last = metadata_bounds(buffer, start, end)
         metadata = _parse_metadata(buffer[first:last])
@@ -40,19 +40,19 @@ def refusal(buffer: bytes, start: int, end: int, count: int) -> str:
         return "the metadata of this batch cannot be parsed: send it again with valid metadata"
     claimed = metadata.num_messages_in_batch  # 1 where the field is missing
     if claimed != count:
-        return f"the SEND claims {count} messages and its metadata {claimed}: both must be the same number"
+        return f"the SEND has {count} messages and its metadata {claimed}: both must be the same number"
     return no_room(metadata, end - last)
 
 
 def no_room(metadata: pb.MessageMetadata, payload_bytes: int) -> str:
-    """Why a payload of so many bytes cannot hold the batch that its metadata claims, empty if it may hold it."""
+    """The reason why a payload of this size cannot hold the batch of its metadata; empty if it can."""
     count = metadata.num_messages_in_batch
     if count > BATCH_MESSAGES_MAX:
-        return f"a batch of {count} messages is refused: the limit is {BATCH_MESSAGES_MAX}, send smaller batches"
+        return f"a batch must have at most {BATCH_MESSAGES_MAX} messages, got {count}: send smaller batches"
     room = payload_bytes
     kind = metadata.compression
     if kind:
         room = min(metadata.uncompressed_size, codec.inflated_max(kind, payload_bytes))
     if count * BATCH_MESSAGE_BYTES_MIN > room:
-        return f"a batch of {count} messages has {count * BATCH_MESSAGE_BYTES_MIN} bytes or more, and this one {room}"
+        return f"a batch of {count} messages must have at least {count * BATCH_MESSAGE_BYTES_MIN} bytes, got {room}"
     return ""

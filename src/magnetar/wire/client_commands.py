@@ -1,7 +1,7 @@
-"""What a consumer says by the thousand, as the bytes of its frames: ACK, FLOW, REDELIVER_UNACKNOWLEDGED_MESSAGES.
+"""Encodes the frequent commands of a consumer: ACK, FLOW, REDELIVER_UNACKNOWLEDGED_MESSAGES.
 
-Byte for byte what protobuf writes for the same command. Trusts its caller: ids are positions that were received,
-permits are positive. Hot: plain functions, so that mypyc compiles the file as it is.
+Byte for byte the output of protobuf for the same command. It trusts its caller: ids are received positions, permits are
+positive. Hot: plain functions, so that mypyc compiles the file as it is.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def flow(consumer_id: int, permits: int) -> bytes:
 
 
 def redeliver(consumer_id: int, positions: list[tuple[int, int]], epoch: int = -1) -> bytes:
-    """Without positions: everything this consumer has not acknowledged."""
+    """An empty list means all unacknowledged messages of this consumer."""
     parts: list[bytes] = [b"\x08", varint(consumer_id)]
     for ledger, entry in positions:
         body = b"\x08" + varint(ledger) + b"\x10" + varint(entry)

@@ -1,9 +1,9 @@
-"""SEND_RECEIPT and MESSAGE as a client reads them: the two commands that reach it by the thousand.
+"""Decodes SEND_RECEIPT and MESSAGE, the frequent commands that a client receives.
 
-Both readers know the order in which brokers write their fields; anything unusual is handed to protobuf, so that both
-accept and refuse the same bytes. Ledger and entry are unsigned on the wire and signed here, so that "a duplicate" and
-"nowhere" are -1. What cannot be read is `BadFrame`. Offsets are trusted to come from `frames.split`. Hot: plain
-functions over `bytes`, so that mypyc compiles the file as it is.
+Both readers expect the field order of brokers; any other form goes to protobuf, so that both accept and reject the same
+bytes. Ledger and entry are unsigned on the wire and signed here, so that "duplicate" and "no position" are -1.
+Unreadable input raises `BadFrame`. Offsets must come from `frames.split`. Hot: plain functions over `bytes`, so that
+mypyc compiles the file as it is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from magnetar.wire.frames import decode_as, read_varint
 
-# producer, sequence, highest sequence (-1: absent), ledger, entry (-1: nowhere, or a duplicate)
+# producer, sequence, highest sequence (-1: absent), ledger, entry (-1: no position, or a duplicate)
 ReceiptParts: TypeAlias = tuple[int, int, int, int, int]
 
 # consumer, ledger, entry, partition (-1: none), redelivery count, ack set (None: nothing acknowledged yet), epoch (-1:
@@ -91,7 +91,7 @@ def read_message(buffer: bytes, start: int, end: int) -> MessageParts:
                     entry = value
                 elif tag == 0x18:
                     partition = value if value < _INT31 else -1
-                elif tag != 0x20 and tag != 0x30:  # batch index and size say nothing of an entry
+                elif tag != 0x20 and tag != 0x30:  # batch index and size do not concern the whole entry
                     return _message_by_protobuf(buffer, start, end)
         elif tag == 0x18 and value < 1 << 32:
             redelivered = value

@@ -1,8 +1,8 @@
-"""The commands a broker sends, each as the bytes of its frame.
+"""The commands that a broker sends, each as the bytes of its frame.
 
-One function for one sentence of the protocol: what some clients need although the protocol calls it optional
-(`response` in lookups, `message` in errors, `schema_version` only where there is one) is decided here. SEND_RECEIPT
-and MESSAGE are in `broker_frames`.
+One function per command. Fields that some clients need although the protocol calls them optional (`response` in
+lookups, `message` in errors, `schema_version` only if a schema exists) are set here. SEND_RECEIPT and MESSAGE are in
+`broker_frames`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 from magnetar.wire.frames import encode_command
 from magnetar.wire.proto import pb
 
-PROTOCOL_VERSION = 21  # Pulsar's current number; what both sides know is the smaller of the two
-FROM_BROKER = (1 << 64) - 1  # the request id of what no client asked for
+PROTOCOL_VERSION = 21  # Pulsar's current version; both sides use the smaller of the two
+FROM_BROKER = (1 << 64) - 1  # the request id of commands without a request
 
 _Type = pb.BaseCommand
 _UNKNOWN_ERROR = 0
@@ -46,7 +46,7 @@ def auth_challenge(server_version: str, protocol_version: int, method: str, data
 
 
 def success(request_id: int, *, seeks: int = 0) -> bytes:
-    """`seeks`: for peers that know our extensions."""
+    """`seeks`: for peers that support our extensions."""
     said = pb.CommandSuccess(request_id=request_id)
     if seeks:
         said.seeks = seeks
@@ -150,7 +150,7 @@ def send_error(producer_id: int, sequence_id: int, code: int, text: str) -> byte
 
 
 def close_producer(producer_id: int, *, url: str = "", url_tls: str = "") -> bytes:
-    """The broker ends a producer; with an url the client goes there at once instead of looking up again."""
+    """The broker closes a producer. With an url, the client connects there directly, without a lookup."""
     command = pb.CommandCloseProducer(producer_id=producer_id, request_id=FROM_BROKER)
     _assign(command, url, url_tls)
     return encode_command(pb.BaseCommand(type=_Type.CLOSE_PRODUCER, close_producer=command))
@@ -160,7 +160,7 @@ def close_producer(producer_id: int, *, url: str = "", url_tls: str = "") -> byt
 
 
 def close_consumer(consumer_id: int, *, url: str = "", url_tls: str = "") -> bytes:
-    """The broker ends a consumer; with an url the client goes there at once instead of looking up again."""
+    """The broker closes a consumer. With an url, the client connects there directly, without a lookup."""
     command = pb.CommandCloseConsumer(consumer_id=consumer_id, request_id=FROM_BROKER)
     _assign(command, url, url_tls)
     return encode_command(pb.BaseCommand(type=_Type.CLOSE_CONSUMER, close_consumer=command))
@@ -172,7 +172,7 @@ def active_consumer_change(consumer_id: int, is_active: bool) -> bytes:
 
 
 def reached_end_of_topic(consumer_id: int) -> bytes:
-    """Never to a client whose version starts with Pulsar-CPP: it would drop the connection (SC-A0)."""
+    """Never sent to a client whose version starts with Pulsar-CPP: it would drop the connection (SC-A0)."""
     command = pb.CommandReachedEndOfTopic(consumer_id=consumer_id)
     return encode_command(pb.BaseCommand(type=_Type.REACHED_END_OF_TOPIC, reachedEndOfTopic=command))
 
@@ -202,8 +202,9 @@ def last_message_id(
     *,
     deleted_to: pb.MessageIdData | None = None,
 ) -> bytes:
-    """With the consumer's mark-delete position: clients decide by it whether anything is left to read. `deleted_to`: of
-    what is gone the last, for peers that understand our own fields."""
+    """Contains the consumer's mark-delete position: clients use it to decide whether messages remain. `deleted_to`: the
+    last deleted position, for peers that support our own fields.
+    """
     command = pb.CommandGetLastMessageIdResponse(request_id=request_id, last_message_id=last)
     if mark_delete is not None:
         command.consumer_mark_delete_position.CopyFrom(mark_delete)
@@ -270,5 +271,5 @@ def _assign(command: pb.CommandCloseProducer | pb.CommandCloseConsumer, url: str
 
 
 def _error(code: int) -> Any:
-    """ServerError is a closed enum: a code the protocol does not know would be lost on the way."""
+    """ServerError is a closed enum: a code unknown to the protocol would be lost in transit."""
     return code if code in _KNOWN_ERRORS else _UNKNOWN_ERROR

@@ -1,10 +1,10 @@
-"""What a broker needs to know of an entry, read from its bytes without decoding the payload.
+"""Reads the broker's fields of an entry from its bytes, without decoding the payload.
 
-An entry is what follows the command of a SEND, stored and delivered as it came: an optional broker block (0x0e02,
-size, block), an optional checksum block (0x0e01, CRC-32C), the metadata's size, MessageMetadata, payload. Whatever
-cannot be read is `Corrupt`; nothing else is raised and nothing loops, whatever the bytes are. Each question takes
-an entry as `bytes`, or a part `[start, end)` of a larger buffer. Rare fields are ruled out by looking for the bytes
-that every encoding of their tag starts with. Hot: plain functions, so that mypyc compiles the file as it is.
+An entry consists of the bytes after the command of a SEND, stored and delivered unchanged: an optional broker block
+(0x0e02, size, block), an optional checksum block (0x0e01, CRC-32C), the metadata's size, MessageMetadata, payload. For
+any bytes, unreadable input raises only `Corrupt`, and every function terminates. Each function takes an entry as
+`bytes`, or a part `[start, end)` of a larger buffer. A search for the bytes of a tag excludes rare fields quickly. Hot:
+plain functions, so that mypyc compiles the file as it is.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from mmh3 import hash as _murmur3
 from magnetar.base.errors import Corrupt
 from magnetar.wire.metadata import NO_MARKER, Metadata, scan, scan_key
 
-NO_KEY = b"NONE_KEY"  # what is hashed where an entry has neither key nor producer; the wire's own word for it
+NO_KEY = b"NONE_KEY"  # hashed for an entry without key and producer; the wire protocol's own constant
 
 _LENGTH = Struct(">I")
 
 
 def metadata_bounds(buffer: bytes, start: int = 0, end: int = -1) -> tuple[int, int]:
-    """Where MessageMetadata begins and ends; the payload follows it."""
+    """The start and end of MessageMetadata; the payload follows it."""
     if end < 0:
         end = len(buffer)
     position = _checksum_start(buffer, start, end)
@@ -39,7 +39,7 @@ def metadata_bounds(buffer: bytes, start: int = 0, end: int = -1) -> tuple[int, 
 
 
 def verify(buffer: bytes, start: int = 0, end: int = -1) -> bool:
-    """Does the checksum hold? An entry that carries none is taken as it is; the sizes must fit in any case."""
+    """Whether the checksum matches. An entry without one is accepted; the sizes must be valid in any case."""
     if end < 0:
         end = len(buffer)
     covered = metadata_bounds(buffer, start, end)[0] - 4
@@ -50,7 +50,7 @@ def verify(buffer: bytes, start: int = 0, end: int = -1) -> bool:
 
 
 def counts(buffer: bytes, start: int = 0, end: int = -1) -> int:
-    """How many messages: those of a batch, at least one."""
+    """The number of messages: of a batch, or one."""
     first, last = metadata_bounds(buffer, start, end)
     if buffer.find(0x58, first, last) < 0 and buffer.find(0xD8, first, last) < 0:
         return 1
@@ -59,7 +59,7 @@ def counts(buffer: bytes, start: int = 0, end: int = -1) -> int:
 
 
 def is_batch(buffer: bytes, start: int = 0, end: int = -1) -> bool:
-    """The presence of num_messages_in_batch alone decides, even when it says 1."""
+    """Only the presence of num_messages_in_batch decides, even with the value 1."""
     first, last = metadata_bounds(buffer, start, end)
     if buffer.find(0x58, first, last) < 0 and buffer.find(0xD8, first, last) < 0:
         return False
@@ -80,7 +80,7 @@ def deliver_at(buffer: bytes, start: int = 0, end: int = -1) -> int:
 
 
 def marker(buffer: bytes, start: int = 0, end: int = -1) -> int:
-    """The marker type of an entry that only brokers read, NO_MARKER for all others."""
+    """The marker type of an entry for brokers only, NO_MARKER for all others."""
     first, last = metadata_bounds(buffer, start, end)
     if buffer.find(0xA0, first, last) < 0:
         return NO_MARKER
@@ -88,19 +88,19 @@ def marker(buffer: bytes, start: int = 0, end: int = -1) -> int:
 
 
 def is_null(buffer: bytes, start: int = 0, end: int = -1) -> bool:
-    """Is the value of this single message null (a tombstone), rather than empty?"""
+    """Whether the value of this single message is null (a tombstone) rather than empty."""
     first, last = metadata_bounds(buffer, start, end)
     return buffer.find(0xC8, first, last) >= 0 and scan(buffer, first, last).null_value
 
 
 def sticky_key(buffer: bytes, start: int = 0, end: int = -1) -> bytes | None:
-    """Ordering key, else key, else producer and sequence id: what decides the consumer in Key_Shared (SC-C3)."""
+    """Ordering key, else key, else producer and sequence id: it selects the consumer in Key_Shared (SC-C3)."""
     first, last = metadata_bounds(buffer, start, end)
     return scan_key(buffer, first, last)
 
 
 def key_hash(buffer: bytes, start: int = 0, end: int = -1) -> int:
-    """Murmur3 of the sticky key, 32 bits, unsigned; `base.hashes` makes slots of it."""
+    """Murmur3 of the sticky key, 32 bits, unsigned; `base.hashes` computes slots from it."""
     first, last = metadata_bounds(buffer, start, end)
     key = scan_key(buffer, first, last)
     value: int = _murmur3(NO_KEY if key is None else key, 0, False)
@@ -108,7 +108,7 @@ def key_hash(buffer: bytes, start: int = 0, end: int = -1) -> int:
 
 
 def stamps(buffer: bytes, start: int = 0, end: int = -1) -> tuple[int, int] | None:
-    """The smallest and largest key hash a client stamped on the entry, None if it did not."""
+    """The smallest and largest key hash that a client wrote into the entry; None without them."""
     first, last = metadata_bounds(buffer, start, end)
     if buffer.find(b"\x88\x02", first, last) < 0 and buffer.find(b"\x88\x82", first, last) < 0:
         return None
@@ -130,7 +130,7 @@ def producer_and_sequence(buffer: bytes, start: int = 0, end: int = -1) -> tuple
 
 
 def chunk(buffer: bytes, start: int = 0, end: int = -1) -> tuple[str, int, int] | None:
-    """Uuid of the whole message, this chunk's place, number of chunks; None if the entry is no chunk."""
+    """Uuid of the whole message, index of this chunk, number of chunks; None if the entry is not a chunk."""
     first, last = metadata_bounds(buffer, start, end)
     if buffer.find(0xD2, first, last) < 0:
         return None
@@ -141,13 +141,13 @@ def chunk(buffer: bytes, start: int = 0, end: int = -1) -> tuple[str, int, int] 
 
 
 def read(buffer: bytes, start: int = 0, end: int = -1) -> Metadata:
-    """Everything at once, for whoever has several questions."""
+    """All fields together, for callers that need several of them."""
     first, last = metadata_bounds(buffer, start, end)
     return scan(buffer, first, last)
 
 
 def _checksum_start(buffer: bytes, start: int, end: int) -> int:
-    """Where the checksum block begins if there is one: after the broker block, if there is one."""
+    """The start of the checksum block, after an optional broker block."""
     if start + 6 <= end and buffer[start] == 0x0E and buffer[start + 1] == 0x02:
         size: int = _LENGTH.unpack_from(buffer, start + 2)[0]
         return start + 6 + size

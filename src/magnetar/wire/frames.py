@@ -1,10 +1,10 @@
-"""Frames: cutting a read into commands, and reading the three commands that arrive by the thousand.
+"""Splits received data into commands, and decodes the three most frequent commands.
 
-A frame is total(4) command-size(4) command [entry]. `split` cuts a whole read at once. `decode_command` gives a
-protobuf command, or `BadFrame` where a required field, a submessage or valid text is missing. SEND, ACK and FLOW
-have readers of their own that know the order in which clients write their fields; anything unusual is handed to
-protobuf, so that both accept and refuse the same bytes. Hot: plain functions over `bytes`, so that mypyc compiles
-the file as it is. Offsets are trusted to come from `split`.
+A frame is total(4) command-size(4) command [entry]. `split` processes all received bytes in one call. `decode_command`
+returns a protobuf command; it raises `BadFrame` if a required field, a submessage or valid text is missing. SEND, ACK
+and FLOW have their own readers, which expect the field order of clients. Any other form goes to protobuf, so that both
+accept and reject the same bytes. Hot: plain functions over `bytes`, so that mypyc compiles the file as it is. Offsets
+must come from `split`.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from magnetar.wire.proto import pb
 
 Frame: TypeAlias = tuple[int, int, int]  # command start, command end (the entry starts there), frame end
 
-# ledger, entry, ack set (None: the whole entry), batch index, batch size, partition; as protobuf's defaults where
-# absent
+# ledger, entry, ack set (None: the whole entry), batch index, batch size, partition; absent fields have protobuf's
+# defaults
 IdParts: TypeAlias = tuple[int, int, list[int] | None, int, int, int]
 
-# producer, sequence, messages, highest sequence, chunk, marker, txn least, txn most, message id; -1 and None where
-# absent
+# producer, sequence, messages, highest sequence, chunk, marker, txn least, txn most, message id; absent fields are -1
+# or None
 SendParts: TypeAlias = tuple[int, int, int, int, bool, bool, int, int, IdParts | None]
 
-# consumer, ack type, ids, validation error, request, txn least, txn most, properties; -1 where absent
+# consumer, ack type, ids, validation error, request, txn least, txn most, properties; absent fields are -1
 AckParts: TypeAlias = tuple[int, int, list[IdParts], int, int, int, int, list[tuple[str, int]]]
 
 SEND = 6
-SEND_OPENING = b"\x08\x06\x32"  # its type, then the submessage, whose length follows
+SEND_OPENING = b"\x08\x06\x32"  # the type, then the tag of the submessage; its length follows
 ACK = 10
 FLOW = 11
 PING = 18
 PONG = 19
-_LEAVING = 82  # of a stream consumer: no release has it yet, so an odd one is no reason to end a connection
+_LEAVING = 82  # of a stream consumer: no release supports it yet, so an unusual form must not end a connection
 
 _HEADER = Struct(">II")
 _LENGTH = Struct(">I")
@@ -46,7 +46,7 @@ _FIELD_OF_TYPE: dict[int, str] = {
     for number in pb.BaseCommand.Type.values()
     if number in pb.BaseCommand.DESCRIPTOR.fields_by_number
 }
-# Usual mistakes, by what would be the size of the first frame: said for what they are. All are larger than a frame.
+# Common mistakes, by the bytes at the position of the first frame's size. All exceed the maximum frame size.
 _STRANGERS = dict.fromkeys((b"GET ", b"PUT ", b"POST", b"HEAD", b"DELE", b"OPTI", b"HTTP"), "this is HTTP")
 _TLS_HELLO = 0x1603
 _INT32_LIMIT = 1 << 31
@@ -54,7 +54,9 @@ _INT64_LIMIT = 1 << 63
 
 
 def split(buffer: bytes, start: int, frame_bytes_max: int) -> tuple[list[Frame], int]:
-    """All whole frames from `start` on, and where the first incomplete one begins. Sizes that lie are `BadFrame`."""
+    """All complete frames from `start` on, and the start of the first incomplete one. Inconsistent sizes raise
+    `BadFrame`.
+    """
     frames: list[Frame] = []
     append = frames.append
     unpack = _HEADER.unpack_from
@@ -69,7 +71,7 @@ def split(buffer: bytes, start: int, frame_bytes_max: int) -> tuple[list[Frame],
             break
         append((position + 8, position + 8 + size, end))
         position = end
-    if position + 4 <= length < position + 8:  # the first half of a header is enough to refuse
+    if position + 4 <= length < position + 8:  # the first half of a header suffices to reject it
         total = _LENGTH.unpack_from(buffer, position)[0]
         if total < 4 or total > frame_bytes_max:
             raise _lie(total, 0, frame_bytes_max)
@@ -77,8 +79,8 @@ def split(buffer: bytes, start: int, frame_bytes_max: int) -> tuple[list[Frame],
 
 
 def frame_size(buffer: bytes, start: int) -> int:
-    """How many bytes the frame at `start` will have when whole, 0 if not known yet: how much to wait for before
-    splitting again.
+    """The complete size of the frame at `start`, or 0 if unknown: the caller waits for this many bytes before the next
+    split.
     """
     if start + 4 > len(buffer):
         return 0
@@ -87,15 +89,15 @@ def frame_size(buffer: bytes, start: int) -> int:
 
 
 def encode_command(command: pb.BaseCommand) -> bytes:
-    """The frame of a command without an entry. A command that lacks a required field is our bug and raises
-    protobuf's EncodeError.
+    """The frame of a command without an entry. A missing required field is a bug of the caller and raises protobuf's
+    EncodeError.
     """
     body: bytes = command.SerializeToString()
     return _HEADER.pack(len(body) + 4, len(body)) + body
 
 
 def decode_command(buffer: bytes, start: int, end: int) -> pb.BaseCommand | None:
-    """The command, whole and with the submessage its type names; None if this broker does not know the type."""
+    """The complete command with the submessage of its type; None if this broker does not know the type."""
     try:
         command = pb.BaseCommand.FromString(buffer[start:end])
     except DecodeError:
@@ -106,7 +108,7 @@ def decode_command(buffer: bytes, start: int, end: int) -> pb.BaseCommand | None
         raise BadFrame("a command lacks required fields", type=command.type)
     kind = command.type
     if not command.HasField(_FIELD_OF_TYPE[kind]) and kind != PING and kind != PONG and kind != _LEAVING:
-        raise BadFrame("a command lacks the message its type names", type=kind, missing=_FIELD_OF_TYPE[kind])
+        raise BadFrame("a command lacks the message that its type names", type=kind, missing=_FIELD_OF_TYPE[kind])
     _check_text(command)
     return command
 
@@ -116,7 +118,7 @@ def command_type(buffer: bytes, start: int, end: int) -> int:
     size = end - start
     if size >= 4 and buffer[start] == 8:
         kind = buffer[start + 1]
-        # Type, then the one submessage that fills the rest: nothing after it can change the type.
+        # Type, then the only submessage to the end: no later field can change the type.
         if kind < 16:
             if buffer[start + 2] == (kind << 3 | 2) and kind in _FIELD_OF_TYPE:
                 length, position = read_varint(buffer, start + 3, end)
@@ -144,7 +146,7 @@ def read_send(buffer: bytes, start: int, end: int) -> SendParts:
     while position < end:
         tag = buffer[position]
         position += 1
-        if position < end and buffer[position] < 128:  # most numbers: a call less for each
+        if position < end and buffer[position] < 128:  # most numbers take this fast path
             value = buffer[position]
             position += 1
         else:
@@ -238,7 +240,7 @@ def read_flow(buffer: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def read_varint(buffer: bytes, position: int, end: int) -> tuple[int, int]:
-    """Value and what follows it; (0, -1) for one that is cut off or too long, which protobuf then judges."""
+    """Value and end position; (0, -1) for a truncated or overlong varint, which protobuf then handles."""
     if position >= end:
         return 0, -1
     byte = buffer[position]
@@ -331,17 +333,15 @@ def id_parts(data: pb.MessageIdData) -> IdParts:
 
 
 def decode_as(buffer: bytes, start: int, end: int, kind: int) -> pb.BaseCommand:
-    """The command, which must be of this type: for readers that met something unusual."""
+    """The command, which must have this type: for readers that found an unusual form."""
     command = decode_command(buffer, start, end)
     if command is None or command.type != kind:
-        raise BadFrame("a command of another type", expected=kind)
+        raise BadFrame("a command has an unexpected type", expected=kind)
     return command
 
 
 def _check_text(message: Message) -> None:
-    """Protobuf hands out text that is not UTF-8 as bytes: refused here, so that nobody behind meets bytes where
-    text is promised.
-    """
+    """Protobuf returns text that is not UTF-8 as bytes. It is rejected here, so that later code always gets text."""
     for field, value in message.ListFields():
         if field.type == FieldDescriptor.TYPE_STRING:
             items = value if field.is_repeated else (value,)
@@ -357,6 +357,6 @@ def _lie(total: int, size: int, frame_bytes_max: int) -> BadFrame:
     if total > frame_bytes_max:
         said = _STRANGERS.get(_LENGTH.pack(total)) or ("this is TLS" if total >> 16 == _TLS_HELLO else "")
         if said:
-            return BadFrame(f"{said}, where Pulsar's binary protocol is spoken: check scheme and port")
-        return BadFrame("a frame is too large", bytes=total, frame_bytes_max=frame_bytes_max)
+            return BadFrame(f"{said}, but this port expects Pulsar's binary protocol: check scheme and port")
+        return BadFrame("a frame exceeds the maximum size", bytes=total, frame_bytes_max=frame_bytes_max)
     return BadFrame("the sizes of a frame contradict each other", total=total, command=size)

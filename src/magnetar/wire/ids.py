@@ -1,9 +1,9 @@
-"""Byte forms of message ids: what clients keep in their own stores and hand back years later.
+"""Byte forms of message ids, which clients store for years and pass back.
 
-Classic ids are a MessageIdData without its ack set. Ledger and entry are unsigned on the wire and signed here, so that
+A classic id is a MessageIdData without its ack set. Ledger and entry are unsigned on the wire and signed here, so that
 "earliest" (-1, -1) and "latest" keep their order. Ids of scalable topics have the form of Pulsar's V5 clients: segment,
-classic id, positions of the other segments. The two never look alike: a classic id begins with its first tag, which
-would be a segment number beyond all counting. Whatever is neither is `Corrupt`.
+classic id, positions of the other segments. The two forms are always distinguishable: a classic id begins with its
+first tag, which would be an impossibly large segment number. Any other bytes raise `Corrupt`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Vector = tuple[tuple[int, "MessageId"], ...]
 @public("magnetar")
 @dataclass(frozen=True, slots=True)
 class MessageId:
-    """A message, or a message inside a batch, or (with `first_chunk`) the last of several chunks.
+    """A message, a message inside a batch, or (with `first_chunk`) the last of several chunks.
 
-    Ids are ordered by segment, ledger, entry, partition, batch index; nothing else matters there. Of a scalable topic
-    `segment` says where the message is, and `vector`, of a stream consumer's, what else it had been handed by then: the
-    newest id of each segment. One acknowledgement covers all of it. A consumer of a namespace says that in `topics`, by
-    topic, its own included.
+    Ids are ordered by segment, ledger, entry, partition, batch index; other fields do not affect the order. For a
+    scalable topic, `segment` is the message's segment. `vector` of a stream consumer has the newest delivered id of
+    each segment at that time, and one acknowledgement covers all of them. A consumer of a namespace has these vectors
+    in `topics`, by topic, its own included.
     """
 
     ledger: int
@@ -44,7 +44,8 @@ class MessageId:
     batch_index: int = -1
     batch_size: int = field(default=0, compare=False)
     first_chunk: MessageId | None = field(default=None, compare=False)
-    topic: str = field(default="", compare=False, repr=False)  # where it was received; in the bytes if it is scalable
+    # topic of the message; part of the byte form if it is scalable
+    topic: str = field(default="", compare=False, repr=False)
     segment: int = -1
     vector: Vector = field(default=(), compare=False, repr=False)
     topics: tuple[tuple[str, Vector], ...] = field(default=(), compare=False, repr=False)
@@ -91,7 +92,7 @@ MessageId.LATEST = LATEST
 
 
 def to_data(message_id: MessageId) -> pb.MessageIdData:
-    """As commands carry it. The batch size is always written, as Java's clients do, unless it is unknown (-1)."""
+    """The form in commands. The batch size is always written, as Java's clients do, unless it is unknown (-1)."""
     data = pb.MessageIdData(ledgerId=message_id.ledger % _UINT64, entryId=message_id.entry % _UINT64)
     if message_id.partition >= 0:
         data.partition = message_id.partition
@@ -120,7 +121,7 @@ def to_bytes(message_id: MessageId) -> bytes:
     if message_id.segment < 0 and not message_id.vector and not message_id.topics:
         return _classic_bytes(message_id)
     parts = [_LONG.pack(message_id.segment), _sized(message_id), *_vector(message_id.vector)]
-    # A consumer of one topic does not name it: its messages are known by their segments' topics.
+    # A consumer of one topic does not write the topic name: the segment topics identify its messages.
     named = message_id.topics or message_id.topic.startswith(_SCALABLE)
     parts += [_text(message_id.topic) if named else _INT.pack(-1), _INT.pack(len(message_id.topics) or -1)]
     for topic, vector in message_id.topics:
@@ -129,7 +130,7 @@ def to_bytes(message_id: MessageId) -> bytes:
 
 
 def from_bytes(data: bytes) -> MessageId:
-    """Either form."""
+    """Parses both forms."""
     if not data or data[0] == _CLASSIC or len(data) < 12:
         return _classic(data)
     try:
@@ -139,7 +140,7 @@ def from_bytes(data: bytes) -> MessageId:
 
 
 class _Reader:
-    """Input may stop after the id, after the positions, or after the topic: older forms do."""
+    """The input may end after the id, after the positions, or after the topic, as in older forms."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -147,8 +148,8 @@ class _Reader:
 
     def message_id(self) -> MessageId:
         segment = self._number(_LONG)
-        if segment < -1:  # -1: of no segment in particular
-            raise Corrupt("a message id names a segment that cannot be", segment=segment)
+        if segment < -1:  # -1: no particular segment
+            raise Corrupt("a message id has an invalid segment", segment=segment)
         found = _classic(self._bytes(self._number(_INT)))
         vector: Vector = () if self._over else self._vector()
         length = -1 if self._over else self._number(_INT)
@@ -219,7 +220,7 @@ def _classic(data: bytes) -> MessageId:
     try:
         message = pb.MessageIdData.FromString(data)
     except DecodeError:
-        raise Corrupt("not a message id", bytes=len(data)) from None
+        raise Corrupt("invalid message id", bytes=len(data)) from None
     if not message.IsInitialized():
         raise Corrupt("a message id lacks ledger or entry", bytes=len(data))
     return from_data(message)

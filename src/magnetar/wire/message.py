@@ -1,9 +1,8 @@
-"""Whole entries, built and taken apart: single messages, batches, chunks.
+"""Builds and opens complete entries: single messages, batches, chunks.
 
-For clients, for looking into a topic and for tests; a broker passes entries on unopened (`entry` reads what it
-needs). Encryption is somebody else's: it comes after compression and chunking, so a payload is decrypted before
-`inflate` and after `open_entry`. Sizes are a peer's word: all are checked, what would grow is bounded, lies are
-`Corrupt`.
+For clients, tools and tests; a broker passes entries on unopened (`entry` reads its fields). Encryption is not part of
+this module: it follows compression and chunking, so callers decrypt a payload after `open_entry` and before `inflate`.
+Sizes are untrusted: all are checked, allocations are bounded, and wrong sizes raise `Corrupt`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _BROKER_MAGIC = 0x0E02
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An entry taken apart; the payload still compressed and, maybe, encrypted."""
+    """An opened entry; its payload is still compressed and possibly encrypted."""
 
     metadata: pb.MessageMetadata
     payload: bytes
@@ -39,7 +38,7 @@ class Opened:
 
 
 def close_entry(metadata: pb.MessageMetadata, payload: bytes) -> bytes:
-    """Metadata and a finished payload as they follow a SEND: checksum block, size, metadata, payload."""
+    """Metadata and a finished payload in the form after a SEND: checksum block, size, metadata, payload."""
     encoded = metadata.SerializeToString()
     covered = b"".join((_LENGTH.pack(len(encoded)), encoded, payload))
     return _CHECKSUM_BLOCK.pack(_CHECKSUM_MAGIC, _crc32c(covered)) + covered
@@ -66,7 +65,7 @@ def batch(
 def chunks(
     metadata: pb.MessageMetadata, payload: bytes, chunk_bytes_max: int, compression: int = codec.NONE
 ) -> list[bytes]:
-    """One large message as several entries: compressed as a whole, then cut."""
+    """One large message as several entries: compressed as a whole, then split."""
     whole = _deflate(metadata, payload, compression)
     metadata.uuid = f"{metadata.producer_name}-{metadata.sequence_id}"
     metadata.num_chunks_from_msg = -(-len(whole) // chunk_bytes_max)
@@ -79,15 +78,15 @@ def chunks(
 
 
 def with_broker_block(data: bytes, broker: pb.BrokerEntryMetadata) -> bytes:
-    """The entry with what the broker says of it in front, as clients that asked for it receive it."""
+    """The entry with broker metadata in front, for clients that requested it."""
     encoded = broker.SerializeToString()
     return _CHECKSUM_BLOCK.pack(_BROKER_MAGIC, len(encoded)) + encoded + data
 
 
 def open_entry(data: bytes) -> Opened:
-    """Checksum verified, metadata decoded, payload as it is."""
+    """Verifies the checksum and decodes the metadata; the payload stays unchanged."""
     if not entry.verify(data):
-        raise BadChecksum("an entry's checksum does not hold", bytes=len(data))
+        raise BadChecksum("an entry's checksum does not match", bytes=len(data))
     first, last = entry.metadata_bounds(data)
     try:
         metadata = pb.MessageMetadata.FromString(data[first:last])
@@ -100,7 +99,7 @@ def open_entry(data: bytes) -> Opened:
 
 
 def inflate(metadata: pb.MessageMetadata, payload: bytes, bytes_max: int) -> bytes:
-    """A decrypted payload (of a single message, a batch, or all chunks joined) before compression."""
+    """The uncompressed form of a decrypted payload (of a single message, a batch, or all chunks joined)."""
     return codec.decompress(metadata.compression, payload, metadata.uncompressed_size, bytes_max)
 
 
@@ -114,26 +113,28 @@ def join_batch(messages: list[tuple[pb.SingleMessageMetadata, bytes]]) -> bytes:
 
 
 def split_batch(payload: bytes, count: int) -> list[tuple[pb.SingleMessageMetadata, bytes]]:
-    """The `count` messages of an inflated batch, which they must fill exactly."""
+    """The `count` messages of a decompressed batch; they must fill it exactly."""
     messages: list[tuple[pb.SingleMessageMetadata, bytes]] = []
     position = 0
     while len(messages) < count:
         if position + 4 > len(payload):
-            raise Corrupt("a batch holds fewer messages than it claims", claimed=count, found=len(messages))
+            raise Corrupt(
+                "a batch contains fewer messages than its metadata states", claimed=count, found=len(messages)
+            )
         start = position + 4
         middle: int = start + _LENGTH.unpack_from(payload, position)[0]
         if middle > len(payload):
-            raise Corrupt("a message of a batch reaches beyond it", place=len(messages))
+            raise Corrupt("a message exceeds its batch", place=len(messages))
         try:
             metadata = pb.SingleMessageMetadata.FromString(payload[start:middle])
         except DecodeError:
             raise Corrupt("a message of a batch cannot be parsed", place=len(messages)) from None
         position = middle + metadata.payload_size
         if not metadata.IsInitialized() or metadata.payload_size < 0 or position > len(payload):
-            raise Corrupt("a message of a batch has no true size", place=len(messages))
+            raise Corrupt("a message of a batch has an invalid size", place=len(messages))
         messages.append((metadata, payload[middle:position]))
     if position != len(payload):
-        raise Corrupt("a batch holds more than it claims", claimed=count, bytes=len(payload) - position)
+        raise Corrupt("a batch has data after its last message", claimed=count, bytes=len(payload) - position)
     return messages
 
 

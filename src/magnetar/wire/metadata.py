@@ -1,9 +1,9 @@
-"""MessageMetadata scanned where it lies: the fields a broker looks at, the rest skipped.
+"""Scans MessageMetadata in place: reads the broker's fields and skips the others.
 
-What the scan does not expect (groups, overlong numbers, values wider than their field) is left to protobuf, so that
-both read the same; what protobuf cannot parse is `Corrupt`. Fields a broker never looks at are skipped unread, so
-that garbage inside them passes. Hot: plain functions, so that mypyc compiles the file as it is. Bounds are trusted
-to come from `entry.metadata_bounds`.
+Unusual encodings (groups, overlong numbers, values wider than their field) go to protobuf, so that both read the same
+values. Input that protobuf cannot parse raises `Corrupt`. Fields that a broker never uses are skipped unread, so
+invalid contents in them pass. Hot: plain functions, so that mypyc compiles the file as it is. Bounds must come from
+`entry.metadata_bounds`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ _INT32_LIMIT = 1 << 31
 
 
 class Metadata:
-    """The fields of MessageMetadata that a broker looks at. -1 and None stand for absent, protobuf's default
-    otherwise.
-    """
+    """The broker's fields of MessageMetadata. Absent fields are -1 or None, otherwise protobuf's default."""
 
     __slots__ = (
         "chunk_id",
@@ -90,7 +88,7 @@ def scan(buffer: bytes, position: int, end: int) -> Metadata:
         if (kind != 0 and kind != 2) or tag < 8:
             return by_protobuf(buffer, begin, end)
         if position >= end:
-            raise Corrupt("an entry's metadata is cut off")
+            raise Corrupt("an entry's metadata is truncated")
         value = buffer[position]
         position += 1
         if value >= 128:
@@ -98,7 +96,7 @@ def scan(buffer: bytes, position: int, end: int) -> Metadata:
             shift = 7
             while True:
                 if position >= end:
-                    raise Corrupt("an entry's metadata is cut off")
+                    raise Corrupt("an entry's metadata is truncated")
                 byte = buffer[position]
                 position += 1
                 value |= (byte & 127) << shift
@@ -128,7 +126,7 @@ def scan(buffer: bytes, position: int, end: int) -> Metadata:
 
 
 def scan_key(buffer: bytes, position: int, end: int) -> bytes | None:
-    """The sticky key alone, at a good part less than a scan: a Key_Shared dispatcher asks for it entry by entry."""
+    """Only the sticky key, much cheaper than a scan: a Key_Shared dispatcher calls it for each entry."""
     begin = position
     producer_start = key_start = ordering_start = sequence = -1
     producer_end = key_end = ordering_end = 0
@@ -148,7 +146,7 @@ def scan_key(buffer: bytes, position: int, end: int) -> bytes | None:
         while position < end and buffer[position] >= 128:
             position += 1
         if position >= end:
-            raise Corrupt("an entry's metadata is cut off")
+            raise Corrupt("an entry's metadata is truncated")
         position += 1
         if position - start > 9:
             return key_of(by_protobuf(buffer, begin, end))
@@ -183,7 +181,7 @@ def scan_key(buffer: bytes, position: int, end: int) -> bytes | None:
 
 def by_protobuf(buffer: bytes, start: int, end: int) -> Metadata:
     try:
-        # Any: text that is not UTF-8 arrives as bytes, whatever the declaration says.
+        # Any: text that is not UTF-8 arrives as bytes, against the declaration.
         message: Any = pb.MessageMetadata.FromString(buffer[start:end])
     except DecodeError:
         raise Corrupt("an entry's metadata cannot be parsed", bytes=end - start) from None
@@ -213,7 +211,7 @@ def by_protobuf(buffer: bytes, start: int, end: int) -> Metadata:
 
 
 def key_of(metadata: Metadata) -> bytes | None:
-    """The sticky key of what was scanned."""
+    """The sticky key of scanned metadata."""
     if metadata.ordering_key is not None:
         return metadata.ordering_key
     if metadata.key is not None:
@@ -224,7 +222,7 @@ def key_of(metadata: Metadata) -> bytes | None:
 
 
 def _number_at(buffer: bytes, position: int, end: int) -> int:
-    """A varint that is known to end before `end`."""
+    """A varint whose end is known to be before `end`."""
     value = shift = 0
     while position < end:
         byte = buffer[position]
@@ -240,11 +238,11 @@ def _unbase64(key: bytes) -> bytes:
     try:
         return a2b_base64(key, strict_mode=True)
     except Base64Error:
-        return key  # a client's slip must not stop the others' messages: any stable key will do
+        return key  # one client's error must not stop other messages: any stable key is acceptable
 
 
 def _number(metadata: Metadata, tag: int, value: int) -> bool:
-    """Keep one number; False where it exceeds its field's width, whose cutting is protobuf's business."""
+    """Stores one number; False if it exceeds its field's width, because protobuf then truncates it."""
     if tag == 0x10:
         metadata.sequence_id = value
     elif tag == 0x18:
@@ -285,5 +283,5 @@ def _number(metadata: Metadata, tag: int, value: int) -> bool:
 
 
 def _raw(value: str | bytes) -> bytes:
-    """Protobuf gives text as str, or as bytes where it is not UTF-8."""
+    """Protobuf returns text as str, or as bytes if it is not UTF-8."""
     return value if isinstance(value, bytes) else value.encode()

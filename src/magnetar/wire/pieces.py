@@ -1,9 +1,9 @@
-"""A large command cut into pieces: ACK and REDELIVER name as many message ids as a frame holds, and decoding all of
-them at once would keep the loop of a broker for a second.
+"""Splits a large command into pieces. ACK and REDELIVER may name as many message ids as fit into a frame, and decoding
+all of them together would block a broker's loop for a second.
 
-`cut` walks over the fields of the command in bounded steps. It does not decode ids, and it knows only the usual form,
-which every protobuf library writes: the type, then the body, and nothing else. Any other form of so large a command is
-refused.
+`cut` iterates over the fields of the command in bounded steps. It does not decode ids, and it accepts only the usual
+form, which every protobuf library writes: the type, then the body, and no other field. It rejects any other form of
+such a large command.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _VARINT, _BYTES = 0, 2  # wire types; others do not occur in these commands
 
 
 class Pieces:
-    """Filled by `cut`: `head` has all fields but the ids, each range of `ranges` whole ids and nothing else."""
+    """Filled by `cut`: `head` has all fields except the ids, and each range of `ranges` has only complete ids."""
 
     __slots__ = ("count", "head", "ranges")
 
@@ -30,7 +30,7 @@ class Pieces:
 
 
 def cut(buffer: bytes, start: int, end: int, field: str, into: Pieces) -> Iterator[None]:
-    """`field` names the command, as in BaseCommand. Yields after every bounded number of ids."""
+    """`field` is the name of the command in BaseCommand. Yields after every bounded number of ids."""
     number = pb.BaseCommand.DESCRIPTOR.fields_by_name[field]
     body = number.message_type
     assert body is not None
@@ -56,7 +56,7 @@ def cut(buffer: bytes, start: int, end: int, field: str, into: Pieces) -> Iterat
                 raise _unusual(end - start)
             continue
         if value > ID_BYTES_MAX:
-            raise BadFrame("a message id is too large", bytes=value, id_bytes_max=ID_BYTES_MAX)
+            raise BadFrame("a message id exceeds the maximum size", bytes=value, id_bytes_max=ID_BYTES_MAX)
         into.count += 1
         inside += 1
         if inside == COMMAND_PIECE_IDS_MAX or position - first > ID_BYTES_MAX:
@@ -69,7 +69,7 @@ def cut(buffer: bytes, start: int, end: int, field: str, into: Pieces) -> Iterat
 
 
 def _body(buffer: bytes, start: int, end: int, number: int) -> int:
-    """Where the fields of the command begin."""
+    """The start of the command's fields."""
     tag, position = _varint(buffer, start, end)
     _, position = _varint(buffer, position, end)
     inner, position = _varint(buffer, position, end)
@@ -82,7 +82,7 @@ def _body(buffer: bytes, start: int, end: int, number: int) -> int:
 def _varint(buffer: bytes, position: int, end: int) -> tuple[int, int]:
     value, position = read_varint(buffer, position, end)
     if position < 0:
-        raise BadFrame("a number of a command is cut off")
+        raise BadFrame("a number of a command is truncated")
     return value, position
 
 

@@ -11,5 +11,5 @@ __all__ = ["pb", "text"]
 
 
 def text(value: str | bytes) -> str:
-    """A string field of a peer as text: protobuf hands out bytes where they are not UTF-8."""
+    """A string field of a peer as text: protobuf returns bytes if it is not UTF-8."""
     return value if isinstance(value, str) else value.decode(errors="replace")

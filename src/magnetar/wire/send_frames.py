@@ -1,8 +1,8 @@
-"""SEND frames built from bytes: batches, single messages, chunks, without a protobuf object for any message.
+"""Encodes SEND frames of batches, single messages and chunks, without a protobuf object per message.
 
-Byte for byte what protobuf writes for the same metadata, fields in the order of their numbers. What several messages
-share is encoded once. Trusts its caller: texts are valid, numbers are unsigned 64-bit. Hot: plain functions, so that
-mypyc compiles the file as it is.
+Byte for byte the output of protobuf for the same metadata, with fields in ascending order. Common parts of several
+messages are encoded once. It trusts its caller: texts are valid, numbers are unsigned 64-bit. Hot: plain functions, so
+that mypyc compiles the file as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from google_crc32c import value as _crc32c
 
 from magnetar.wire.broker_frames import _LOW, _LOW_BITS, _LOW_MASK, _WHOLE, varint
 
-# What a message of a batch says beside size and sequence id: fields before its size, between the two, and after.
+# Fields of a message in a batch other than size and sequence id: those before its size, between the two, and after.
 Extras: TypeAlias = tuple[bytes, bytes, bytes]
 
 NO_EXTRAS: Extras = (b"", b"", b"")
@@ -47,7 +47,7 @@ def single_extras(
     event_time: int,
     null_value: bool,
 ) -> Extras:
-    """The extras of a message inside a batch. `key` is as the wire carries it: text, or base64 of bytes."""
+    """The extra fields of a message in a batch. `key` is in wire form: text, or base64 of bytes."""
     before = b"" if properties is None else properties_fields(b"\x0a", properties)
     between = b"" if not event_time else b"\x28" + varint(event_time)
     if key is not None:
@@ -65,8 +65,8 @@ def batch_payload(
     extras: dict[int, Extras] | None,
     sizes: list[int] | None = None,
 ) -> bytes:
-    """The payload of a batch before compression. Sequence ids count up from the first unless all are given; `extras`
-    by place, for those messages that have any. What each message takes is added to `sizes`, if it is wanted.
+    """The payload of a batch before compression. Sequence ids count up from the first unless all are given; `extras` by
+    index, for messages that have any. Appends the size of each message to `sizes`, if given.
     """
     parts: list[bytes] = []
     append = parts.append
@@ -115,8 +115,8 @@ def batch_payload(
 
 
 def size_index(sizes: list[int]) -> bytes:
-    """What each message of a batch takes, for readers that want to find all of them at once; nothing where all take
-    the same.
+    """The size of each message of a batch, so that readers can locate all messages together; empty if all sizes are
+    equal.
     """
     least, most = min(sizes), max(sizes)
     if least == most:
@@ -140,8 +140,8 @@ def batch_metadata(
     index: bytes = b"",
     hashes: tuple[int, int] | None = None,
 ) -> bytes:
-    """MessageMetadata of a batch. An uncompressed one carries no uncompressed_size, as Java writes it. `hashes`: the
-    lowest and the highest of its keys, for entry buckets.
+    """MessageMetadata of a batch. Without compression it has no uncompressed_size, as in Java. `hashes`: the lowest and
+    the highest hash of its keys, for entry buckets.
     """
     parts = [b"\x0a", varint(len(producer)), producer, b"\x10", varint(sequence), b"\x18", varint(publish_time)]
     if key is not None:
@@ -181,7 +181,7 @@ def message_metadata(
     deliver_at: int = 0,
     null_value: bool = False,
 ) -> bytes:
-    """MessageMetadata of a message that is an entry of its own."""
+    """MessageMetadata of a message that is its own entry."""
     parts = [b"\x0a", varint(len(producer)), producer, b"\x10", varint(sequence), b"\x18", varint(publish_time)]
     if properties is not None:
         parts.append(properties_fields(b"\x22", properties))
@@ -211,7 +211,7 @@ def message_metadata(
 
 
 def chunk_fields(uuid: bytes, chunks: int, total: int, place: int) -> bytes:
-    """What follows `message_metadata` in each chunk of a message; their numbers are above all of those."""
+    """The fields after `message_metadata` in each chunk of a message; their numbers are higher than all others."""
     return b"".join(
         (
             field_bytes(b"\xd2\x01", uuid),
@@ -235,7 +235,7 @@ def send_frame(
     highest: int = -1,
     chunk: bool = False,
 ) -> bytes:
-    """The whole frame: command, checksum block, metadata, payload."""
+    """The complete frame: command, checksum block, metadata, payload."""
     body = b"\x08" + varint(producer_id) + b"\x10" + varint(sequence)
     if count > 1:
         body += b"\x18" + varint(count)

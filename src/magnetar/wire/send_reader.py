@@ -1,9 +1,8 @@
-"""A run of SENDs: consecutive frames of one producer, checked and joined into what one append takes.
+"""A run of SENDs: consecutive frames of one producer, checked and joined for one append.
 
-Plain SENDs only: those of a transaction, markers and those that carry another cluster's message id end the run and
-are read one by one by the caller. Checksums are verified here and nowhere else on the way in; the bytes after the
-command are kept as they came. Hot: one call for all SENDs of a read. The frames are trusted to come from
-`frames.split` over the same buffer.
+Only plain SENDs: a transaction, a marker or a message id of another cluster ends the run, and the caller reads such a
+frame individually. Incoming checksums are verified only here; the bytes after the command stay unchanged. Hot: one call
+for all SENDs of a read. The frames must come from `frames.split` over the same buffer.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _COMMAND_HEAD = Struct(">I")
 _ENTRY_HEAD = Struct(">HII")
 _CHECKSUM_MAGIC = 0x0E01
 _PLAIN_HEAD = 0x08063200 - 4  # type SEND, then submessage 6 whose length is the command's size less these four bytes
-_RUN_BYTES_MAX = 64 * 1024  # a run this long is handed on: joining large entries only copies them once more
+_RUN_BYTES_MAX = 64 * 1024  # a run of this size is passed on: joining large entries only copies them once more
 _PLAIN_BYTES_MAX = 132  # above it the submessage's length needs two bytes
 _COUNT_LIMIT = 1 << 31  # of messages in an entry: protobuf refuses more
 
@@ -28,10 +27,10 @@ _COUNT_LIMIT = 1 << 31  # of messages in an entry: protobuf refuses more
 class SendRun:
     """Entry i is `body[offsets[i]:offsets[i + 1]]`, sent with `sequence_ids[i]` and reaching up to `highest_ids[i]`.
 
-    `highest_ids` may be the same list as `sequence_ids`: both are for reading. `chunks` is None where no entry is a
-    chunk. `stop` is the first frame not taken. If that one is refused because its entry is damaged, `bad` is its
-    index (else -1) and `bad_sequence_id` its id: it alone is answered with a checksum error, and the next run
-    starts after it.
+    `highest_ids` may be the same list as `sequence_ids`: callers must not modify them. `chunks` is None if no entry is
+    a chunk. `stop` is the first frame outside the run. If that frame is rejected because its entry is damaged, `bad` is
+    its index (else -1) and `bad_sequence_id` its id. Only this frame is answered with a checksum error, and the next
+    run starts after it.
     """
 
     __slots__ = (
@@ -76,15 +75,15 @@ class SendRun:
 
 
 def gather_sends(buffer: bytes, frames: list[Frame], index: int) -> SendRun:
-    """The longest run of plain SENDs of one producer from frame `index` on, which must be a SEND. Empty if that one
-    is not plain.
+    """The longest run of plain SENDs of one producer from frame `index` on, which must be a SEND. Empty if that one is
+    not plain.
     """
     frame = frames[index]
     start = frame[0]
     if index + 1 == len(frames):
         return _lone(buffer, frame, index)
     following = frames[index + 1][0]
-    if buffer[start + 4 : start + 7] != buffer[following + 4 : following + 7]:  # the id of another producer
+    if buffer[start + 4 : start + 7] != buffer[following + 4 : following + 7]:  # another producer id
         return _lone(buffer, frame, index)
     middle = frame[1]
     first = read_send(buffer, start, middle)
@@ -98,8 +97,8 @@ def gather_sends(buffer: bytes, frames: list[Frame], index: int) -> SendRun:
     sequence_ids: list[int] = []
     offsets: list[int] = [0]
     parts: list[bytes] = []
-    # What differs from "one message, no chunk, highest is the id itself" is rare: remembered by place and filled in
-    # at the end.
+    # Exceptions from "one message, no chunk, highest is the id itself" are rare: stored by index and filled in at the
+    # end.
     extras: list[tuple[int, int, int, bool]] = []
     position = 0
     total = len(frames)
@@ -136,12 +135,12 @@ def gather_sends(buffer: bytes, frames: list[Frame], index: int) -> SendRun:
                             sequence += (byte << 28) - (128 << 21)
                             if byte >= 128:
                                 cursor = -1
-            # One message, said or not: some clients always say it.
+            # One message, explicit or by default: some clients always write it.
             plain = cursor == middle or (cursor + 2 == middle and starts_with(b"\x18\x01", cursor))
         if not plain:
             later = index != result.stop and size < _PLAIN_BYTES_MAX
             if later and starts_with(SEND_OPENING, start) and not starts_with(prefix, start + 4):
-                break  # of another producer, most likely: whatever it is, the next run reads it
+                break  # usually of another producer; the next run reads any such frame
             send = first if index == result.stop else _next_send(buffer, start, middle)
             if send is None or send[0] != producer_id or send[5] or send[6] >= 0 or send[7] >= 0 or send[8] is not None:
                 break
@@ -177,7 +176,7 @@ def gather_sends(buffer: bytes, frames: list[Frame], index: int) -> SendRun:
 
 
 def _lone(buffer: bytes, frame: Frame, index: int) -> SendRun:
-    """A run of one: what clients with many producers send, one entry to each."""
+    """A run of one frame: clients with many producers send one entry for each."""
     start, middle, end = frame
     size = middle - start
     if not (
@@ -243,7 +242,7 @@ def _lone(buffer: bytes, frame: Frame, index: int) -> SendRun:
 
 
 def _odd(buffer: bytes, frame: Frame, index: int) -> SendRun:
-    """A run of one whose command is not of the usual form, or whose entry has no checksum or a wrong one."""
+    """A run of one frame whose command has an unusual form, or whose entry has a missing or wrong checksum."""
     start, middle, end = frame
     producer_id, sequence, count, highest, chunk, marker, txn_least, txn_most, message_id = read_send(
         buffer, start, middle
@@ -305,8 +304,8 @@ def _finish(
 
 
 def _next_send(buffer: bytes, start: int, end: int) -> SendParts | None:
-    """The SEND at hand, or None for whatever ends a run: also what cannot be read, which the caller meets when it
-    gets there.
+    """The SEND at this position, or None for any frame that ends a run, also an unreadable one: the caller handles it
+    next.
     """
     try:
         return read_send(buffer, start, end) if command_type(buffer, start, end) == SEND else None

@@ -193,7 +193,7 @@ def test_recorded_producers_are_decoded(frame):
         (b"GET / HTTP/1.1\r\n", "this is HTTP"),
         (b"HTTP/1.1 400 Bad Request\r\n", "this is HTTP"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01", "this is TLS"),
-        (b"hello, world", "a frame is too large"),
+        (b"hello, world", "a frame exceeds the maximum size"),
     ],
 )
 def test_another_protocol_on_the_port_is_said_for_what_it_is(sent, said):

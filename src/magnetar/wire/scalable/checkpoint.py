@@ -1,12 +1,12 @@
-"""The byte form of checkpoints: what readers keep in their own stores and hand back years later.
+"""The byte form of checkpoints, which readers store for years and pass back.
 
-It begins as Pulsar's V5 clients write it: a type, and for a checkpoint with places the id of the last message read of
-each segment; the id "latest" of a sealed segment says that it is DONE, which those clients understand. They ignore what
-follows, and there we say the rest: topic, its life, the epoch, where messages in chunks begin that lie around a place
-(version 2 has those, and is written only where there are any), and a checksum over everything. A checkpoint of such a
-client has no such end and is read all the same. Whatever is neither is `Corrupt`; where a reader starts nothing may
-follow a checkpoint but that, as a torn file would have it (`whole`). One of ours that was cut exactly before our end
-cannot be told from one of theirs.
+It begins in the form of Pulsar's V5 clients: a type, and for a checkpoint with positions the id of the last read
+message of each segment. The id "latest" of a sealed segment means DONE, which those clients understand. They ignore all
+further bytes. Our part follows there: topic, incarnation, epoch, the start of incomplete chunked messages around a
+position (version 2, written only if any exist), and a checksum of all bytes. A checkpoint of such a client has no such
+part and is valid too. Other bytes raise `Corrupt`. At the start of a reader, `whole` rejects any other trailing bytes,
+because they indicate a damaged file. A checkpoint of ours that was truncated exactly before our part is
+indistinguishable from one of theirs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ _SUM = Struct(">I")
 
 @public("magnetar")
 class Checkpoint(layout.Checkpoint):
-    """How far a reader is: in all segments of a scalable topic, at one moment. Opaque to most; `places` says where."""
+    """The position of a reader in all segments of a scalable topic at one moment. Usually opaque; `places` has the
+    positions.
+    """
 
     __slots__ = ()
 
@@ -52,8 +54,9 @@ class Checkpoint(layout.Checkpoint):
 
     @staticmethod
     def from_bytes(data: bytes) -> Checkpoint:
-        """As Pulsar's clients read them: what follows and is not ours is ignored. Who starts at bytes gives them as
-        they are, and then it is refused."""
+        """Reads bytes like Pulsar's clients: unknown trailing bytes are ignored. A reader that starts at bytes checks
+        them with `whole`.
+        """
         return from_bytes(data)
 
     def __str__(self) -> str:
@@ -89,12 +92,14 @@ def from_bytes(data: bytes) -> Checkpoint:
 
 
 def whole(data: bytes) -> Checkpoint:
-    """These bytes and nothing else: nobody writes more, so what has more is torn, and might begin anywhere."""
+    """Exactly one checkpoint. Writers never append bytes, so trailing bytes mean damage, and the positions cannot be
+    trusted.
+    """
     found, end = _read(data)
     if end != len(data):
         raise Corrupt(
-            "not a checkpoint, or a damaged one: other bytes follow it. Start at an earlier checkpoint, or at the "
-            "earliest or latest message",
+            "the checkpoint is invalid or damaged: other bytes follow it. Start at an earlier checkpoint, or "
+            "at the earliest or latest message",
             bytes=len(data),
             read=end,
         )
@@ -102,17 +107,17 @@ def whole(data: bytes) -> Checkpoint:
 
 
 def _read(data: bytes) -> tuple[Checkpoint, int]:
-    """And where it ends."""
+    """The checkpoint and its end."""
     if not data:
-        raise Corrupt("a checkpoint of no bytes")
+        raise Corrupt("a checkpoint must not be empty")
     if data[0] in (_EARLIEST, _LATEST):
         return Checkpoint.EARLIEST if data[0] == _EARLIEST else Checkpoint.LATEST, 1
     if data[0] != _PLACES:
-        raise Corrupt("not a checkpoint: its first byte says no type that there is", type=data[0])
+        raise Corrupt("not a checkpoint: its first byte is an unknown type", type=data[0])
     try:
         return _places(data)
     except IndexError:
-        raise Corrupt("a checkpoint ends early", bytes=len(data)) from None
+        raise Corrupt("a checkpoint is truncated", bytes=len(data)) from None
 
 
 def message_id(place: SegmentPosition) -> MessageId:
@@ -132,13 +137,13 @@ def place_of(id: MessageId) -> SegmentPosition:
 def _places(data: bytes) -> tuple[Checkpoint, int]:
     count, at = _number(data, 1, _INT), 5
     places: dict[SegmentId, SegmentPosition] = {}
-    for _ in range(count):  # a negative count is none, as Java reads it
+    for _ in range(count):  # a negative count means zero, as in Java
         segment, length = _number(data, at, _LONG), _number(data, at + 8, _INT)
         at += 12
         if length < 0 or at + length > len(data):
             raise IndexError
         if segment < 0:
-            raise Corrupt("a checkpoint names a segment that cannot be", segment=segment)
+            raise Corrupt("a checkpoint has an invalid segment", segment=segment)
         places[SegmentId(segment)] = place_of(ids.from_bytes(data[at : at + length]))
         at += length
     found = {id: places[id] for id in sorted(places)}
@@ -152,7 +157,7 @@ def _ours(data: bytes, at: int, places: dict[SegmentId, SegmentPosition]) -> Che
         raise IndexError
     _, version, incarnation, epoch, length = _TAIL.unpack_from(data, at)
     if version > _VERSION:
-        raise Misuse("a newer version of magnetar wrote the checkpoint: use that one", checkpoint=version)
+        raise Misuse("a newer version of magnetar wrote the checkpoint: use that version", checkpoint=version)
     body = data[: -_SUM.size]
     end = at + _TAIL.size + length
     rest = len(body) - end
@@ -162,14 +167,14 @@ def _ours(data: bytes, at: int, places: dict[SegmentId, SegmentPosition]) -> Che
         or rest % _AROUND.size
         or (rest and version < 2)
     ):
-        raise Corrupt("the checksum of a checkpoint is wrong: some of its bytes are not what was written")
+        raise Corrupt("the checksum of a checkpoint does not match: its bytes were changed")
     try:
         topic = body[at + _TAIL.size : end].decode()
     except UnicodeDecodeError:
-        raise Corrupt("the topic of a checkpoint is no text") from None
+        raise Corrupt("the topic of a checkpoint must be text") from None
     for segment, ledger, entry in _AROUND.iter_unpack(body[end:]):
         if segment not in places or min(ledger, entry) < 0:
-            raise Corrupt("a checkpoint says of a place that is not there what lies around it", segment=segment)
+            raise Corrupt("a checkpoint has chunk data for a position that it does not contain", segment=segment)
         places[SegmentId(segment)] = replace(places[SegmentId(segment)], around=(ledger, entry))
     return Checkpoint(places, Epoch(epoch), topic, incarnation)
 

@@ -1,9 +1,9 @@
-"""The layout of a scalable topic and the share of a stream consumer, as the commands that carry them, and back.
+"""Encodes and decodes the layout of a scalable topic and the assignment of a stream consumer.
 
-A layout goes to every session that watches its topic, so it is encoded once for each change (`update_body`) and a
-session adds its number to the bytes (`update`). What Pulsar has no field for (routing, term, incarnation, generation)
-goes only to peers that announced our extensions. Reading a layout checks it whole: one that contradicts itself is
-`Corrupt`.
+Every session that watches a topic gets its layout, so the layout is encoded once per change (`update_body`), and a
+session adds its number to the bytes (`update`). Fields that Pulsar does not have (routing, term, incarnation,
+generation) are sent only to peers that announced our extensions. Decoding validates the whole layout: an inconsistent
+one raises `Corrupt`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KNOWN_ERRORS = frozenset(pb.ServerError.values())
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """How a broker is reached; "" where it does not listen so."""
+    """The addresses of a broker; "" for a protocol that it does not serve."""
 
     url: str = ""
     url_tls: str = ""
@@ -40,7 +40,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class LayoutUpdate:
-    """All that a watch tells of a topic. `owners`: of active segments, as far as they are known."""
+    """The layout update of a watch. `owners`: the known owners of active segments."""
 
     layout: Layout
     owners: Mapping[SegmentId, Address]
@@ -52,13 +52,13 @@ class LayoutUpdate:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerAssignment:
-    """What one stream consumer is to read, and whose word that is."""
+    """The segments of one stream consumer, and the leader that assigned them."""
 
     epoch: Epoch
     segments: tuple[Segment, ...]
     generation: int = 0
     term: int = 0
-    shared: frozenset[SegmentId] = frozenset()  # those it reads with others, by entry buckets
+    shared: frozenset[SegmentId] = frozenset()  # segments shared with others by entry buckets
     shown_epoch: int = 0  # for peers that did not announce our extensions
 
 
@@ -66,9 +66,9 @@ class ConsumerAssignment:
 
 
 def update_body(topic: TopicName, shown: LayoutUpdate, *, extended: bool) -> bytes:
-    """What every session is told, without its number."""
+    """The common bytes for every session, without the session's number."""
     said = pb.CommandScalableTopicUpdate(dag=dag(shown, extended), resolved_topic_name=topic.scalable.canonical)
-    body: bytes = said.SerializePartialToString()  # the number of the session is required, and comes with each
+    body: bytes = said.SerializePartialToString()  # the required session number is added per session
     return body
 
 
@@ -80,23 +80,23 @@ def update(session_id: int, body: bytes) -> bytes:
 
 
 def update_failed(session_id: int, code: int, text: str) -> bytes:
-    """The session is over on both sides."""
+    """Ends the session on both sides."""
     said = pb.CommandScalableTopicUpdate(session_id=session_id, error=_error(code), message=text)
     return encode_command(pb.BaseCommand(type=_Type.SCALABLE_TOPIC_UPDATE, scalableTopicUpdate=said))
 
 
 def read_layout(dag: pb.ScalableTopicDAG) -> Layout:
-    """As a watch was told it. The counter of ids is not told: it is taken for the lowest it can be."""
+    """Decodes a layout from a watch. The id counter is not transmitted: the result has the lowest possible one."""
     try:
         segments = sorted((_segment(one) for one in dag.segments), key=lambda one: one.id)
         following = segments[-1].id + 1 if segments else 0
         return Layout(Epoch(dag.epoch), SegmentId(following), tuple(segments))
     except InvalidRange as error:
-        raise Corrupt("the layout has a range that is none", why=str(error)) from error
+        raise Corrupt("the layout has an invalid hash range", why=str(error)) from error
 
 
 def read_routing(dag: pb.ScalableTopicDAG) -> Routing | None:
-    """None: not told, not pinned, or one that this version does not know."""
+    """None: absent, not pinned, or unknown to this version."""
     return Routing(dag.routing) if dag.routing in set(Routing) else None
 
 
@@ -131,7 +131,7 @@ def subscribe_failed(request_id: int, code: int, text: str) -> bytes:
 
 
 def assigned(consumer_id: int, assignment: pb.ScalableConsumerAssignment, why: tuple[int, str] | None = None) -> bytes:
-    """`why`: code and words of what ended it, for peers that understand our own fields."""
+    """`why`: code and text of the error that ended the consumer, for peers that support our own fields."""
     said = pb.CommandScalableTopicAssignmentUpdate(consumer_id=consumer_id, assignment=assignment)
     if why is not None:
         said.error, said.message = _error(why[0]), why[1]
@@ -145,7 +145,7 @@ def _response(said: pb.CommandScalableTopicSubscribeResponse) -> bytes:
 
 
 def dag(shown: LayoutUpdate, extended: bool) -> pb.ScalableTopicDAG:
-    """The graph, as every command carries it that tells of one."""
+    """The graph in the form of all commands that contain one."""
     layout = shown.layout
     dag = pb.ScalableTopicDAG(epoch=layout.epoch if extended else layout.shown_epoch)
     for one in layout.segments:
@@ -163,7 +163,7 @@ def dag(shown: LayoutUpdate, extended: bool) -> pb.ScalableTopicDAG:
             dag.controller_broker_url_tls = shown.controller.url_tls
     if extended:
         dag.term = shown.term
-        if shown.incarnation:  # else it is a plain topic's, which has none of its own
+        if shown.incarnation:  # else a plain topic, which has no incarnation
             dag.incarnation = shown.incarnation
         if shown.routing is not None:
             dag.routing = shown.routing
@@ -221,5 +221,5 @@ def _varint(value: int) -> bytes:
 
 
 def _error(code: int) -> Any:
-    """ServerError is a closed enum: a code the protocol does not know would be lost on the way."""
+    """ServerError is a closed enum: a code unknown to the protocol would be lost in transit."""
     return code if code in _KNOWN_ERRORS else _UNKNOWN_ERROR

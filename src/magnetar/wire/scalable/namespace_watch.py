@@ -1,7 +1,7 @@
-"""WATCH_SCALABLE_TOPICS_UPDATE (77): the scalable topics of a namespace that a watch is told of, whole or as a change.
+"""WATCH_SCALABLE_TOPICS_UPDATE (77): the scalable topics of a namespace for a watch, as a complete list or as a change.
 
-Long lists are told in several commands, each below the smallest frame that any client takes: the first part of a whole
-list as such, what is left as additions to it. Decides nothing; encodes what it is given, in the order it is given.
+Long lists take several commands, each below the smallest maximum frame size of clients: the first part is a complete
+list, the others are additions to it. It encodes its input in the given order and makes no decisions.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _NAME_EXTRA_BYTES = 8  # tag and length of a name
 
 
 def snapshot(watch_id: int, topics: Sequence[str]) -> bytes:
-    """Everything that there is."""
+    """The complete list."""
     first, *rest = [*_parts(topics)] or [[]]
     said = pb.CommandWatchScalableTopicsUpdate(watch_id=watch_id, snapshot=pb.ScalableTopicsSnapshot(topics=first))
     return _command(said) + b"".join(_diff(watch_id, added=part) for part in rest)
 
 
 def difference(watch_id: int, added: Sequence[str], removed: Sequence[str]) -> bytes:
-    """What went comes first: a name that is in both is another topic now."""
+    """Removals come first: a name in both lists is a new topic of the same name."""
     gone, come = [*_parts(removed)], [*_parts(added)]
     if len(gone) <= 1 and len(come) <= 1:
         return _diff(watch_id, added=added, removed=removed)
@@ -36,7 +36,7 @@ def difference(watch_id: int, added: Sequence[str], removed: Sequence[str]) -> b
 
 
 def failed(watch_id: int, code: int, text: str) -> bytes:
-    """The watch is over on both sides."""
+    """Ends the watch on both sides."""
     error: Any = code if code in _KNOWN_ERRORS else _UNKNOWN_ERROR
     return _command(pb.CommandWatchScalableTopicsUpdate(watch_id=watch_id, error=error, message=text))
 

@@ -1,8 +1,9 @@
-"""One stretch as it stands in the answer to PLAN, but for the id of its segment, and back.
+"""Encodes and decodes one readable range in the answer to PLAN, without its segment id.
 
-What a ledger's index counts is written straight from its columns, byte for byte as protobuf would: a thousand segments
-are told in one answer, and a message for each would take a third of its time. Reading checks that marks grow; what
-does not is `Corrupt`. Writing trusts its caller: no number is negative, columns are of one length and hold few marks.
+Counts from a ledger's index are encoded directly from its columns, byte for byte as protobuf does. One answer has
+ranges of up to a thousand segments, and a message object for each would take a third of its time. Decoding checks that
+marks increase; otherwise it raises `Corrupt`. Encoding trusts its caller: no number is negative, columns have equal
+lengths and few marks.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ Body = bytes  # fields 2 to 15 of a PlanStretch
 
 
 class EncodedRange(msgspec.Struct, gc=False):
-    """A stretch that is only passed on: what there is from its start on, and the rest in one form, or in both once both
-    were asked for. An object for each mark of a thousand segments would not stay in the processor's caches."""
+    """A range that is only passed on: the messages from its start on, and the rest in one encoding, or in both after
+    both were requested. One object per mark of a thousand segments would not fit into the processor's caches.
+    """
 
     messages: int
     bytes: int
-    row: int  # of the start
+    row: int  # row of the start
     sealed: bool
     written: Body = b""
     listed: ReadableRange | None = None
@@ -61,9 +63,11 @@ def counted(
     published_ms: int,
     sealed: bool,
 ) -> EncodedRange:
-    """All that a ledger has from `place` on. The columns are the next entry, the messages and the bytes of each mark,
-    from the beginning of the ledger, the last of them behind everything; `before`: messages and bytes before the place.
-    `published_ms` is of the first mark. Calls are spared: each is paid a thousand times an answer."""
+    """The complete content of a ledger from `place` on. The columns are the next entry, the messages and the bytes of
+    each mark, counted from the beginning of the ledger; the last mark is at the end. `before`: messages and bytes
+    before the position. `published_ms` belongs to the first mark. The code avoids function calls, because an answer
+    repeats it a thousand times.
+    """
     (ledger, first), (entries, messages, sizes), (skipped, skipped_bytes) = place, columns, before
     total, size = messages[-1] - skipped, sizes[-1] - skipped_bytes
     here = _EVEN[ledger] if ledger <= _EVEN_MAX else varint(ledger << 1)
@@ -95,7 +99,7 @@ def counted(
 
 
 def _varints(numbers: Sequence[int], less: int, largest: int) -> list[bytes]:
-    """Of these, so much less; the largest is known. Inlined `varint`."""
+    """Each number minus `less`, as varints; the largest number is known. Inlines `varint`."""
     if largest <= _LOW_MASK:
         return [_WHOLE[number - less] for number in numbers]
     if largest > _TWICE_MAX:
@@ -107,7 +111,7 @@ def _varints(numbers: Sequence[int], less: int, largest: int) -> list[bytes]:
 
 
 def write(one: ReadableRange) -> Body:
-    """Any stretch, by protobuf."""
+    """Encodes any range with protobuf."""
     start, end, (ledgers, entries, messages, sizes, times) = one.start, one.end, one.columns
     made = pb.PlanStretch(
         start_ledger=start[0],

@@ -1,7 +1,7 @@
-"""PLAN, HOLD, LAG and their answers as commands, and back: our own, for peers that announced them.
+"""PLAN, HOLD, LAG and their answers as commands: our own extensions, for peers that announced them.
 
-Places and marks travel in columns, so that a thousand segments cost a few calls each and not a message a mark. Reading
-checks that columns agree; what does not is `Corrupt`.
+Positions and marks travel in columns, so that a thousand segments cost a few calls each instead of a message per mark.
+Decoding checks that columns have equal lengths; otherwise it raises `Corrupt`.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def columns(places: Places, around: Around | None = None) -> pb.SegmentPlaces:
 
 
 def read_around(said: pb.SegmentPlaces) -> dict[SegmentId, tuple[int, int]]:
-    """Of places that `read_places` takes."""
+    """For positions from `read_places`."""
     ids, ledgers, entries = said.segment_id, said.around_ledger_id, said.around_entry_id
     if not ledgers and not entries:
         return {}
     if not len(ids) == len(ledgers) == len(entries):
-        raise Corrupt("places of segments do not agree with what is around them", segments=len(ids))
+        raise Corrupt("columns of segment positions and their chunk data have different lengths", segments=len(ids))
     return {
         SegmentId(id): (ledger, entry)
         for id, ledger, entry in zip(ids, ledgers, entries, strict=True)
@@ -57,12 +57,14 @@ def read_around(said: pb.SegmentPlaces) -> dict[SegmentId, tuple[int, int]]:
 def read_places(said: pb.SegmentPlaces) -> dict[SegmentId, ReadPosition]:
     ids, rows = said.segment_id, said.row or [0] * len(said.segment_id)
     if not len(ids) == len(said.ledger_id) == len(said.entry_id) == len(rows) or len(set(ids)) != len(ids):
-        raise Corrupt("places of segments do not agree with each other", segments=len(ids))
+        raise Corrupt("columns of segment positions have different lengths", segments=len(ids))
     found: dict[SegmentId, ReadPosition] = {}
     for id, ledger, entry, row in zip(ids, said.ledger_id, said.entry_id, rows, strict=True):
         place = DONE if ledger == NUMBER_MAX else ReadPosition(ledger, entry, row)
         if place != START and (ledger < 0 or entry < 0 or row >= NUMBER_MAX):
-            raise Corrupt("a place in a segment is an entry, its beginning or its end", segment=id, place=str(place))
+            raise Corrupt(
+                "a position in a segment must be an entry, the beginning or the end", segment=id, place=str(place)
+            )
         found[SegmentId(id)] = place
     return found
 
@@ -74,8 +76,9 @@ def planned(
     stretches: Mapping[SegmentId, EncodedRange],
     dag: pb.ScalableTopicDAG | None,
 ) -> bytes:
-    """PLAN_RESPONSE; without `dag` the layout is as the client knows it. Put together from the bytes of its parts:
-    protobuf would copy a thousand messages twice."""
+    """PLAN_RESPONSE; without `dag`, the client already knows the layout. Assembled from encoded parts, because protobuf
+    would copy a thousand messages twice.
+    """
     head = pb.CommandPlanResponse(request_id=request_id, incarnation=incarnation, epoch=epoch, dag=dag)
     parts = [head.SerializeToString()]
     for id, one in stretches.items():
@@ -103,7 +106,7 @@ def held(
     lost: Sequence[SegmentId],
     owner: str = "",
 ) -> bytes:
-    """HOLD_RESPONSE. `owner`: of before."""
+    """HOLD_RESPONSE. `owner`: the previous owner."""
     said = pb.CommandHoldResponse(
         request_id=request_id,
         places=columns(places, around),
@@ -119,7 +122,7 @@ def held(
 
 
 def released(request_id: int) -> bytes:
-    """HOLD_RESPONSE to one that ends a hold."""
+    """HOLD_RESPONSE to a request that ends a hold."""
     said = pb.CommandHoldResponse(request_id=request_id)
     return encode_command(pb.BaseCommand(type=_Type.HOLD_RESPONSE, holdResponse=said))
 
@@ -151,5 +154,5 @@ def read_stretches(said: Sequence[pb.PlanStretch]) -> dict[SegmentId, ReadableRa
 
 
 def _error(code: int) -> Any:
-    """ServerError is a closed enum: a code the protocol does not know would be lost on the way."""
+    """ServerError is a closed enum: a code unknown to the protocol would be lost in transit."""
     return code if code in _KNOWN_ERRORS else 0

@@ -112,7 +112,7 @@ def test_what_lies_around_a_place_that_is_none_is_refused(said):
     data = bytearray(OURS.to_bytes()[:-4])
     data[data.index(b"MgCp") + 4] = 2
     data += pack(">qqq", *said)
-    with pytest.raises(Corrupt, match="around"):
+    with pytest.raises(Corrupt, match="chunk data"):
         Checkpoint.from_bytes(bytes(data) + pack(">I", crc32c(bytes(data))))
 
 
