@@ -131,7 +131,7 @@ def test_values_of_pulsar_5_are_read_by_the_versions_of_their_schema_through_a_s
     first, second = record(("id", "long")), record(("id", "long"), ("amount", "double", 1.5))
     with Topic(elsewhere, admin, "topic://public/default/spark-schemas") as topic:
         admin.scalable.create(topic.name)
-        with pytest.raises(Misuse, match="option schema: the topic has no schema in the registry"):
+        with pytest.raises(Misuse, match="option schema: the topic has no registered schema"):
             read(topic)
         produce(topic, avro(first), [encoded(first, {"id": number}) for number in range(10)])
         admin.scalable.split(topic.name, topic.active()[0])
@@ -143,7 +143,7 @@ def test_values_of_pulsar_5_are_read_by_the_versions_of_their_schema_through_a_s
 def test_what_pulsar_cannot_do_is_said(elsewhere: Pulsar, admin: Admin):
     with Topic(elsewhere, admin, "topic://public/default/spark-holds") as topic:
         admin.scalable.create(topic.name)
-        with pytest.raises(Misuse, match="option subscription needs a scalable topic"):
+        with pytest.raises(Misuse, match="option subscription requires a scalable topic"):
             query(asked(topic, subscription="s"))
         by_time = query(asked(topic, balance="time"))
         at = run(elsewhere.url, lambda _: by_time.start())

@@ -35,8 +35,8 @@ def numbers(rows: Any) -> list[int]:
         ({"keyOrder": "strict"}, "option keyOrder: it is chain or barrier or relaxed"),
         ({"startingOffsets": "yesterday"}, "option startingOffsets"),
         ({"startingOffsets": '{"v":9}'}, "a newer version of magnetar wrote the offset"),
-        ({"endingOffsets": "latest"}, "option endingOffsets means nothing for a stream"),
-        ({"columns": "key,offset"}, "option columns: there is no column offset"),
+        ({"endingOffsets": "latest"}, "option endingOffsets has no effect on a stream"),
+        ({"columns": "key,offset"}, "option columns: unknown column offset"),
         ({"topic": "non-persistent://public/default/x"}, "option topic"),
         (
             {"topic": "topic://public/default/nobody-made-this"},
@@ -44,7 +44,7 @@ def numbers(rows: Any) -> list[int]:
         ),
         (
             {"topic": "persistent://public/default/nor-this"},
-            "option topic: there is no persistent://public/default/nor-this at pulsar://",
+            "option topic: persistent://public/default/nor-this does not exist at pulsar://",
         ),
         ({"maxOffsetsPerTrigger": "5"}, "use maxMessagesPerTrigger"),
     ],
@@ -66,8 +66,8 @@ def test_a_mistake_is_named_with_what_to_do(
 @pytest.mark.parametrize(
     ("options", "lines"),
     [
-        ({"topic": "topic://public/default/nope"}, ["option topic: there is no topic://", "why: ", "do: create it ("]),
-        ({"topic": "topic://public/nope/x"}, ["no namespace public/nope", "why: ", "magnetar namespace create public"]),
+        ({"topic": "topic://public/default/nope"}, ["option topic: topic://", "why: ", "do: create it ("]),
+        ({"topic": "topic://public/nope/x"}, ["namespace public/nope of", "why: ", "magnetar namespace create public"]),
         ({"url": "pulsar://127.0.0.1:1"}, ["no broker answers at pulsar://127.0.0.1:1", "why: ", "do: start a broker"]),
     ],
 )

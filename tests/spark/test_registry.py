@@ -153,7 +153,7 @@ def test_a_topic_without_a_schema_is_refused_with_what_to_do(spark: SparkSession
     from pyspark.errors import PySparkException
 
     topic.publish(3)
-    with pytest.raises(PySparkException, match="option schema: the topic has no schema in the registry: produce with"):
+    with pytest.raises(PySparkException, match="option schema: the topic has no registered schema: produce with"):
         topic.batch(spark, schema="registry")
 
 
@@ -168,7 +168,7 @@ def test_a_version_that_the_table_cannot_hold_is_named_with_its_field(topic: Top
 def test_a_value_that_is_not_what_its_schema_says_is_found(topic: Topic):
     produce(topic, avro(FIRST), [encoded(FIRST, {"id": 1, "customer": "c", "old": ""}), b"\x02\x7f"])
     with pytest.raises(
-        Corrupt, match=r"field customer: a value is not as its schema says.*position=\d+:\d+:0 of segment"
+        Corrupt, match=r"field customer: a value does not match its schema.*position=\d+:\d+:0 of segment"
     ):
         read(topic)
 

@@ -93,7 +93,7 @@ def test_option_topic_wins_over_the_column(spark: SparkSession, server: Standalo
     [
         ("cast(NULL AS string)", r"column topic is null in row 0 of partition 0"),
         ("'kafka://a/b/c'", r"column topic is 'kafka://a/b/c' in row 0 of partition 0"),
-        ("'topic://public/nowhere/rows'", r"column topic: there is no topic://public/nowhere/rows"),
+        ("'topic://public/nowhere/rows'", r"column topic: topic://public/nowhere/rows does not exist"),
         ("1", r"column topic is int"),
     ],
 )

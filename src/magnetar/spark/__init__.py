@@ -1,7 +1,8 @@
-"""Topics for PySpark: where a query stands, what a batch reads, entries as Arrow columns, and what Spark calls.
+"""Topics for PySpark: the position of a query, the ranges of a batch, entries as Arrow columns, and the interfaces that
+Spark calls.
 
-Most of it decides and converts; `connect` alone reaches brokers, by one client for each process, and only what Spark
-calls imports PySpark. Nothing is opened and nothing heavy is imported before it is used. It trusts `client` for opening
-entries and `layout` for who descends from whom, and nobody for offsets, options and bytes: what it cannot honour it
-refuses with what to do.
+Most modules decide and convert. Only `connect` reaches brokers, with one client per process. Only modules that Spark
+calls import PySpark. Connections and heavy imports are made at first use. The package trusts `client` to open entries
+and `layout` for the ancestry of segments. It does not trust offsets, options or bytes: it rejects unsupported ones with
+the remedy.
 """

@@ -1,8 +1,8 @@
 """The options of a table in Spark's catalog: `CREATE TABLE t USING magnetar OPTIONS (...)`.
 
-The catalog adds properties of its own to the options, and repeats each option behind `option.`. When the table is read,
-Spark hands a Python source no options at all, only the table's columns: so they are kept in the metadata of its first
-column, which the catalog stores. Options that a query gives itself come first. Decides only.
+The catalog adds its own properties to the options, and repeats each option with the prefix `option.`. When a query
+reads the table, Spark passes a Python source no options, only the table's columns. Therefore the options are stored in
+the metadata of its first column, which the catalog keeps. Options of the query take precedence. Pure.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _REPEATED = "option."
 
 
 def is_table(given: Mapping[str, str]) -> bool:
-    """Are these options those that CREATE TABLE passes? Only they name a provider."""
+    """Whether CREATE TABLE passes these options: only it names a provider."""
     return any(name.lower() == "provider" for name in given)
 
 
 def own_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Without what the catalog adds."""
+    """The options without the additions of the catalog."""
     return {name: text for name, text in given.items() if not _added(name.lower())}
 
 
@@ -33,7 +33,7 @@ def table_metadata(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def with_table(given: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[str, str]:
-    """The options of a query, and those of the table that it reads, if it reads one."""
+    """The options of a query, completed by those of the table that it reads."""
     own = own_options(given)
     kept = json.loads(metadata[METADATA]) if METADATA in metadata else {}
     lower = {name.lower() for name in own}

@@ -1,8 +1,8 @@
-"""The way from Spark's Python processes to brokers.
+"""Connections from Spark's Python processes to brokers.
 
-A source has a client that only reads, which is there much sooner than a whole one: Spark starts a process for every
-query and waits for it. Spark forks its workers and pickles its readers, so nothing here is kept in them: constructors
-open no socket.
+A source uses a read-only client, which loads much faster than the complete one: Spark starts a process for every query
+and waits for it. Spark forks its workers and pickles its readers, so readers hold no connection, and constructors open
+no socket.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ T = TypeVar("T")
 
 
 def run(url: str, call: Callable[[ReadClient], Coroutine[Any, Any, T]]) -> T:
-    """On this process's way to these brokers, blocking."""
+    """Runs the call on this process's client for these brokers, and blocks."""
     return process_client.run(ReadClient, url, call)
 
 
 def planned(asked: SourceOptions, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What a query asks before it reads anything: it may turn out that its topic is not there."""
+    """Runs a request of the planning phase. If the topic does not exist, the error explains it."""
 
     async def made(client: ReadClient) -> T:
         try:
@@ -50,7 +50,7 @@ def planned(asked: SourceOptions, call: Callable[[], Coroutine[Any, Any, T]]) ->
 
 
 def check(url: str, target: Target) -> None:
-    """Is there a broker, and is there what is to be read? Asked once, before anything is made."""
+    """Checks that a broker answers and that the topics exist. Runs once, before any reader is created."""
     run(url, lambda client: reach(client, target.topics, target.namespace))
 
 
@@ -72,7 +72,7 @@ def query(asked: SourceOptions) -> AnyQuery:
 
 
 class Listed:
-    """The scalable topics of a namespace, those that come and go too."""
+    """The scalable topics of a namespace; the list follows created and deleted topics."""
 
     def __init__(self, client: ReadClient, asked: SourceOptions) -> None:
         self._members = NamespaceWatch(
@@ -92,13 +92,15 @@ class Listed:
 
 
 def tell(warning: str) -> None:
-    """Nobody reads the log of a task; what a query says on its driver's standard error is seen."""
+    """Prints a warning on the driver's standard error, which users see. They rarely read the log of a task."""
     sys.stderr.write(f"magnetar: {warning}\n")
     sys.stderr.flush()
 
 
 async def facts(client: ReadClient, topic: str, subscription: str = "", claim: Claim | None = None) -> TopicInfo:
-    """As exact as the server can: one that announced our extensions plans, any other is asked what it can be asked."""
+    """As exact as the server allows: a broker with our extensions plans itself, any other server gets the standard
+    requests.
+    """
     made = await persist(client.runtime, client.operation_timeout_s, client.lookup.service, what="connecting")
     ours = made.features.magnetar_extensions > 0 and topic_name(topic).is_scalable
     kind = MagnetarTopicInfo if ours else PulsarTopicInfo
@@ -106,7 +108,7 @@ async def facts(client: ReadClient, topic: str, subscription: str = "", claim: C
 
 
 def entries(url: str, topic: str, start: ReadPosition, end: ReadPosition) -> Iterator[tuple[int, int, bytes]]:
-    """Those that a piece of a task may have rows in, as they are stored."""
+    """Stored entries that may contain rows of a task's range."""
     first = EARLIEST if start == START else start[:2]
     last = None if end == DONE else (end.ledger, end.entry + (end.row > 0))
 

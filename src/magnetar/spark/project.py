@@ -1,6 +1,6 @@
-"""The files of a project that `magnetar spark init` writes: a query to begin with, or a declarative pipeline.
+"""The files that `magnetar spark init` writes: a first query, or a declarative pipeline.
 
-Texts only. What they hold is tried by the tests, in a real Spark.
+It contains only texts. Tests run them in a real Spark.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 
 TOPIC = "topic://public/default/project-orders"
 
-_APP = '''"""Writes orders as Parquet as they come, each once, and shows how many there are of each key.
+_APP = '''"""Writes each order once to Parquet, and shows the number of orders per key.
 
     magnetar spark run app.py
 """
@@ -37,14 +37,14 @@ query = (
     orders.writeStream.format("parquet")
     .option("path", "out/orders")
     .option("checkpointLocation", "checkpoint")
-    .trigger(availableNow=True)  # leave this out to go on for ever
+    .trigger(availableNow=True)  # remove this line to run continuously
     .start()
 )
 query.awaitTermination()
 spark.read.schema(orders.schema).parquet("out/orders").groupBy("key").count().orderBy("key").show()
 '''
 
-_PIPELINE = '''"""Orders as a table that grows, and how many there are of each key."""
+_PIPELINE = '''"""A growing table of orders, and the number of orders per key."""
 
 import os
 
@@ -82,22 +82,22 @@ libraries:
 
 _README = """# Orders
 
-A query on a scalable topic. It needs {needs}; is everything there?
+A query on a scalable topic. It requires {needs}. Check the requirements:
 
     magnetar spark doctor
 
-A broker, which the extra `broker` of magnetar brings, and the topic:
+Start a broker (extra `broker` of magnetar), and create the topic:
 
     magnetar standalone
     magnetar topic create {topic} --segments 2
 
 {run}
-It finds nothing yet, and tells the broker to keep from now on what it has not read. (Other messages are kept as long as
-retention says: by default for a day, or up to 1 GiB for a topic.) So publish now, and run it again:
+The topic is still empty. From now on, the broker keeps all messages that the query has not read. (For other messages,
+retention applies: by default one day, or up to 1 GiB per topic.) Publish a message, and run the query again:
 
     magnetar message produce {topic} '{{"total": 5}}' --key ann
 
-Where it stands, and how far it is behind:
+Show the position and the lag of the query:
 
     magnetar spark offsets show {checkpoint}
     magnetar spark lag {checkpoint}
@@ -110,14 +110,14 @@ _RUN_PIPELINE = """\
     export PYSPARK_PYTHON=$(command -v python)
     spark-pipelines run --conf spark.sql.catalogImplementation=hive
 
-A second run goes on where the first ended; for that the catalog must last, which is what the setting is for.
+A second run continues where the first ended. The setting makes the catalog persistent, which this requires.
 """
-# Where Spark has the checkpoint of the table `orders`.
+# The folder where Spark stores the checkpoint of the table `orders`.
 _OF_PIPELINE = "storage/_checkpoints/spark_catalog/default/orders/orders/0"
 
 
 def files(folder: Path, *, url: str, pipelines: bool = False) -> dict[str, str]:
-    """Names and texts, for a folder that may not be there yet."""
+    """File names and texts, for a folder that may not exist yet."""
     if not pipelines:
         readme = _README.format(run=_RUN, topic=TOPIC, needs="`magnetar[spark,cli]`", checkpoint="checkpoint")
         return {"app.py": _APP.format(url=url, topic=TOPIC), "README.md": readme}

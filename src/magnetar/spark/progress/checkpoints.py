@@ -1,7 +1,7 @@
-"""The checkpoint of a query, as Spark leaves it in its folder: which batch it is at, and where in its topics.
+"""Reads the checkpoint folder of a query: its newest batch, and its position in its topics.
 
-Reads the two logs of a checkpoint on a file system of this machine and nothing else. A source of another kind in the
-same query is left out; what is not a checkpoint is `Misuse`.
+Reads the two logs of a checkpoint on a local file system and no other files. Sources of other kinds in the same query
+are ignored. A folder without a checkpoint raises `Misuse`.
 """
 
 from __future__ import annotations
@@ -16,21 +16,19 @@ from magnetar.spark.source.offset import SourceOffset
 
 @dataclass(frozen=True, slots=True)
 class QueryCheckpoint:
-    """The newest batch that was planned; `done`: it was also finished."""
+    """The newest planned batch; `done`: it has also finished."""
 
     batch: int
     done: bool
-    offsets: tuple[SourceOffset, ...]  # of the topics of the sources that are ours
+    offsets: tuple[SourceOffset, ...]  # for the topics of Magnetar sources
 
 
 def newest(folder: Path) -> QueryCheckpoint:
     planned = _numbers(folder / "offsets")
     if not planned:
-        raise Misuse(
-            "there is no checkpoint: name the folder that is the query's checkpointLocation", folder=str(folder)
-        )
+        raise Misuse("no checkpoint found: pass the folder that is the query's checkpointLocation", folder=str(folder))
     batch = planned[-1]
-    lines = (folder / "offsets" / str(batch)).read_text().splitlines()[2:]  # a version, and what Spark says
+    lines = (folder / "offsets" / str(batch)).read_text().splitlines()[2:]  # skips the version and Spark's metadata
     offsets = tuple(one for line in lines for one in _frontiers(line))
     return QueryCheckpoint(batch, batch in _numbers(folder / "commits"), offsets)
 
@@ -42,7 +40,7 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _frontiers(line: str) -> list[SourceOffset]:
-    """Of one source, a frontier for each of its topics; none of a source of another kind."""
+    """A frontier for each topic of one source; empty for a source of another kind."""
     try:
         found = parse(line)
     except (ValueError, MagnetarError):

@@ -1,4 +1,4 @@
-"""How far an offset is behind its topic, by segment: the same numbers that a query plans with."""
+"""The lag of an offset behind its topic, by segment, from the same numbers that a query uses for planning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SegmentLag:
 
 
 def behind(url: str, offset: SourceOffset) -> list[SegmentLag]:
-    """Of every segment that is being read or comes after those."""
+    """The lag in every segment of the frontier and in all later segments."""
 
     async def ask(client: ReadClient) -> list[SegmentLag]:
         known = await facts(client, offset.topic)

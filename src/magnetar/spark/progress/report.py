@@ -1,7 +1,8 @@
-"""How far a query is behind, as it stands in Spark's progress: beside the end of all there is, in numbers.
+"""The lag of a query in Spark's progress: numbers beside the newest offset of the topic.
 
-Spark has no place for metrics of a Python source; it shows the latest offset that a source reports as it is. So the
-numbers travel in that text, as `behind`. It is never a checkpoint's: offsets that are read back have no such field.
+Spark has no metrics for a Python source, but it shows the latest offset that a source reports unchanged. Therefore the
+numbers travel in that text, as `behind`. A checkpoint never contains them: offsets that are read back have no such
+field.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from magnetar.spark.source.readable_range import Stretches
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """What was published and is in no batch yet. `oldest_ms`: when the first of it was published; 0: there is none, or
-    the server does not tell."""
+    """Published messages that no batch contains yet. `oldest_ms`: publish time of the first of them; 0: the backlog is
+    empty, or the server does not report it.
+    """
 
     messages: int = 0
     bytes: int = 0
@@ -41,7 +43,7 @@ class Report:
 
 
 def behind(stretches: Stretches) -> Behind:
-    """All that stretches have, measured from where a query stands."""
+    """The content of ranges that begin at the position of a query."""
     marked = [one.marks for one in stretches.values() if one.marks]
     return total(Behind(marks[-1].messages, marks[-1].bytes, marks[0].publish_ms) for marks in marked)
 
@@ -54,18 +56,19 @@ def total(parts: Iterable[Behind]) -> Behind:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a query was behind when a batch of it had been planned, over all its sources of this kind."""
+    """The lag of a query after the planning of a batch, over all its Magnetar sources."""
 
-    query: str  # the id that its checkpoint gives it
+    query: str  # the id in its checkpoint
     name: str
     batch: int
     messages: int
     bytes: int
-    age_s: float  # of the oldest message that is in no batch yet; 0 where there is none, or the server does not tell
+    # age of the oldest message that no batch contains; 0: no such message, or the server does not report it
+    age_s: float
 
 
 def lag_of(query: str, name: str, batch: int, timestamp: str, offsets: Iterable[str | None]) -> Lag | None:
-    """From a progress of Spark: its time, and the latest offset of each source. None: none of them is of this kind."""
+    """From a progress of Spark: its time, and the latest offset of each source. None: no source is of this kind."""
     found = [one for one in map(_behind, offsets) if one is not None]
     if not found:
         return None

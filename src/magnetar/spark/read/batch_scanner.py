@@ -1,9 +1,10 @@
-"""The messages of batches, found in their bytes without an object for any of them.
+"""Locates the messages of batches in their bytes, without creating an object per message.
 
-`locate` finds where each message of a batch lies: by the sizes that the producer told, by arithmetic where all have one
-shape, else by a short loop, because each begins where the one before it ends. `read` then reads the fields of all rows
-of many batches at once, field by field in the order everybody writes them; a row that is written otherwise is marked
-`strange` and left to protobuf. Sizes are a peer's word: what does not fit is `Corrupt`, nothing else is raised.
+`locate` finds the position of each message in a batch. It uses the sizes from the producer, or arithmetic if all
+messages have the same shape, else a short loop, because each message begins at the end of the previous one. `read` then
+reads the fields of all rows of many batches together, field by field in the usual order of writers. A row in another
+order is marked `strange`, and protobuf reads it. Sizes are untrusted: a wrong size raises `Corrupt`, the only error of
+this module.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.uint64]
 
-PADDING = 16  # bytes after a buffer that `read` may look at: a number that starts at its end is still inside
+# bytes after a buffer that `read` may access: a number that starts at the end of data stays inside the buffer
+PADDING = 16
 
-_ROW_BYTES_MIN = 6  # a size, and metadata that says how large the payload is
-_SHAPED_ROWS_MIN = 16  # below, the loop is quicker than arithmetic
+_ROW_BYTES_MIN = 6  # a size, and metadata with the payload size
+_SHAPED_ROWS_MIN = 16  # for fewer rows, the loop is faster than arithmetic
 _NUMBER_BYTES_MAX = 10
-_BEYOND = 1 << 62  # of all metadata
+_BEYOND = 1 << 62  # greater than the end of any metadata
 _LENGTH = Struct(">I")
-_WIDTHS = {2: "<u2", 4: "<u4"}  # of the numbers of an index
+_WIDTHS = {2: "<u2", 4: "<u4"}  # widths of the numbers in an index
 
-# Tags of SingleMessageMetadata, in the order of their numbers.
+# Tags of SingleMessageMetadata, in ascending order.
 _PROPERTY, _KEY, _SIZE, _COMPACTED, _EVENT_TIME = 0x0A, 0x12, 0x18, 0x20, 0x28
 _BASE64, _ORDERING_KEY, _SEQUENCE, _NULL, _NULL_KEY = 0x30, 0x3A, 0x40, 0x48, 0x50
 _BEFORE_SIZE = (_KEY, _PROPERTY)
@@ -40,12 +42,12 @@ _BEFORE_SIZE = (_KEY, _PROPERTY)
 def locate(
     data: bytes, count: int, begin: int = 0, index: bytes = b""
 ) -> tuple[Ints, Ints] | tuple[list[int], list[int]]:
-    """Where the payloads of `count` messages begin and end in `data`, the first of them behind `begin`; each one's
-    metadata begins four bytes behind the end of the one before. They must fill the rest exactly. `index` is what the
-    producer said of their sizes; where it does not fit the batch, as after a compaction, it is as if there were none.
+    """The begin and end of the payloads of `count` messages in `data`, the first of them after `begin`. The metadata of
+    each message begins four bytes after the end of the previous message. The messages must fill the rest exactly.
+    `index` has the sizes from the producer; it is ignored if it does not fit the batch, as after a compaction.
     """
     if count < 1 or count * _ROW_BYTES_MIN > len(data) - begin:
-        raise Corrupt("a batch cannot hold as many messages as it claims", claimed=count, bytes=len(data) - begin)
+        raise Corrupt("a batch is too small for its number of messages", claimed=count, bytes=len(data) - begin)
     told = _by_index(data, count, begin, index) if index else None
     if told is not None:
         return told
@@ -71,11 +73,11 @@ def _by_index(data: bytes, count: int, begin: int, index: bytes) -> tuple[Ints, 
 
 
 def _one_shape(data: bytes, count: int, begin: int) -> tuple[Ints, Ints] | None:
-    """If all messages have the sizes of the first one: everything up to those sizes must be alike."""
+    """For messages that all have the sizes of the first one: the bytes up to these sizes must be equal."""
     body = begin + 4 + int(_LENGTH.unpack_from(data, begin)[0])
     if body > len(data):
         return None
-    same = [0, 1, 2, 3]  # bytes that no message may have otherwise
+    same = [0, 1, 2, 3]  # bytes that must be equal in all messages
     at = begin + 4
     while at + 1 < body and data[at] in _BEFORE_SIZE and data[at + 1] < 128:
         same += (at - begin, at - begin + 1)
@@ -132,12 +134,12 @@ def _one_by_one(data: bytes, count: int, begin: int) -> tuple[list[int], list[in
     except (IndexError, StructError):
         raise _torn(index) from None
     if end != len(data):
-        raise Corrupt("the messages of a batch do not fill it", claimed=count, bytes=len(data) - begin)
+        raise Corrupt("the messages of a batch are shorter than the batch", claimed=count, bytes=len(data) - begin)
     return bodies, ends
 
 
 def _size(payload: bytes, at: int, body: int) -> int:
-    """The payload's size where it does not stand in its usual place: the last one that is said."""
+    """The payload's size if it is not at its usual place: the last value wins."""
     found = -1
     while at < body:
         tag, at = _number(payload, at)
@@ -171,12 +173,12 @@ def _number(payload: bytes, at: int) -> tuple[int, int]:
 
 
 def _torn(place: int) -> Corrupt:
-    return Corrupt("a message of a batch has no true size", place=place)
+    return Corrupt("a message of a batch has an invalid size", place=place)
 
 
 @dataclass(slots=True)
 class MessageColumns:
-    """Fields of messages, as places in one buffer. A start of -1 is a field that is not there."""
+    """Fields of messages, as positions in one buffer. A start of -1 means that the field is missing."""
 
     value_start: Ints
     value_end: Ints
@@ -188,18 +190,18 @@ class MessageColumns:
     null: Bools
     null_key: Bools
     compacted: Bools
-    event_ms: Numbers  # 0 where none was given
+    event_ms: Numbers  # 0 if not set
     sequence: Numbers
-    sequenced: Bools  # has a sequence id of its own
-    properties: Bools  # has any
-    strange: Bools  # written in another way: nothing but the value is read
+    sequenced: Bools  # whether the row has its own sequence id
+    properties: Bools  # whether the row has properties
+    strange: Bools  # unusual field order: only the value is read
 
     def __len__(self) -> int:
         return len(self.value_start)
 
 
 def read(buffer: Bytes, heads: Ints, bodies: Ints, ends: Ints) -> MessageColumns:
-    """The fields of rows whose metadata lies in `[heads, bodies)`. `buffer` has PADDING behind it."""
+    """The fields of rows whose metadata is in `[heads, bodies)`. `buffer` has PADDING after its data."""
     walk = _Walk(buffer, heads, bodies)
     properties = walk.skip_repeated(_PROPERTY)
     key_start, key_end = walk.text(_KEY)
@@ -212,7 +214,7 @@ def read(buffer: Bytes, heads: Ints, bodies: Ints, ends: Ints) -> MessageColumns
     null, null_key = walk.flag(_NULL), walk.flag(_NULL_KEY)
     strange = walk.strange | (walk.at != bodies) | ~sized
     if (~strange & (size != (ends - bodies).astype(np.uint64))).any():
-        raise Corrupt("the messages of a batch are not as large as its index says")
+        raise Corrupt("the messages of a batch do not match the sizes in its index")
     return MessageColumns(
         bodies,
         ends,
@@ -233,7 +235,7 @@ def read(buffer: Bytes, heads: Ints, bodies: Ints, ends: Ints) -> MessageColumns
 
 
 class _Walk:
-    """All rows side by side: each step moves those on whose next field it is."""
+    """Processes all rows together: each step advances the rows whose next field it reads."""
 
     def __init__(self, buffer: Bytes, heads: Ints, bodies: Ints) -> None:
         self._buffer = buffer
@@ -243,7 +245,7 @@ class _Walk:
         self._tag = np.where((heads < bodies) & ~self.strange, buffer[heads], np.uint8(0))
 
     def text(self, tag: int) -> tuple[Ints, Ints]:
-        """Where the bytes of a field lie."""
+        """The position of the bytes of a field."""
         starts = np.full(len(self.at), -1, np.int64)
         ends = starts.copy()
         rows = self._rows(tag)
@@ -278,7 +280,7 @@ class _Walk:
         return result
 
     def _rows(self, tag: int) -> Ints | slice | None:
-        """The rows whose next field this is."""
+        """The rows whose next field has this tag."""
         here = self._tag == tag
         if here.all():
             return slice(None) if len(here) else None
@@ -286,7 +288,7 @@ class _Walk:
         return rows if rows.size else None
 
     def _value(self, rows: Ints | slice) -> tuple[Numbers, Ints]:
-        """The number behind the tag of each of these rows, and the place behind it."""
+        """The number after the tag of each of these rows, and the position after it."""
         at = self.at[rows] + 1
         byte = self._buffer[at]
         values = (byte & 127).astype(np.uint64)
@@ -303,7 +305,9 @@ class _Walk:
         return values, at
 
     def _move(self, rows: Ints | slice, at: Ints) -> Bools:
-        """To the next field. Rows that would leave their metadata are strange, and stay: which ones."""
+        """Advances to the next field. Rows that would leave their metadata do not advance; they are returned as
+        strange.
+        """
         bodies = self._bodies[rows]
         beyond: Bools = at > bodies
         if beyond.any():

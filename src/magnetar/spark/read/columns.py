@@ -1,8 +1,8 @@
-"""The columns of a topic for Spark: their names, their Arrow types, and how each is made of the rows of many entries.
+"""The columns of a topic for Spark: their names, their Arrow types, and their construction from rows of many entries.
 
-Only what is asked for is made, and without a Python object for a row: keys and values are copied by Arrow from where
-they lie, numbers by numpy. Texts that Arrow and Spark want equal types for are plain (no dictionaries, no large types).
-Trusts `decoder` for rows whose places are inside the buffer.
+Only requested columns are built, without a Python object per row: Arrow copies keys and values from their positions,
+numpy copies numbers. Texts are plain (no dictionaries, no large types), because Arrow and Spark require equal types.
+Trusts `decoder` that all rows are inside the buffer.
 """
 
 from __future__ import annotations
@@ -37,47 +37,47 @@ TYPES: dict[str, Any] = {
     "__schema_version": pa.int64(),
 }
 
-_MS_MAX = (1 << 63) // 1000 - 1  # of a time that fits as microseconds; a later one is shown as this
+_MS_MAX = (1 << 63) // 1000 - 1  # latest time that fits in microseconds; a later time is shown as this one
 _VERSION_BYTES = 8
 _ORDER = np.dtype([("segment", ">u8"), ("ledger", ">u8"), ("entry", ">u8"), ("row", ">u4")])
 
 
 def schema(names: Sequence[str]) -> Any:
-    """The Arrow schema of some columns; `Misuse` names those that there are."""
+    """The Arrow schema of some columns; `Misuse` lists the existing ones."""
     for name in names:
         if name not in TYPES:
-            raise Misuse(f"there is no column {name}: columns are {', '.join(TYPES)}", columns=", ".join(names))
+            raise Misuse(f"unknown column {name}: expected some of {', '.join(TYPES)}", columns=", ".join(names))
     if len(set(names)) != len(names) or not names:
-        raise Misuse("columns are named once each, at least one", columns=", ".join(names))
+        raise Misuse("columns must contain at least one name, each once", columns=", ".join(names))
     return pa.schema([(name, TYPES[name]) for name in names])
 
 
 @dataclass(slots=True)
 class Gathered:
-    """The rows of many entries, and what each shares with its entry."""
+    """The rows of many entries, with the fields that rows share with their entry."""
 
     topic: str
     segment: int
     buffer: bytes
     rows: MessageColumns
-    entry: Ints  # which of the entries below
-    place: Ints  # index in the batch, 0 of a single message
+    entry: Ints  # index of the row's entry below
+    place: Ints  # index in the batch, 0 for a single message
     ledgers: Ints
     entries: Ints
     publish_ms: Ints
-    sequences: Ints  # of the entry: its messages count up from it
-    metadata: list[Any]  # of the entries
-    keys: dict[int, bytes | None]  # of rows whose key does not lie in the buffer as it is
-    slots: Ints | None  # -1 where a row has no key
+    sequences: Ints  # of the entry: its messages count up from this value
+    metadata: list[Any]  # per entry
+    keys: dict[int, bytes | None]  # keys that are not contiguous raw bytes in the buffer
+    slots: Ints | None  # -1 for a row without a key
     properties: Callable[[int], list[tuple[str, str]]]
-    buckets: Ints | None = None  # the hashes that entry buckets go by, where tasks are made by them
+    buckets: Ints | None = None  # the hashes for entry buckets, if tasks are split by buckets
 
     def __len__(self) -> int:
         return len(self.entry)
 
 
 def table(names: Sequence[str], found: Gathered, chosen: Ints) -> Any:
-    """A record batch of these columns of the chosen rows, in their order."""
+    """A record batch with these columns of the chosen rows, in their order."""
     arrays = [_MADE[name](found, chosen) for name in names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema(names))
 
@@ -121,7 +121,7 @@ def _event_time(found: Gathered, chosen: Ints) -> Any:
 
 
 def _properties(found: Gathered, chosen: Ints) -> Any:
-    """Rows without any, which most are, cost nothing."""
+    """Rows without properties, the usual case, cost no work."""
     sizes = np.zeros(len(chosen) + 1, np.int64)
     names: list[str] = []
     texts: list[str] = []
@@ -159,7 +159,7 @@ def _position(found: Gathered, chosen: Ints) -> Any:
 
 
 def _order(found: Gathered, chosen: Ints) -> Any:
-    """Bytes that compare as rows of one key follow each other: segment ids grow with creation."""
+    """Bytes whose order is that of the rows of a key: segment ids increase with creation."""
     made = np.zeros(len(chosen), _ORDER)
     entry = found.entry[chosen]
     made["segment"] = found.segment
@@ -174,7 +174,7 @@ def _key_hash(found: Gathered, chosen: Ints) -> Any:
 
 
 def _schema_version(found: Gathered, chosen: Ints) -> Any:
-    """Null where a message names none. Brokers write the number in eight bytes."""
+    """Null if a message has no schema version. Brokers write the number in eight bytes."""
     given = [one.schema_version for one in found.metadata]
     numbers = [int.from_bytes(one, "big", signed=True) if len(one) == _VERSION_BYTES else None for one in given]
     return pa.array(numbers, pa.int64()).take(pa.array(found.entry[chosen]))
@@ -198,12 +198,12 @@ _MADE: dict[str, Callable[[Gathered, Ints], Any]] = {
 
 
 def cut(buffer: bytes | Bytes, starts: Ints, ends: Ints, there: Bools) -> Any:
-    """Pieces of a buffer as a binary column, copied by Arrow: offsets name the wanted and what lies between in turn,
-    and only the wanted is taken. Places grow; those that are not `there` become null.
+    """Pieces of a buffer as a binary column, copied by Arrow. Offsets alternate between wanted pieces and gaps, and
+    only the wanted pieces are taken. Positions increase; pieces that are not `there` become null.
     """
     count = len(starts)
     if not there.all():
-        before = np.maximum.accumulate(np.where(there, ends, 0))  # an empty piece behind the one before
+        before = np.maximum.accumulate(np.where(there, ends, 0))  # an empty piece after the previous one
         starts, ends = np.where(there, starts, before), np.where(there, ends, before)
     offsets = np.empty(2 * count, np.int32)
     offsets[0::2], offsets[1::2] = starts, ends
@@ -215,7 +215,7 @@ def cut(buffer: bytes | Bytes, starts: Ints, ends: Ints, there: Bools) -> Any:
 
 
 def text_of(value: str | bytes) -> str:
-    """Protobuf gives text as str, or as bytes where it is not UTF-8."""
+    """Protobuf returns text as str, or as bytes if it is not UTF-8."""
     return value if isinstance(value, str) else value.decode("utf-8", "replace")
 
 

@@ -1,9 +1,9 @@
-"""Entries of one segment turned into Arrow record batches: only the columns and the rows that a task wants.
+"""Decodes entries of one segment to Arrow record batches, with only the columns and the rows that a task needs.
 
-Entries are opened as the client opens them (checksum, sizes, bounded decompression) and gathered; their messages are
-found and cut out together when a batch is taken. Rows outside the piece a task reads, and rows of keys that another
-task reads, are left out; entries that only brokers read have none. What cannot be opened is `Corrupt`. Chunked and
-encrypted messages are refused (`NotBuilt`) rather than left out. Nothing waits here; who brings entries is not asked.
+It opens entries as the client does (checksum, sizes, bounded decompression) and gathers them. When the caller takes a
+batch, it locates and extracts all messages together. It skips rows outside the task's range and rows whose keys belong
+to another task. Entries that only brokers read contain no rows. An unreadable entry raises `Corrupt`. Chunked and
+encrypted messages are rejected (`NotBuilt`) and not skipped. The module never waits and does not fetch entries.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from magnetar.spark.read.columns import Gathered, empty, schema, table, text_of
 from magnetar.spark.source.tasks import HASHES, SegmentSlice
 
 _INT64_MAX = (1 << 63) - 1
-_MS_MAX = _INT64_MAX // 1000  # of a time that fits as microseconds
+_MS_MAX = _INT64_MAX // 1000  # latest time that fits in microseconds
 _GATHERED_BYTES_MAX = 1 << 30  # Arrow counts the bytes of a column in 31 bits
-# The bytes that values lie in, where in them the metadata of the first row begins (-1: a single message), where they
-# begin among all, number of rows, index of the first, ledger, entry, metadata.
+# The bytes that contain the values, the position of the first row's metadata in them (-1: a single message), their
+# position in the whole buffer, the number of rows, the index of the first row, ledger, entry, metadata.
 _Entry = tuple[bytes, int, int, int, int, int, int, Any]
 _HASHED = "__key_hash"
 
 
 class Decoder:
-    """Gathers entries of one segment in their order. `piece` bounds and filters; without one everything is taken."""
+    """Gathers entries of one segment in order. `piece` bounds and filters; without it, the decoder takes all rows."""
 
     def __init__(
         self,
@@ -59,15 +59,15 @@ class Decoder:
 
     def _begin(self) -> None:
         self.bytes = 0
-        self.rows = 0  # gathered, before they are filtered
-        self._bodies: list[Ints] = []  # where values begin and end in their entry, found by arithmetic,
+        self.rows = 0  # gathered rows, before filtering
+        self._bodies: list[Ints] = []  # begin and end of values in their entry, computed by arithmetic
         self._ends: list[Ints] = []
-        self._loose_bodies: list[int] = []  # and those found one by one since then
+        self._loose_bodies: list[int] = []  # and those located one by one since then
         self._loose_ends: list[int] = []
         self._entries: list[_Entry] = []
 
     def add(self, ledger: int, entry: int, data: bytes) -> None:
-        """One entry as it was stored; nothing is gathered of one that is `Corrupt`."""
+        """Adds one entry as it was stored; a `Corrupt` entry adds no rows."""
         first, last = (0, _INT64_MAX) if self._piece is None else _bounds(self._piece, ledger, entry)
         if first >= last:
             return
@@ -77,17 +77,21 @@ class Decoder:
         if self._elsewhere(metadata):
             return
         if metadata.encryption_keys:
-            raise NotBuilt("a message is encrypted: Spark has no key for it", ledger=ledger, entry=entry)
+            raise NotBuilt(
+                "the topic contains encrypted messages: the Spark source cannot decrypt them",
+                ledger=ledger,
+                entry=entry,
+            )
         if metadata.num_chunks_from_msg > 1:
-            raise NotBuilt("a message in chunks cannot be read from Spark yet", ledger=ledger, entry=entry)
+            raise NotBuilt("the Spark source does not support chunked messages yet", ledger=ledger, entry=entry)
         if metadata.compression:
             claimed, most = metadata.uncompressed_size, self._payload_bytes_max
             if claimed > most:
-                raise Corrupt("a payload claims to be too large", bytes=claimed, bytes_max=most)
+                raise Corrupt("a payload exceeds the maximum size", bytes=claimed, bytes_max=most)
             data, at = inflate(metadata, data[at:]), 0
         base = self.bytes
         if base + len(data) > _GATHERED_BYTES_MAX:
-            raise LimitExceeded("take what was gathered before more is added", bytes=base + len(data))
+            raise LimitExceeded("call take before adding more entries", bytes=base + len(data))
         if metadata.HasField("num_messages_in_batch"):
             found = locate(data, metadata.num_messages_in_batch, at, metadata.size_index)
             head, count = self._batch(found, at + 4, first, last)
@@ -106,7 +110,9 @@ class Decoder:
     def _batch(
         self, found: tuple[Ints, Ints] | tuple[list[int], list[int]], head: int, first: int, last: int
     ) -> tuple[int, int]:
-        """Gather the rows of a batch that are in the piece: where the metadata of the first begins, and how many."""
+        """Gathers the rows of a batch that are in the range: the metadata position of the first one, and their
+        number.
+        """
         bodies, ends = found
         if first or last < len(ends):
             head = int(ends[first - 1]) + 4 if 0 < first < len(ends) else head
@@ -127,7 +133,7 @@ class Decoder:
             self._loose_bodies, self._loose_ends = [], []
 
     def take(self) -> Any:
-        """What was gathered, as one record batch, and begin again."""
+        """Returns the gathered rows as one record batch and clears the buffer."""
         if not self._entries:
             return empty(self._columns)
         found = self._gathered()
@@ -142,7 +148,8 @@ class Decoder:
         shift = np.repeat(bases, counts)
         bodies, ends = np.concatenate(self._bodies) + shift, np.concatenate(self._ends) + shift
         heads = np.empty_like(ends)
-        heads[1:] = ends[:-1] + 4  # each begins behind the one before, the first of an entry where that one says
+        # each begins after the previous one, the first of an entry at the entry's own position
+        heads[1:] = ends[:-1] + 4
         heads[np.cumsum(counts) - counts] = np.where(openings < 0, -1, openings + bases)
         entry = np.repeat(np.arange(len(counts)), counts)
         place = np.arange(len(entry)) + np.repeat(firsts - np.cumsum(counts) + counts, counts)
@@ -151,7 +158,7 @@ class Decoder:
         rows = read(whole, np.where(alone, bodies, heads), bodies, ends)
 
         def message(row: int) -> Any:
-            """The metadata of one row as protobuf reads it, for what is rare."""
+            """The metadata of one row, read by protobuf; for rare fields."""
             one = metadata[int(entry[row])]
             return one if alone[row] else _parsed(one, buffer[int(heads[row]) : int(bodies[row])])
 
@@ -185,7 +192,9 @@ class Decoder:
         return found
 
     def _elsewhere(self, metadata: Any) -> bool:
-        """Has an entry nothing for the buckets of this task? It says so itself: no need to open it."""
+        """Whether an entry has no rows for the buckets of this task, by its own metadata: then it need not be
+        opened.
+        """
         bucket = None if self._piece is None else self._piece.bucket
         if bucket is None:
             return False
@@ -197,7 +206,7 @@ class Decoder:
         return self._piece is not None and (self._piece.keys is not None or self._piece.bucket is not None)
 
     def _slots(self, found: Gathered, buffer: Any, hashed: dict[int, bytes | None], routing: Routing) -> Ints:
-        """Of what decides where a message goes: its ordering key, else its key."""
+        """Hash slots of the routing key: the ordering key, else the key."""
         rows = found.rows
         ordered = rows.ordering_start >= 0
         starts = np.where(ordered, rows.ordering_start, rows.key_start)
@@ -232,7 +241,7 @@ def record_batches(
     bytes_max: int = SPARK_BATCH_BYTES,
     rows_max: int = SPARK_BATCH_ROWS,
 ) -> Iterator[Any]:
-    """Entries (ledger, entry, data) as record batches of about these sizes; none is empty."""
+    """Converts entries (ledger, entry, data) to record batches of about these sizes; no batch is empty."""
     for ledger, entry, data in entries:
         decoder.add(ledger, entry, data)
         if decoder.bytes >= bytes_max or decoder.rows >= rows_max:
@@ -245,7 +254,7 @@ def record_batches(
 
 
 def _bounds(piece: SegmentSlice, ledger: int, entry: int) -> tuple[int, int]:
-    """Which rows of an entry are in the piece."""
+    """The rows of an entry that are in the range."""
     place, start, end = (ledger, entry), piece.start, piece.end
     if place < start[:2] or place > end[:2]:
         return 0, 0
@@ -253,8 +262,9 @@ def _bounds(piece: SegmentSlice, ledger: int, entry: int) -> tuple[int, int]:
 
 
 def _stamp(metadata: Any) -> tuple[int, int]:
-    """Between which hashes the rows of an entry are taken to be. It is a producer's word: a row whose key says
-    otherwise counts as at the nearer end, so that every row is for one task whatever an entry claims."""
+    """The range of hashes that the rows of an entry count as. The producer's value is untrusted: a row with a hash
+    outside counts as at the nearer end, so that every row belongs to exactly one task for any claimed range.
+    """
     lowest, highest = metadata.entry_hash_min, metadata.entry_hash_max
     if not metadata.HasField("entry_hash_max") or not lowest <= highest < HASHES:
         return 0, HASHES - 1
@@ -270,7 +280,7 @@ Keys = dict[int, bytes | None]
 
 
 def _singles(rows: MessageColumns, places: Ints, heads: list[Any]) -> tuple[Keys, Keys]:
-    """Fill the rows of single messages; their keys, and what is hashed of them."""
+    """Fills the rows of single messages; returns their keys and the bytes to hash."""
     if not heads:
         return {}, {}
     rows.null[places] = [one.null_value for one in heads]
@@ -285,9 +295,9 @@ def _singles(rows: MessageColumns, places: Ints, heads: list[Any]) -> tuple[Keys
 
 
 def _strange(rows: MessageColumns, row: int, head: Any) -> tuple[bytes | None, bytes | None]:
-    """Fill a row that is not written as everybody writes it; its key, and what is hashed."""
+    """Fills a row with unusual field order; returns its key and the bytes to hash."""
     if head.payload_size != rows.value_end[row] - rows.value_start[row]:
-        raise Corrupt("a message of a batch is not as large as its index says", row=row)
+        raise Corrupt("a message of a batch does not match the size in its index", row=row)
     rows.null[row], rows.compacted[row] = head.null_value, head.compacted_out
     rows.event_ms[row] = head.event_time
     rows.sequenced[row], rows.sequence[row] = head.HasField("sequence_id"), head.sequence_id
@@ -311,7 +321,7 @@ def _unbase64(key: bytes) -> bytes:
     try:
         return b64decode(key, validate=True)
     except Base64Error:
-        return key  # marked as base64 by mistake
+        return key  # wrongly marked as base64
 
 
 def _signed(value: int) -> int:
@@ -319,5 +329,5 @@ def _signed(value: int) -> int:
 
 
 def _raw(value: str | bytes) -> bytes:
-    """Protobuf gives text as str, or as bytes where it is not UTF-8."""
+    """Protobuf returns text as str, or as bytes if it is not UTF-8."""
     return value if isinstance(value, bytes) else value.encode()

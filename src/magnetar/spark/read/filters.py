@@ -1,8 +1,8 @@
-"""What the filters of a query say about where its rows are: a span of publish times, and keys.
+"""Derives a range of publish times and keys from the filters of a query.
 
-Only what every row must satisfy counts; anything else is left to Spark, which applies all filters itself. Times are
-widened by what clocks of producers may differ by: a segment is nearly, not exactly, in the order of its publish times.
-Decides only.
+Only conditions that every row must satisfy count. Spark applies all filters again itself, so every other condition is
+left to it. Time ranges are widened by the possible clock difference of producers, because the publish times of a
+segment are only approximately in order. Pure.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from magnetar.spark.source.options import AtTime, Extreme, SourceOptions
 
 @dataclass(frozen=True, slots=True)
 class PushedFilters:
-    """None: whatever it is."""
+    """None: no restriction."""
 
     first_ms: int | None = None
     last_ms: int | None = None
     keys: frozenset[bytes] | None = None
 
     def narrowed(self, asked: SourceOptions) -> SourceOptions:
-        """The same question over less of the topic: where it begins or ends by time, or at its ends."""
+        """The same options for less of the topic: start or end by time, or no rows at all."""
         slack_ms = int(SPARK_CLOCKS_DIFFER_S * 1000)
         starting, ending = asked.starting, asked.ending
         if self.first_ms is not None and (starting is Extreme.EARLIEST or isinstance(starting, AtTime)):
@@ -49,7 +49,7 @@ class PushedFilters:
 
 
 def wanted(filters: Iterable[Filter]) -> PushedFilters:
-    """What all of these together say."""
+    """The conjunction of all these filters."""
     found = PushedFilters()
     for one in filters:
         attribute = getattr(one, "attribute", ())

@@ -1,7 +1,7 @@
-"""What a task of Spark does: read its pieces, oldest first, and hand on record batches.
+"""The work of a Spark task: reads its segment ranges, oldest first, and returns record batches.
 
-Runs in executors, which know nothing but the planned task they were sent. Entries come in runs from the loop's thread
-and are turned into columns here; no Python object is made for a row.
+It runs in executors, which know only their planned task. The loop's thread fetches entries in runs, and this thread
+converts them to columns, without a Python object per row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from magnetar.spark.values.table import ValueTable
 
 
 def tables(planned: ReadTask, table: ValueTable, keys: Collection[bytes] | None = None) -> Iterator[Any]:
-    """With the values decoded by the schemas of the registry, which is asked once for each version."""
+    """Decodes values with the registered schemas. Each schema version is requested once."""
     from magnetar.spark.values.value_decoder import ValueDecoder
 
     made = ValueDecoder(table, lambda version: registered(planned.url, planned.topic, version))
@@ -26,7 +26,7 @@ def tables(planned: ReadTask, table: ValueTable, keys: Collection[bytes] | None 
 
 
 def record_batches(planned: ReadTask, columns: Sequence[str], keys: Collection[bytes] | None = None) -> Iterator[Any]:
-    """Of some keys only, if they are given: then the column must be among them."""
+    """With `keys`, only rows with these keys; the columns must include the key."""
     from magnetar.spark.read import decoder
 
     routing = Routing(planned.routing)

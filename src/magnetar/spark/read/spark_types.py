@@ -1,7 +1,7 @@
-"""The columns of the source in Spark's words: their types, and which of them a schema asks for.
+"""The columns of the source as Spark types, and the columns that a schema requests.
 
-Spark refuses Arrow whose types are not exactly those of the schema, and says so late and darkly; a schema that cannot
-be is refused here, by the name of the column. Decides only.
+Spark rejects Arrow types that differ from the schema, but late and with an unclear error. This module rejects an
+impossible schema early, by the name of the column. Pure.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ KINDS = {
 
 
 def ddl(names: Sequence[str]) -> str:
-    """The schema of these columns, as Spark's own text."""
+    """The schema of these columns in Spark's text form."""
     for name in names:
         if name not in KINDS:
-            raise Misuse(f"option columns: there is no column {name}: columns are {', '.join(KINDS)}")
+            raise Misuse(f"option columns: unknown column {name}: expected some of {', '.join(KINDS)}")
     return ", ".join(f"`{name}` {KINDS[name]}" for name in names)
 
 
 def columns(schema: StructType) -> tuple[str, ...]:
-    """Those of a schema, which may be the user's."""
+    """The columns of a schema, which may be the user's."""
     for one in schema.fields:
         kind = KINDS.get(one.name)
         if kind is None:
             raise Misuse(
-                f"there is no column {one.name}: columns are {', '.join(KINDS)}; leave .schema() out, or name some of "
-                "them"
+                f"unknown column {one.name}: expected some of {', '.join(KINDS)}; omit .schema() or choose from "
+                "these columns"
             )
         if one.dataType.simpleString() != kind:
-            raise Misuse(f"column {one.name} is {kind}, not {one.dataType.simpleString()}: cast it after load()")
+            raise Misuse(f"column {one.name} must be {kind}, not {one.dataType.simpleString()}: cast it after load()")
     if not schema.fields:
-        raise Misuse("a schema names at least one column", columns=", ".join(KINDS))
+        raise Misuse("the schema must have at least one column", columns=", ".join(KINDS))
     return tuple(one.name for one in schema.fields)
 
 
 def struct_type(columns: Iterable[tuple[str, Any]]) -> StructType:
-    """Of names and Arrow types; a column of messages says its name alone."""
+    """From names and Arrow types. A message column needs only its name."""
     from pyspark.sql.types import StructField, StructType
 
     return StructType(
@@ -79,7 +79,7 @@ def _plain(word: str) -> DataType:
 
 
 def _type(kind: Any) -> DataType:
-    """As PySpark takes it for this type of Arrow, and for no other."""
+    """The type that PySpark expects for this Arrow type."""
     from pyspark.sql.pandas.types import from_arrow_type
 
     return from_arrow_type(kind, prefer_timestamp_ntz=True)

@@ -1,8 +1,9 @@
-"""Whole columns of Arrow as the payloads of batches: cut by where keys go, written side by side, no object for a row.
+"""Encodes whole Arrow columns as batch payloads: splits rows by the destination of their keys and encodes them
+together, without an object per row.
 
-Byte for byte what the client writes for the same rows one by one (`wire.publishing`): the parts of all rows are made by
-numpy and put together by Arrow. Rows of one key stay in their order. Who takes the sheaves apart again gets what
-`arrow_to_messages` makes of their rows. Refuses what it refuses. Nothing here knows of Spark or of brokers.
+The result is byte for byte that of the client for the same rows one by one (`wire.publishing`). numpy computes the
+parts of all rows, and Arrow joins them. Rows of one key keep their order. Decoding the batches gives the messages that
+`arrow_to_messages` makes of the rows, and both reject the same input. It knows neither Spark nor brokers.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from magnetar.spark.hashing import murmurs
 from magnetar.spark.read.batch_scanner import Bools, Bytes, Ints
 from magnetar.spark.sink.arrow_to_messages import fields, messages, pairs_of, times_of
 
-_INDEXED_MIN = 16  # messages from which on their sizes are told, as the client does
+_INDEXED_MIN = 16  # minimum number of messages with an index of sizes, as in the client
 _SIZE, _EVENT_TIME, _BASE64, _SEQUENCE, _KEY, _NULL = 0x18, 0x28, 0x30, 0x40, 0x12, 0x48
 _NOTHING = pa.scalar(b"", pa.binary())
 
-# One byte of every row, and which rows have it (None: all).
+# One byte of every row, and the rows that have it (None: all).
 _Column = tuple[Bytes | int, Bools | None]
 
 
 def sheaves(
     batch: pa.RecordBatch, names: Sequence[str], cutting: BatchingPlan, *, bytes_max: int = SPARK_SHEAVES_BYTES_MAX
 ) -> Iterator[PrebuiltBatch]:
-    """All rows of a batch with these columns, to be handed over in this order. `bytes_max`: of rows copied at once."""
+    """All rows of a batch with these columns, in sending order. `bytes_max` bounds the rows copied together."""
     if batch.nbytes > bytes_max and batch.num_rows > 1:
         half = batch.num_rows // 2
         later = replace(cutting, sequence=cutting.sequence + half)
@@ -100,7 +101,7 @@ class _Rows:
         )
 
     def _stamp(self, rows: Ints, splits: tuple[int, ...], bucket: int) -> tuple[int, int] | None:
-        """The lowest and the highest hash, where the segment has entry buckets; without keys any of the bucket."""
+        """The lowest and the highest hash, for a segment with entry buckets; rows without keys fit the whole bucket."""
         if not splits:
             return None
         found = self._hash[rows][self._keyed[rows]] & np.uint32(0xFFFF)
@@ -122,7 +123,7 @@ class _Rows:
     # Where rows go
 
     def _hashes(self, column: pa.Array | None) -> tuple[NDArray[np.uint32], Bools]:
-        """Of the keys as they are, whatever the wire makes of them; only where they decide anything."""
+        """Hashes of the raw keys, in any wire form; computed only if they affect the result."""
         hashes = np.zeros(self._count, np.uint32)
         if column is None or self._cutting.epoch < 0:
             return hashes, np.zeros(self._count, np.bool_)
@@ -136,7 +137,7 @@ class _Rows:
         return hashes, keyed
 
     def _destinations(self) -> tuple[Ints, Ints]:
-        """The place of each row's segment among the active ones, and the row's bucket there."""
+        """The index of each row's segment among the active ones, and the row's bucket in it."""
         cutting = self._cutting
         segment, bucket = np.zeros(self._count, np.int64), np.zeros(self._count, np.int64)
         if cutting.destinations == 1:
@@ -147,7 +148,7 @@ class _Rows:
         for splits in dict.fromkeys(one for one in cutting.splits if one):
             rows = np.flatnonzero(np.array([one == splits for one in cutting.splits])[segment])
             bucket[rows] = np.searchsorted(np.array(splits, np.int64), self._hash[rows] & np.uint32(0xFFFF), "right")
-        loose = np.flatnonzero(~self._keyed)  # go round, as many at a time as an entry takes
+        loose = np.flatnonzero(~self._keyed)  # rows without key rotate, in groups of one entry
         if loose.size:
             turn = (cutting.sequence + np.arange(loose.size)) // cutting.messages_max
             segment[loose] = turn % len(starts)
@@ -157,7 +158,7 @@ class _Rows:
     # What they are
 
     def _joined(self, order: Ints) -> pa.Array:
-        """Each row as it stands in a batch, in the order of the rows."""
+        """The encoding of each row in a batch, in row order."""
         number = np.empty(self._count, np.int64)
         number[order] = np.arange(self._cutting.sequence, self._cutting.sequence + self._count)
         there = None if self._key is None else _there(self._key)
@@ -184,7 +185,7 @@ class _Rows:
 
 
 def _runs(group: Ints, offsets: Ints, cutting: BatchingPlan) -> Iterator[tuple[int, int]]:
-    """Where entries begin and end: of one destination each, and about alike."""
+    """The begin and end of entries: one destination each, and about equal sizes."""
     edges = [*(np.flatnonzero(np.diff(group)) + 1).tolist(), len(group)]
     first = 0
     for edge in edges:
@@ -198,12 +199,12 @@ def _runs(group: Ints, offsets: Ints, cutting: BatchingPlan) -> Iterator[tuple[i
 
 
 def _slot(hash: Any, routing: Routing) -> Any:
-    """Of one hash or of many."""
+    """The slot of one hash or of many."""
     return hash & 0xFFFF if routing is Routing.LOW16 else hash >> 16
 
 
 def _wire_keys(column: pa.Array) -> tuple[pa.Array, Bools | None]:
-    """As text where they are text, else in base64; which ones those are."""
+    """Keys as text if they are text, else in base64, and a mask of the latter."""
     raw = column.cast(pa.binary())
     try:
         raw.cast(pa.string())
@@ -224,15 +225,15 @@ def _is_text(data: bytes) -> bool:
 
 
 def _times(column: pa.Array) -> Ints:
-    """Milliseconds, 0 where there is none."""
+    """Milliseconds, 0 if not set."""
     found: Ints = times_of(column).fill_null(0).to_numpy()
     if found.size and int(found.min()) < 0:
-        raise Misuse("event_time_ms does not fit", value=int(found.min()))
+        raise Misuse("column event_time is out of range for milliseconds in 64 bits", value=int(found.min()))
     return found
 
 
 def _properties(column: pa.Array) -> pa.Array:
-    """As the wire carries them."""
+    """Properties in their wire encoding."""
     said = (fields(properties=pairs_of(pairs)) if pairs else None for pairs in column.to_pylist())
     return pa.array([b"" if one is None else one.extras()[0] for one in said], pa.binary())
 
@@ -241,7 +242,7 @@ def _properties(column: pa.Array) -> pa.Array:
 
 
 def _number(tag: int, values: Ints, there: Bools | None = None) -> list[_Column]:
-    """A field of a number in each row."""
+    """A number field in each row."""
     found: list[_Column] = [(tag, there)]
     left = values
     has = there
@@ -286,7 +287,7 @@ def _offsets(column: pa.Array) -> Ints:
 
 
 def _lengths(column: pa.Array) -> Ints:
-    """0 where there is nothing."""
+    """0 for null."""
     found: Ints = pc.binary_length(column).fill_null(0).to_numpy().astype(np.int64)
     return found
 
@@ -297,7 +298,7 @@ def _there(column: pa.Array) -> Bools:
 
 
 def _index(sizes: Ints) -> bytes:
-    """As `wire.publishing.size_index`."""
+    """Equal to `wire.publishing.size_index`."""
     least, most = int(sizes.min()), int(sizes.max())
     if least == most:
         return b""

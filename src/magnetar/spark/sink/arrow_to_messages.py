@@ -1,7 +1,7 @@
-"""From Arrow to messages: the columns key, value, event_time and properties of a batch, as a producer takes them.
+"""Converts Arrow batches to messages: the columns key, value, event_time and properties.
 
-Columns are converted whole, by Arrow; what is left for each row is what a producer needs for it. A schema that cannot
-be written is refused before anything is, with the column and what to do. Nothing here knows of Spark or of brokers.
+Arrow converts whole columns; only the creation of producer messages is per row. An unsupported schema is rejected
+before the first row, with the column and the remedy. It knows neither Spark nor brokers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from magnetar.base.errors import Misuse
 from magnetar.client.producer.fields import MessageFields, fields_of, keyed
 
 COLUMNS = ("key", "value", "event_time", "properties")
-TOPIC = "topic"  # the column that says where a row goes; no part of its message
+TOPIC = "topic"  # the column with the row's topic; not part of the message
 Outgoing = tuple[bytes, MessageFields | None]
 
 _TYPES = {
@@ -30,33 +30,33 @@ _TYPES = {
 
 
 def check_columns(schema: Sequence[tuple[str, str]]) -> None:
-    """`schema`: names and types as Spark says them (`dataType.simpleString()`). Misuse: what to change."""
+    """`schema`: names and types in Spark's notation (`dataType.simpleString()`). Misuse names the required change."""
     names = [name for name, _ in schema]
     if "value" not in names:
         have = ", ".join(names) or "none"
         raise Misuse(
-            f"column value is missing (there are: {have}): select what is to be the message, "
-            "as to_json(struct(*)) AS value"
+            f"column value is missing (found: {have}): select the message as value, for example "
+            "to_json(struct(*)) AS value"
         )
     for name, kind in schema:
         if name not in _TYPES:
             raise Misuse(
-                f"column {name} cannot be written: a message has {', '.join(COLUMNS)}, and {TOPIC} says where it goes; "
-                "drop it, or put it into value"
+                f"column {name} cannot be written: a message has {', '.join(COLUMNS)}, and {TOPIC} names its "
+                "topic; drop the column, or put it into value"
             )
         wanted, kinds = _TYPES[name]
         if kind not in kinds:
             advice = {"key": "cast it to string", "value": "cast it to string, or use to_json"}.get(name, "cast it")
-            raise Misuse(f"column {name} is {kind}, a message takes {wanted}: {advice}")
+            raise Misuse(f"column {name} is {kind}, but must be {wanted}: {advice}")
 
 
 def messages(batch: pa.RecordBatch, names: Sequence[str], *, first: int = -1) -> Iterator[Outgoing]:
-    """One for each row, in order. `first`: the sequence id of the first row, where they are numbered."""
+    """One message per row, in order. `first`: the sequence id of the first row, if rows are numbered."""
     columns: dict[str, pa.Array] = dict(zip(names, batch.columns, strict=True))
     values = columns["value"].cast(pa.binary()).to_pylist()
     keys = _keys(columns["key"]) if "key" in columns else [None] * len(values)
     if first < 0 and "event_time" not in columns and "properties" not in columns and None not in values:
-        for value, key in zip(values, keys, strict=True):  # most often that is all
+        for value, key in zip(values, keys, strict=True):  # the usual case
             yield value, keyed(key) if type(key) is str else None if key is None else fields(key)
         return
     times = times_of(columns["event_time"]).to_pylist() if "event_time" in columns else [None] * len(values)
@@ -68,14 +68,14 @@ def messages(batch: pa.RecordBatch, names: Sequence[str], *, first: int = -1) ->
 
 
 def largest(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[int, int]:
-    """Of a batch that has rows: the bytes of the largest, in its value, key and properties, and which it is."""
+    """For a batch with rows: the size of its largest row in value, key and properties, and the row's index."""
     columns: dict[str, pa.Array] = dict(zip(names, batch.columns, strict=True))
     sizes = np.zeros(batch.num_rows, np.int64)
     for name in ("value", "key"):
         if name in columns:
             sizes += _lengths(columns[name])
     if "properties" in columns:
-        pairs = columns["properties"].take(pa.array(np.arange(batch.num_rows)))  # whole, whatever it was cut from
+        pairs = columns["properties"].take(pa.array(np.arange(batch.num_rows)))  # removes the offsets of a slice
         ends = np.concatenate([[0], np.cumsum(_lengths(pairs.keys) + _lengths(pairs.items))])
         sizes += np.diff(ends[pairs.offsets.to_numpy()])
     row = int(np.argmax(sizes))
@@ -107,7 +107,7 @@ def fields(
 
 
 def _keys(column: pa.Array) -> list[Any]:
-    """As text where they are text: a topic that is copied keeps its keys. Others as bytes."""
+    """Text keys as text, so that a copied topic keeps its keys. Other keys as bytes."""
     if not pa.types.is_binary(column.type):
         return column.to_pylist()  # type: ignore[no-any-return]
     try:

@@ -1,8 +1,8 @@
-"""The driver's side of a batch: what its tasks wrote is committed once, topic by topic, or forgotten.
+"""The driver's side of a batch: commits the rows of its tasks once, topic by topic, or discards them.
 
-Spark hands over one message for each task. A commit names the stages that count; topics that have the batch from an
-earlier run are left as they are. Refuses nothing itself: the broker says whether a stage is there and a batch is new.
-What is odd goes to the driver's standard error.
+Spark passes one message per task. A commit names the chosen stages. Topics that already have the batch from an earlier
+run stay unchanged. This module rejects no commit: the broker decides whether a stage exists and whether a batch is new.
+Warnings go to the driver's standard error.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TaskCommit(WriterCommitMessage):
-    """What one task did. `stages`: each topic that it has rows for, and its stage there; "": the batch is committed
-    there. None at all: the task had no rows, or they are not staged. `warnings` are for the driver."""
+    """The result of one task. `stages`: its stage for each topic with rows; "": the topic already has the batch. Empty:
+    the task had no rows, or they are not staged. `warnings` are for the driver.
+    """
 
     sink: str
     batch: int
@@ -41,8 +42,9 @@ class TaskCommit(WriterCommitMessage):
 
 
 def commit(asked: SinkOptions, told: Sequence[WriterCommitMessage | None], batch: int, *, wait: bool = False) -> None:
-    """The stages of the tasks that count, once. `wait`: until their rows can be read, as whoever writes a batch
-    expects."""
+    """Commits the stages of the chosen tasks once. `wait`: until readers can see the rows, as users of a batch write
+    expect.
+    """
     written = _told(told)
     if asked.delivery is not Delivery.EXACTLY_ONCE or not written:
         return
@@ -59,16 +61,17 @@ def commit(asked: SinkOptions, told: Sequence[WriterCommitMessage | None], batch
             if told.warning:
                 _tell(told.warning)
 
-        # A topic of a row whose stages are none has the batch.
+        # A topic from a column without stages already has the batch.
         ordered = [sink for sink in await _doubtful_first(sinks, stages) if stages[sink.topic] or asked.topic]
-        for sink in ordered[:1]:  # alone: where it is refused, no other topic has the batch
+        for sink in ordered[:1]:  # first topic alone: if its commit is rejected, no other topic has the batch
             await commit_one(sink)
         await all_of([partial(commit_one, sink) for sink in ordered[1:]])
         for sink in sinks if wait else ():
-            if not await sink.published(batch):  # committed is committed: a job that fails now would be run again
+            if not await sink.published(batch):  # the commit is final: if the job failed now, Spark would run it again
                 _tell(
-                    f"batch {batch} of sink {sink.name} is committed and cannot be read yet; the broker goes on with "
-                    f"it, and magnetar sink show tells what is left and why: topic {sink.topic}"
+                    f"batch {batch} of sink {sink.name} is committed, but not readable yet; the broker "
+                    "continues to publish it. Run magnetar sink show for the remaining messages and the "
+                    f"reason: topic {sink.topic}"
                 )
 
     if any(stages.values()) or asked.batch >= 0 or not wait:
@@ -76,8 +79,9 @@ def commit(asked: SinkOptions, told: Sequence[WriterCommitMessage | None], batch
 
 
 async def _doubtful_first(sinks: Sequence[StagedSink], stages: Mapping[str, Sequence[str]]) -> list[StagedSink]:
-    """Each topic has a commit of its own. A stage that is gone may have been committed before, else its topic cannot be
-    committed: found out first, that ends the commit before any topic has the batch."""
+    """Each topic has its own commit. If a stage is gone, either the batch was committed before, or its topic cannot be
+    committed. Checking these topics first ends a failing commit before any topic has the batch.
+    """
     if len(sinks) < 2:
         return list(sinks)
     doubtful: list[StagedSink] = []
@@ -93,7 +97,7 @@ async def _doubtful_first(sinks: Sequence[StagedSink], stages: Mapping[str, Sequ
 
 
 def abort(asked: SinkOptions, told: Sequence[WriterCommitMessage | None]) -> None:
-    """What was not chosen is forgotten; what cannot be said now is said by the end of its lease."""
+    """Discards the stages of an aborted batch. Stages that cannot be deleted now expire with their lease."""
     written = _told(told)
     stages = {topic: mine for topic, mine in _by_topic(asked, written).items() if mine}
 
@@ -106,7 +110,7 @@ def abort(asked: SinkOptions, told: Sequence[WriterCommitMessage | None]) -> Non
 
 
 def _by_topic(asked: SinkOptions, written: Sequence[TaskCommit]) -> dict[str, list[str]]:
-    """In the order of their names. The topic of the option has a batch although no task has rows for it."""
+    """In the order of topic names. The topic of the option gets the batch even if no task has rows for it."""
     found: dict[str, list[str]] = {asked.topic: []} if asked.topic else {}
     for topic, stage in sorted(pair for one in written for pair in one.stages):
         found.setdefault(topic, []).extend([stage] if stage else [])
@@ -122,7 +126,7 @@ def _told(told: Sequence[WriterCommitMessage | None]) -> list[TaskCommit]:
 
 
 async def all_of(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
-    """Many at once, and all of them to their end; then the first error is raised."""
+    """Runs many calls concurrently and waits for all of them; then raises the first error."""
     room = asyncio.Semaphore(SPARK_TARGETS_AT_ONCE_MAX)
 
     async def one(call: Callable[[], Coroutine[Any, Any, T]]) -> T:

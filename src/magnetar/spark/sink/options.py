@@ -1,7 +1,7 @@
-"""The options of the sink, from the texts that Spark hands over to values; errors name the option and what to do.
+"""Parses the options of the sink from Spark's text values; errors name the option and the remedy.
 
-Names are matched whatever their case. What is not an option is refused, except for what Spark itself puts among them.
-Decides only: whether a server can do what was asked is found out when it is asked.
+Option names are case-insensitive. Unknown options are rejected, except those that Spark itself adds. Pure: whether a
+server supports the options is known only at the first request.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from magnetar.spark.source.options import DEFAULT_URL
 
 
 class Delivery(StrEnum):
-    EXACTLY_ONCE = "exactly-once"  # staged: whatever is repeated, each row comes once
-    AT_LEAST_ONCE = "at-least-once"  # straight to the topic: a task that is repeated repeats its rows
-    IDEMPOTENT = "idempotent"  # straight to the topic, numbered: once if a repeated task has the same rows in order
+    EXACTLY_ONCE = "exactly-once"  # staged: each row is stored once, even if Spark repeats tasks
+    AT_LEAST_ONCE = "at-least-once"  # direct to the topic: a repeated task stores its rows again
+    # direct to the topic with sequence ids: once if a repeated task has the same rows in order
+    IDEMPOTENT = "idempotent"
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """`topic` is empty where a column names it in each row. `sink` is empty where it is the query's id, known to its
-    tasks alone, or that of one job. `batch`: a number given by the user (txnVersion), -1 where Spark counts."""
+    """`topic` is empty if a column names the topic of each row. `sink` is empty if it is the query's id, which only
+    tasks know, or a new one per job. `batch`: the user's number (txnVersion), -1 if Spark counts.
+    """
 
     topic: str
     url: str
@@ -37,7 +39,7 @@ class SinkOptions:
 
 
 _NAMES = {name.lower(): name for name in ("topic", "url", "delivery", "sinkId", "txnAppId", "txnVersion")}
-_SPARKS = {"checkpointlocation", "queryname"}  # what Spark's own writers take and pass on
+_SPARKS = {"checkpointlocation", "queryname"}  # options that Spark's own writers use and pass on
 _SOURCES = {"subscription", "startingoffsets", "endingoffsets", "maxmessagespertrigger", "columns", "keyorder"}
 
 
@@ -49,22 +51,23 @@ def sink_options(
     url: str = DEFAULT_URL,
     topic_column: bool = False,
 ) -> SinkOptions:
-    """What was asked for, whole and checked. `Misuse` says which option is wrong and what it may be. `url`: where they
-    name none. `topic_column`: the rows have a column `topic`, which counts unless the option is given."""
+    """Parses and checks all options. `Misuse` names the wrong option and its valid values. `url`: the default.
+    `topic_column`: the rows have a column `topic`, which applies unless the option is set.
+    """
     said = _named(given)
     if overwrite:
         how = 'outputMode("append")' if streaming else 'mode("append")'
-        raise Misuse(f"a topic cannot be overwritten, rows are added to it: write with {how}")
+        raise Misuse(f"a topic cannot be overwritten, only appended to: write with {how}")
     topic = said.get("topic", "").strip()
     if not said and not streaming:
         raise Misuse(
-            "a table of the catalog cannot be written by INSERT, because Spark does not pass its options to a writer: "
-            'write with df.write.format("magnetar").option("topic", ...)'
+            "INSERT into a table of the catalog is not supported, because Spark passes no options to the "
+            'writer: use df.write.format("magnetar").option("topic", ...)'
         )
     if not topic and not topic_column:
         raise Misuse(
-            'option topic is missing: .option("topic", "topic://tenant/namespace/name"), or a column topic that names '
-            "it in each row"
+            'option topic is missing: set .option("topic", "topic://tenant/namespace/name"), or add a column '
+            "topic with the topic of each row"
         )
     delivery = _delivery(said.get("delivery", Delivery.EXACTLY_ONCE))
     if topic:
@@ -74,32 +77,35 @@ def sink_options(
             raise Misuse(f"option topic: {error}") from None
     sink, batch = _counted(said, streaming=streaming)
     if delivery is Delivery.IDEMPOTENT and not streaming and not sink:
-        raise Misuse("option delivery: idempotent numbers rows by job: give txnAppId and txnVersion too")
+        raise Misuse("option delivery: idempotent numbers rows by job: set txnAppId and txnVersion too")
     return SinkOptions(topic, said.get("url", url).strip(), delivery, sink, batch)
 
 
 def target(text: str, delivery: Delivery) -> str:
-    """The full name of a topic that rows go to. `InvalidName`, `Misuse`: they cannot."""
+    """The complete name of a target topic. `InvalidName`, `Misuse`: the sink cannot write to it."""
     named = topic_name(full_name(text))
     if delivery is not Delivery.AT_LEAST_ONCE and not named.is_persistent:
-        raise Misuse(f"option delivery: {delivery} needs a persistent or scalable topic; {named} keeps nothing")
+        raise Misuse(f"option delivery: {delivery} requires a persistent or scalable topic; {named} stores no messages")
     return str(named)
 
 
 def _counted(said: Mapping[str, str], *, streaming: bool) -> tuple[str, int]:
-    """Whose batches are counted, and which one this is if the user counts."""
+    """The sink that counts batches, and the batch number if the user sets it."""
     sink, app, version = said.get("sinkId", ""), said.get("txnAppId", ""), said.get("txnVersion", "")
     if streaming and (app or version):
-        raise Misuse("options txnAppId and txnVersion are for writes inside foreachBatch: a stream takes sinkId")
+        raise Misuse("options txnAppId and txnVersion are only for writes inside foreachBatch: set sinkId for a stream")
     if not streaming and sink:
-        raise Misuse("option sinkId is for writeStream: a batch write takes txnAppId and txnVersion")
+        raise Misuse("option sinkId is only for writeStream: set txnAppId and txnVersion for a batch write")
     if bool(app) != bool(version):
         missing, there = ("txnVersion", "txnAppId") if app else ("txnAppId", "txnVersion")
-        raise Misuse(f"option {missing} is missing: {there} alone does not say which write this is")
+        raise Misuse(f"option {missing} is missing: it is required together with {there}")
     if not app:
         return sink, -1
     if not version.strip().isdigit() or int(version) >= 1 << 63:
-        raise Misuse("option txnVersion is a number from 0 on that grows: in foreachBatch the batch id", value=version)
+        raise Misuse(
+            "option txnVersion must be an increasing number from 0, for example the batch id in foreachBatch",
+            value=version,
+        )
     return app, int(version)
 
 
@@ -107,7 +113,7 @@ def _delivery(text: str) -> Delivery:
     try:
         return Delivery(text.strip().lower())
     except ValueError:
-        raise Misuse(f"option delivery is {', '.join(Delivery)}", value=text[:80]) from None
+        raise Misuse(f"option delivery must be one of {', '.join(Delivery)}", value=text[:80]) from None
 
 
 def _named(given: Mapping[str, str]) -> dict[str, str]:
@@ -117,12 +123,12 @@ def _named(given: Mapping[str, str]) -> dict[str, str]:
         if known is not None:
             said[known] = text
         elif name.lower() in _SOURCES:
-            raise Misuse(f"option {name} is one of the source: give it to readStream or read")
+            raise Misuse(f"option {name} belongs to the source: set it on readStream or read")
         elif name.lower() not in _SPARKS:
             instead = kafka_options.instead(name)
             if instead is not None:
                 raise Misuse(instead)
             near = get_close_matches(name.lower(), _NAMES, n=1)
-            guess = f"did you mean {_NAMES[near[0]]}?" if near else f"options are {', '.join(_NAMES.values())}"
-            raise Misuse(f"there is no option {name}: {guess}")
+            guess = f"did you mean {_NAMES[near[0]]}?" if near else f"expected one of {', '.join(_NAMES.values())}"
+            raise Misuse(f"unknown option {name}: {guess}")
     return said

@@ -1,8 +1,8 @@
-"""Which topic each row of an Arrow batch goes to: the one of the option, or the one that its column `topic` names.
+"""The target topic of each row of an Arrow batch: from the option, or from the column `topic`.
 
-The option wins where both are given, as in Spark's Kafka sink. Names are checked once each, and rows of one topic keep
-their order. Refuses a null and a name that is none, with the row and its value. Decides only: whether a topic exists is
-found out when it is written to.
+The option takes precedence, as in Spark's Kafka sink. Each name is checked once, and rows of one topic keep their
+order. A null or invalid name is rejected with its row and value. Pure: whether a topic exists is known at the first
+write.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _SHOWN_CHARS = 120
 
 
 class Targets:
-    """Of one task. `columns` are those of its batches; `names`: those that messages are made of."""
+    """Targets of one task. `columns` are the columns of its batches; `names` are the columns of the messages."""
 
     def __init__(self, asked: SinkOptions, columns: Sequence[str], part: int) -> None:
         self.names = [name for name in columns if name != TOPIC]
         self._column = columns.index(TOPIC) if TOPIC in columns else -1
         self._asked = asked
         self._part = part
-        self._known: dict[str, str] = {}  # as rows spell a name, and what it names
+        self._known: dict[str, str] = {}  # spelling in rows -> canonical name
         self._rows = 0
 
     def pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of each topic, without the column `topic`. A batch without rows has none."""
+        """The rows of each topic, without the column `topic`. An empty batch has no topics."""
         rest = batch if self._column < 0 else batch.drop_columns([batch.schema.names[self._column]])
         if self._asked.topic:
             yield self._asked.topic, rest
@@ -46,7 +46,9 @@ class Targets:
     def _parted(self, column: pa.Array, rest: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         coded = column.dictionary_encode()
         if coded.null_count:
-            self._refuse("null", int(np.argmax(column.is_null().to_numpy(zero_copy_only=False))), "it names no topic")
+            self._refuse(
+                "null", int(np.argmax(column.is_null().to_numpy(zero_copy_only=False))), "it contains no topic"
+            )
         codes = coded.indices.to_numpy()
         found = [self._target(text, codes, code) for code, text in enumerate(coded.dictionary.to_pylist())]
         topics = list(dict.fromkeys(found))
@@ -63,7 +65,7 @@ class Targets:
         known = self._known.get(text)
         if known is None:
             try:
-                known = topic_name(target(text, self._asked.delivery)).canonical  # one topic, however it is spelt
+                known = topic_name(target(text, self._asked.delivery)).canonical  # the same topic in every spelling
             except MagnetarError as error:
                 self._refuse(repr(text[:_SHOWN_CHARS]), int(np.argmax(codes == code)), str(error))
             self._known[text] = known
@@ -72,16 +74,16 @@ class Targets:
 
     def _refuse(self, value: str, row: int, why: str) -> NoReturn:
         raise Misuse(
-            f"column topic is {value} in row {self._rows + row} of partition {self._part}, both counted from 0: {why}. "
-            "Name a topic in every row, as topic://tenant/namespace/name, or give option topic, which holds for all"
+            f"column topic is {value} in row {self._rows + row} of partition {self._part} (both from 0): {why}. "
+            "Set a topic in every row, as topic://tenant/namespace/name, or set option topic for all rows"
         )
 
 
 def check_count(topics: set[str]) -> None:
-    """Of one batch. `LimitExceeded`: nothing of it is written."""
+    """For one batch. `LimitExceeded`: no row is written."""
     if len(topics) > SPARK_TARGETS_MAX:
         raise LimitExceeded(
-            f"column topic names more than {SPARK_TARGETS_MAX} topics in one batch, and each needs stages and a commit "
-            "of its own: write to fewer topics with keys, or divide the rows among several queries",
+            f"column topic names more than {SPARK_TARGETS_MAX} topics in one batch, and each needs its own "
+            "stages and commit: write to fewer topics with keys, or distribute the rows over several queries",
             topics_max=SPARK_TARGETS_MAX,
         )

@@ -1,12 +1,12 @@
-"""The sink's writers as PySpark calls them: Arrow in, messages out, each row once whatever Spark repeats.
+"""The sink's writers as PySpark calls them: Arrow in, messages out, each row stored once although Spark repeats tasks.
 
-Exactly-once is staged: a task writes its rows to a stage of the broker and returns its id, the driver's commit names
-the ids that count, and the broker publishes them. A batch that was committed before is drained and not written, or
-refused where its rows are others. Rows that name their topics are staged and committed for each topic apart: if the
-driver dies between two commits, Spark runs the batch again and the topics that have it leave it out. Nobody reads the
-log of a task: what is odd is carried to the driver's stderr. Spark builds a writer anew for `commit` and `abort`, so
-all they know comes in the tasks' messages; and it calls `abort` after a commit that failed, although it may have
-happened: abort forgets what was not chosen, and undoes nothing.
+Exactly-once is staged: a task writes its rows to a stage of the broker and returns its id. The driver's commit names
+the chosen ids, and the broker publishes them. If the batch was committed before, its rows are read and dropped, or
+rejected if they differ. Rows with a topic column are staged and committed per topic. If the driver dies between two
+commits, Spark repeats the batch, and topics that have it skip it. Users do not read task logs: warnings go to the
+driver's stderr. Spark creates a new writer for `commit` and `abort`, so both use only the messages of tasks. Spark also
+calls `abort` after a failed commit that may have taken effect: abort discards stages that were not chosen, and undoes
+no commit.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 T = TypeVar("T")
-Pieces = list[tuple[str, "pa.RecordBatch"]]  # of one batch: topics, and the rows that go there
+Pieces = list[tuple[str, "pa.RecordBatch"]]  # per batch: topics and their rows
 
-BATCH_ID = "streaming.sql.batchId"  # what Spark tells its tasks of the batch that they belong to
-QUERY_ID = "sql.streaming.queryId"  # the same over restarts: it is in the checkpoint
-RUN_ID = "spark.jobGroup.id"  # another one at every restart
+BATCH_ID = "streaming.sql.batchId"  # Spark's local property with the batch number
+QUERY_ID = "sql.streaming.queryId"  # stable across restarts: it is stored in the checkpoint
+RUN_ID = "spark.jobGroup.id"  # new at every restart
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
@@ -72,8 +72,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         )
         if batch is None or (query is None and not self._asked.sink):
             raise Misuse(
-                f"Spark did not say which batch this is (local property {BATCH_ID}): nobody tried this version of it; "
-                "use foreachBatch with txnAppId and txnVersion"
+                f"Spark did not set the batch id (local property {BATCH_ID}): this version of Spark is not "
+                "supported; use foreachBatch with txnAppId and txnVersion"
             )
         part = context.partitionId() if context else 0
         sink = self._asked.sink or query or ""
@@ -88,7 +88,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Of one job. Without txnAppId nobody can tell a repeated job from another one: each has a sink of its own."""
+    """The writer of one job. Without txnAppId, a repeated job looks like a new one: each job has its own sink."""
 
     def __init__(self, asked: SinkOptions, columns: Sequence[str]) -> None:
         self._asked = asked
@@ -110,7 +110,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class WriteTask:
-    """The rows of one partition on their way."""
+    """Writes the rows of one partition."""
 
     def __init__(
         self,
@@ -131,9 +131,9 @@ class WriteTask:
         self._batch = batch
         self._part = part
         self._once = once
-        self._query = query  # what the checkpoint calls it
-        self._ran = ran  # which run of it asks
-        self._largest = (0, 0)  # of the rows so far: bytes, and which row
+        self._query = query  # query id of the checkpoint
+        self._ran = ran  # id of the run
+        self._largest = (0, 0)  # largest row so far: size and index
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommit:
         first = next((batch for batch in iterator if batch.num_rows), None)
@@ -148,7 +148,7 @@ class WriteTask:
             raise self._too_large(error) from None
 
     def _pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Pieces]:
-        """Of each batch: every topic with rows for it."""
+        """For each batch, the topics and their rows."""
         rows = 0
         for batch in batches:
             if batch.num_rows:
@@ -158,23 +158,26 @@ class WriteTask:
             yield list(self._targets.pieces(batch))
 
     def _too_large(self, error: LimitExceeded) -> LimitExceeded:
-        """A producer knows the size of what it cannot send, and not which row it was: the largest is one of them."""
+        """A producer reports the size of a message that it cannot send, but not its row: the error names the largest
+        row.
+        """
         size, row = self._largest
         most = error.facts.get("bytes_max")
         if most is None:
             return error
         return LimitExceeded(
-            "a row is larger than a message may be, and the sink does not cut rows into chunks: "
-            f"row {row} of partition {self._part}, both counted from 0, has {size} bytes in value, key and properties, "
-            f"and the brokers take {most} in all: put less into value, store what is large elsewhere and write where "
-            "it is, or raise maxMessageSize of the brokers",
+            f"a row exceeds the maximum message size, and the sink does not split rows into chunks: row {row} "
+            f"of partition {self._part} (both from 0) has {size} bytes in value, key and properties, and the "
+            f"brokers accept {most} in total: make value smaller, store large data elsewhere and write its "
+            "location, or raise maxMessageSize of the brokers",
             topic=self._asked.topic or "in the column topic",
             batch=self._batch,
         )
 
     def _staged(self, batches: Iterator[Pieces]) -> TaskCommit:
-        """A stage for each topic. Where the batch is committed its rows are drained: Spark does not like a task that
-        leaves its input."""
+        """Writes a stage per topic. If the batch is already committed, the task still reads all its rows: Spark fails a
+        task that does not read its input.
+        """
         stages: dict[str, Stage | None] = {}
         rows: Counter[str] = Counter()
         warnings: list[str] = []
@@ -196,7 +199,9 @@ class WriteTask:
         return TaskCommit(self._sink, self._batch, made, rows.total(), once=self._once, warnings=tuple(warnings))
 
     def _straight(self, batches: Iterator[Pieces]) -> TaskCommit:
-        """Numbered rows go one by one: a batch that a second try cuts elsewhere would be neither new nor known."""
+        """Numbered rows are sent one by one: a retry could cut batches differently, and the broker could not recognize
+        them.
+        """
         numbered = self._asked.delivery is Delivery.IDEMPOTENT
         producers: dict[str, Producer[bytes]] = {}
         rows: Counter[str] = Counter()
@@ -217,7 +222,7 @@ class WriteTask:
         return run(Client, self._asked.url, call)
 
     async def _begin(self, topics: Sequence[str], stages: dict[str, Stage | None], client: Client) -> list[str]:
-        """Into `stages`, also those that were begun where one cannot be; what was odd of them."""
+        """Begins a stage for each topic and stores it in `stages`, also if a later one fails. Returns warnings."""
 
         async def one(topic: str) -> str:
             sink = StagedSink(client, topic, self._sink, query=self._query, run=self._ran, once=self._once)
@@ -233,7 +238,9 @@ class WriteTask:
         async def one(stage: Stage, rows: int) -> None:
             count = await stage.seal()
             if count != rows:
-                raise Corrupt(f"{rows} rows were written and the stage holds {count}: it is not used", stage=stage.id)
+                raise Corrupt(
+                    f"{rows} rows were written, but the stage holds {count}: the stage is not used", stage=stage.id
+                )
 
         await all_of([partial(one, stage, rows) for stage, rows in written.items()])
 
@@ -254,21 +261,21 @@ class WriteTask:
 
 
 async def found(asked: SinkOptions, topic: str, call: Awaitable[T]) -> T:
-    """The first call about a topic: here it turns out that it is not there and that nobody may make it."""
+    """Runs the first request for a topic, and explains the error if the topic does not exist and cannot be created."""
     try:
         return await call
     except TopicNotFound as error:
         where, mend = ("option topic", "the option") if asked.topic else ("column topic", "the rows")
         raise TopicNotFound(
-            f"{where}: there is no {topic} at {asked.url}, and the broker makes none: make it (magnetar "
-            f"topic create {topic}; its namespace first, if that is missing: magnetar namespace create "
-            f"{topic_name(topic).namespace}), or mend {mend}",
+            f"{where}: {topic} does not exist at {asked.url}, and the broker does not create it: create it "
+            f"(magnetar topic create {topic}; first its namespace if missing: magnetar namespace create "
+            f"{topic_name(topic).namespace}), or correct {mend}",
             told=str(error),
         ) from None
 
 
 async def post(producer: Producer[bytes], batch: pa.RecordBatch, columns: Sequence[str], first: int = -1) -> None:
-    """All rows to the producer, waiting for room only. What cannot be stored is told when it is closed."""
+    """Sends all rows to the producer; waits only for buffer space. Errors appear when the producer is closed."""
     cutting = producer._cutting() if first < 0 else None
     if cutting is not None and batch.num_rows >= cutting.destinations * SPARK_SHEAF_ROWS_MIN:
         for sheaf in sheaves(batch, columns, cutting):

@@ -1,8 +1,8 @@
-"""The batch reader: everything from the starting to the ending offsets, in one plan.
+"""The batch reader: reads everything from the starting to the ending offsets, in one plan.
 
-`FilteringReader` also listens to the filters of the query, where the session allows that
-(`spark.sql.python.filterPushdown.enabled`); a reader that can is refused by Spark where it does not, so it is chosen by
-an option. Filters are promises that nobody looks at other rows: Spark still applies all of them itself.
+`FilteringReader` also uses the filters of the query, if the session allows this
+(`spark.sql.python.filterPushdown.enabled`). Spark rejects such a reader without that setting, so an option selects it.
+Filters are only a promise that other rows are not needed: Spark still applies all of them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class BatchReader(DataSourceReader):
         made = query(self._wanted.narrowed(self._asked))
         try:
             return [InputPartition(one) for one in planned(self._asked, made.whole)]
-        finally:  # the process that plans is used again
+        finally:  # Spark reuses the process that plans
             run(self._asked.url, lambda _: made.close())
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         task: ReadTask | None = partition.value
-        if task is None:  # Spark makes one partition of none, and calls for it
+        if task is None:  # Spark creates one partition for an empty list, and reads it
             return iter(())
         if isinstance(self._columns, ValueTable):
             return tables(task, self._columns, self._wanted.keys)
@@ -45,6 +45,7 @@ class BatchReader(DataSourceReader):
 class FilteringReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         names = self._columns.of_messages if isinstance(self._columns, ValueTable) else self._columns
-        of_messages = [(name,) for name in names]  # a field may have the name of a column that was not asked for
+        # a field may have the name of a message column that was not requested
+        of_messages = [(name,) for name in names]
         self._wanted = wanted(one for one in filters if getattr(one, "attribute", None) in of_messages)
         return filters

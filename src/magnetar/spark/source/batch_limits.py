@@ -1,4 +1,4 @@
-"""What one batch may take, over all the topics and segments that it reads, and how that is shared. Pure."""
+"""The limits of one batch over all its topics and segments, and their fair distribution. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one batch; None: no limit. With fewer than `messages_min` there is no batch yet."""
+    """Limits of one batch; None: no limit. With fewer than `messages_min` messages, no batch is due yet."""
 
     messages: int | None = None
     bytes: int | None = None
@@ -19,7 +19,7 @@ UNLIMITED = Limits()
 
 
 class Budget:
-    """What a batch may take, and has taken, in all its topics."""
+    """The remaining and used amounts of a batch in all its topics."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -35,7 +35,7 @@ class Budget:
 
 
 def fair_shares(wanted: Sequence[int], limit: int | None) -> list[int | None]:
-    """As much to each as to any other that wants so much; what the modest leave goes to the rest."""
+    """Equal shares. A share that is not used completely is distributed to the others."""
     if limit is None:
         return [None] * len(wanted)
     shares = [0] * len(wanted)

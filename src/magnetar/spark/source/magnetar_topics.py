@@ -1,9 +1,9 @@
-"""The facts of a scalable topic on our own brokers: one question says how far every segment can be read, how many
-messages and bytes that is, when they were published and what is gone.
+"""Requests to Magnetar brokers about a scalable topic: one request returns for each segment the readable range, its
+messages, bytes and publish times, and the deleted parts.
 
-A hold named by the query's subscription keeps what it has not read, and what it may have to read again, from being
-trimmed; without a subscription nothing is kept. One run of a query has a subscription at a time (`claim`). Trusts the
-broker's counts.
+A hold with the name of the query's subscription protects messages that the query has not read or may have to read
+again. Without a subscription, no message is kept for the query. One run of a query uses a subscription at a time
+(`claim`). Trusts the broker's counts.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class MagnetarTopicInfo:
         return SegmentId(0) not in found.layout or any(one.lost for one in found.stretches.values())
 
     async def hold(self, at: SourceOffset) -> None:
-        """One that is there already is not moved by a query that begins: batch 0 of an earlier run may have to be read
-        again, from where that one began. An idle query says now and then that it is alive.
+        """A new query does not move an existing hold: batch 0 of an earlier run may have to be read again from its
+        start. An idle query renews its hold regularly.
         """
         now = self._client.runtime.monotonic()
         if not self._subscription or (at.text == self._held and now - self._held_at < SPARK_HOLD_ALIVE_S):
@@ -101,7 +101,7 @@ class MagnetarTopicInfo:
             await self._ask()
         if at.initial and not (await self._hold(None, at.life)).moved:
             return
-        await self._hold(at.places, at.life)  # had it expired, the next survey tells what is gone
+        await self._hold(at.places, at.life)  # if the hold has expired, the next survey reports the loss
         self._held, self._held_at = at.text, now
 
     async def _hold(self, places: Places | None, life: int) -> Hold:
@@ -115,7 +115,9 @@ class MagnetarTopicInfo:
         return found
 
     async def _ask(self) -> None:
-        """Does another run have it? It may just be ending: the process of a query outlives the query for a moment."""
+        """Checks whether another run uses the hold. That run may just be ending: a query's process outlives the query
+        for a moment.
+        """
         if self._claim is None:
             return
         asked = HoldRequest(self._name.canonical, self._subscription, begins=True)

@@ -1,9 +1,9 @@
-"""Where a query over several topics stands: a frontier for each, in one offset of Spark's checkpoint.
+"""The position of a query over several topics: one frontier per topic, in one offset of Spark's checkpoint.
 
-Version 2 of the form. A query of one topic keeps version 1, byte for byte, and its checkpoint can be opened by a query
-that reads more topics. A topic that joins later is in the end of the batch that first has rows of it, and says there
-`from` where it began. One place has one form, as `offset` promises. Text is a user's file: what is not exactly such a
-form is refused.
+This is version 2 of the format. A query of one topic writes version 1, byte for byte, and a query over more topics can
+open its checkpoint. A topic that joins later appears at the end of the first batch with its rows, and `from` there is
+its start. Each position has exactly one form, as `offset` requires. The text is a user's file: any other form is
+rejected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """By topic. `Mapping`s are not changed."""
+    """By topic. The mappings are never modified."""
 
     parts: Mapping[str, SourceOffset]
 
@@ -32,15 +32,15 @@ class Offset:
         return json.dumps(self.document(), separators=(",", ":"), sort_keys=True)
 
     def document(self) -> dict[str, Any]:
-        """As PySpark takes it: a dict whose own order is that of the text."""
+        """The dict for PySpark; its order is that of the text."""
         return {"topics": {name: _bare(self.parts[name]) for name in sorted(self.parts)}, "v": VERSION}
 
     def only(self) -> SourceOffset:
-        """Of a query that reads one topic."""
+        """The offset of a query that reads one topic."""
         if len(self.parts) != 1:
             raise Misuse(
-                "the checkpoint is of a query over several topics: name them in option topics, or give the query a new "
-                "checkpointLocation",
+                "the checkpoint belongs to a query over several topics: name them in option topics, or set a "
+                "new checkpointLocation",
                 topics=", ".join(sorted(self.parts))[:200],
             )
         return next(iter(self.parts.values()))
@@ -52,20 +52,20 @@ def parse(text: str) -> SourceOffset | Offset:
 
 
 def from_document(said: object) -> Offset:
-    """As PySpark hands it back, in either version."""
+    """The offset that PySpark returns, in either version."""
     if not isinstance(said, dict) or not is_several(said):
         one = offset.from_document(said)
         if not one.topic:
             raise Misuse(
-                "the offset names no topic, so it cannot be one of several: use the option topic that it is of"
+                "the offset names no topic, so it cannot belong to a query over several: set option topic to its topic"
             )
         return Offset({one.topic: one})
     strange = sorted(str(name) for name in said.keys() - {"topics", "v"})
     parts = said.get("topics")
     if strange or not isinstance(parts, dict):
-        raise Corrupt("an offset of several topics has topics and nothing else", fields=", ".join(strange)[:80])
+        raise Corrupt("an offset of several topics must contain only topics", fields=", ".join(strange)[:80])
     if len(parts) > SPARK_TOPICS_MAX:
-        raise Corrupt("an offset of more topics than a query reads", topics=len(parts))
+        raise Corrupt("an offset has more topics than a query can read", topics=len(parts))
     return Offset({_name(name): _whole(name, part) for name, part in parts.items()})
 
 
@@ -81,11 +81,11 @@ def _bare(one: SourceOffset) -> dict[str, Any]:
 
 def _whole(name: str, part: object) -> SourceOffset:
     if not isinstance(part, dict) or "v" in part or "topic" in part:
-        raise Corrupt("an offset's part is an object without a version of its own", topic=name[:80])
+        raise Corrupt("each topic's offset must be an object without a version", topic=name[:80])
     return offset.from_document({**part, "topic": name, "v": offset.VERSION})
 
 
 def _name(name: object) -> str:
     if not isinstance(name, str) or not name or len(name) > SPARK_OFFSET_BYTES_MAX:
-        raise Corrupt("an offset's topic is a name", topic=str(name)[:80])
+        raise Corrupt("a topic in an offset must be a name", topic=str(name)[:80])
     return name

@@ -1,9 +1,9 @@
-"""One query over several topics, or over those of a namespace: a `Query` for each, one plan and one offset for all.
+"""One query over several topics, or over all topics of a namespace: one `Query` per topic, and one plan and one offset
+for all.
 
-A batch is planned for all of them together, so that they share its limits. Topics that come later join at their
-earliest message, with the first batch that has rows of them; when no topic moved, the offset is the very same. A topic
-that is not there any more is a loss, unless the query is to go on without it. It knows neither PySpark nor sockets; it
-trusts `Query` for each topic.
+A batch is planned for all topics together, so that they share its limits. Later topics join at their earliest message,
+with the first batch that has their rows. If no topic has new messages, the offset is identical. A deleted topic counts
+as data loss, unless an option tolerates it. It knows neither PySpark nor sockets, and trusts `Query` for each topic.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 class Topics(Protocol):
     async def names(self) -> list[str]:
-        """Those that there are now, sorted."""
+        """The current topics, sorted."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Fixed:
-    """Topics that the options name: they stay the same."""
+    """The topics from the options; they never change."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = sorted(names)
@@ -45,14 +45,14 @@ class Fixed:
         return self._names
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Closes no resource."""
 
 
 Open = Callable[[SourceOptions], Awaitable[Query]]
 
 
 class Several:
-    """`open` makes the query of one topic. `clock` says seconds that only grow; `tell` reaches who runs the query."""
+    """`open` creates the query of one topic. `clock` returns monotonic seconds; `tell` shows a warning to the user."""
 
     def __init__(
         self,
@@ -69,18 +69,18 @@ class Several:
         self._tell = tell
         self._parts: dict[str, Query] = {}
         self._initial: Offset | None = None
-        self._joined: dict[str, SourceOffset] = {}  # where topics begin that no batch has rows of yet
+        self._joined: dict[str, SourceOffset] = {}  # start of topics without rows in any batch yet
         self._dropped: set[str] = set()
         self._frozen: list[str] | None = None
         self._available_now = False
-        self._planned = clock()  # when the last batch was
+        self._planned = clock()  # time of the last batch
 
     def offset(self, document: object) -> Offset:
-        """As Spark hands it back: of this query, or of one that read a single topic."""
+        """The offset from Spark: of this query, or of a query of one topic."""
         return multi_offset.from_document(document)
 
     async def start(self) -> Offset:
-        """Where a new query begins: asked twice by Spark, and the same each time."""
+        """The start of a new query. Spark calls this twice and must get the same result."""
         if self._initial is None:
             names = await self._names()
             found = await _each(names, self._begun)
@@ -88,14 +88,14 @@ class Several:
         return self._initial
 
     def freeze(self) -> None:
-        """No more than there is now, for Trigger.AvailableNow."""
+        """Limits the query to the current messages, for Trigger.AvailableNow."""
         self._available_now = True
         self._frozen = None
         for part in self._parts.values():
             part.freeze()
 
     async def latest(self, given: Offset, *, unlimited: bool = False) -> Offset:
-        """Where the batch that begins at `given` ends; `given` itself where there is nothing to read."""
+        """The end of the batch that begins at `given`; `given` itself if no new messages exist."""
         starts = await self._starts(given)
         await _each(starts, lambda name: self._enter(name, starts[name], given))
         limits = UNLIMITED if unlimited else self._asked.limits
@@ -118,7 +118,7 @@ class Several:
         return end
 
     async def report(self) -> Report | None:
-        """The end of all there is, and how much lies between that and the end of the batch."""
+        """The end of the topics, and the lag between the end of the batch and it."""
         found = await _each(self._parts, lambda name: self._parts[name].report())
         told = {name: one for name, one in found.items() if one is not None}
         if not told:
@@ -127,7 +127,7 @@ class Several:
         return Report(Offset(ends), total(one.behind for one in told.values()))
 
     async def tasks(self, start: Offset, end: Offset) -> list[ReadTask]:
-        """The tasks of a batch that was planned, the same whenever it is asked."""
+        """The tasks of a planned batch; deterministic."""
         moved = [name for name in sorted(end.parts) if not _same(start.parts.get(name), end.parts[name])]
         found = await _each(moved, lambda name: self._tasks(name, start.parts.get(name), end.parts[name]))
         return [one for name in moved for one in found[name]]
@@ -154,7 +154,7 @@ class Several:
             await part.close()
         await self._topics.close()
 
-    # Deciding; tests break these two on purpose
+    # Decisions; tests break these two functions on purpose
 
     @staticmethod
     def plan(readings: Sequence[Reading], limits: Limits) -> list[SourceOffset]:
@@ -162,7 +162,7 @@ class Several:
 
     @staticmethod
     def ended(given: Offset, prepared: Mapping[str, Prepared], ends: list[SourceOffset]) -> Offset:
-        """The offset that a batch leads to: `given` itself where no topic moved. A topic joins with its first rows."""
+        """The end offset of a batch: `given` itself if no topic moved. A topic joins with its first rows."""
         parts: dict[str, SourceOffset] = {}
         moved = False
         for (name, one), end in zip(prepared.items(), ends, strict=True):
@@ -180,7 +180,7 @@ class Several:
         return await (await self._part(name)).start()
 
     async def _part(self, name: str, *, joins: bool = False) -> Query:
-        """`joins`: it came after the query began, so it is read from its earliest message on."""
+        """`joins`: the topic is newer than the query, so it is read from its earliest message."""
         found = self._parts.get(name)
         if found is None:
             starting = Extreme.EARLIEST if joins else _of_topic(self._asked.starting, name)
@@ -198,7 +198,7 @@ class Several:
 
     async def _tasks(self, name: str, start: SourceOffset | None, end: SourceOffset) -> list[ReadTask]:
         if start is None and end.origin is None:
-            raise Misuse("an offset does not say where a topic began: is it one of this query?", topic=name)
+            raise Misuse("an offset lacks the start of a topic: check that it belongs to this query", topic=name)
         begun = (
             start
             if start is not None
@@ -222,14 +222,14 @@ class Several:
                 self._frozen = names
         if len(names) > SPARK_TOPICS_MAX:
             raise LimitExceeded(
-                f"a query reads {SPARK_TOPICS_MAX} topics at most, and there are {len(names)}: name some of them in "
-                "option topics, or narrow option namespace by topicProperties",
+                f"a query can read at most {SPARK_TOPICS_MAX} topics, but found {len(names)}: name some of them "
+                "in option topics, or narrow option namespace with topicProperties",
                 namespace=self._asked.namespace,
             )
         return names
 
     async def _starts(self, given: Offset) -> dict[str, SourceOffset]:
-        """Where every topic stands that is read now: as the offset says, or where it joins."""
+        """The position of every current topic: from the offset, or where it joins."""
         names = await self._names()
         for name in sorted(given.parts.keys() - set(names)):
             self._lose(name)
@@ -244,8 +244,8 @@ class Several:
     def _lose(self, name: str) -> None:
         if not self._asked.namespace:
             raise Misuse(
-                "the checkpoint has a topic that the query does not read any more: name it in option topics, or give "
-                "the query a new checkpointLocation",
+                "the checkpoint has a topic that the query no longer reads: name it in option topics, or set a "
+                "new checkpointLocation",
                 topic=name,
             )
         if self._asked.rules.fail_on_data_loss:
@@ -256,14 +256,15 @@ class Several:
         if name not in self._dropped:
             self._dropped.add(name)
             self._tell(
-                f"the query goes on without {name}, which is not in {self._asked.namespace or 'its topics'} any more"
+                f"the query continues without {name}: {self._asked.namespace or 'the set of its topics'} does "
+                "not contain it any more"
             )
 
 
 def gone(name: str) -> NotFound:
     return DataLost(
-        "a topic of the query was deleted, or has other properties now: what the query has not read of it is lost; to "
-        "go on without it set failOnDataLoss to false",
+        "a topic of the query was deleted, or its properties changed: its unread messages are lost; set "
+        "failOnDataLoss to false to continue without it",
         topic=name,
     )
 
@@ -281,7 +282,7 @@ def _of_topic(where: Where, name: str) -> Where:
 
 
 async def _each(names: Iterable[str], call: Callable[[str], Awaitable[T]]) -> dict[str, T]:
-    """All of them, some at once."""
+    """Runs the call for all names, several at a time."""
     found: dict[str, T] = {}
     waiting = list(names)
     while waiting:

@@ -1,11 +1,11 @@
-"""Where a query stands in a scalable topic: the offset that Spark keeps in its checkpoint.
+"""The position of a query in a scalable topic: the offset in Spark's checkpoint.
 
-A frontier names, for every segment that is being read or waited for, the next position, or DONE; all that lies above
-it in the graph is read. Its text is compared by Spark byte by byte, so one place has one form: keys sorted, numbers
-plain, nothing optional written when it says nothing. The first batch's end says `from` where it started, because the
-start itself is not in the checkpoint; `init` marks such a start; `gap` says what the batch skipped because it was gone,
-so that a replay does not ask for it again; `cut` says where tasks of the batch begin inside a segment, so that a replay
-has the same ones. Text is a user's file: what is not exactly such a form is refused.
+A frontier names, for every segment that is being read or waits, the next position, or DONE. All segments above it in
+the graph have been read. Spark compares the text byte by byte, so each position has one form: sorted keys, plain
+numbers, and optional fields only if set. The end of the first batch contains its start as `from`, because the
+checkpoint does not store the start itself. `init` marks such a start. `gap` lists ranges that the batch skipped because
+they were deleted, so that a replay does not request them. `cut` lists the task boundaries inside a segment, so that a
+replay makes the same tasks. The text is a user's file: any other form is rejected.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _SEGMENT = re.compile(_NUMBER)
 _FIELDS = {"v", "cut", "epoch", "seg", "from", "gap", "init", "life", "topic"}
 
 Gaps = Mapping[SegmentId, tuple[ReadPosition, ReadPosition]]  # skipped: from, up to
-Cuts = Mapping[SegmentId, tuple[ReadPosition, ...]]  # where a segment is cut for tasks, in order
+Cuts = Mapping[SegmentId, tuple[ReadPosition, ...]]  # task boundaries in a segment, in order
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
     epoch: Epoch
     places: Places
-    origin: Places | None = None  # of the first batch's end: where that batch started
+    origin: Places | None = None  # only at the end of the first batch: its start
     gaps: Gaps = field(default_factory=dict)  # of the batch that ends here
-    initial: bool = False  # made by initialOffset: no batch has ended here
-    life: int = 0  # the topic's incarnation (H-C4); 0 where the server does not tell
+    initial: bool = False  # created by initialOffset: not the end of a batch
+    life: int = 0  # the topic's incarnation (H-C4); 0 if the server does not report it
     topic: str = ""
     cuts: Cuts = field(default_factory=dict)  # of the batch that ends here
 
@@ -49,7 +49,7 @@ class SourceOffset:
         return json.dumps(self.document(), separators=(",", ":"), sort_keys=True)
 
     def document(self) -> dict[str, Any]:
-        """As PySpark takes it: a dict whose own order is that of the text."""
+        """The dict for PySpark; its order is that of the text."""
         said: dict[str, Any] = {}
         if self.cuts:
             said["cut"] = {str(id): [str(one) for one in self.cuts[id]] for id in _sorted(self.cuts)}
@@ -69,24 +69,23 @@ class SourceOffset:
         return said
 
     def belongs(self, *, topic: str, life: int) -> None:
-        """`Misuse` if this is the offset of another topic, or of another life of this one (H-C1, H-C4)."""
+        """`Misuse` if the offset belongs to another topic or to another incarnation of this one (H-C1, H-C4)."""
         if self.topic and topic and self.topic != topic:
             raise Misuse(
-                "the checkpoint belongs to another topic: give the query a new checkpointLocation, or the topic it had",
+                "the checkpoint belongs to another topic: set a new checkpointLocation, or read that topic",
                 checkpoint=self.topic,
                 topic=topic,
             )
         if self.life and life and self.life != life:
             raise Misuse(
-                "the topic was deleted and made again since the checkpoint was written: start with a new "
-                "checkpointLocation",
+                "the topic was deleted and recreated after the checkpoint was written: set a new checkpointLocation",
                 topic=topic or self.topic,
                 checkpoint=self.life,
                 now=life,
             )
 
     def grows_to(self, end: SourceOffset) -> bool:
-        """May a batch lead from here to there, as far as the two alone can tell? Spark itself does not ask."""
+        """Whether the two offsets allow a batch from here to `end`. Spark itself does not check."""
         end.belongs(topic=self.topic, life=self.life)
         return end.epoch >= self.epoch and all(
             place <= end.places[id] for id, place in self.places.items() if id in end.places
@@ -99,38 +98,38 @@ def parse(text: str) -> SourceOffset:
 
 def document_of(text: str) -> object:
     if len(text) > SPARK_OFFSET_BYTES_MAX:
-        raise Corrupt("an offset is longer than any topic needs", characters=len(text))
+        raise Corrupt("an offset exceeds the maximum length", characters=len(text))
     try:
         said: object = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError):
-        raise Corrupt("an offset is not JSON: is it one of this source?", text=text[:80]) from None
+        raise Corrupt("an offset must be JSON: check that it belongs to this source", text=text[:80]) from None
     return said
 
 
 def from_document(said: object) -> SourceOffset:
-    """As PySpark hands it back."""
+    """The offset that PySpark returns."""
     if not isinstance(said, dict):
-        raise Corrupt("an offset is a JSON object", text=str(said)[:80])
+        raise Corrupt("an offset must be a JSON object", text=str(said)[:80])
     version = said.get("v")
     if type(version) is int and version > VERSION:
         raise Misuse(
-            "a newer version of magnetar wrote the offset: install that one, or start with a new checkpointLocation",
+            "a newer version of magnetar wrote the offset: install that version, or set a new checkpointLocation",
             offset=version,
             known=VERSION,
         )
     if version != VERSION or type(version) is not int:
-        raise Corrupt("an offset says no version that there is: is it one of this source?", v=str(version)[:20])
+        raise Corrupt("the version of the offset is unknown: check that it belongs to this source", v=str(version)[:20])
     strange = sorted(str(name) for name in said.keys() - _FIELDS)
     if strange:
-        raise Corrupt("an offset has fields that this version does not know", fields=", ".join(strange)[:80])
+        raise Corrupt("an offset has fields that this version does not support", fields=", ".join(strange)[:80])
     initial, topic = said.get("init", False), said.get("topic", "")
     if type(initial) is not bool or (not initial and "init" in said):
-        raise Corrupt("init is true or absent", init=str(initial)[:20])
+        raise Corrupt("init must be true or absent", init=str(initial)[:20])
     if not isinstance(topic, str) or (not topic and "topic" in said):
-        raise Corrupt("an offset's topic is a name", topic=str(topic)[:80])
+        raise Corrupt("an offset's topic must be a name", topic=str(topic)[:80])
     life = _number(said.get("life", 0), "life")
     if not life and "life" in said:
-        raise Corrupt("an offset's life is counted from one")
+        raise Corrupt("an offset's incarnation must be at least 1")
     return SourceOffset(
         Epoch(_number(said.get("epoch"), "epoch")),
         _read(said.get("seg"), "seg"),
@@ -144,70 +143,70 @@ def from_document(said: object) -> SourceOffset:
 
 
 def position(text: object) -> ReadPosition:
-    """The one form of a position: `ledger:entry`, `ledger:entry:index` inside a batch, `-1:-1` before all, DONE."""
+    """The only form of a position: `ledger:entry`, `ledger:entry:index` inside a batch, `-1:-1` before all, DONE."""
     if text == "DONE":
         return DONE
     if text == "-1:-1":
         return START
     found = _POSITION.fullmatch(text) if isinstance(text, str) else None
     if found is None:
-        raise Corrupt("not a position: ledger:entry, ledger:entry:index or DONE", text=str(text)[:60])
+        raise Corrupt("a position must be ledger:entry, ledger:entry:index or DONE", text=str(text)[:60])
     numbers = [int(part) for part in found.groups("0")]
     if max(numbers) >= NUMBER_MAX:
-        raise Corrupt("a position beyond all positions", text=str(text)[:60])
+        raise Corrupt("a position exceeds the largest position", text=str(text)[:60])
     return ReadPosition(*numbers)
 
 
 def _read(said: object, name: str) -> Places:
     if not isinstance(said, dict):
-        raise Corrupt(f"an offset's {name} is an object from segments to positions", found=str(said)[:60])
+        raise Corrupt(f"an offset's {name} must be an object from segments to positions", found=str(said)[:60])
     return {_segment(id): position(place) for id, place in said.items()}
 
 
 def _gaps(said: object) -> Gaps:
     if not isinstance(said, dict) or not said:
-        raise Corrupt("an offset's gap is an object from segments to pairs of positions", found=str(said)[:60])
+        raise Corrupt("an offset's gap must be an object from segments to pairs of positions", found=str(said)[:60])
     found: dict[SegmentId, tuple[ReadPosition, ReadPosition]] = {}
     for id, pair in said.items():
         if not isinstance(pair, list) or len(pair) != 2:
-            raise Corrupt("a gap is a pair of positions", segment=str(id)[:20], found=str(pair)[:60])
+            raise Corrupt("a gap must be a pair of positions", segment=str(id)[:20], found=str(pair)[:60])
         first, last = position(pair[0]), position(pair[1])
         if first >= last:
-            raise Corrupt("a gap ends after it starts", segment=str(id)[:20], found=str(pair)[:60])
+            raise Corrupt("a gap must end after its start", segment=str(id)[:20], found=str(pair)[:60])
         found[_segment(id)] = (first, last)
     return found
 
 
 def _cuts(said: object) -> Cuts:
     if not isinstance(said, dict) or not said:
-        raise Corrupt("an offset's cut is an object from segments to positions", found=str(said)[:60])
+        raise Corrupt("an offset's cut must be an object from segments to positions", found=str(said)[:60])
     found: dict[SegmentId, tuple[ReadPosition, ...]] = {}
     for id, places in said.items():
         if not isinstance(places, list) or not places:
-            raise Corrupt("a cut is a list of positions", segment=str(id)[:20], found=str(places)[:60])
+            raise Corrupt("a cut must be a list of positions", segment=str(id)[:20], found=str(places)[:60])
         cuts = tuple(map(position, places))
         if any(one >= other for one, other in pairwise(cuts)):
-            raise Corrupt("the cuts of a segment grow", segment=str(id)[:20], found=str(places)[:60])
+            raise Corrupt("the cuts of a segment must increase", segment=str(id)[:20], found=str(places)[:60])
         found[_segment(id)] = cuts
     return found
 
 
 def _segment(text: object) -> SegmentId:
     if not isinstance(text, str) or _SEGMENT.fullmatch(text) is None or int(text) > NUMBER_MAX:
-        raise Corrupt("a segment is a plain number", segment=str(text)[:40])
+        raise Corrupt("a segment must be a plain number", segment=str(text)[:40])
     return SegmentId(int(text))
 
 
 def _number(value: object, name: str) -> int:
     if type(value) is not int or not 0 <= value <= NUMBER_MAX:
-        raise Corrupt(f"an offset's {name} is a number", found=str(value)[:40])
+        raise Corrupt(f"an offset's {name} must be a number", found=str(value)[:40])
     return value
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise Corrupt("an offset says something twice", fields=", ".join(name for name, _ in pairs)[:80])
+        raise Corrupt("an offset must not repeat a field", fields=", ".join(name for name, _ in pairs)[:80])
     return made
 
 

@@ -1,9 +1,9 @@
-"""The options of the source, from the texts that Spark hands over to values; errors name the option and what to do.
+"""Parses the options of the source from Spark's text values; errors name the option and the remedy.
 
-Names are matched whatever their case, because Spark makes them lower case. An option that there is not, most often a
-slip of the pen, is refused: ignoring `maxMessagePerTrigger` would read a whole topic into one batch. One of Spark's
-Kafka source is answered with ours. What Spark's catalog adds for a table is passed over. Decides only; that a topic or
-a column exists is for others to find out.
+Names are case-insensitive, because Spark makes them lower case. An unknown option, usually a spelling mistake, is
+rejected: ignoring `maxMessagePerTrigger` would read a whole topic into one batch. For an option of Spark's Kafka
+source, the error names ours. Properties that Spark's catalog adds to a table are skipped. Pure: other modules check
+that topics and columns exist.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ Where = Extreme | AtTime | SourceOffset | Offset
 
 
 class CursorAdvance(StrEnum):
-    EAGER = "eager"  # when the next batch is asked for: an idle query shows no backlog
-    COMMIT = "commit"  # when Spark says so: the only right way with asynchronous progress tracking
+    EAGER = "eager"  # when Spark requests the next batch: an idle query shows no backlog
+    COMMIT = "commit"  # when Spark commits: required with asynchronous progress tracking
 
 
 class Values(StrEnum):
-    BYTES = "bytes"  # as they are
-    REGISTRY = "registry"  # decoded by the schema that is registered for the topic
+    BYTES = "bytes"  # values unchanged
+    REGISTRY = "registry"  # decoded with the registered schema of the topic
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """`topics`: by name; none where all of a `namespace` are read, or those of them that have the `properties`."""
+    """`topics` by name. It is empty if the query reads a `namespace`, or its topics with the `properties`."""
 
     topics: tuple[str, ...]
     url: str
@@ -72,14 +72,14 @@ class SourceOptions:
     rules: Rules
     columns: tuple[str, ...]
     cursor_advance: CursorAdvance
-    filters: bool = False  # narrow the reading by those of the query
+    filters: bool = False  # use filters of the query to read less
     values: Values = Values.BYTES
     namespace: str = ""
     properties: tuple[tuple[str, str], ...] = ()
 
     @property
     def topic(self) -> str:
-        """The one that is read, or the first; the namespace where topics are not named."""
+        """The topic, or the first of several; the namespace if topics are not named."""
         return self.topics[0] if self.topics else self.namespace
 
     @property
@@ -129,17 +129,18 @@ _SIZE = re.compile(r"(\d{1,18})\s*(?:([kmgt])(?:i?b)?|b)?")
 
 
 def default_url(environment: Mapping[str, str]) -> str:
-    """Where brokers are unless an option says so: `magnetar spark run --url` passes it on like that."""
+    """The default URL of brokers: `magnetar spark run --url` passes it in the environment."""
     return environment.get("MAGNETAR_URL") or DEFAULT_URL
 
 
 def source_options(
     given: Mapping[str, str], *, streaming: bool, metadata: Mapping[str, Any] | None = None, url: str = DEFAULT_URL
 ) -> SourceOptions:
-    """What was asked for, whole and checked. `Misuse` says which option is wrong and what it may be. `metadata`: of the
-    first column, where a table of the catalog keeps its own options. `url`: where they name none."""
+    """Parses and checks all options. `Misuse` names the wrong option and its valid values. `metadata` is that of the
+    first column, where a table of the catalog stores its own options. `url`: the default.
+    """
     kept = with_table({}, metadata or {})
-    other = _BATCH if streaming else _STREAMING  # a table is read in both ways
+    other = _BATCH if streaming else _STREAMING  # a table supports both kinds of reads
     kept = {name: text for name, text in kept.items() if _known(name) not in other}
     said = _named(with_table(given, table_metadata(kept)), streaming=streaming)
     asked = _Asked(said)
@@ -151,14 +152,14 @@ def source_options(
     )
     if limits.messages is not None and limits.messages_min > limits.messages:
         raise Misuse(
-            "option minMessagesPerTrigger is larger than maxMessagesPerTrigger: no batch would ever be due",
+            "option minMessagesPerTrigger must not exceed maxMessagesPerTrigger: no batch could ever start",
             minMessagesPerTrigger=limits.messages_min,
             maxMessagesPerTrigger=limits.messages,
         )
     latest: Where = Extreme.LATEST
     ending = asked.read("endingOffsets", _where, latest)
     if ending is Extreme.EARLIEST:
-        raise Misuse("option endingOffsets cannot be earliest: nothing lies before it")
+        raise Misuse("option endingOffsets must not be earliest: no message is before it")
     values = asked.read("schema", _one_of(Values), Values.BYTES)
     return SourceOptions(
         target.topics,
@@ -185,7 +186,7 @@ def source_options(
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is read."""
+    """What the query reads."""
 
     topics: tuple[str, ...]
     namespace: str = ""
@@ -194,7 +195,7 @@ class Target:
     def decoded(self, values: Values) -> Values:
         if values is Values.REGISTRY and (self.namespace or len(self.topics) > 1):
             raise Misuse(
-                "option schema=registry decodes by the schema of one topic: read one topic, or leave schema out and "
+                "option schema=registry uses the schema of one topic: read one topic, or remove schema and "
                 "decode the bytes in the query"
             )
         return values
@@ -202,7 +203,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What decides the columns, which Spark asks for before it says whether a stream or a batch is read."""
+    """The options that determine the columns. Spark requests columns before it says whether the read is a stream or a
+    batch.
+    """
 
     target: Target
     url: str
@@ -232,26 +235,26 @@ def _columns(asked: _Asked) -> tuple[str, ...]:
     default: tuple[str, ...] = COLUMNS
     names = asked.read("columns", _list, default)
     if asked.read("schema", _one_of(Values), Values.BYTES) is Values.REGISTRY and "value" not in names:
-        raise Misuse("option schema=registry decodes the column value: name it in option columns, or leave schema out")
+        raise Misuse("option schema=registry decodes the column value: add value to option columns, or remove schema")
     return names
 
 
 def _named(given: Mapping[str, str], *, streaming: bool) -> dict[str, str]:
-    """By their own names."""
+    """By canonical names."""
     said: dict[str, str] = {}
     for name, text in own_options(given).items():
         known = _known(name)
         if known in (_BATCH if streaming else _STREAMING):
             kind, other = ("a stream", "spark.read") if streaming else ("a batch read", "spark.readStream")
-            raise Misuse(f"option {known} means nothing for {kind}: leave it out, or use {other}")
+            raise Misuse(f"option {known} has no effect on {kind}: remove it, or use {other}")
         if known in said and said[known] != text:
-            raise Misuse(f"option {known} is given twice", one=said[known], other=text)
+            raise Misuse(f"option {known} is set twice: keep one of them", one=said[known], other=text)
         said[known] = text
     return said
 
 
 def _known(name: str) -> str:
-    """As this source spells it."""
+    """The canonical spelling."""
     found = _NAMES.get(name.lower())
     if found is None:
         raise _unknown(name)
@@ -260,13 +263,13 @@ def _known(name: str) -> str:
 
 def _unknown(name: str) -> Misuse:
     if name.lower() in _SINK:
-        return Misuse(f"option {name} is one of the sink: give it to writeStream or write")
+        return Misuse(f"option {name} belongs to the sink: set it on writeStream or write")
     instead = kafka_options.instead(name)
     if instead is not None:
         return Misuse(instead)
     near = get_close_matches(name.lower(), _NAMES, n=1)
-    guess = f"did you mean {_NAMES[near[0]]}?" if near else f"options are {', '.join(_NAMES.values())}"
-    return Misuse(f"there is no option {name}: {guess}")
+    guess = f"did you mean {_NAMES[near[0]]}?" if near else f"expected one of {', '.join(_NAMES.values())}"
+    return Misuse(f"unknown option {name}: {guess}")
 
 
 class _Asked:
@@ -280,35 +283,37 @@ class _Asked:
         try:
             return form(text.strip())
         except Corrupt as error:
-            raise Misuse(f"option {name} is no offset of this source: {error}") from None
+            raise Misuse(f"option {name} must be an offset of this source: {error}") from None
         except MagnetarError as error:
             raise Misuse(f"option {name}: {error}", value=text[:80]) from None
 
     def target(self) -> Target:
-        """What is read: one option says it."""
+        """The option that selects the topics; exactly one is set."""
         given = [name for name in ("topic", "topics", "namespace") if name in self._said]
         if len(given) > 1:
-            raise Misuse(f"options {' and '.join(given)} are both given: one of them says what is read")
+            raise Misuse(f"options {' and '.join(given)} exclude each other: set one of them")
         if not given:
-            raise Misuse('option topic is missing: .option("topic", "topic://tenant/namespace/name"); or namespace')
+            raise Misuse(
+                'option topic is missing: set .option("topic", "topic://tenant/namespace/name"), or option namespace'
+            )
         if given == ["namespace"]:
             properties = self.read("topicProperties", _properties, tuple[tuple[str, str], ...]())
             return Target((), self.read("namespace", _namespace, ""), properties)
         if "topicProperties" in self._said:
-            raise Misuse("option topicProperties narrows option namespace: give that, or leave it out")
+            raise Misuse("option topicProperties requires option namespace: set namespace, or remove topicProperties")
         return Target(self.read(given[0], _topics, ()))
 
 
 def _text(text: str) -> str:
     if not text:
-        raise Misuse("it is empty: leave it out, or say what it is")
+        raise Misuse("it must not be empty: set a value or remove the option")
     return text
 
 
 def _topics(text: str) -> tuple[str, ...]:
     names = tuple(str(topic_name(full_name(one))) for one in _list(_text(text)))
     if len(set(names)) != len(names):
-        raise Misuse("a topic is named twice")
+        raise Misuse("each topic must be named once")
     return names
 
 
@@ -320,32 +325,32 @@ def _properties(text: str) -> tuple[tuple[str, str], ...]:
     pairs = [tuple(part.strip() for part in one.split("=", 1)) for one in text.split(",")]
     found = {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and pair[0]}
     if len(found) != len(pairs):
-        raise Misuse("it is names and values, as team=shop,kind=orders, each name once")
+        raise Misuse("expected names and values such as team=shop,kind=orders, each name once")
     return tuple(sorted(found.items()))
 
 
 def _list(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names) or len(set(names)) != len(names):
-        raise Misuse("names separated by commas, each once")
+        raise Misuse("expected names separated by commas, each once")
     return names
 
 
 def _flag(text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise Misuse("it is true or false")
+        raise Misuse("it must be true or false")
     return text.lower() == "true"
 
 
 def _count(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < 1:
-        raise Misuse("it is a number from 1 on; leave it out for no limit")
+        raise Misuse("it must be a number from 1; remove the option for no limit")
     return int(text)
 
 
 def _partitions(text: str) -> int:
     if _count(text) > SPARK_PARTITIONS_MAX:
-        raise Misuse(f"it is {SPARK_PARTITIONS_MAX} at most")
+        raise Misuse(f"it must be at most {SPARK_PARTITIONS_MAX}")
     return _count(text)
 
 
@@ -353,21 +358,21 @@ def _size(text: str) -> int:
     found = _SIZE.fullmatch(text.lower())
     size = 0 if found is None else int(found[1]) << 10 * (" kmgt".index(found[2]) if found[2] else 0)
     if not 0 < size < 1 << 63:
-        raise Misuse("it is a number of bytes, or a size as 64m or 1GiB; leave it out for no limit")
+        raise Misuse("it must be a number of bytes, or a size such as 64m or 1GiB; remove the option for no limit")
     return size
 
 
 def _duration(text: str) -> float:
     found = _DURATION.fullmatch(text.lower())
     if found is None or not int(found[1]):
-        raise Misuse("it is a time as 500ms, 30s, 15m or 1h")
+        raise Misuse("it must be a time such as 500ms, 30s, 15m or 1h")
     unit = found[2]
     milli = unit == "ms" or unit.startswith("mil")
     return int(found[1]) * (_SECONDS["ms"] if milli else _SECONDS[unit[0]])
 
 
 def _where(text: str) -> Where:
-    """earliest, latest, a time, or an offset as a checkpoint holds it."""
+    """earliest, latest, a time, or an offset from a checkpoint."""
     if text.startswith("{"):
         return parse(text)
     if text.upper() in Extreme.__members__:
@@ -378,12 +383,13 @@ def _where(text: str) -> Where:
         when = datetime.fromisoformat(text)
     except ValueError:
         raise Misuse(
-            "it is earliest, latest, a time (2026-01-31T12:00:00Z, or milliseconds since 1970), or an offset in JSON"
+            "it must be earliest, latest, a time (2026-01-31T12:00:00Z, or milliseconds since 1970), or an "
+            "offset in JSON"
         ) from None
     if when.tzinfo is None:
-        raise Misuse("a time says its zone: 2026-01-31T12:00:00Z, or +01:00 at its end")
+        raise Misuse("a time must have a zone: 2026-01-31T12:00:00Z, or +01:00 at its end")
     if when.timestamp() < 0:
-        raise Misuse("a time before 1970 is before every message: say earliest")
+        raise Misuse("a time must not be before 1970: use earliest")
     return AtTime(round(when.timestamp() * 1000))
 
 
@@ -392,6 +398,6 @@ def _one_of(words: type[Word]) -> Callable[[str], Word]:
         try:
             return words(text.lower())
         except ValueError:
-            raise Misuse(f"it is {' or '.join(words)}") from None
+            raise Misuse(f"it must be {' or '.join(words)}") from None
 
     return chosen

@@ -1,12 +1,12 @@
-"""How far the next batch goes: from a frontier, the layout and what can be read, to the frontier where the batch ends.
+"""Computes the end of the next batch from a frontier, the layout and the readable ranges.
 
-A pure function, about order first: a segment is opened when every segment it came from is read to its end (chain), and
-with `barrier` not in the batch that read that end, so that no segment is read twice; `relaxed` opens everything at
-once. Limits are shared by backlog, or spent in the order of publish time so that no segment runs ahead. Topics that one
-query reads share them alike: one that needs less than its part leaves the rest to the others. The segment
-that has waited longest always moves, whatever its entries weigh: no batch stands still and no segment starves. Where
-nothing is read, the start itself is the answer: the same bytes, no batch.
-It refuses layouts older than the offset, and data that is gone unless it was told to go on (then the gap is written).
+A pure function. Order comes first: a segment opens only after all its ancestors are read to the end (chain). With
+`barrier`, it does not open in the batch that reads that end, so that no segment is read twice. `relaxed` opens all
+segments immediately. Limits are shared by backlog, or used in the order of publish time so that segments advance
+evenly. Topics of one query share the limits equally; an unused part goes to the others. The segment that has waited
+longest always advances, even if its entries are large: every batch makes progress and no segment starves. If no
+messages can be read, the result is the start itself: the same bytes, no batch. It rejects layouts older than the
+offset, and deleted data unless the options tolerate it (then it writes the gap).
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ class Balance(StrEnum):
 
 
 class DataLost(NotFound):
-    """Messages that a query has not read are gone."""
+    """Messages that a query has not read were deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the options of a query say about its batches."""
+    """The options of a query that affect its batches."""
 
     key_order: KeyOrder = KeyOrder.CHAIN
     balance: Balance = Balance.BACKLOG
     fail_on_data_loss: bool = True
-    partitions_min: int = 0  # tasks that a batch should have, where its data allows
+    partitions_min: int = 0  # minimum number of tasks of a batch, if its data allows it
 
 
 DEFAULT = Rules()
 
 
 def initial(layout: Layout, found: Places, *, topic: str = "", life: int = 0) -> SourceOffset:
-    """Where a query starts, from the place found in each segment for earliest, latest or a time: DONE where all of a
-    sealed one is left out. A segment opens only if all before it are DONE; what comes after is read from its start.
+    """The start of a query, from the position in each segment for earliest, latest or a time: DONE if a sealed segment
+    is skipped entirely. A segment opens only if all its ancestors are DONE; later segments are read from their start.
     """
     places: dict[SegmentId, ReadPosition] = {}
-    for one in layout.segments:  # parents come before their children: ids grow
+    for one in layout.segments:  # parents precede their children: ids increase
         if all(places.get(parent) == DONE for parent in one.parents):
             place = found.get(one.id, START)
             if place == DONE and one.is_active:
-                raise Misuse("an active segment has no end yet", segment=one.id)
+                raise Misuse("the result for an active segment must not be its end", segment=one.id)
             places[one.id] = place
     unread = [one.id for one in layout.segments if one.id not in places]
     return SourceOffset(layout.epoch, _kept(places, layout, unread), initial=True, life=life, topic=topic)
@@ -75,15 +75,15 @@ def initial(layout: Layout, found: Places, *, topic: str = "", life: int = 0) ->
 def plan(
     start: SourceOffset, layout: Layout, stretches: Stretches, limits: Limits = UNLIMITED, *, rules: Rules = DEFAULT
 ) -> SourceOffset:
-    """Where the batch that begins at `start` ends. `stretches` are measured from the places of `start`, those of
-    segments after them from their own beginning; one that is not there is not read yet.
+    """The end of the batch that begins at `start`. `stretches` are measured from the positions of `start`, and for
+    later segments from their beginning. A segment without a stretch is not read yet.
     """
     return plan_together([Reading(start, layout, stretches, rules)], limits)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One topic of a query, as it is before a batch."""
+    """One topic of a query before a batch."""
 
     start: SourceOffset
     layout: Layout
@@ -92,7 +92,7 @@ class Reading:
 
 
 def plan_together(readings: Sequence[Reading], limits: Limits = UNLIMITED) -> list[SourceOffset]:
-    """Where one batch of several topics ends in each of them; the limits are those of the whole batch."""
+    """The end of one batch in each of several topics; the limits apply to the whole batch."""
     for one in readings:
         if one.layout.epoch < one.start.epoch:
             raise NotReady(
@@ -111,8 +111,8 @@ def plan_together(readings: Sequence[Reading], limits: Limits = UNLIMITED) -> li
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What there was at one moment: layout and end. A query that wants no more than this plans on it to the end,
-    whatever is published or reshaped meanwhile.
+    """Layout and end of a topic at one moment. A query with a fixed end plans all batches on it, and ignores later
+    messages and reshapes.
     """
 
     layout: Layout
@@ -124,37 +124,37 @@ class Snapshot:
         return plan_together([self.reading(start, stretches, rules)], limits)[0]
 
     def reading(self, start: SourceOffset, stretches: Stretches, rules: Rules = DEFAULT) -> Reading:
-        """What a batch of the rest is planned with."""
+        """The planning input for a batch of the remaining messages."""
         ends = {**dict.fromkeys(unread(self.layout, self.target.places), START), **self.target.places}
         clipped = {id: one.until(ends.get(id, DONE)) for id, one in stretches.items()}
         return Reading(start, self.layout, clipped, rules)
 
 
 def snapshot(start: SourceOffset, layout: Layout, stretches: Stretches, *, rules: Rules = DEFAULT) -> Snapshot:
-    """All that can be read now, for Trigger.AvailableNow. `start` is where the query stands; the barrier is for its
-    batches, not for their sum.
+    """All currently readable messages, for Trigger.AvailableNow. `start` is the position of the query. The barrier
+    applies to its batches, not to their sum.
     """
     order = KeyOrder.RELAXED if rules.key_order is KeyOrder.RELAXED else KeyOrder.CHAIN
     return Snapshot(layout, plan(start, layout, stretches, rules=replace(rules, key_order=order)))
 
 
 def unread(layout: Layout, places: Places) -> list[SegmentId]:
-    """The segments that come after a frontier, by id: neither in it, nor before anything in it. One without parents
-    can be there only because a segment of the frontier is gone from the layout, and its children forgot it.
+    """The segments after a frontier, by id: neither in it nor ancestors of it. A segment without parents belongs to
+    them only if a segment of the frontier was removed from the layout, and its children lost their parent.
     """
     behind = released(layout, places)
     after = [one.id for one in layout.segments if one.id not in places and one.id not in behind]
     orphan = next((id for id in after if not layout.segment(id).parents), None)
     if orphan is not None and all(id in layout for id in places):
         raise Misuse(
-            "the offset does not fit the topic: was it deleted and made again? Start with a new checkpointLocation",
+            "the offset does not fit the topic: it was probably deleted and recreated. Set a new checkpointLocation",
             segment=orphan,
         )
     return after
 
 
 def _by_backlog(planned: Sequence[_Planning], budget: Budget) -> None:
-    """The oldest first, then shares, then what rounding left over; again for what opens behind what is done."""
+    """First the oldest segment, then equal shares, then the rounding rest; repeated for segments that open."""
     while waiting := [(part, id) for part in planned for id in part.waiting()]:
         if not budget.messages:
             part, id = min(waiting, key=_age)
@@ -168,7 +168,7 @@ def _by_backlog(planned: Sequence[_Planning], budget: Budget) -> None:
 
 
 def _by_time(planned: Sequence[_Planning], budget: Budget) -> None:
-    """The oldest mark of all, again and again: no segment runs ahead in publish time."""
+    """Takes the oldest mark of all segments repeatedly: segments advance evenly in publish time."""
     queue = [(part.age(id), number, id) for number, part in enumerate(planned) for id in part.waiting()]
     heapify(queue)
     while queue:
@@ -183,7 +183,7 @@ def _by_time(planned: Sequence[_Planning], budget: Budget) -> None:
 
 
 def _share(planned: Sequence[_Planning], budget: Budget) -> None:
-    """To each topic its part of what is left, and of that to its segments by what waits in them."""
+    """Divides the remaining limits among topics, and within a topic among segments by backlog."""
     waits = [part.backlog() for part in planned]
     messages, bytes = budget.left()
     quotas = zip(
@@ -208,7 +208,7 @@ class _Planning:
         self._budget = budget
         self._places: dict[SegmentId, ReadPosition] = {}
         self._gaps: dict[SegmentId, tuple[ReadPosition, ReadPosition]] = {}
-        self._taken: dict[SegmentId, int] = {}  # marks, of segments that can be read
+        self._taken: dict[SegmentId, int] = {}  # marks taken from readable segments
         self._gave: set[SegmentId] = set()  # segments with rows in this batch
         self._unread = dict.fromkeys(unread(self._layout, start.places))  # by id
         self._messages = 0
@@ -231,7 +231,7 @@ class _Planning:
         )
 
     def settle(self) -> list[SegmentId]:
-        """Segments read to their end are done, and what waited for them opens: which ones did."""
+        """Marks segments that are read to the end as done and opens their successors; returns the opened ones."""
         opened: list[SegmentId] = []
         while True:
             for id, taken in self._taken.items():
@@ -246,21 +246,21 @@ class _Planning:
             opened += ready
 
     def next(self, id: SegmentId) -> list[SegmentId]:
-        """What can be read after more of a segment was taken: the rest of it, or what opened behind it."""
+        """The segments that are readable after a step: the rest of this one, or those that it opened."""
         fresh = self.settle() if self._taken[id] == len(self._stretch(id).marks) else [id]
         return [one for one in fresh if self._taken.get(one, 0) < len(self._stretch(one).marks)]
 
     def waiting(self) -> list[SegmentId]:
-        """Segments of which there is more, by id."""
+        """Segments with more messages, by id."""
         return sorted(id for id, taken in self._taken.items() if taken < len(self._stretch(id).marks))
 
     def backlog(self) -> tuple[int, int]:
-        """Messages and bytes of all that waits in open segments."""
+        """Messages and bytes that remain in open segments."""
         ends = [(self._stretch(id).marks[-1], self._at(id)) for id in self.waiting()]
         return sum(end.messages - at.messages for end, at in ends), sum(end.bytes - at.bytes for end, at in ends)
 
     def _cuts(self) -> Cuts:
-        """Where segments are cut so that there are enough tasks: about as many messages in each."""
+        """Task boundaries inside segments, so that the batch has enough tasks with about equal numbers of messages."""
         wanted, most = self._rules.partitions_min, self._budget.messages
         if not wanted or self._rules.key_order is not KeyOrder.RELAXED:
             return {}
@@ -278,7 +278,7 @@ class _Planning:
     # What may be read
 
     def _enter(self, id: SegmentId, place: ReadPosition) -> None:
-        """A segment of the frontier, or one that has just been opened."""
+        """Opens a segment of the frontier, or a successor."""
         self._places[id] = place
         if place == DONE:
             return
@@ -293,8 +293,8 @@ class _Planning:
     def _skip(self, id: SegmentId, place: ReadPosition, to: ReadPosition) -> None:
         if self._rules.fail_on_data_loss:
             raise DataLost(
-                "messages that the query has not read are gone: raise the topic's retention, or set failOnDataLoss to "
-                "false to go on without them",
+                "messages that the query has not read were deleted: increase the topic's retention, or set "
+                "failOnDataLoss to false to continue without them",
                 segment=id,
                 position=str(place),
                 next=str(to),
@@ -310,7 +310,7 @@ class _Planning:
         return not barred and all(self._over(parent) for parent in parents)
 
     def _over(self, id: SegmentId) -> bool:
-        """Read to its end: in this frontier, or long ago."""
+        """Whether the segment is read to its end, in this frontier or earlier."""
         return self._places[id] == DONE if id in self._places else id not in self._unread
 
     def _stretch(self, id: SegmentId) -> ReadableRange:
@@ -323,12 +323,12 @@ class _Planning:
         return stretch.marks[taken - 1] if taken else CutPoint(stretch.start, 0, 0)
 
     def age(self, id: SegmentId) -> tuple[int, SegmentId]:
-        """When what comes next was published; nothing is younger than all."""
+        """The publish time of the next message; a segment without messages sorts last."""
         marks, taken = self._stretch(id).marks, self._taken[id]
         return marks[taken].publish_ms if taken < len(marks) else NUMBER_MAX, id
 
     def room(self, id: SegmentId, left: tuple[int | None, int | None]) -> int:
-        """How many marks of a segment fit."""
+        """The number of marks of a segment within the limits."""
         marks, at = self._stretch(id).marks, self._at(id)
         count = len(marks)
         if left[0] is not None:
@@ -338,7 +338,7 @@ class _Planning:
         return count
 
     def share(self, quota: tuple[int | None, int | None]) -> None:
-        """Of what this topic may take, to its segments by what waits in them."""
+        """Distributes this topic's share to its segments by their backlog."""
         messages, bytes = quota
         waiting = self.waiting()
         all_messages, all_bytes = self.backlog()
@@ -352,12 +352,12 @@ class _Planning:
             self.take(id, self.room(id, (share_messages, share_bytes)))
 
     def force(self, id: SegmentId) -> None:
-        """At least one message of it, whatever the limits say: an entry may be larger than they are."""
+        """Takes at least one message, regardless of the limits: an entry may exceed them."""
         marks = self._stretch(id).marks
         self.take(id, min(bisect_right(marks, self._at(id).messages, key=_messages) + 1, len(marks)))
 
     def take_one(self, id: SegmentId) -> bool:
-        """The next mark, if it fits."""
+        """Takes the next mark if it is within the limits."""
         if self.room(id, self._budget.left()) <= self._taken[id]:
             return False
         self.take(id, self._taken[id] + 1)
@@ -377,8 +377,8 @@ class _Planning:
 
 
 def _kept(places: dict[SegmentId, ReadPosition], layout: Layout, unread: Collection[SegmentId]) -> Places:
-    """Without the segments that are done and that nobody waits for any more: all that came of them is open. Of one
-    that is gone from the layout the children are not known: it stays while anything younger is unread.
+    """Without done segments that no other segment waits for: all their children are open. If a segment was removed from
+    the layout, its children are unknown: it stays while any newer segment is unread.
     """
 
     def waited_for(id: SegmentId) -> bool:

@@ -1,9 +1,9 @@
-"""The facts of a topic on any server that speaks Pulsar's protocol: last messages are asked for, entries are counted.
+"""Requests to any server with Pulsar's protocol: it asks for last messages and counts entries.
 
-Positions of one ledger are dense, so between the next entry and a later one there are at most as many as their numbers
-say; how many a ledger holds that has others behind it is not known without reading, so a batch that is limited ends in
-the ledger that it starts in. A limit in messages is one in entries here, and one in bytes is that many times the size
-of the entry that comes next. What a time is in a segment is asked by seeking. Loss is noticed where a segment is gone.
+Positions in one ledger are dense, so the difference of two entry ids bounds the number of entries between them. The
+number of entries in an earlier ledger is unknown without reading it, so a limited batch ends in the ledger where it
+starts. A limit in messages applies to entries here, and a limit in bytes uses the size of the next entry as an
+estimate. A seek resolves a time in a segment. Data loss is detected when a segment is missing.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ T = TypeVar("T")
 
 
 class PulsarTopicInfo:
-    """`subscription` is refused: a plain server keeps a cursor for consumers only."""
+    """`subscription` is rejected: a plain server keeps cursors only for consumers."""
 
     def __init__(self, client: ReadClient, topic: str, *, subscription: str = "", claim: Claim | None = None) -> None:
         if subscription:
             raise Misuse(
-                "option subscription needs a scalable topic (topic://) of a Magnetar broker: give any other topic a "
-                "retention that covers the longest pause of the query",
+                "option subscription requires a scalable topic (topic://) of a Magnetar broker: for any other "
+                "topic, set a retention that covers the longest pause of the query",
                 subscription=subscription,
             )
         self._client = client
         self._shapes = shapes(client, topic)
-        self._probes: dict[SegmentId, EntryReader] = {}  # stay open: a query asks again and again
+        self._probes: dict[SegmentId, EntryReader] = {}  # stay open: a query asks repeatedly
 
     async def shape(self, epoch: Epoch = FIRST) -> TopicLayout:
         return await self._shapes.now(epoch)
@@ -56,8 +56,8 @@ class PulsarTopicInfo:
     async def survey(self, start: SourceOffset, limits: Limits, rules: Rules) -> TopicSnapshot:
         if rules.balance is Balance.TIME:
             raise Misuse(
-                "option balance: by time needs a scalable topic (topic://) of a Magnetar broker, which knows when its "
-                "messages were published"
+                "option balance: by time requires a scalable topic (topic://) of a Magnetar broker, which "
+                "reports publish times"
             )
         shape = await self.shape(start.epoch)
         start = shape.adopted(start)
@@ -83,15 +83,15 @@ class PulsarTopicInfo:
         return shape, await _each([one.id for one in shape.layout.segments], one)
 
     async def lost(self, places: Places) -> Places:
-        """Nobody tells."""
+        """The server does not report losses."""
         return {}
 
     async def deleted(self) -> bool:
-        """Nobody tells."""
+        """The server does not report deleted messages."""
         return False
 
     async def hold(self, at: SourceOffset) -> None:
-        """There is no subscription to move."""
+        """No subscription exists to move."""
 
     async def close(self) -> None:
         await self._forget({})
@@ -129,7 +129,7 @@ class PulsarTopicInfo:
         return await probe.last()
 
     async def _peek(self, topic: str, place: ReadPosition) -> tuple[EntryPlace, int, int]:
-        """The next entry, its size, and when it was published."""
+        """The next entry, its size, and its publish time."""
         reader = EntryReader(self._client.lookup, topic, EARLIEST if place == START else place[:2], peek=True)
         try:
             await reader.open()
@@ -139,7 +139,7 @@ class PulsarTopicInfo:
         return (ledger, entry), len(data), open_metadata(data)[0].publish_time
 
     async def _end(self, shape: TopicLayout, segment: Segment) -> ReadPosition | None:
-        """Behind all that there is; None of a sealed segment, which is left out whole."""
+        """The position after the last message; None for a sealed segment, which is skipped entirely."""
         if not segment.is_active:
             return None
         last = await self._last(shape, segment.id)
@@ -148,7 +148,7 @@ class PulsarTopicInfo:
     async def _at(self, shape: TopicLayout, segment: Segment, where: Extreme | AtTime) -> ReadPosition | None:
         assert isinstance(where, AtTime)
         from magnetar.client.consumer.reader import (
-            Reader,  # consumers take long to import, and nothing else here needs one
+            Reader,  # consumers take long to import, and this module needs only a reader
         )
 
         name = f"time-{self._client.runtime.rng('spark.times').getrandbits(48):012x}"
@@ -173,9 +173,9 @@ class PulsarTopicInfo:
 def marks(
     place: ReadPosition, first: EntryPlace, last: EntryPlace, size: int, limits: Limits, *, publish_ms: int = 0
 ) -> list[CutPoint]:
-    """Where a batch may end: in steps through the ledger of the next entry, and behind the last of all."""
+    """Possible ends of a batch: in steps through the ledger of the next entry, and after the last entry."""
     begin = first[1]
-    here = first[0] == last[0]  # in the ledger that is written to
+    here = first[0] == last[0]  # in the open ledger
     there = last[1] + 1 - begin if here else 1 << 31
     most = min(there, limits.messages or there, (limits.bytes or NUMBER_MAX) // max(size, 1) + 1)
     step = max(1, most // SPARK_MARKS_MAX)
@@ -184,13 +184,13 @@ def marks(
         for count in range(step, most + 1, step)
         if count < there
     ]
-    # How much lies in the ledgers between is not known: more than any limit.
+    # The size of the ledgers in between is unknown: it counts as more than any limit.
     count, bytes = (there, there * size) if here else (NUMBER_MAX >> 8, NUMBER_MAX >> 8)
     return [*found, CutPoint(ReadPosition(last[0], last[1] + 1), count, bytes, publish_ms)]
 
 
 async def _each(ids: Iterable[SegmentId], call: Callable[[SegmentId], Awaitable[T]]) -> dict[SegmentId, T]:
-    """All of them, some at once."""
+    """Runs the call for all segments, several at a time."""
     found: dict[SegmentId, T] = {}
     waiting = list(ids)
     while waiting:

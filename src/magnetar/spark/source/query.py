@@ -1,9 +1,9 @@
-"""One query's way through a topic, between Spark's calls and the server's facts: where it starts, how far the next
-batch goes, what its tasks read.
+"""The state of one query, between Spark's calls and the server's facts: its start, the end of the next batch, and the
+ranges of its tasks.
 
-Spark may call again after any crash: the start is remembered and carried by the first batch's end, a batch that was
-planned is told from its two offsets alone, and nothing else is kept. It knows neither PySpark nor sockets. It trusts
-`facts`, and refuses offsets of another topic or of another life of it.
+Spark may call again after any crash. The end of the first batch contains the start, and the two offsets of a planned
+batch determine it completely; no other state is stored. It knows neither PySpark nor sockets. It trusts `facts`, and
+rejects offsets of another topic or of another incarnation.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from magnetar.spark.source.topic_layout import TopicLayout
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """What one task of Spark reads, wherever it runs."""
+    """The ranges of one Spark task, on any machine."""
 
     url: str
     topic: str
     task: Task
-    topics: tuple[str, ...]  # that hold the pieces of the task
+    topics: tuple[str, ...]  # the topics of the segments that the task reads
     routing: str
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A topic before a batch is planned: `reading` begins where `given` says, and at partitions that were added."""
+    """A topic before a batch is planned: `reading` begins at `given`, plus added partitions."""
 
     given: SourceOffset
     reading: Reading
 
 
 class AnyQuery(Protocol):
-    """What Spark's calls are made into, of one topic or of several; only the query itself knows its offsets."""
+    """The interface for Spark's calls, for one topic or several. Only the query interprets its offsets."""
 
     def offset(self, document: object) -> Any: ...
 
@@ -71,7 +71,7 @@ class AnyQuery(Protocol):
 
 
 class Query:
-    """`clock` says seconds that only grow; `tell` reaches the person who runs the query."""
+    """`clock` returns monotonic seconds; `tell` shows a warning to the user."""
 
     def __init__(
         self,
@@ -85,26 +85,26 @@ class Query:
         self._clock = clock
         self._tell = tell
         self._initial: SourceOffset | None = None
-        self._planned = clock()  # when the last batch was
+        self._planned = clock()  # time of the last batch
         self._available_now = False
         self._snapshot: Snapshot | None = None
-        self._survey: tuple[SourceOffset, TopicSnapshot] | None = None  # of all there is
-        self._ends: SourceOffset | None = None  # where the batch ends that was planned with it
+        self._survey: tuple[SourceOffset, TopicSnapshot] | None = None  # the newest survey of the topic
+        self._ends: SourceOffset | None = None  # end of the batch that was planned with it
 
     async def start(self) -> SourceOffset:
-        """Where a new query begins: asked twice by Spark, and the same each time."""
+        """The start of a new query. Spark calls this twice and must get the same result."""
         if self._initial is None:
             self._initial = await self._found(self._asked.starting)
             await self._facts.hold(self._initial)
         return self._initial
 
     def freeze(self) -> None:
-        """No more than there is now, for Trigger.AvailableNow."""
+        """Limits the query to the current messages, for Trigger.AvailableNow."""
         self._available_now = True
         self._snapshot = None
 
     async def latest(self, start: SourceOffset, *, unlimited: bool = False) -> SourceOffset:
-        """Where the batch that begins at `start` ends; `start` itself where there is nothing to read."""
+        """The end of the batch that begins at `start`; `start` itself if no new messages exist."""
         await self.enter(start)
         until = self._clock() + SPARK_IDLE_S
         while True:
@@ -118,14 +118,14 @@ class Query:
         return end
 
     async def enter(self, start: SourceOffset) -> None:
-        """A batch begins here: all before it is done with."""
+        """Begins a batch here: everything before it is finished."""
         self._survey = self._ends = None
         await self._belongs(start)
         if self._asked.cursor_advance is CursorAdvance.EAGER and not start.initial:
             await self._facts.hold(start)
 
     def offset(self, document: object) -> SourceOffset:
-        """As Spark hands it back."""
+        """The offset from Spark."""
         return (
             multi_offset.from_document(document).only()
             if multi_offset.is_several(document)
@@ -133,7 +133,7 @@ class Query:
         )
 
     async def report(self) -> Report | None:
-        """The end of all there is, and how much lies between that and the end of the batch."""
+        """The end of the topic, and the lag between the end of the batch and it."""
         if self._survey is None:
             return None
         start, survey = self._survey
@@ -146,11 +146,11 @@ class Query:
         return Report(replace(target, gaps={}, cuts={}, origin=None, initial=False), left)
 
     def moved(self, end: SourceOffset) -> None:
-        """A batch was planned that ends here."""
+        """Records that a batch with this end was planned."""
         self._ends = end
 
     async def tasks(self, start: SourceOffset, end: SourceOffset) -> list[ReadTask]:
-        """The tasks of a batch that was planned, the same whenever it is asked."""
+        """The tasks of a planned batch; deterministic."""
         await self._belongs(end)
         shape = await self._facts.shape(end.epoch)
         found = tasks(shape.started(start, end), end, shape.layout, rules=self._asked.rules)
@@ -169,7 +169,7 @@ class Query:
         asked = self._asked
         start = await self._found(asked.starting)
         ending = asked.ending.only() if isinstance(asked.ending, Offset) else asked.ending
-        if isinstance(ending, SourceOffset):  # where its batch began, and what that skipped, is of no concern here
+        if isinstance(ending, SourceOffset):  # ignores the start and the gaps of its own batch
             return await self.tasks(start, replace(ending, origin=None, gaps={}, cuts={}, initial=False))
         if isinstance(asked.ending, AtTime):
             shape, places = await self._facts.find(asked.ending)
@@ -196,17 +196,17 @@ class Query:
         return initial(shape.layout, places, topic=shape.topic, life=shape.life)
 
     async def _belongs(self, offset: SourceOffset) -> None:
-        """Before its epoch is waited for: that of another topic may never come."""
+        """Checked before waiting for its epoch: the epoch of another topic may never come."""
         shape = await self._facts.shape()
         offset.belongs(topic=shape.topic, life=shape.life)
 
     async def _check(self, found: tuple[Task, ...]) -> None:
-        """Is all of a batch that was planned still there? It may have been planned long ago."""
+        """Checks that all messages of a planned batch still exist: it may have been planned long ago."""
         starts = {piece.segment: piece.start for one in found for piece in one.pieces}
         for id, left in (await self._facts.lost(starts)).items():
             raise DataLost(
-                "messages of a batch that was planned are gone, so it cannot be read again: raise the topic's "
-                "retention or give the query a subscription; to go on without them set failOnDataLoss to false",
+                "messages of a planned batch were deleted, so it cannot be read again: increase the topic's "
+                "retention or set option subscription; to continue without them, set failOnDataLoss to false",
                 segment=id,
                 position=str(starts[id]),
                 next=str(left),
@@ -221,7 +221,7 @@ class Query:
         return given if end is one.reading.start else end
 
     async def prepare(self, given: SourceOffset, limits: Limits) -> Prepared:
-        """What a batch from here on is planned with."""
+        """The planning input for a batch from here."""
         rules = self._asked.rules
         survey = await self._facts.survey(given, limits, rules)
         shape = survey.shape
@@ -237,19 +237,19 @@ class Query:
 
 
 def deleted(topic: str) -> str:
-    """For a query that begins at the earliest message, and that is not the first there was."""
+    """The error for a query that starts at the earliest message after earlier ones were deleted."""
     namespace = topic_name(topic).namespace
     return (
-        f"option startingOffsets: earliest of {topic} begins after messages that were deleted already; they are kept "
-        "while a subscription needs them, then as long as the retention of the namespace says. To keep those to come: "
-        f"magnetar namespace set {namespace} --retention-minutes 1440 --retention-mb -1, or give the query a "
-        "subscription"
+        f"option startingOffsets: earliest of {topic} begins after messages that were already deleted; the "
+        "broker keeps messages while a subscription needs them, then for the retention of the namespace. To "
+        f"keep later ones: magnetar namespace set {namespace} --retention-minutes 1440 --retention-mb -1, or "
+        "set option subscription"
     )
 
 
 def _careful(rules: Rules, start: SourceOffset, layout: Layout) -> Rules:
-    """Keys of a topic that was migrated were elsewhere before than their hashes say, so what came of its plain topics
-    is not read in one batch with them: a key would be in two tasks.
+    """In a migrated topic, keys of the plain topics were not placed by hash. Their successors are therefore not read in
+    the same batch: a key would be in two tasks.
     """
     open = (layout.segment(id) for id, place in start.places.items() if place != DONE and id in layout)
     if rules.key_order is KeyOrder.CHAIN and any(one.legacy_topic and one.children for one in open):

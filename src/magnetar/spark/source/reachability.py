@@ -1,7 +1,8 @@
-"""Whether what a query names is there: `load()` asks once, so that a mistake is told at once and in three lines.
+"""Checks that the broker and the topics of a query exist. `load()` runs it once, so that a mistake appears immediately
+and in three lines.
 
-Later the same mistake ends a query after its whole machinery has started, below a page of Java. Asks the broker and
-changes nothing. Every error says what is wrong, why, and what to do.
+Later, the same mistake would end a query after its complete start, below a page of Java output. It sends only reads.
+Every error states the problem, the reason, and the remedy.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from magnetar.spark.source.topic_layout import shapes
 
 
 async def reach(client: ReadClient, topics: Sequence[str], namespace: str = "") -> None:
-    """`NotReady`: no broker answers. `TopicNotFound`: a topic is missing, or its namespace."""
+    """`NotReady`: no broker answers. `TopicNotFound`: a topic or its namespace is missing."""
     await broker(client)
     if namespace:
         await _there(client, namespace)
@@ -38,23 +39,23 @@ async def _there(client: ReadClient, namespace: str) -> None:
         await client.lookup.topics(namespace)
     except TopicNotFound as error:
         raise TopicNotFound(
-            f"option namespace: there is no namespace {namespace} at {client.url}\n"
-            f"  why: a query reads the topics that come, in a namespace that exists; the broker said: {error}\n"
-            f"  do: create it (magnetar namespace create {namespace}), or correct the option"
+            f"option namespace: namespace {namespace} does not exist at {client.url}\n  why: a query follows "
+            f"new topics only in an existing namespace; the broker replied: {error}\n  do: create it (magnetar "
+            f"namespace create {namespace}), or correct the option"
         ) from None
 
 
 async def broker_check(url: str) -> Check:
-    """For the doctor: does a broker answer there, and which?"""
+    """The doctor's check whether a broker answers, and its version."""
     try:
         client = ReadClient(url)
     except MagnetarError as error:
-        return Check("broker", False, f"{url}: {error}", "give --url, or set MAGNETAR_URL")
+        return Check("broker", False, f"{url}: {error}", "set --url, or MAGNETAR_URL")
     try:
         version = await broker(client)
     except MagnetarError as error:
         why = str(error).splitlines()[1].strip().removeprefix("why: ")
-        return Check("broker", False, f"none at {url}: {why}", "magnetar standalone, or give --url")
+        return Check("broker", False, f"none at {url}: {why}", "run magnetar standalone, or set --url")
     finally:
         await client.close()
     return Check("broker", True, f"{version or 'one'} at {url}")
@@ -63,10 +64,10 @@ async def broker_check(url: str) -> Check:
 async def broker(client: ReadClient) -> str:
     """The version that the broker announces."""
     try:
-        async with asyncio.timeout(SPARK_REACH_S * 2):  # a refusal ends it before, and says why
+        async with asyncio.timeout(SPARK_REACH_S * 2):  # a rejected connection ends the wait earlier, with its reason
             made = await persist(client.runtime, SPARK_REACH_S, client.lookup.service, what="connecting")
     except TimeoutError:
-        raise unreachable(client.url, f"nothing answered within {SPARK_REACH_S * 2:g} s") from None
+        raise unreachable(client.url, f"no answer within {SPARK_REACH_S * 2:g} s") from None
     except MagnetarError as error:
         raise unreachable(client.url, str(error.__cause__ or error)) from None
     return made.server_version
@@ -74,28 +75,25 @@ async def broker(client: ReadClient) -> str:
 
 def unreachable(url: str, why: str) -> NotReady:
     return NotReady(
-        f"option url: no broker answers at {url}\n"
-        f"  why: {why}\n"
-        "  do: start a broker (magnetar standalone), or correct the option; magnetar spark doctor --url asks again"
+        f"option url: no broker answers at {url}\n  why: {why}\n  do: start a broker (magnetar standalone), or "
+        "correct the option; magnetar spark doctor --url checks it again"
     )
 
 
 async def missing(client: ReadClient, topic: str, told: TopicNotFound) -> TopicNotFound:
-    """What to say of a topic that is not there; its namespace may be what is missing."""
+    """The error for a missing topic; it names the namespace if that is missing."""
     namespace = str(topic_name(topic).namespace)
     try:
         await client.lookup.topics(namespace)
     except TopicNotFound:
         return TopicNotFound(
-            f"option topic: there is no namespace {namespace} at {client.url}, which {topic} would be in\n"
-            "  why: topics are created in namespaces that exist\n"
-            f"  do: create both (magnetar namespace create {namespace}; magnetar topic create {topic}), or correct the "
-            "option"
+            f"option topic: namespace {namespace} of topic {topic} does not exist at {client.url}\n  why: "
+            "topics are created in existing namespaces\n  do: create both (magnetar namespace create "
+            f"{namespace}; magnetar topic create {topic}), or correct the option"
         )
     except MagnetarError:
-        pass  # it told enough before
+        pass  # the first error has enough detail
     return TopicNotFound(
-        f"option topic: there is no {topic} at {client.url}\n"
-        f"  why: a query reads what is there and creates no topic; the broker said: {told}\n"
-        f"  do: create it (magnetar topic create {topic}), or correct the option"
+        f"option topic: {topic} does not exist at {client.url}\n  why: a query creates no topic; the broker "
+        f"replied: {told}\n  do: create it (magnetar topic create {topic}), or correct the option"
     )

@@ -1,7 +1,7 @@
-"""What a server says of a topic's segments, as the planner takes it: how far each can be read, and how much that is.
+"""The readable ranges of a topic's segments, as input of the planner: their ends and their sizes.
 
-Positions are not dense, so only the server can count: it measures from the position that was asked about and gives
-marks where a batch may end. One that counts entries only says one message for each. Values; the planner trusts them.
+Positions are not dense, so only the server can count. It measures from the requested position and returns marks where a
+batch may end. A server that counts only entries reports one message per entry. Plain values, which the planner trusts.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from magnetar.layout.readable_range import DONE, CutPoint, ReadPosition
 
 @dataclass(frozen=True, slots=True)
 class ReadableRange:
-    """What can be read of one segment from the position that was asked about. `start` is where reading begins, at or
-    after that position; `lost` says that messages in between are gone. `sealed`: the last mark is the end for ever,
-    by the word of the segment's owner (a layout may say so before the last message is counted).
+    """The readable range of one segment from the requested position. Reading begins at `start`, at or after that
+    position. `lost` means that messages in between were deleted. `sealed`: the last mark is final, confirmed by the
+    segment's owner (a layout may report the seal before the last message is counted).
     """
 
     start: ReadPosition
@@ -31,7 +31,7 @@ class ReadableRange:
         before = CutPoint(self.start, 0, 0)
         for mark in self.marks:
             if mark.place <= before.place or mark.messages < before.messages or mark.bytes < before.bytes:
-                raise Misuse("marks of a stretch grow", mark=mark, before=before)
+                raise Misuse("marks of a stretch must increase", mark=mark, before=before)
             before = mark
 
     @property
@@ -39,13 +39,14 @@ class ReadableRange:
         return self.marks[-1].place if self.marks else self.start
 
     def until(self, target: ReadPosition) -> ReadableRange:
-        """The same up to a place that a query wants to stop at; what lies beyond is none of its business."""
+        """The same range up to a target position, without the rest."""
         if target == DONE:
             return self
         count = bisect_right(self.marks, target, key=_place)
         marks = self.marks[:count]
         if count < len(self.marks) and target > (marks[-1].place if marks else self.start):
-            marks += (self.marks[count]._replace(place=target),)  # counted too high rather than never reached
+            # counting it too high is better than never reaching it
+            marks += (self.marks[count]._replace(place=target),)
         return ReadableRange(self.start, marks, sealed=False, lost=self.lost)
 
 

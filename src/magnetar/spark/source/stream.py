@@ -1,8 +1,8 @@
-"""The streaming reader as Spark drives it: offsets on the driver, entries in the tasks.
+"""The streaming reader that Spark drives: offsets on the driver, entries in the tasks.
 
-On the driver it lives as long as a run of its query and keeps the query's state; in tasks it is an unpickled copy that
-only reads. It holds nothing open itself and opens nothing before it is called. Spark tells no order of `commit` that
-could be relied on beyond: all before `start` of a batch is done with.
+On the driver, it lives as long as a run of its query and holds the query's state. In tasks, it is an unpickled copy
+that only reads. It holds no open resource and opens none before it is called. The only guaranteed order of Spark's
+`commit`: everything before the `start` of a batch is finished.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Spark knows one limit at a time; the others are applied when a batch is planned."""
+        """Spark supports one limit at a time; the planner applies the others."""
         limits = self._asked.limits
         if limits.messages is not None:
             return ReadMaxRows(limits.messages)

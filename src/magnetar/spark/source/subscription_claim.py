@@ -1,9 +1,10 @@
-"""Which run of which query has a subscription: two that share one would let go of what the other has not read.
+"""Ensures that one run of one query uses a subscription: with two runs, the broker would release messages that one of
+them has not read.
 
-Spark tells a source neither its query nor its checkpoint, so a run names itself when it holds: a random number, its
-host, its process and when it began. A run that ended never holds again. So one that finds another run between two holds
-of its own has proof that both are alive: the later one ends, the earlier one says so and goes on. A restart takes over
-from a run that is dead, and is never refused. Decides only; brokers tell who held before.
+Spark passes neither query nor checkpoint to a source, so each hold request names the run: a random number, its host,
+its process and its start. A run that has ended never holds again. If a run finds another run between two of its own
+holds, both are alive: the later one ends, the earlier one prints a warning and continues. A restart takes over from a
+dead run and is never rejected. Pure; brokers report the previous holder.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _OWNER = re.compile(r"Spark run ([0-9a-f]{8}) on (\S+), process (\d+)/(\d+), sin
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`ticks`: when its process began, as the system counts; 0: not known. `here`: on this very machine."""
+    """`ticks`: the start of its process by the system's count; 0: unknown. `here`: on this machine."""
 
     token: str
     host: str
@@ -31,13 +32,13 @@ class Run:
 
     @property
     def owner(self) -> str:
-        """As a hold shows it."""
+        """The text that a hold shows as its owner."""
         since = datetime.fromtimestamp(self.began_ms / 1000, UTC).isoformat(timespec="milliseconds")
         return f"Spark run {self.token} on {self.host}, process {self.process}/{self.ticks}, since {since}"
 
 
 def run_of(owner: str, host: str) -> Run | None:
-    """The run that a hold names, seen from a host; None: it is of no run."""
+    """The run that a hold names, seen from a host; None: the owner is not a run."""
     found = _OWNER.fullmatch(owner)
     if found is None:
         return None
@@ -50,25 +51,25 @@ def run_of(owner: str, host: str) -> Run | None:
 
 
 class Claim:
-    """Of one run, on all its topics. `tell` reaches the person who runs it."""
+    """The claims of one run on all its topics. `tell` shows a warning to the user."""
 
     def __init__(self, run: Run, tell: Callable[[str], None]) -> None:
         self._run = run
         self._tell = tell
-        self._held: set[str] = set()  # topics that it has held before
-        self._told: set[str] = set()  # runs it has complained about
+        self._held: set[str] = set()  # topics that this run has held before
+        self._told: set[str] = set()  # runs already reported
 
     @property
     def owner(self) -> str:
         return self._run.owner
 
     def elsewhere(self, owner: str) -> Run | None:
-        """The other run that a hold is of."""
+        """The other run that owns the hold."""
         found = run_of(owner, self._run.host)
         return None if found is None or found.token == self._run.token else found
 
     def held(self, topic: str, subscription: str, before: str) -> None:
-        """This run has just held; `before` had it until then. `Conflict`: another query has it, and had it first."""
+        """This run has just taken the hold from `before`. `Conflict`: another query uses it and was first."""
         other = self.elsewhere(before)
         if topic not in self._held or other is None:
             self._held.add(topic)
@@ -77,13 +78,13 @@ class Claim:
             raise taken(topic, subscription, other)
         if other.token not in self._told:
             self._told.add(other.token)
-            self._tell(f"{_said(topic, subscription, other)}; it is the later one, and will end")
+            self._tell(f"{_said(topic, subscription, other)}; that query is the later one, and will end")
 
 
 def taken(topic: str, subscription: str, other: Run) -> Conflict:
     return Conflict(
-        f"option subscription: {_said(topic, subscription, other)}: stop that query, or give this one another "
-        "subscription"
+        f"option subscription: {_said(topic, subscription, other)}: stop that query, or set another "
+        "subscription for this one"
     )
 
 
@@ -91,5 +92,5 @@ def _said(topic: str, subscription: str, other: Run) -> str:
     since = datetime.fromtimestamp(other.began_ms / 1000, UTC).isoformat(timespec="seconds")
     return (
         f"{subscription} of {topic} is in use by another query (run {other.token} in process {other.process} on "
-        f"{other.host} since {since}), and what is kept for two follows the one that is ahead"
+        f"{other.host} since {since}), and the broker keeps messages only for the query that is ahead"
     )

@@ -1,13 +1,14 @@
-"""What the tasks of a batch read: from its two frontiers and the graph, the same again whenever it is asked.
+"""Computes the tasks of a batch from its two frontiers and the graph; the result is deterministic.
 
-One task for each hash range that ends in one segment; it reads that segment after all that came before it in the
-batch, oldest first, each filtered to the range. So a key is in exactly one task of a batch, in the order it was
-published. Rows without a key, and rows whose hash is not of their segment (another client's slip), are strays: one task
-takes those of a segment. Only segments that the two frontiers name or enclose matter, so a reshape since the plan
-changes nothing; a segment that is needed and gone is `DataLost`; frontiers that no batch can join are `Misuse`.
-More tasks are made where that is asked for: in relaxed order a segment is cut where the end of the batch says; in order
-a task is made into several by the entry buckets of its segment (PIP-486), each of which takes the keys of some buckets
-and skips the entries of others.
+Each task covers a hash range that ends in one segment. It reads that segment after all its ancestors in the batch,
+oldest first, each filtered to the range. So a key is in exactly one task of a batch, in publish order. Rows without a
+key, and rows whose hash is outside their segment (an error of another client), are strays: one task takes all strays of
+a segment. Only segments on or between the two frontiers matter, so later reshapes change no result. A required segment
+that was deleted raises `DataLost`; frontiers that no batch can connect raise `Misuse`.
+
+Options can request more tasks. In relaxed order, the end offset contains cuts inside segments. In strict order, a task
+is split by the entry buckets of its segment (PIP-486): each part takes the keys of some buckets and skips the entries
+of the others.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from magnetar.spark.source.offset import SourceOffset
 from magnetar.spark.source.planner import DEFAULT, DataLost, KeyOrder, Rules, unread
 
 Keys = tuple[HashRange, ...]
-HASHES = 1 << 16  # that entry buckets divide
+HASHES = 1 << 16  # hash range that entry buckets divide
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentSlice:
-    """Part of a segment: from `start` up to `end`, which is not included; DONE is the end that its seal gave it.
-    `keys` None takes every row; else those whose hash is in one of the ranges, and the strays if `strays`. `bucket`:
-    and of those only rows whose bucket hash, as their entry tells it, is in it.
+    """Part of a segment from `start` to `end`, exclusive; DONE is the end from its seal. `keys` None takes every row;
+    otherwise rows with a hash in one of the ranges, plus strays with `strays`. `bucket` also limits rows to bucket
+    hashes inside it, by the metadata of their entry.
     """
 
     segment: SegmentId
-    range: HashRange  # of the whole segment
+    range: HashRange  # range of the whole segment
     start: ReadPosition
     end: ReadPosition
     keys: Keys | None = None
@@ -45,7 +46,7 @@ class SegmentSlice:
     bucket: HashRange | None = None
 
     def takes(self, hash: int | None, low: int = 0) -> bool:
-        """Is a row with this hash of its key for this task? `low`: the hash that entry buckets go by."""
+        """Whether a row with this key hash belongs to the task. `low`: the hash for entry buckets."""
         if self.bucket is not None and low not in self.bucket:
             return False
         if self.keys is None:
@@ -57,11 +58,11 @@ class SegmentSlice:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    pieces: tuple[SegmentSlice, ...]  # in the order they are to be read
+    pieces: tuple[SegmentSlice, ...]  # in reading order
 
 
 def tasks(start: SourceOffset, end: SourceOffset, layout: Layout, *, rules: Rules = DEFAULT) -> tuple[Task, ...]:
-    """The batch from `start` to `end`; the first batch's end says itself where it started."""
+    """The batch from `start` to `end`; the end of the first batch contains its own start."""
     reads = _reads(start, end, layout, rules)
     if rules.key_order is KeyOrder.RELAXED:
         return tuple(
@@ -84,13 +85,13 @@ def tasks(start: SourceOffset, end: SourceOffset, layout: Layout, *, rules: Rule
 def _parts(
     read: tuple[ReadPosition, ReadPosition], cuts: Iterable[ReadPosition]
 ) -> list[tuple[ReadPosition, ReadPosition]]:
-    """A segment's part of a batch, cut."""
+    """Splits a segment's part of a batch at the cuts."""
     places = [read[0], *(cut for cut in cuts if read[0] < cut < read[1]), read[1]]
     return list(pairwise(places))
 
 
 def _bucketed(task: Task, splits: tuple[int, ...], wanted: int) -> list[Task]:
-    """The same rows in up to so many tasks, a key in one of them."""
+    """The same rows in at most `wanted` tasks, each key in one of them."""
     count = min(wanted, len(splits) + 1)
     if count < 2:
         return [task]
@@ -103,12 +104,12 @@ def _bucketed(task: Task, splits: tuple[int, ...], wanted: int) -> list[Task]:
 def _reads(
     start: SourceOffset, end: SourceOffset, layout: Layout, rules: Rules
 ) -> dict[SegmentId, tuple[ReadPosition, ReadPosition]]:
-    """From where to where each segment is read."""
+    """The range of each segment that is read."""
     if start.text == end.text:
         return {}
     origin = start.places if end.origin is None else end.origin
     if end.origin is None and not start.grows_to(end):
-        raise Misuse("the end of a batch lies before its start", start=start.text, end=end.text)
+        raise Misuse("a batch must not end before its start", start=start.text, end=end.text)
     if layout.epoch < end.epoch:
         raise NotReady("the layout is older than the batch: read it again", layout=layout.epoch, batch=end.epoch)
     enclosed = released(layout, end.places) | end.places.keys()
@@ -119,17 +120,17 @@ def _reads(
         first = origin.get(id, START)
         last = end.places.get(id, DONE)
         if last < first:
-            raise Misuse("the end of a batch lies before its start", segment=id, start=str(first), end=str(last))
+            raise Misuse("a batch must not end before its start", segment=id, start=str(first), end=str(last))
         if id in layout and id not in enclosed:
-            raise Misuse("no batch leads from one offset to the other", segment=id, start=str(first))
+            raise Misuse("no batch leads from the start offset to the end offset", segment=id, start=str(first))
         first = end.gaps[id][1] if id in end.gaps else first
         if first < last and id in layout:
             reads[id] = (first, last)
         elif first < last and rules.fail_on_data_loss:
             raise DataLost(
-                "a segment of a batch that was planned is gone, so the batch cannot be read again: set failOnDataLoss "
-                "to false to go on without it, or start with a new checkpointLocation; a subscription would have kept "
-                "it",
+                "a segment of a planned batch was deleted, so the batch cannot be read again: set "
+                "failOnDataLoss to false to continue without it, or set a new checkpointLocation; option "
+                "subscription prevents such losses",
                 segment=id,
                 position=str(first),
             )
@@ -149,7 +150,7 @@ def _piece(layout: Layout, id: SegmentId, read: tuple[ReadPosition, ReadPosition
 
 
 def _minus(whole: HashRange, others: Iterable[HashRange]) -> Keys:
-    """What is left of a range, in parts that do not touch."""
+    """The rest of a range, in parts that do not touch."""
     left: list[HashRange] = []
     at = whole.start
     for other in sorted(others):

@@ -1,6 +1,6 @@
-"""What a query asks of a server before it reads: the shape of a topic, where the messages of a time are, and how much
-there is to read from its offset on. The contract; who keeps it stands in `pulsar_topics`, and for our own brokers in
-`magnetar_topics`. Everything is asked anew each time; whoever asks trusts the answers.
+"""The interface to a server: the layout of a topic, positions of a publish time, and readable ranges from an offset.
+`pulsar_topics` implements it for all servers, `magnetar_topics` for our own brokers. Every call sends a new request;
+callers trust the answers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from magnetar.spark.source.topic_layout import TopicLayout
 
 @dataclass(frozen=True, slots=True)
 class TopicSnapshot:
-    """Of one moment: `stretches` are measured from the places that were asked about, on the layout of `shape`."""
+    """The state at one moment: `stretches` are measured from the requested positions, on the layout of `shape`."""
 
     shape: TopicLayout
     stretches: Stretches
@@ -33,25 +33,29 @@ class TopicInfo(Protocol):
         ...
 
     async def survey(self, start: SourceOffset, limits: Limits, rules: Rules) -> TopicSnapshot:
-        """What can be read from a frontier on: of its segments and of all that come after them. Of much more than a
-        batch with these limits may take, the rest may be left out.
+        """The readable ranges of a frontier's segments and of all later ones. May omit ranges far beyond the limits of
+        a batch.
         """
         ...
 
     async def find(self, where: Extreme | AtTime) -> tuple[TopicLayout, Places]:
-        """For every segment the place where reading starts; DONE where all of a sealed one lies before."""
+        """The start position in every segment; DONE if a sealed segment is entirely before it."""
         ...
 
     async def lost(self, places: Places) -> Places:
-        """The segments in which messages at these places are gone, as far as the server tells, and what is left."""
+        """The segments whose messages at these positions were deleted, with the next existing position. Limited to
+        losses that the server reports.
+        """
         ...
 
     async def deleted(self) -> bool:
-        """Are messages gone that came before the earliest that is left, as far as the server tells?"""
+        """Whether messages before the earliest existing one were deleted. Limited to deletions that the server
+        reports.
+        """
         ...
 
     async def hold(self, at: SourceOffset) -> None:
-        """Keep what lies behind this place, let go of what lies before. Called again and again, only ever forward."""
+        """Keeps messages after this position and releases those before. Called repeatedly; it only moves forward."""
         ...
 
     async def close(self) -> None: ...

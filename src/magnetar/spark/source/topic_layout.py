@@ -1,9 +1,8 @@
-"""What a topic looks like to a query: its layout, the topics that hold its segments, how keys find them, which life it
-is in.
+"""A topic as a query sees it: its layout, the topics of its segments, its key routing, and its incarnation.
 
-A scalable topic is watched: the newest layout is there without asking. A plain topic is shown as one segment, a
-partitioned one as a segment for each partition; its number of partitions is its epoch, since it only ever grows. Makes
-no topic. Refuses topics that keep nothing.
+A scalable topic is watched, so the newest layout is available without a request. A plain topic appears as one segment,
+a partitioned topic as one segment per partition; its number of partitions is its epoch, because it only increases. It
+creates no topic, and rejects non-persistent topics.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ from magnetar.spark.source.offset import SourceOffset
 class TopicLayout:
     topic: str
     layout: Layout
-    topics: Mapping[SegmentId, str]  # that hold the segments
+    topics: Mapping[SegmentId, str]  # topic name of each segment
     routing: Routing = DEFAULT
     life: int = 0
-    plain: bool = False  # partitions may be added, which come from nowhere
+    plain: bool = False  # partitions may be added, without parents
 
     def adopted(self, start: SourceOffset) -> SourceOffset:
-        """With the partitions that were added since: they are read from their beginning."""
+        """Adds partitions that were created since; they are read from their beginning."""
         if not self.plain:
             return start
         added = {one.id: START for one in self.layout.segments if one.id not in start.places}
         return replace(start, places={**start.places, **added}) if added else start
 
     def started(self, start: SourceOffset, end: SourceOffset) -> SourceOffset:
-        """The same for a batch that was planned: what its end names was adopted by then."""
+        """The same for a planned batch: its start includes the partitions that its end names."""
         if not self.plain or end.origin is not None:
             return start
         added = {id: START for id in end.places if id not in start.places}
@@ -62,7 +61,9 @@ class TopicLayouts(Protocol):
 def shapes(client: ReadClient, topic: str) -> TopicLayouts:
     name = topic_name(topic)
     if name.domain is Domain.NON_PERSISTENT:
-        raise Misuse("option topic: a non-persistent topic keeps nothing that a query could read again", topic=topic)
+        raise Misuse(
+            "option topic: a query cannot read a non-persistent topic, because it stores no messages", topic=topic
+        )
     return _Watched(client, name) if name.is_scalable else _Plain(client, name)
 
 
@@ -92,7 +93,7 @@ class _Watched:
                     await self._news.wait()
         except TimeoutError:
             raise NotReady(
-                "the broker shows no layout as new as the offset is", topic=self._name, epoch=epoch
+                "the broker does not report a layout as new as the offset", topic=self._name, epoch=epoch
             ) from None
 
     async def close(self) -> None:
@@ -122,8 +123,8 @@ class _Plain:
             self._asked = now
         if known.layout.epoch < epoch:
             raise Misuse(
-                "the topic has fewer partitions than the offset: was it deleted and made again? Start with a new "
-                "checkpointLocation",
+                "the topic has fewer partitions than the offset: it was probably deleted and recreated. Set a "
+                "new checkpointLocation",
                 topic=self._name,
                 partitions=len(known.layout),
                 offset=epoch,
@@ -131,11 +132,11 @@ class _Plain:
         return known
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Closes no resource."""
 
 
 def plain(topic: str, names: list[str]) -> TopicLayout:
-    """A segment for each partition. Which keys are where is the producers' business: the ranges only fill the ring."""
+    """One segment per partition. Producers place keys freely: the ranges only cover the hash range formally."""
     layout = synthetic(names, epoch=len(names))
     return TopicLayout(topic, layout, {one.id: one.legacy_topic for one in layout.segments}, plain=True)
 

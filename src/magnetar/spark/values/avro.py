@@ -1,10 +1,10 @@
-"""AVRO values as columns: a definition that was written with and one that is read for are joined once into a way
-through the bytes, and all rows go that way side by side.
+"""AVRO values as columns: the writer's and the reader's schema are combined once into a plan, and all rows are decoded
+with it together.
 
-Avro's rules of resolution hold: fields by name or alias, those that nobody reads are passed over, numbers widen, text
-and bytes stand for each other, a branch of a union is chosen by what was written. Wider than Avro in one thing, because
-a column may always be null: a field that was not written and has no default is null, and a null is read where the newer
-definition has none. Names of the records themselves are not compared, since stock clients differ in them.
+Avro's resolution rules apply: fields match by name or alias, unused fields are skipped, numbers widen, text and bytes
+convert to each other, and the written branch selects the branch of a union. One rule is wider than Avro's, because
+every column may be null: a missing field without a default is null, and a null is accepted where the newer schema has
+no null. Names of the records themselves are ignored, because stock clients use different ones.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from magnetar.spark.values.avro_schema import (
 from magnetar.spark.values.defaults import constant
 from magnetar.spark.values.value_schema import VALUE, Column, Decode, Incompatible, RegisteredSchema, Unreadable, inner
 
-# Arrow of as many rows as were asked for; None where what was written is only passed over.
+# Arrow array with one value per requested row; None if the written value is only skipped.
 Read = Callable[[RowCursors, Ints], Any]
 
-_KEY = Scalar("string")  # of a map
+_KEY = Scalar("string")  # key type of a map
 
 
 class Avro:
@@ -56,13 +56,13 @@ class Avro:
             whole = _way(before, after, VALUE)
             return lambda values: [_all(whole, values)]
         if not isinstance(before, Record):
-            raise Incompatible("it is no record, and the table has fields")
+            raise Incompatible("expected a record, because the table has fields")
         fields = _fields(before, after, "", names)
         return lambda values: _all(fields, values)
 
 
 def columns_of(node: Node) -> tuple[Column, ...]:
-    """A column for each field; values that are no records have one."""
+    """One column per field. Values that are not records have one column."""
     if isinstance(node, Record):
         return tuple(Column(one.name, arrow_type(one.type)) for one in node.fields)
     return (Column(VALUE, arrow_type(node)),)
@@ -76,7 +76,7 @@ def _all(read: Callable[[RowCursors, Ints], Any], values: Any) -> Any:
 
 
 def _way(written: Node, read: Node | None, path: str) -> Read:
-    """Through what was written, to what is read; None: only past it."""
+    """Plan from the written type to the read type; None: skips the value."""
     if isinstance(written, Union):
         return _branches(written, read, path)
     if read is None:
@@ -120,8 +120,8 @@ def _past(written: Node, path: str) -> Read:
 def _fields(
     written: Record, read: Record, path: str, names: Sequence[str] | None = None
 ) -> Callable[[RowCursors, Ints], list[Any]]:
-    """The columns of a record, in the order they are read in or asked for; what is written decides the order of the
-    work. Whose values are whose is told by the whole of both records, whatever is asked for.
+    """The columns of a record, in read or requested order. The written order determines the decoding order. Fields are
+    always matched over both complete records, independent of the requested columns.
     """
     sources = _sources(written, read)
     fields = {one.name: one for one in read.fields}
@@ -149,8 +149,8 @@ def _fields(
 
 
 def _sources(written: Record, read: Record) -> dict[str, str]:
-    """By the field that is read, the one that was written for it: of its own name, else of an alias that no other field
-    has for its name or before it.
+    """Maps each read field to its written field: the field of its own name, else of an alias that is not the name or an
+    earlier alias of another field.
     """
     there = {one.name for one in written.fields}
     free = there - {one.name for one in read.fields}
@@ -214,7 +214,7 @@ def _pairs(written: MapType, path: str) -> ArrayReader:
 
 
 def _branches(written: Union, read: Node | None, path: str) -> Read:
-    """Rows go the way of the branch that was written, and come together again in their order."""
+    """Decodes rows by their written branch and restores their order."""
     ways: list[Read] = []
     for one in written.branches:
         try:
@@ -225,7 +225,7 @@ def _branches(written: Union, read: Node | None, path: str) -> Read:
 
     def branches(walk: RowCursors, rows: Ints) -> Any:
         branch = walk.int64(rows, path)
-        walk.check(rows, (branch >= 0) & (branch < len(ways)), "it is of a branch that its union has not", path, branch)
+        walk.check(rows, (branch >= 0) & (branch < len(ways)), "its branch is not in the union", path, branch)
         if len(rows) and (branch == branch[0]).all():
             return ways[int(branch[0])](walk, rows)
         parts, order = [], np.empty(len(rows), np.int64)
@@ -256,7 +256,7 @@ def _refused(error: Incompatible, path: str) -> Read:
 
 
 def _chosen(written: Node, read: Union, path: str) -> Read:
-    """The branch of the newer union that what was written belongs to: the same type first, else one it widens to."""
+    """The branch of the newer union for a written type: the same type first, else a wider one."""
     others = read.others
     number = united(read)
     if number is not None:
@@ -269,7 +269,7 @@ def _chosen(written: Node, read: Union, path: str) -> Read:
             return _member(_way(written, others[place], path), place, arrow_type(read))
         except Incompatible:
             continue
-    raise Incompatible(f"{_kind(written)} is none of {', '.join(map(_kind, others)) or 'null'}", path)
+    raise Incompatible(f"{_kind(written)} must be one of {', '.join(map(_kind, others)) or 'null'}", path)
 
 
 def _member(way: Read, place: int, kind: Any) -> Read:

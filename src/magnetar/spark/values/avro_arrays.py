@@ -1,9 +1,9 @@
-"""Where the items of Avro's arrays and maps lie, so that the items of all rows are read side by side as rows are.
+"""Locates the items of Avro's arrays and maps, so that the items of all rows are decoded together like rows.
 
-Items of one width are found by arithmetic, numbers by one look for the bytes that end them. Others begin where the one
-before ends: while many rows have items left they go side by side, and what is left of a few long ones is scanned by a
-short loop that makes nothing. An item that cannot be passed is handed to whoever reads it, who says what is wrong with
-it. A count is a peer's word: items that take no bytes are made up to a limit.
+Items of fixed width are located by arithmetic, and numbers by a search for their last bytes. Other items begin where
+the previous one ends. While many rows have remaining items, the rows advance together; a short loop without allocations
+scans the rest of a few long ones. If an item cannot be skipped, the reader gets it and reports the error. Counts are
+untrusted: the number of items without bytes is limited.
 """
 
 from __future__ import annotations
@@ -21,29 +21,30 @@ from magnetar.spark.values.avro_cursor import RowCursors
 from magnetar.spark.values.avro_schema import ArrayType, EnumType, Fixed, MapType, Node, Record, Scalar, Union
 from magnetar.spark.values.value_schema import Unreadable
 
-Read = Callable[[RowCursors, Ints], Any]  # what is made of as many rows; a list of columns where items are read
-Skip = Callable[[bytes, int], int]  # past what begins there; IndexError, or a place beyond the end: it is torn
+Read = Callable[[RowCursors, Ints], Any]  # result for many rows; a list of columns if it reads items
+# the position after the value; IndexError or a position beyond the end means a truncated value
+Skip = Callable[[bytes, int], int]
 
-# What takes longer was measured on items of one number, of one text, and of three fields.
-_MANY = 2000  # rows: from here on, reading an item of each takes less than finding all items and then reading them
-_FEW = 160  # rows: below, a step past an item of each takes longer than a loop over the items of one
-_SCANNED_BYTES = 64  # of the whole buffer for each number that is looked for: more take longer than steps
-_SCANNED_ITEMS = 4  # numbers of a row: fewer take longer than steps, where there are many rows
+# Thresholds measured on items of one number, of one text, and of three fields.
+_MANY = 2000  # number of rows from which reading one item of each is faster than locating all items first
+_FEW = 160  # number of rows below which a step over one item of each is slower than a loop over the items of one row
+_SCANNED_BYTES = 64  # buffer bytes per searched number above which steps are faster
+_SCANNED_ITEMS = 4  # numbers per row below which steps are faster, if the block has many rows
 _MASK = (1 << 64) - 1
 _WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayBlock:
-    """Items that follow each other in some rows: how many in each, and what was made of all of them."""
+    """Consecutive items of some rows: the number per row, and the decoded items."""
 
-    rows: Ints  # places among those that were asked for
+    rows: Ints  # positions among the requested rows
     counts: Ints
     made: list[Any]
 
 
 class ArrayReader:
-    """Of one array or map of a definition: `nodes` are what an item is made of, `past` goes past all of one."""
+    """Reads one array or map of a schema. `nodes` are the types of an item; `past` skips one item."""
 
     def __init__(self, nodes: Sequence[Node], past: Read, path: str) -> None:
         self._width = _total([_width(one) for one in nodes])
@@ -53,7 +54,7 @@ class ArrayReader:
         self._path = path
 
     def read(self, walk: RowCursors, rows: Ints, read: Read) -> list[ArrayBlock]:
-        """The items of the first blocks of all rows, then those of the second, and so on."""
+        """The items of the first blocks of all rows, then of the second blocks, and so on."""
         blocks: list[ArrayBlock] = []
         going, empty_max = np.arange(len(rows)), SPARK_EMPTY_ITEMS_MAX
         while going.size:
@@ -83,7 +84,7 @@ class ArrayReader:
                 self._past(walk, left)
 
     def _side_by_side(self, walk: RowCursors, counts: Ints) -> bool:
-        """Is the next item of all rows best read from each where it stands?"""
+        """Whether to read the next item of all rows from the current positions."""
         if not counts.size or (counts == 1).all():
             return bool(counts.size)
         if self._width is not None or counts.size < _MANY:
@@ -94,24 +95,26 @@ class ArrayReader:
         return bool(self._numbers) and len(walk.buffer) <= _SCANNED_BYTES * int(counts.sum() - len(counts))
 
     def _together(self, walk: RowCursors, rows: Ints, counts: Ints, read: Read) -> Any:
-        """All items of a block at once, as if each were a row."""
+        """Decodes all items of a block together, as if each were a row."""
         starts, owners = self._starts(walk, rows, counts, read), np.repeat(rows, counts)
         inside = walk.inside(starts, walk.ends[owners])
         made = _told(inside, read, owners)
         last = np.cumsum(counts) - 1
         follow = np.append(inside.at[:-1] == starts[1:], True)
         follow[last] = True
-        walk.check(owners, follow, "its items do not follow each other", self._path)
+        walk.check(owners, follow, "its items are not contiguous", self._path)
         walk.at[rows] = inside.at[last]
         return made
 
     def _counted(self, walk: RowCursors, rows: Ints, left: Ints, empty_max: int | None = None) -> tuple[Ints, Ints]:
-        """Those whose next block has items, and how many. `empty_max`: that take no bytes, if they are made."""
+        """The rows whose next block has items, and the number of items. `empty_max` limits items without bytes, if they
+        are decoded.
+        """
         told = walk.int64(rows[left], self._path)
         sized = np.flatnonzero(told < 0)
-        if sized.size:  # the bytes of the block are told too, for who passes over it
+        if sized.size:  # a negative count is followed by the block's size in bytes, for readers that skip it
             walk.int64(rows[left[sized]], self._path)
-        counts = np.abs(told)  # the lowest number of all has no other side, and stays below 0
+        counts = np.abs(told)  # the lowest number has no positive counterpart and stays negative
         fits, why = counts >= 0, "it has more items than bytes"
         if self._width != 0:
             room = walk.ends[rows[left]] - walk.at[rows[left]]
@@ -119,12 +122,12 @@ class ArrayReader:
         elif empty_max is not None:
             fits &= counts <= SPARK_EMPTY_ITEMS_MAX
             fits &= np.cumsum(np.where(fits, counts, 0)) <= empty_max
-            why = f"it has more items without bytes than are made, {SPARK_EMPTY_ITEMS_MAX} in rows read together"
+            why = f"it has more than {SPARK_EMPTY_ITEMS_MAX} items without bytes in rows that are read together"
         walk.check(rows[left], fits, why, self._path, told)
         return left[counts > 0], counts[counts > 0]
 
     def _starts(self, walk: RowCursors, rows: Ints, counts: Ints, read: Read) -> Ints:
-        """Where the items of a block begin, row by row."""
+        """The start of the items of a block, row by row."""
         if self._width is not None:
             return np.repeat(walk.at[rows], counts) + _within(counts) * self._width
         try:
@@ -134,10 +137,10 @@ class ArrayReader:
         except _Torn as torn:
             owner = rows[torn.place : torn.place + 1]
             _told(walk.inside(np.array([torn.start]), walk.ends[owner]), read, owner)
-            raise Unreadable(int(owner[0]), "its items cannot be told apart", self._path) from None
+            raise Unreadable(int(owner[0]), "the boundaries of its items cannot be found", self._path) from None
 
     def _one_by_one(self, walk: RowCursors, rows: Ints, counts: Ints) -> Ints:
-        """Steps past one item of every row, until few rows have any left. Moves them."""
+        """Steps over one item of every row until few rows have any left. Advances these rows."""
         first = np.cumsum(counts) - counts
         starts = np.empty(int(counts.sum()), np.int64)
         going, done = np.arange(len(rows)), 0
@@ -154,7 +157,7 @@ class ArrayReader:
 
 
 def gathered(blocks: Sequence[ArrayBlock], count: int, kinds: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Items in the order of their rows, and where those of each of `count` rows begin."""
+    """Items in the order of their rows, and the first item of each of `count` rows."""
     totals = np.zeros(count + 1, np.int64)
     for one in blocks:
         totals[one.rows + 1] += one.counts
@@ -162,7 +165,7 @@ def gathered(blocks: Sequence[ArrayBlock], count: int, kinds: Sequence[Any]) -> 
     if len(blocks) < 2:
         return _int32(offsets), blocks[0].made if blocks else [pa.array([], kind) for kind in kinds]
     order = np.empty(int(offsets[-1]), np.int64)
-    free, done = offsets[:-1].copy(), 0  # where the next item of each row goes
+    free, done = offsets[:-1].copy(), 0  # position for the next item of each row
     for one in blocks:
         places = np.repeat(free[one.rows], one.counts) + _within(one.counts)
         order[places] = np.arange(done, done + len(places))
@@ -177,7 +180,7 @@ def _int32(offsets: Ints) -> Any:
 
 
 class _Torn(Exception):
-    """One of the rows has an item that cannot be passed, which begins there."""
+    """A row has a truncated item at this position."""
 
     def __init__(self, place: int, start: int) -> None:
         self.place = place
@@ -185,7 +188,7 @@ class _Torn(Exception):
 
 
 def _told(inside: RowCursors, read: Read, owners: Ints) -> Any:
-    """What is made of items; what is wrong with one is wrong with its row."""
+    """Decodes items; an error of an item becomes an error of its row."""
     try:
         return read(inside, inside.everything())
     except Unreadable as error:
@@ -199,7 +202,7 @@ def _within(counts: Ints) -> Ints:
 
 
 def _by_numbers(walk: RowCursors, rows: Ints, counts: Ints, each: int) -> Ints:
-    """Of items that are so many numbers: the byte that ends one is below 128."""
+    """For items of a fixed count of numbers: the last byte of a number is below 128."""
     at = walk.at[rows]
     first = walk.numbers_before[at]
     there = walk.numbers_before[walk.ends[rows]] - first
@@ -214,7 +217,7 @@ def _by_numbers(walk: RowCursors, rows: Ints, counts: Ints, each: int) -> Ints:
 
 
 def _scanned(skip: Skip, walk: RowCursors, rows: Ints, place: int, count: int) -> Ints:
-    """Where so many items of one row begin."""
+    """The start of the given number of items in one row."""
     begin = int(walk.at[rows[place]])
     data = walk.buffer[begin : int(walk.ends[rows[place]])].tobytes()
     starts = [0]
@@ -235,7 +238,7 @@ def _total(parts: Sequence[int | None]) -> int | None:
 
 
 def _width(node: Node) -> int | None:
-    """The bytes of each value, where all have as many."""
+    """The bytes of each value if all have the same width."""
     match node:
         case Scalar(kind=kind):
             return _WIDTHS.get(kind)
@@ -247,7 +250,7 @@ def _width(node: Node) -> int | None:
 
 
 def _numbers(node: Node) -> int | None:
-    """How many numbers each value is, where it is nothing else."""
+    """The count of numbers in each value if it contains only numbers."""
     match node:
         case Scalar(kind="int" | "long") | EnumType():
             return 1
@@ -274,7 +277,7 @@ def _skip(node: Node) -> Skip:
 
             def branch(data: bytes, at: int) -> int:
                 number, at = _number(data, at)
-                return ways[number](data, at)  # one below 0 is passed too, and refused by who reads it
+                return ways[number](data, at)  # also skips a negative length; the reader rejects it
 
             return branch
     return _past_run
@@ -305,7 +308,7 @@ def _past_blocks(nodes: Sequence[Node]) -> Skip:
             if width is not None:
                 at += count * width
                 continue
-            for _ in range(count):  # each takes a byte at least, or there is none
+            for _ in range(count):  # each item takes at least one byte
                 at = skip(data, at)
 
     return blocks
@@ -323,7 +326,7 @@ def _past_run(data: bytes, at: int) -> int:
         return at + 1 + (length >> 1)
     length, at = _number(data, at)
     if length < 0:
-        raise IndexError  # to go back would never end
+        raise IndexError  # a backward step would never end
     return at + length
 
 

@@ -1,8 +1,8 @@
-"""Many values read side by side: a place in each, and steps that move the places of some of them on.
+"""Reads many values together: a position in each row, and steps that advance some of the positions.
 
-What Avro writes is read here for all rows at once, by numpy: numbers of any length, runs of bytes, widths. No step goes
-beyond the end of its row: a row that would is `Unreadable`. Places are told as indices of one buffer, so that texts are
-cut out of it without an object for any of them.
+numpy decodes Avro's encodings for all rows together: numbers of any length, byte strings, fixed widths. No step passes
+the end of its row: such a row raises `Unreadable`. Positions are indices of one buffer, so that texts are copied out of
+it without an object per value.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from magnetar.spark.read.columns import cut
 from magnetar.spark.values.value_schema import Unreadable
 
 _NUMBER_BYTES_MAX = 10
-_MORE = 128  # a byte from here on has another one of its number behind it
+_MORE = 128  # the continuation bit of a varint byte
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 
 
 class RowCursors:
-    """Over a binary array without nulls. `rows` of every step are indices into it, ascending."""
+    """Over a binary array without nulls. `rows` of every step are ascending indices into it."""
 
     def __init__(self, values: Any) -> None:
         _, places, data = values.buffers()
@@ -37,27 +37,27 @@ class RowCursors:
         return np.arange(len(self.at))
 
     def inside(self, starts: Ints, ends: Ints) -> RowCursors:
-        """Over parts of the same bytes, which are the rows of it."""
+        """A cursor over parts of the same bytes, which become its rows."""
         parts = copy(self)
         parts.at, parts.ends = starts.copy(), ends
         return parts
 
     @cached_property
     def number_ends(self) -> Ints:
-        """Where a number would end, wherever there is one."""
+        """All positions where a number may end."""
         return np.flatnonzero(self.buffer < _MORE)
 
     @cached_property
     def numbers_before(self) -> Ints:
-        """How many would have ended before each place."""
+        """The number of such ends before each position."""
         ended = self.buffer < _MORE
         return np.cumsum(ended, dtype=np.int64) - ended
 
     def ended(self) -> None:
-        """Every row was read to its end."""
+        """Checks that every row was read to its end."""
         left = np.flatnonzero(self.at != self.ends)
         if left.size:
-            raise Unreadable(int(left[0]), "the value is longer than its schema says")
+            raise Unreadable(int(left[0]), "the value is longer than its schema allows")
 
     def int64(self, rows: Ints, field: str) -> Ints:
         """Zigzag numbers of up to 64 bits."""
@@ -68,14 +68,15 @@ class RowCursors:
         left = np.flatnonzero(byte >= _MORE)
         shift = 7
         while left.size and shift < 7 * _NUMBER_BYTES_MAX:
-            self._within(rows[left], at[left] + 1, field)  # before it is read: a row's end may be the buffer's
+            # checked before the read: a row may end at the end of the buffer
+            self._within(rows[left], at[left] + 1, field)
             byte = self.buffer[at[left]]
             values[left] |= (byte & 127).astype(np.uint64) << np.uint64(shift)
             at[left] += 1
             left = left[byte >= _MORE]
             shift += 7
         if left.size:
-            raise Unreadable(int(rows[left[0]]), "a number has no end", field)
+            raise Unreadable(int(rows[left[0]]), "a number does not end", field)
         self._move(rows, at, field)
         found: Ints = ((values >> np.uint64(1)) ^ (np.uint64(0) - (values & np.uint64(1)))).view(np.int64)
         return found
@@ -86,40 +87,40 @@ class RowCursors:
         return found
 
     def width(self, rows: Ints, size: int, field: str) -> tuple[Ints, Ints]:
-        """So many bytes of each row: where they begin and end."""
+        """A fixed number of bytes of each row: start and end."""
         starts = self.at[rows]
         ends = starts + size
         self._move(rows, ends, field)
         return starts, ends
 
     def run(self, rows: Ints, field: str) -> tuple[Ints, Ints]:
-        """As many bytes of each row as the number before them says."""
+        """A length-prefixed run of bytes of each row."""
         lengths = self.int64(rows, field)
         starts = self.at[rows]
         room = self.ends[rows] - starts
-        self.check(rows, (lengths >= 0) & (lengths <= room), "it says to be longer than the value is", field, lengths)
+        self.check(rows, (lengths >= 0) & (lengths <= room), "its length exceeds the value", field, lengths)
         ends = starts + lengths
         self.at[rows] = ends
         return starts, ends
 
     def numbers(self, starts: Ints, form: str) -> Any:
-        """What lies there, as numbers of one width."""
+        """The bytes as numbers of fixed width."""
         kind = np.dtype(form)
         lying = self.buffer[starts[:, None] + np.arange(kind.itemsize)]
         return np.ascontiguousarray(lying).view(kind)[:, 0]
 
     def pieces(self, starts: Ints, ends: Ints) -> Any:
-        """What lies there, as a binary array; places grow."""
+        """The bytes as a binary array; positions increase."""
         return cut(self.buffer, starts, ends, np.ones(len(starts), np.bool_))
 
     def check(self, rows: Ints, good: Bools, why: str, field: str, found: Ints | Bytes | None = None) -> None:
-        """`found`: what is said of the first row that is not good."""
+        """`found`: values for the error of the first bad row."""
         if not good.all():
             first = int(np.argmin(good))
             raise Unreadable(int(rows[first]), why if found is None else f"{why}: {int(found[first])}", field)
 
     def _within(self, rows: Ints, at: Ints, field: str) -> None:
-        self.check(rows, at <= self.ends[rows], "the value ends inside it", field)
+        self.check(rows, at <= self.ends[rows], "the value ends too early", field)
 
     def _move(self, rows: Ints, at: Ints, field: str) -> None:
         self._within(rows, at, field)

@@ -1,8 +1,8 @@
-"""Values of AVRO that contain no others: numbers, texts, enums, decimals and times, many rows at a time.
+"""AVRO values without nested values: numbers, texts, enums, decimals and times, many rows at a time.
 
-Each is taken from its place and made into Arrow of the type that is read for; where only the types differ in width or
-in unit, the written one is made first and then cast, so that nothing is lost unnoticed. What Avro does not let stand
-for another is `Incompatible`.
+Each value is converted to the Arrow type of the reader's schema. If the types differ only in width or unit, the written
+type is decoded first and then cast, so that a loss is always detected. A conversion that Avro forbids raises
+`Incompatible`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _DECIMAL_BYTES = 16
 
 
 def leaf(written: Leaf, read: Leaf, path: str) -> Read:
-    """From what was written to the column's type."""
+    """Plan from the written type to the column's type."""
     if isinstance(written, EnumType) and isinstance(read, EnumType):
         return _symbols(written, read, path)
     if isinstance(written, Scalar) and isinstance(read, Scalar):
         if not read.logical:
-            written = Scalar(written.kind)  # what it meant is not asked any more
+            written = Scalar(written.kind)  # ignores the written logical type
         elif not written.logical and read.kind == written.kind:
-            written = read  # only the newer definition says what it means
+            written = read  # only the newer schema has the logical type
     if isinstance(written, Fixed) and isinstance(read, Fixed) and written.size != read.size:
         raise Incompatible(f"fixed of {written.size} bytes cannot be read as one of {read.size}", path)
     made, kind = _as_written(written, path), arrow_type(read)
@@ -58,7 +58,7 @@ def leaf(written: Leaf, read: Leaf, path: str) -> Read:
 
 
 def passed(written: Leaf, path: str) -> Read:
-    """Past it: nothing is made."""
+    """Skips the value."""
     match written:
         case Scalar(kind="int" | "long") | EnumType():
             return lambda walk, rows: _nothing(walk.int64(rows, path))
@@ -72,7 +72,7 @@ def passed(written: Leaf, path: str) -> Read:
 
 
 def _nothing(taken: Any) -> None:
-    """Taken, and not looked at."""
+    """Ignores the decoded value."""
 
 
 def _as_written(node: Leaf, path: str) -> Read:
@@ -109,7 +109,7 @@ def _whole(node: Scalar, path: str) -> Read:
         if per > 1:
             limit = ((1 << 63) - 1) // per
             good = (found >= -limit) & (found <= limit)
-            walk.check(rows, good, "a time is beyond all that a column can hold", path, found)
+            walk.check(rows, good, "a time is outside the range of the column", path, found)
             found = found * per
         elif per < 0:
             found = found // -per
@@ -122,26 +122,26 @@ def _whole(node: Scalar, path: str) -> Read:
 
 def _booleans(walk: RowCursors, rows: Ints, path: str) -> Any:
     found = walk.buffer[walk.width(rows, 1, path)[0]]
-    walk.check(rows, found <= 1, "it is neither true nor false", path, found)
+    walk.check(rows, found <= 1, "it must be true or false", path, found)
     return pa.array(found == 1)
 
 
 def _symbols(written: EnumType, read: EnumType, path: str) -> Read:
-    """One that the newer definition does not know is its default, if it has one; else it stays what it is."""
+    """A symbol that the newer schema lacks becomes its default; without a default it stays unchanged."""
     known = set(read.symbols)
     texts = [one if one in known or read.default is None else read.default for one in written.symbols]
     symbols = pa.array(texts, pa.string())
 
     def named(walk: RowCursors, rows: Ints) -> Any:
         found = walk.int32(rows, path)
-        walk.check(rows, (found >= 0) & (found < len(texts)), "it is no symbol of its enum", path, found)
+        walk.check(rows, (found >= 0) & (found < len(texts)), "it must be a symbol of its enum", path, found)
         return symbols.take(pa.array(found))
 
     return named
 
 
 def _decimals(walk: RowCursors, rows: Ints, places: tuple[Ints, Ints], node: Fixed | Scalar, path: str) -> Any:
-    """Signed numbers of up to sixteen bytes, the highest first, as Arrow keeps them: the lowest first."""
+    """Signed big-endian numbers of up to sixteen bytes, converted to Arrow's little-endian form."""
     starts, ends = places
     walk.check(rows, ends > starts, "a decimal has no bytes", path)
     sign = np.where(walk.buffer[starts] >= 128, np.uint8(255), np.uint8(0))
@@ -167,7 +167,7 @@ def _texts(found: Any, rows: Ints, path: str) -> Any:
 
 
 def _row_by_row(found: Any, rows: Ints, path: str, made: Callable[[Any], Any]) -> Any:
-    """Made all at once; where Arrow refuses, the row is looked for."""
+    """Converts all rows together; if Arrow fails, searches for the bad row."""
     try:
         return made(found)
     except pa.ArrowInvalid:
@@ -180,7 +180,7 @@ def _row_by_row(found: Any, rows: Ints, path: str, made: Callable[[Any], Any]) -
 
 
 def _fits(written: Leaf, read: Leaf) -> bool:
-    """May one stand for the other by Avro's rules?"""
+    """Whether Avro allows the conversion."""
     if not isinstance(read, Scalar) or not isinstance(written, Scalar):
         return False
     if written.logical or read.logical:

@@ -1,8 +1,8 @@
-"""Avro definitions, which Pulsar's AVRO and JSON schemas have alike: parsed into nodes, and the Arrow type of each.
+"""Parses Avro definitions, which Pulsar's AVRO and JSON schemas share, into nodes, and gives the Arrow type of each.
 
-A name stands for what was defined under it before. A type that contains itself is refused, because a table's column
-cannot; so is text that is no definition. A node keeps the last part of its name, which is all that versions are
-compared by: stock clients call the same record now one name, now another. Decides only.
+A name refers to an earlier definition. A recursive type is rejected, because no table column can hold it; an invalid
+definition is rejected too. A node keeps the last part of its name, and versions are compared by it alone: stock clients
+use different full names for the same record. Pure.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from magnetar.spark.values.value_schema import inner
 NO_DEFAULT: Any = object()
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-DIGITS_MAX = 38  # of a decimal in Spark and in 128 bits of Arrow
+DIGITS_MAX = 38  # maximum decimal precision in Spark and in Arrow's 128 bits
 
 INSTANT = pa.timestamp("us", tz="UTC")
 LOCAL = pa.timestamp("us")
-TIME_OF_DAY = pa.duration("us")  # Spark's TIME is switched off by default: an interval since midnight says as much
+# Spark's TIME is disabled by default: the interval since midnight has the same information
+TIME_OF_DAY = pa.duration("us")
 
-# Underlying type and logical type, to the column's type and how many of the written units a microsecond (or day) has.
+# (underlying type, logical type) -> column type, and the number of written units per microsecond (or day).
 UNITS: dict[tuple[str, str], tuple[Any, int]] = {
     ("int", "date"): (pa.date32(), 0),
     ("int", "time-millis"): (TIME_OF_DAY, 1000),
@@ -54,7 +55,7 @@ _PLAIN = {
 @dataclass(frozen=True, slots=True)
 class Scalar:
     kind: str  # one of PRIMITIVES
-    logical: str = ""  # one that is known, else ""
+    logical: str = ""  # a supported logical type, else ""
     precision: int = 0
     scale: int = 0
 
@@ -63,7 +64,7 @@ class Scalar:
 class Fixed:
     name: str
     size: int
-    precision: int = 0  # of a decimal
+    precision: int = 0  # precision of a decimal
     scale: int = 0
 
 
@@ -90,7 +91,7 @@ class Union:
 
     @property
     def others(self) -> tuple[Node, ...]:
-        """Those that are not null."""
+        """The branches that are not null."""
         return tuple(one for one in self.branches if one != NULL)
 
 
@@ -116,7 +117,7 @@ def parse(text: bytes) -> Node:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        raise Misuse("the registered definition is no Avro in JSON") from None
+        raise Misuse("the registered definition must be Avro in JSON") from None
     try:
         found = _Parser().node(document, "")
         if _size(found, {}) > SPARK_SCHEMA_NODES_MAX:
@@ -127,7 +128,7 @@ def parse(text: bytes) -> Node:
 
 
 def arrow_type(node: Node) -> Any:
-    """The type of a column that holds these values; every column may be null."""
+    """The type of a column for these values; every column is nullable."""
     match node:
         case Scalar(precision=precision) | Fixed(precision=precision) if precision:
             return pa.decimal128(precision, node.scale)
@@ -148,7 +149,7 @@ def arrow_type(node: Node) -> Any:
 
 
 def united(node: Union) -> Scalar | None:
-    """The one type that numbers of several branches are read as, if there is one."""
+    """The common type of a union of numbers, if one exists."""
     kinds = {one.kind for one in node.others if isinstance(one, Scalar) and not one.logical}
     if len(kinds) == len(node.others):
         if kinds == {"int", "long"}:
@@ -159,7 +160,7 @@ def united(node: Union) -> Scalar | None:
 
 
 def _size(node: Node, known: dict[int, int]) -> int:
-    """How many types it is made of, where a name counts for all that it stands for."""
+    """The number of types in a definition. A name counts as much as its definition."""
     if id(node) not in known:
         match node:
             case Record(fields=fields):
@@ -189,7 +190,7 @@ class _Parser:
     def __init__(self) -> None:
         self._named: dict[str, Node] = {}  # by full name
         self._open: set[str] = set()
-        self._space = ""  # in which names are meant
+        self._space = ""  # current namespace
 
     def node(self, document: Any, path: str) -> Node:
         if isinstance(document, str):
@@ -197,7 +198,7 @@ class _Parser:
         if isinstance(document, list):
             return Union(tuple(self.node(one, path) for one in document))
         if not isinstance(document, Mapping) or "type" not in document:
-            raise _wrong(path, "is no type")
+            raise _wrong(path, "is not a type")
         kind = document["type"]
         match kind:
             case "record" | "error":
@@ -205,7 +206,7 @@ class _Parser:
             case "enum":
                 symbols = document.get("symbols")
                 if not isinstance(symbols, list) or not all(isinstance(one, str) for one in symbols):
-                    raise _wrong(path, "is an enum without symbols")
+                    raise _wrong(path, "must have symbols, as an enum")
                 default = document.get("default")
                 name = self._full(document, path)
                 made = EnumType(_last(name), tuple(symbols), default if isinstance(default, str) else None)
@@ -213,7 +214,7 @@ class _Parser:
             case "fixed":
                 size = document.get("size")
                 if not isinstance(size, int) or not 0 <= size < 1 << 31:
-                    raise _wrong(path, "is fixed without a size")
+                    raise _wrong(path, "must have a size, as fixed")
                 name = self._full(document, path)
                 return self._known(name, Fixed(_last(name), size, *_decimal(document)))
             case "array":
@@ -231,30 +232,30 @@ class _Parser:
         for full in (name if "." in name else inner(self._space, name), name):
             if full in self._open:
                 raise _wrong(
-                    path, f"contains itself ({name}), which no column can: read the topic without schema=registry"
+                    path, f"contains itself ({name}), which no column supports: read the topic without schema=registry"
                 )
             if full in self._named:
                 return self._named[full]
-        raise _wrong(path, f"is of a type that is defined nowhere: {name[:80]}")
+        raise _wrong(path, f"has an undefined type: {name[:80]}")
 
     def _record(self, document: Mapping[str, Any], path: str) -> Node:
         name = self._full(document, path)
         given = document.get("fields")
         if not isinstance(given, list):
-            raise _wrong(path, "is a record without fields")
+            raise _wrong(path, "must have fields, as a record")
         outside, self._space = self._space, name.rpartition(".")[0]
         self._open.add(name)
         fields = tuple(self._field(one, path) for one in given)
         self._open.discard(name)
         self._space = outside
         if len({one.name for one in fields}) != len(fields):
-            raise _wrong(path, "is a record with a field twice")
+            raise _wrong(path, "must have each field once, as a record")
         return self._known(name, Record(_last(name), fields))
 
     def _full(self, document: Mapping[str, Any], path: str) -> str:
         name, space = document.get("name"), document.get("namespace")
         if not isinstance(name, str) or not name:
-            raise _wrong(path, "is a named type without a name")
+            raise _wrong(path, "must have a name, as a named type")
         if "." in name:
             return name
         return inner(space if isinstance(space, str) else self._space, name)
@@ -264,10 +265,10 @@ class _Parser:
             raise _wrong(path, "has a field without a name")
         name = document["name"]
         if "type" not in document:
-            raise _wrong(inner(path, name), "has no type")
+            raise _wrong(inner(path, name), "must have a type")
         found = self.node(document["type"], inner(path, name))
         if isinstance(found, Scalar) and "logicalType" in document and not found.logical:
-            found = _logical(found.kind, document)  # said beside the type and not in it, as some writers do
+            found = _logical(found.kind, document)  # some writers place it beside the type instead of in it
         aliases = document.get("aliases") or []
         return Field(
             name, found, document.get("default", NO_DEFAULT), tuple(one for one in aliases if type(one) is str)
@@ -279,7 +280,7 @@ class _Parser:
 
 
 def _logical(kind: str, document: Mapping[str, Any]) -> Scalar:
-    """One that is not known, or does not fit, is as if it were not there: Avro says so."""
+    """An unknown or unsuitable logical type is ignored, as Avro requires."""
     logical = document.get("logicalType")
     if kind == "bytes" and (found := _decimal(document))[0]:
         return Scalar(kind, "decimal", *found)

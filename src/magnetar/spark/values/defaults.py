@@ -1,7 +1,7 @@
-"""What a definition says a field is where nobody wrote it: its default, as one value of the column's type.
+"""The default value of a field, for messages without this field, as one value of the column's type.
 
-Avro writes defaults in JSON: bytes as text whose characters are the bytes, a union's as one of its branches. A default
-that is not of its type is the fault of who registered it: `Incompatible`, by the name of the field.
+Avro writes defaults in JSON: bytes as text whose characters are the bytes, a union's default as a value of one branch.
+A default of the wrong type is an error of the registered schema: `Incompatible`, with the name of the field.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from magnetar.spark.values.avro_schema import (
 )
 from magnetar.spark.values.value_schema import Incompatible
 
-_DECIMAL_BYTES_MAX = 64  # of a default: sixteen hold all digits, and more of them are the sign
+_DECIMAL_BYTES_MAX = 64  # maximum bytes of a default: sixteen hold all digits, the others can only repeat the sign
 _NATIVE: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "int": (int,),
@@ -41,19 +41,19 @@ _NATIVE: dict[str, tuple[type, ...]] = {
 
 
 def constant(node: Node, default: Any, path: str) -> Any:
-    """A scalar of Arrow."""
+    """An Arrow scalar."""
     try:
         return pa.array([_value(node, default)], arrow_type(node))[0]
     except (_Wrong, pa.ArrowException, OverflowError):
-        raise Incompatible(f"its default is not of its type: {str(default)[:80]}", path) from None
+        raise Incompatible(f"its default must match its type, got {str(default)[:80]}", path) from None
 
 
 class _Wrong(Exception):
-    """It is not of this type."""
+    """The value has another type."""
 
 
 def _value(node: Node, default: Any) -> Any:
-    """As Arrow takes it from Python."""
+    """The Python value for Arrow."""
     match node:
         case Union():
             return _branch(node, default)
@@ -91,7 +91,7 @@ def _field(node: Node, default: Any) -> Any:
 
 
 def _branch(node: Union, default: Any) -> Any:
-    """The first that it is of: Avro takes the first alone, and people write others."""
+    """The first matching branch. Avro allows only the first branch, but writers use others too."""
     if default is None:
         return None
     number = united(node)
@@ -126,7 +126,7 @@ def _bytes(default: Any) -> bytes:
 def _decimal(data: bytes, scale: int) -> Decimal:
     if len(data) > _DECIMAL_BYTES_MAX:
         raise _Wrong
-    return Decimal(f"{int.from_bytes(data, 'big', signed=True)}E-{scale}")  # exact, whatever the context says
+    return Decimal(f"{int.from_bytes(data, 'big', signed=True)}E-{scale}")  # exact in any decimal context
 
 
 def _object(default: Any) -> Mapping[str, Any]:

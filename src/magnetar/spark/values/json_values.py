@@ -1,10 +1,10 @@
-"""JSON values as columns: each is read by the types that the newest definition gives its fields, and the columns are
-built from what was read, one after another.
+"""JSON values as columns: each value is read with the types of the newest definition, and columns are built from the
+results.
 
-JSON says itself what it holds, so the version it was written with does not matter: a field that is not there is its
-default, else null; one that the table has not is left out; one of another type is `Unreadable`, by its name. Bytes in
-JSON are text as it stands, because clients differ (base64 in Java, plain in Python): unbase64() is for the query.
-Unions of several types cannot be told apart in JSON and are refused.
+JSON is self-describing, so the writer's version is irrelevant. A missing field gets its default, else null. A field
+unknown to the table is skipped. A field of another type raises `Unreadable` with its name. Bytes stay text as in JSON,
+because clients encode them differently (base64 in Java, plain in Python): the query can apply unbase64(). Unions of
+several types are ambiguous in JSON and are rejected.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from magnetar.spark.values.avro_schema import (
 from magnetar.spark.values.defaults import constant
 from magnetar.spark.values.value_schema import VALUE, Column, Decode, Incompatible, RegisteredSchema, Unreadable, inner
 
-Build = Callable[[list[Any]], Any]  # a column of what was read, None where it is null
+Build = Callable[[list[Any]], Any]  # a column from decoded values, None for null
 
-_DIGITS_MAX = 2 * DIGITS_MAX  # of a decimal as it is written; what does not fit among fewer is told by Arrow
+_DIGITS_MAX = 2 * DIGITS_MAX  # digits of a written decimal; Arrow rejects values with too many significant digits
 FLOAT_MAX = float(np.finfo(np.float32).max)
 _TEXT = Scalar("string")
 _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")  # as Jackson writes them
@@ -68,7 +68,7 @@ class JsonValues:
         read = self._read
         if isinstance(read, Record):
             if not isinstance(parse(written.data), Record):
-                raise Incompatible("it is no record, and the table has fields")
+                raise Incompatible("expected a record, because the table has fields")
             read = Record(read.name, tuple(one for name in names for one in read.fields if one.name == name))
         build = _columns(read)
         decode = msgspec.json.Decoder(_type(read, "")).decode
@@ -76,7 +76,7 @@ class JsonValues:
 
 
 def _plain(node: Node, path: str) -> Node:
-    """As JSON has it: bytes are text, and no union has two types."""
+    """The JSON form of a type: bytes are text, and no union has two types."""
     match node:
         case Scalar(kind="bytes", precision=0) | Fixed(precision=0):
             return _TEXT
@@ -95,22 +95,22 @@ def _plain(node: Node, path: str) -> Node:
             number = united(node)
             if number is None and len(others) > 1:
                 raise Misuse(
-                    f"field {path} is a union of several types, which JSON does not tell apart: read the topic without "
-                    "schema=registry, and the field with from_json or get_json_object"
+                    f"field {path} is a union of several types, which is ambiguous in JSON: read the topic "
+                    "without schema=registry, and the field with from_json or get_json_object"
                 )
             return number or (_plain(others[0], path) if others else Scalar("null"))
     return node
 
 
 def _type(node: Node, path: str) -> Any:
-    """What msgspec reads. Every field may be null."""
+    """The type for msgspec. Every field is nullable."""
     match node:
         case Scalar(precision=precision) if precision:
             return Decimal
         case Scalar(kind=kind):
             return _TYPES[kind]
         case EnumType():
-            return str | int  # the stock Python client writes the number that an enum has in Python
+            return str | int  # the stock Python client writes the number of the Python enum member
         case ArrayType(items=items):
             return list[_or_null(_type(items, path))]  # type: ignore[misc]
         case MapType(values=values):
@@ -131,18 +131,18 @@ def _field(field: Field, path: str) -> tuple[Any, Any]:
     if field.default is NO_DEFAULT or field.default is None:
         return kind, None
     if isinstance(field.type, Scalar) and field.type.precision:
-        return kind, constant(field.type, field.default, path).as_py()  # bytes as text, as Avro writes it
+        return kind, constant(field.type, field.default, path).as_py()  # bytes as text, as in Avro's defaults
     try:
         default = msgspec.convert(field.default, kind)
     except msgspec.ValidationError as error:
-        raise Incompatible(f"its default is not of its type: {error}", path) from None
+        raise Incompatible(f"its default must match its type: {error}", path) from None
     if isinstance(default, list | dict | msgspec.Struct):
         return kind, msgspec.field(default_factory=lambda: msgspec.convert(field.default, kind))
     return kind, default
 
 
 def _built(columns: list[tuple[str, Build]], rows: list[Any]) -> list[Any]:
-    """Numbers that a column cannot hold are found here, in the first row that has one."""
+    """Builds columns; a number that does not fit its column is reported with its first row."""
     made: list[Any] = []
     for name, build in columns:
         try:
@@ -152,7 +152,7 @@ def _built(columns: list[tuple[str, Build]], rows: list[Any]) -> list[Any]:
                 try:
                     build([row])
                 except (pa.ArrowException, OverflowError) as error:
-                    raise Unreadable(place, f"a column cannot hold it: {error}", name) from None
+                    raise Unreadable(place, f"it is outside the range of the column: {error}", name) from None
             raise
     return made
 
@@ -168,14 +168,14 @@ def _read(decode: Callable[[bytes], Any], values: list[bytes]) -> list[Any]:
                 why, _, where = str(error).partition(" - at `")
                 raise Unreadable(row, why, where.strip("`").removeprefix("$").lstrip(".")) from None
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise Unreadable(row, f"it is no JSON: {error}") from None
+                raise Unreadable(row, f"it must be JSON: {error}") from None
             except RecursionError:
                 raise Unreadable(row, "it is nested too deeply") from None
         raise
 
 
 def _columns(read: Node) -> list[tuple[str, Build]]:
-    """Name and maker of each."""
+    """Name and builder of each column."""
     if not isinstance(read, Record):
         return [("", _build(read))]
     return [(one.name, _of(f"f{place}", _build(one.type))) for place, one in enumerate(read.fields)]
@@ -224,16 +224,16 @@ def _build(node: Node) -> Build:
 
 
 def _offsets(rows: list[Any]) -> Any:
-    """Where the items of each row begin; a row that is null has none, and says so."""
+    """The start of each row's items; a null row has none and is marked as null."""
     ends = np.cumsum([0, *(len(row) if row else 0 for row in rows)])
     return pa.array(ends.astype(np.int32), mask=np.array([*(row is None for row in rows), False]))
 
 
 def _exact(number: Decimal) -> Decimal:
-    """One that Arrow may see: it dies of an exponent far below all that it holds."""
+    """Checks a decimal before Arrow gets it: Arrow crashes on an exponent far below its range."""
     _, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int) or abs(exponent) > _DIGITS_MAX or len(digits) > _DIGITS_MAX:
-        raise OverflowError(f"{str(number)[:80]} is no number of a decimal")
+        raise OverflowError(f"{str(number)[:80]} is not a valid decimal")
     return number
 
 

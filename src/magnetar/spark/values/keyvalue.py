@@ -1,9 +1,9 @@
-"""KEY_VALUE values as two columns, kv_key and kv_value: each by the schema of its own, a struct where that has fields.
+"""KEY_VALUE values as two columns, kv_key and kv_value: each by its own schema, as a struct if that has fields.
 
-One registered schema holds both: their definitions one behind the other, their kinds among its properties, which also
-say where a key is: before the value in the payload (INLINE), each behind its length, or in the key of the message
-(SEPARATED). A part that is null is null in its column, so a tombstone keeps its key where keys are apart. Parts of any
-kind are read and evolve as topics of that kind; one that is a key with a value again is refused.
+One registered schema contains both definitions, one after the other. Its properties contain their kinds and the
+location of the key: before the value in the payload (INLINE), both with a length, or in the key of the message
+(SEPARATED). A null part is null in its column, so a tombstone keeps its key if the key is separate. Parts of any kind
+are decoded and evolve like topics of that kind. A nested KEY_VALUE is rejected.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from magnetar.spark.values.value_schema import (
 KEY_PART, VALUE_PART = "kv_key", "kv_value"
 
 _ENCODING = "kv.encoding.type"
-_PREFIXES = {KEY_PART: "key", VALUE_PART: "value"}  # of the properties that tell of each
+_PREFIXES = {KEY_PART: "key", VALUE_PART: "value"}  # prefix of each part's properties
 _LENGTH_BYTES = 4
-_NULL = -1  # as a length
+_NULL = -1  # length of a null part
 _WRONG = (ValueError, TypeError, KeyError)
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a registered schema says of both."""
+    """The two schemas inside a registered schema."""
 
     schemas: dict[str, RegisteredSchema]
     separated: bool
 
 
 class KeyValue:
-    """`form` and `decoder` are those of the kinds that its parts are of."""
+    """`form` and `decoder` delegate to the kinds of its parts."""
 
     single = False
 
@@ -66,7 +66,7 @@ class KeyValue:
         self.columns = tuple(Column(name, _type(one)) for name, one in self._forms.items())
 
     def decoder(self, written: RegisteredSchema, names: Sequence[str]) -> Decode:
-        """Of structs of a message's key and its value, either of which may be null."""
+        """From structs of a message's key and value, either of which may be null."""
         found = parts(written)
         makes = [self._part(name, found.schemas[name]) for name in names]
 
@@ -97,32 +97,32 @@ class KeyValue:
 
 
 def parts(schema: RegisteredSchema) -> Parts:
-    """`Misuse`: it is no such schema."""
+    """`Misuse`: the schema is not KEY_VALUE."""
     properties = dict(schema.properties)
     try:
         data = memoryview(schema.data)
         key, data = _taken(data)
         value, data = _taken(data)
         if data:
-            raise ValueError("there is more behind both definitions")
+            raise ValueError("the schema has extra data after both definitions")
         encoding = properties.get(_ENCODING) or "INLINE"
         if encoding not in ("INLINE", "SEPARATED"):
-            raise ValueError(f"{_ENCODING} is {encoding[:80]}")
+            raise ValueError(f"{_ENCODING} must be INLINE or SEPARATED, got {encoding[:80]}")
         schemas = {
             name: _registered(schema, properties, prefix, part)
             for (name, prefix), part in zip(_PREFIXES.items(), (key, value), strict=True)
         }
     except _WRONG as error:
-        raise Misuse(f"the registered schema of key and value cannot be read: {error}") from None
+        raise Misuse(f"the registered KEY_VALUE schema is invalid: {error}") from None
     return Parts(schemas, encoding == "SEPARATED")
 
 
 def _taken(data: memoryview) -> tuple[bytes, memoryview]:
-    """A definition behind its length; what is left."""
+    """A length-prefixed definition, and the rest."""
     length = int.from_bytes(data[:_LENGTH_BYTES], "big", signed=True)
     left = data[_LENGTH_BYTES:]
     if len(data) < _LENGTH_BYTES or not _NULL <= length <= len(left):
-        raise ValueError("a definition is shorter than it says")
+        raise ValueError("a definition is shorter than its length")
     length = max(length, 0)
     return bytes(left[:length]), left[length:]
 
@@ -130,10 +130,10 @@ def _taken(data: memoryview) -> tuple[bytes, memoryview]:
 def _registered(whole: RegisteredSchema, properties: dict[str, str], prefix: str, data: bytes) -> RegisteredSchema:
     word = properties.get(f"{prefix}.schema.type", "BYTES")
     if word not in ("NONE", *Kind.__members__) or word == Kind.KEY_VALUE.name:
-        raise ValueError(f"the {prefix} is of the kind {word[:80]}")
+        raise ValueError(f"the {prefix} has the unsupported kind {word[:80]}")
     told = json.loads(properties.get(f"{prefix}.schema.properties") or "{}")
     if not isinstance(told, dict):
-        raise ValueError(f"{prefix}.schema.properties are none")
+        raise ValueError(f"{prefix}.schema.properties must be an object of texts")
     kind = Kind.BYTES if word == "NONE" else Kind[word]
     return RegisteredSchema(
         whole.topic, whole.version, kind, data, tuple(sorted((one, str(told[one])) for one in told))
@@ -158,7 +158,7 @@ def _path(name: str, form: ValueSchema, field: str) -> str:
 
 
 def _apart(values: Any) -> tuple[Any, Any]:
-    """Keys and values of payloads that hold both; of one that is null, neither."""
+    """Keys and values of payloads that contain both; a null payload has neither."""
     rows = np.flatnonzero(np.asarray(values.is_valid()))
     walk = RowCursors(values.drop_null())
     try:
@@ -175,13 +175,13 @@ def _behind_length(walk: RowCursors, field: str) -> Any:
     starts, ends = walk.width(rows, _LENGTH_BYTES, field)
     lengths = walk.numbers(starts, ">i4").astype(np.int64)
     good = (lengths >= _NULL) & (lengths <= walk.ends - ends)
-    walk.check(rows, good, "it says to be longer than the value is", field, lengths)
+    walk.check(rows, good, "its length exceeds the value", field, lengths)
     walk.at[rows] = ends + np.maximum(lengths, 0)
     return cut(walk.buffer, ends, walk.at, lengths != _NULL)
 
 
 def _spread(column: Any, rows: Ints, count: int) -> Any:
-    """To where its rows are among others, which are null."""
+    """Expands a column to its row positions; the other rows are null."""
     order = np.full(count, -1, np.int64)
     order[rows] = np.arange(len(rows))
     return column.take(pa.array(order, mask=order < 0))

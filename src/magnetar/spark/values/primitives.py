@@ -1,9 +1,9 @@
-"""Values of Pulsar's primitive schemas, as one typed column: text, truth, numbers and times as its Java client writes
+"""Values of Pulsar's primitive schemas as one typed column: text, boolean, numbers and times as the Java client encodes
 them.
 
-Numbers are of one width, the highest byte first, so a whole column is read at once. Every moment (DATE, TIMESTAMP,
-INSTANT) is a TIMESTAMP, times of day are intervals since midnight, and nanoseconds are cut to the microseconds that
-Spark has. A number may be read as a wider one of a newer version; nothing else stands for another.
+Numbers have a fixed width in big-endian order, so a whole column is decoded together. DATE, TIMESTAMP and INSTANT
+become TIMESTAMP, times of day become intervals since midnight, and nanoseconds are truncated to Spark's microseconds. A
+number can be read as a wider type of a newer version; other conversions are rejected.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _INT64_MAX = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class _Wide:
-    """Values of one width: how they lie, and what a column is made of them."""
+    """Values of fixed width: their encoding and their column type."""
 
     form: Any
     type: Any
@@ -44,7 +44,7 @@ class _Wide:
 
 
 class _OutOfRange(Exception):
-    """The first row that is not good, by what it has instead."""
+    """The first row out of range, with its value."""
 
     def __init__(self, good: Any, found: Any) -> None:
         self.row = int(np.argmin(good))
@@ -57,7 +57,7 @@ def _plain(numbers: Any) -> Any:
 
 def _scaled(numbers: Ints, per: int) -> Ints:
     """Times that a column can hold."""
-    limit = _INT64_MAX // per - 1  # with room for what is less than a unit
+    limit = _INT64_MAX // per - 1  # leaves room for the fraction of a unit
     return _checked(numbers, -limit, limit) * per
 
 
@@ -151,13 +151,13 @@ def _wide(lying: _Wide) -> Callable[[Any, Any], Any]:
         wrong = np.flatnonzero(given != size)
         if wrong.size:
             row = int(wrong[0])
-            raise Unreadable(row, f"it has {int(given[row])} bytes where {size} are due", VALUE)
+            raise Unreadable(row, f"it must have {size} bytes, got {int(given[row])}", VALUE)
         if not len(values):
             return pa.array([], kind)
         try:
             return pa.array(lying.made(walk.numbers(walk.at, lying.form))).cast(lying.type).cast(kind)
         except _OutOfRange as error:
-            why = f"a time is beyond all that a column can hold: {error.found}"
+            why = f"a time is outside the range of the column: {error.found}"
             raise Unreadable(error.row, why, VALUE) from None
 
     return column
@@ -171,5 +171,5 @@ def _texts(values: Any, kind: Any) -> Any:
             try:
                 value.decode()
             except UnicodeDecodeError as error:
-                raise Unreadable(row, f"it is no text in UTF-8: {error.reason}", VALUE) from None
+                raise Unreadable(row, f"it must be text in UTF-8: {error.reason}", VALUE) from None
         raise

@@ -1,12 +1,11 @@
-"""PROTOBUF and PROTOBUF_NATIVE values as columns: messages are read by the descriptor that was registered, and columns
-are built from them, one after another.
+"""PROTOBUF and PROTOBUF_NATIVE values as columns: messages are parsed with the registered descriptor, and columns are
+built from them.
 
-By Protobuf's rules a message is read with the newest descriptor whatever it was written with: what was added is its
-default (null where the field knows whether it is there), what was removed is passed over. Two versions that give a
-number another type, or a name another number, are `Incompatible`. Types that lie alike may be read as each other, as
-Protobuf lets them, but for a number that the newer type does not hold: Protobuf cuts it off, here it is `Unreadable`.
-PROTOBUF registers no more than the numbers and types
-of a message's own fields: messages inside it stay bytes and enums stay numbers.
+By Protobuf's rules, the newest descriptor reads messages of every version: an added field has its default (null if the
+field tracks presence), a removed field is skipped. Two versions that give one number another type, or one name another
+number, are `Incompatible`. Types with the same encoding can be read as each other, as Protobuf allows. But Protobuf
+truncates a number outside the range of the newer type, and this module raises `Unreadable`. A PROTOBUF schema registers
+only the numbers and types of a message's own fields: nested messages stay bytes and enums stay numbers.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _TYPES: dict[int, Any] = {
     _F.TYPE_BYTES: pa.binary(),
     _F.TYPE_ENUM: pa.string(),
 }
-# Types that lie alike in the bytes of a message, so that one may be read as another.
+# Types with the same encoding, which can be read as each other.
 _ALIKE = [
     {_F.TYPE_INT32, _F.TYPE_INT64, _F.TYPE_UINT32, _F.TYPE_UINT64, _F.TYPE_BOOL, _F.TYPE_ENUM},
     {_F.TYPE_SINT32, _F.TYPE_SINT64},
@@ -62,7 +61,7 @@ _ALIKE = [
 ]
 _WRONG = (ValueError, TypeError, KeyError, DecodeError)
 
-Build = Callable[[list[Any]], Any]  # a column of what each message holds; `OutOfRange`: it cannot
+Build = Callable[[list[Any]], Any]  # a column from the fields of messages; `OutOfRange`: a value does not fit
 
 
 class Protobuf:
@@ -72,7 +71,7 @@ class Protobuf:
         self._schema = schema
         self._read = _descriptor(schema)
         if not self._read.fields:
-            raise Misuse("the registered message has no fields", message=self._read.full_name)
+            raise Misuse("the registered message must have fields", message=self._read.full_name)
         _check_size(self._read)
         self.columns = tuple(Column(one.name, _type(one, one.name, (self._read,))) for one in self._read.fields)
 
@@ -100,7 +99,7 @@ def _descriptor(schema: RegisteredSchema) -> Descriptor:
             return _native(json.loads(schema.data))
         return _told(dict(schema.properties)[PARSING_INFO])
     except _WRONG as error:
-        raise Misuse(f"the registered descriptor cannot be read: {type(error).__name__} {str(error)[:200]}") from None
+        raise Misuse(f"the registered descriptor is invalid: {type(error).__name__} {str(error)[:200]}") from None
 
 
 def _native(document: Any) -> Descriptor:
@@ -122,7 +121,7 @@ def _native(document: Any) -> Descriptor:
 
 
 def _told(text: str) -> Descriptor:
-    """Of the numbers, names and types that the Java client tells beside a PROTOBUF schema."""
+    """From the numbers, names and types that the Java client stores with a PROTOBUF schema."""
     message = DescriptorProto(name="Value")
     for one in json.loads(text):
         kind = {"MESSAGE": "BYTES", "ENUM": "INT32"}.get(one["type"], one["type"])
@@ -149,8 +148,8 @@ def _type(field: FieldDescriptor, path: str, above: tuple[Descriptor, ...]) -> A
         made = _TYPES[field.type]
     elif kind in above:
         raise Misuse(
-            f"the registered message cannot be a table: field {path} contains itself ({kind.full_name}), which no "
-            "column can: read the topic without schema=registry"
+            f"the registered message cannot be a table: field {path} contains itself ({kind.full_name}), which "
+            "no column supports: read the topic without schema=registry"
         )
     else:
         made = pa.struct([pa.field(one.name, _type(one, inner(path, one.name), (*above, kind))) for one in kind.fields])
@@ -158,7 +157,7 @@ def _type(field: FieldDescriptor, path: str, above: tuple[Descriptor, ...]) -> A
 
 
 def _check_size(root: Descriptor) -> None:
-    """Fields of fields count as often as they would be columns; one that contains itself is left to `_type`."""
+    """Nested fields count as often as they become columns. `_type` rejects a recursive message."""
     known: dict[str, int] = {}
 
     def size(kind: Descriptor) -> int:
@@ -179,7 +178,7 @@ def _check(written: Descriptor, read: Descriptor, path: str) -> None:
         before = written.fields_by_number.get(one.number)
         named = written.fields_by_name.get(one.name)
         if named is not None and named.number != one.number:
-            raise Incompatible(f"it has the number {named.number} there and {one.number} in the table", field)
+            raise Incompatible(f"its number is {named.number} in the message and {one.number} in the table", field)
         if before is None:
             continue
         if before.is_repeated != one.is_repeated or not _alike(before.type, one.type):
@@ -201,7 +200,7 @@ def _parsed(kind: Descriptor, values: list[bytes]) -> list[Any]:
             try:
                 parse(value)
             except DecodeError:
-                found = fault(kind, value) or ParseError(f"it is no message {kind.full_name}")
+                found = fault(kind, value) or ParseError(f"it must be a message {kind.full_name}")
                 raise Unreadable(row, found.why, found.field) from None
         raise
 
@@ -224,7 +223,7 @@ def _columns(builds: list[Build], messages: list[Any]) -> list[Any]:
 
 
 def _build(field: FieldDescriptor, path: str) -> Build:
-    """Of messages, some of which may be None: then so is what they hold."""
+    """From messages, some of which may be None: then their fields are null too."""
     name, made = field.name, _made(field, path)
     if not field.is_repeated and field.has_presence and not field.has_default_value:
         return lambda messages: made(
@@ -245,7 +244,7 @@ def _made(field: FieldDescriptor, path: str) -> Build:
 
 
 def _single(field: FieldDescriptor, path: str) -> Build:
-    """Of one value each."""
+    """From single values."""
     kind = field.message_type
     if kind is None:
         made = _TYPES[field.type]
@@ -257,7 +256,7 @@ def _single(field: FieldDescriptor, path: str) -> Build:
             try:
                 return pa.array(found, made)
             except (pa.ArrowException, OverflowError) as error:
-                raise OutOfRange(f"a column cannot hold it: {error}", path) from None
+                raise OutOfRange(f"it is outside the range of the column: {error}", path) from None
 
         return held
     builds = [_build(one, inner(path, one.name)) for one in kind.fields]
@@ -279,7 +278,7 @@ def _map(entry: Descriptor, kind: Any, path: str) -> Build:
         try:
             pairs = [pair for one in maps if one is not None for pair in one.items()]
         except UnicodeDecodeError as error:
-            raise OutOfRange(f"it is no text in UTF-8: {error.reason}", path) from None
+            raise OutOfRange(f"it must be text in UTF-8: {error.reason}", path) from None
         return pa.MapArray.from_arrays(
             _offsets(maps), key([name for name, _ in pairs]), value([one for _, one in pairs]), kind
         )
@@ -292,6 +291,6 @@ def _flat(lists: list[Any]) -> list[Any]:
 
 
 def _offsets(lists: list[Any]) -> Any:
-    """Where the items of each begin; one that is null has none, and says so."""
+    """The start of each message's items; a null list has none and is marked as null."""
     ends = np.cumsum([0, *(0 if one is None else len(one) for one in lists)])
     return pa.array(ends.astype(np.int32), mask=np.array([*(one is None for one in lists), False]))

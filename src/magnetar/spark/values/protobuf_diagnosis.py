@@ -1,8 +1,8 @@
-"""What is wrong with bytes that Protobuf does not read, in the words of their descriptor: which field, and why.
+"""Explains why Protobuf cannot parse a value, in terms of its descriptor: the field and the reason.
 
-Protobuf says no more than that a message cannot be parsed. Who was told so asks here, for one value, and gets the first
-thing that is wrong on the way through it. Nothing is made of what is passed; bytes are a peer's word, so no length is
-believed and messages are entered only as deep as their descriptor goes.
+Protobuf only reports that a message cannot be parsed. This module examines one such value and returns the first error.
+It decodes no skipped data. Bytes are untrusted: every length is checked, and messages are entered only as deep as their
+descriptor goes.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from magnetar.spark.values.value_schema import inner
 
 _NUMBER_BYTES_MAX = 10
-_NUMBER, _EIGHT, _RUN, _BEGIN, _END, _FOUR = range(6)  # how a value lies
-_NESTED_MAX = 100  # groups and messages inside each other: Protobuf's own limit
+_NUMBER, _EIGHT, _RUN, _BEGIN, _END, _FOUR = range(6)  # wire types of values
+_NESTED_MAX = 100  # nesting of groups and messages: Protobuf's own limit
 _WIDTHS = {_EIGHT: 8, _FOUR: 4}
 _F = FieldDescriptor
 _WIDE = {
     **dict.fromkeys((_F.TYPE_DOUBLE, _F.TYPE_FIXED64, _F.TYPE_SFIXED64), 8),
     **dict.fromkeys((_F.TYPE_FLOAT, _F.TYPE_FIXED32, _F.TYPE_SFIXED32), 4),
 }
-_ENDS = "the value ends inside it"
+_ENDS = "the value ends too early"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ParseError:
 
 
 def fault(kind: Descriptor, data: bytes) -> ParseError | None:
-    """The first; None: nothing that this knows of."""
+    """The first error; None: this module finds none."""
     try:
         _message(kind, data, "", 0)
     except _Found as found:
@@ -55,13 +55,13 @@ def _message(kind: Descriptor | None, data: bytes, path: str, depth: int) -> Non
         field = None if kind is None or groups else kind.fields_by_number.get(number)
         name = path if field is None else inner(path, field.name)
         if number == 0 or lies > _FOUR or (lies == _END and not groups):
-            raise _Found(f"there is a tag that no message has: {tag}", path)
+            raise _Found(f"the tag is invalid: {tag}", path)
         if lies == _NUMBER:
             _, at = _number(data, at, name)
         elif lies == _RUN:
             length, at = _number(data, at, name)
             if length > len(data) - at:
-                raise _Found(f"it says to be longer than the value is: {length}", name)
+                raise _Found(f"its length exceeds the value: {length}", name)
             _run(field, data[at : at + length], name, depth)
             at += length
         elif lies in _WIDTHS:
@@ -81,7 +81,7 @@ def _run(field: FieldDescriptor | None, data: bytes, path: str, depth: int) -> N
         try:
             data.decode()
         except UnicodeDecodeError as error:
-            raise _Found(f"it is no text in UTF-8: {error.reason}", path) from None
+            raise _Found(f"it must be text in UTF-8: {error.reason}", path) from None
     elif field.type == _F.TYPE_MESSAGE:
         _message(field.message_type, data, path, depth + 1)
     elif field.type in _WIDE:
@@ -102,4 +102,4 @@ def _number(data: bytes, at: int, path: str) -> tuple[int, int]:
         value |= (byte & 127) << 7 * place
         if byte < 128:
             return value, at + place + 1
-    raise _Found("a number has no end", path)
+    raise _Found("a number does not end", path)

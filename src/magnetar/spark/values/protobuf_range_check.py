@@ -1,8 +1,8 @@
-"""Numbers of Protobuf that are read as a type that holds fewer of them: each must fit, as it was written.
+"""Checks that written Protobuf numbers fit into a narrower type of the reader's schema.
 
-Types that lie alike in bytes may be read as each other, and Protobuf cuts off what does not fit. Messages of a version
-that had a wider type, or one of another sign, are looked at as that version has them; a number that the newer type does
-not hold is `OutOfRange`, by the name of its field. Says nothing of what else is in a message.
+Types with the same encoding can be read as each other, but Protobuf truncates values that do not fit. Messages of a
+version with a wider type, or another sign, are inspected with their own descriptor. A number outside the newer type
+raises `OutOfRange` with the name of its field. Other contents of a message are not checked.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 
 from magnetar.spark.values.value_schema import inner
 
-Check = Callable[[Any], None]  # of a message, or of one value of a field
+Check = Callable[[Any], None]  # checks a message, or one value of a field
 
 _F = FieldDescriptor
 _RANGES = {
@@ -28,7 +28,7 @@ _RANGES = {
 
 
 class OutOfRange(Exception):
-    """What a message has in a field is nothing for its column."""
+    """A field's value does not fit into its column."""
 
     def __init__(self, why: str, field: str) -> None:
         self.why = why
@@ -36,7 +36,7 @@ class OutOfRange(Exception):
 
 
 def narrowing(written: Descriptor, read: Sequence[FieldDescriptor], path: str) -> Check | None:
-    """Of messages as they were written: does every number fit the field that it is read as? None: all hold all."""
+    """Check for written messages that every number fits the read field. None: every number always fits."""
     checks: list[Check] = []
     for one in read:
         before = written.fields_by_number.get(one.number)
@@ -54,7 +54,7 @@ def narrowing(written: Descriptor, read: Sequence[FieldDescriptor], path: str) -
 
 
 def entry_of(field: FieldDescriptor) -> Descriptor | None:
-    """Key and value of one that is a map."""
+    """Key and value of a map field."""
     kind = field.message_type
     return kind if kind is not None and kind.GetOptions().map_entry else None
 
@@ -65,7 +65,7 @@ def said(field: FieldDescriptor) -> str:
 
 
 def _field(before: FieldDescriptor, after: FieldDescriptor, path: str) -> Check | None:
-    """Of all that a message has in it."""
+    """Check for all values of a field."""
     name, entries = before.name, (entry_of(before), entry_of(after))
     if entries[0] is not None and entries[1] is not None:
         return _map(entries[0], entries[1], name, path)
@@ -107,10 +107,10 @@ def _value(before: FieldDescriptor, after: FieldDescriptor, path: str) -> Check 
     (least, most), (low, high) = _RANGES[before.type], _RANGES[after.type]
     if low <= least and most <= high:
         return None
-    holds = f"{said(after)} holds {low} to {high}"
+    holds = f"{said(after)} has the range {low} to {high}"
 
     def fits(value: int) -> None:
         if not low <= value <= high:
-            raise OutOfRange(f"it is {int(value)}, and {holds}", path)
+            raise OutOfRange(f"it is {int(value)}, but {holds}", path)
 
     return fits

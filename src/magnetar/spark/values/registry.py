@@ -1,7 +1,7 @@
-"""The schemas of a topic, as the registry of its brokers tells them.
+"""The schemas of a topic in the schema registry of its brokers.
 
-A query begins with the newest one, which is asked for on the driver; tasks ask for the versions that messages name. A
-topic without a schema is refused by the option, before anything is planned.
+A query starts with the newest schema, which the driver requests. Tasks request the versions that messages name. A topic
+without a schema is rejected before planning, with the name of the option.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ def newest(url: str, topic: str) -> RegisteredSchema:
         return registered(url, topic)
     except NotFound:
         raise Misuse(
-            "option schema: the topic has no schema in the registry: produce with one, or leave schema=registry out "
-            "and read bytes",
+            "option schema: the topic has no registered schema: produce with a schema, or remove "
+            "schema=registry and read bytes",
             topic=topic,
         ) from None
 
 
 def registered(url: str, topic: str, version: int | None = None) -> RegisteredSchema:
-    """A version of a topic's schema, the newest unless it is named. `NotFound`: there is none."""
+    """A version of a topic's schema, by default the newest. `NotFound`: it does not exist."""
     asked = None if version is None else version.to_bytes(8, "big")
 
     async def found(client: ReadClient) -> tuple[Any, bytes]:
@@ -37,7 +37,7 @@ def registered(url: str, topic: str, version: int | None = None) -> RegisteredSc
             client.runtime,
             client.operation_timeout_s,
             lambda: client.lookup.schema(name, asked),
-            what="asking for a schema",
+            what="schema request",
         )
 
     schema, number = run(url, found)

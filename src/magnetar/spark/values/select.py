@@ -1,9 +1,9 @@
-"""Which form a registered schema has, by its kind, and how values of any version of it are read into the columns of
-one.
+"""Selects the decoder of a registered schema by its kind, and decodes values of any version into the columns of one
+version.
 
-The table has the form of the version that the query began with. Versions of another kind are refused, except that JSON
-and AVRO have the same definitions: there a topic may have changed from one to the other. A key with a value is two
-columns, each of a kind of its own. Refuses what cannot be a table (schemas kept elsewhere) with what to do instead.
+The table has the form of the version at the start of the query. Versions of another kind are rejected, except that JSON
+and AVRO share their definitions: a topic may have changed from one to the other. A KEY_VALUE schema has two columns,
+each with its own kind. A schema that cannot be a table (defined elsewhere) is rejected with an alternative.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DEFINED = (Kind.AVRO, Kind.JSON)
 
 
 def form(schema: RegisteredSchema) -> ValueSchema:
-    """The columns of a topic. `Misuse` says why it has none, and what to do."""
+    """The columns of a topic. `Misuse` explains why the schema has none, and the alternative."""
     try:
         return _form(schema)
     except Misuse as error:
@@ -49,17 +49,17 @@ def _form(schema: RegisteredSchema) -> ValueSchema:
     made = _FORMS.get(schema.kind)
     if made is None:
         raise Misuse(
-            f"schemas of kind {said(schema.kind)} are not decoded: leave schema=registry out and decode the bytes of "
-            "value in the query"
+            f"schemas of kind {said(schema.kind)} are not supported: remove schema=registry and decode the "
+            "bytes of value in the query"
         )
     found = made(schema)
     if not found.columns:
-        raise Misuse("the registered record has no fields: leave schema=registry out")
+        raise Misuse("the registered record has no fields: remove schema=registry")
     return found
 
 
 def decoder(table: RegisteredSchema, written: RegisteredSchema, names: Sequence[str]) -> Decode:
-    """Of values of one version into columns of the other. `Incompatible`: no value of it could be read."""
+    """Decodes values of one version into columns of the other. `Incompatible`: no value of it can be read."""
     made, wanted = _FORMS.get(written.kind), form(table)
     if made is _FORMS[table.kind]:
         return wanted.decoder(written, names)

@@ -1,9 +1,8 @@
-"""What a query with schema=registry reads: columns of messages, and in the place of `value` the columns that the
-topic's schema gives it.
+"""The table of a query with schema=registry: message columns, and the columns of the topic's schema in place of
+`value`.
 
-The table is fixed when the query begins, by the version of the schema that was the newest then, and travels to the
-tasks with the plan. A name that messages and values both have is refused, not guessed at. Decides only: whoever calls
-brings the schema.
+The schema version that is newest at the start of the query determines the table. The table is sent to the tasks with
+the plan. A name that occurs in both messages and values is rejected. Pure: the caller supplies the schema.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ KEY, VERSION, ORDER = "key", "__schema_version", "__order"
 @dataclass(frozen=True, slots=True)
 class ValueTable:
     schema: RegisteredSchema
-    names: tuple[str, ...]  # of its columns, in their order
-    fields: tuple[str, ...]  # those of the value
+    names: tuple[str, ...]  # its columns in order
+    fields: tuple[str, ...]  # the columns from the value
 
     @property
     def of_messages(self) -> tuple[str, ...]:
@@ -34,28 +33,28 @@ class ValueTable:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The columns of messages that it is made of."""
+        """The message columns that it requires."""
         keyed = [KEY] if self.keyed else []
         return tuple(dict.fromkeys([*self.of_messages, *keyed, VALUE, VERSION, ORDER]))
 
     @property
     def keyed(self) -> bool:
-        """Is a value made of the message's key too?"""
+        """Whether values also use the message's key."""
         return self.schema.kind == Kind.KEY_VALUE
 
 
 def table_type(schema: RegisteredSchema, asked: Sequence[str]) -> StructType:
-    """The columns that were asked for in Spark's words: where `value` was, what it holds."""
+    """The requested columns as Spark types, with the columns of the value in place of `value`."""
     found = _fields(schema)
     others = [name for name in asked if name != VALUE]
-    lower = {name.lower() for name in found}  # Spark takes names that differ in case for one
+    lower = {name.lower() for name in found}  # Spark compares names without case
     for name in others:
         if name not in KINDS:
-            raise Misuse(f"option columns: there is no column {name}: columns are {', '.join(KINDS)}")
+            raise Misuse(f"option columns: unknown column {name}: expected some of {', '.join(KINDS)}")
         if name in lower:
             raise Misuse(
-                f"option schema: the values have a field {name} and the messages a column of that name: leave the "
-                "message's out by option columns, which must name value",
+                f"option schema: both the values and the messages have a field {name}: omit the message's in "
+                "option columns, which must include value",
                 topic=schema.topic,
                 version=schema.version,
             )
@@ -66,8 +65,8 @@ def table_type(schema: RegisteredSchema, asked: Sequence[str]) -> StructType:
 
 
 def table(given: StructType, schema: RegisteredSchema, asked: Sequence[str]) -> ValueTable:
-    """Of the columns that Spark reads, which may be the user's: a name that was asked for as a column of messages is
-    one, any other is a field first.
+    """The table for the columns that Spark reads, which may be the user's schema. A name that was requested as a
+    message column is one; any other name is a field first.
     """
     found = _fields(schema)
     others = {name for name in asked if name != VALUE}
@@ -76,8 +75,8 @@ def table(given: StructType, schema: RegisteredSchema, asked: Sequence[str]) -> 
         column = None if one.name in others else found.get(one.name)
         if column is None and (one.name == VALUE or one.name not in KINDS):
             raise Misuse(
-                f"there is no column {one.name}: the fields of the values are {', '.join(found)}, columns of messages "
-                f"are {', '.join(KINDS)}",
+                f"unknown column {one.name}: the fields of the values are {', '.join(found)}, the columns of "
+                f"messages are {', '.join(KINDS)}",
                 topic=schema.topic,
                 version=schema.version,
             )
@@ -85,12 +84,13 @@ def table(given: StructType, schema: RegisteredSchema, asked: Sequence[str]) -> 
             fields.append(column.name)
         _same(one, column, schema)
     if not given.fields:
-        raise Misuse("a schema names at least one column", fields=", ".join(found))
+        raise Misuse("the schema must have at least one column", fields=", ".join(found))
     return ValueTable(schema, tuple(one.name for one in given.fields), tuple(fields))
 
 
 def _fields(schema: RegisteredSchema) -> dict[str, Column]:
-    from magnetar.spark.values.select import form  # here, because a table is also sent to who has no need of Arrow
+    # imported here, because a table is also sent to processes that do not need Arrow
+    from magnetar.spark.values.select import form
 
     return {one.name: one for one in form(schema).columns}
 
@@ -99,8 +99,8 @@ def _same(given: Any, column: Column | None, schema: RegisteredSchema) -> None:
     due = struct_type([(given.name, None if column is None else column.type)]).fields[0].dataType.simpleString()
     if given.dataType.simpleString() != due:
         raise Misuse(
-            f"column {given.name} is {due}, not {given.dataType.simpleString()}: cast it after load(), or leave "
-            ".schema() out",
+            f"column {given.name} must be {due}, not {given.dataType.simpleString()}: cast it after load(), or "
+            "omit .schema()",
             topic=schema.topic,
             version=schema.version,
         )

@@ -1,9 +1,9 @@
-"""Record batches whose values are bytes, made into those of a table: each value by the version of the schema that its
-message names, all of them into the columns of the version that the query began with.
+"""Decodes record batches with values as bytes into those of a table: each value by the schema version that its message
+names, all into the columns of the version at the start of the query.
 
-One lives as long as a task. It asks for each version once, when the first message of it comes; a message that names
-none is read as the table's own. A null value is null in all its columns, but for a key that is kept apart from it.
-What cannot be read ends the query with an error that says where it is and what to do.
+A decoder lives as long as a task. It requests each version once, at its first message. A message without a version uses
+the table's. A null value is null in all its columns, except a separately stored key. An unreadable value ends the query
+with an error that names its position and the remedy.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from magnetar.spark.values.select import decoder, form
 from magnetar.spark.values.table import KEY, ORDER, VERSION, ValueTable
 from magnetar.spark.values.value_schema import VALUE, Decode, Incompatible, RegisteredSchema, Unreadable
 
-_INSTEAD = "leave schema=registry out and decode the bytes in the query, or begin behind it (startingOffsets)"
+_INSTEAD = "remove schema=registry and decode the bytes in the query, or start after this message (startingOffsets)"
 _ORDER = np.dtype([("segment", ">u8"), ("ledger", ">u8"), ("entry", ">u8"), ("row", ">u4")])
 
 
 class ValueDecoder:
-    """`ask` brings a version of the topic's schema."""
+    """`ask` requests a version of the topic's schema."""
 
     def __init__(self, table: ValueTable, ask: Callable[[int], RegisteredSchema]) -> None:
         self._table = table
@@ -78,7 +78,7 @@ class ValueDecoder:
             return self._decoder(version)(values)
         except Unreadable as error:
             raise Corrupt(
-                f"option schema: {_field(error.field)}a value is not as its schema says: {error.what}: {_INSTEAD}",
+                f"option schema: {_field(error.field)}a value does not match its schema: {error.what}: {_INSTEAD}",
                 topic=self._table.schema.topic,
                 version=version,
                 position=_position(batch, int(rows[error.row])),
@@ -104,8 +104,8 @@ class ValueDecoder:
             ) from None
         except NotFound:
             raise Misuse(
-                f"option schema: messages name version {version} of the schema, which is not in the registry any more: "
-                f"register it again, or {_INSTEAD}",
+                f"option schema: messages use version {version} of the schema, which the registry does not "
+                f"contain any more: register it again, or {_INSTEAD}",
                 topic=schema.topic,
                 version=version,
             ) from None

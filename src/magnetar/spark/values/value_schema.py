@@ -1,8 +1,7 @@
-"""What a registered schema makes of values: the columns they become, and how values that were written with another
-version of it are read into the same columns.
+"""The interface of schema kinds: the columns of values, and the decoding of other versions into the same columns.
 
-The contract; each kind of schema keeps it in a file of its own, and `select` finds it. Two ways of failing, both of
-which name a field: `Incompatible` is about two versions, before any value is looked at; `Unreadable` is about one row.
+Each kind of schema implements it in its own file, and `select` chooses one. Two errors name a field: `Incompatible`
+concerns two versions, before any value is decoded; `Unreadable` concerns one row.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from magnetar.base.errors import Corrupt, Misuse
 
 
 class Kind(IntEnum):
-    """Of schemas, as Pulsar counts and names them."""
+    """Kinds of schemas with Pulsar's numbers and names."""
 
-    BYTES = 0  # Pulsar's NONE: nothing is said of them
+    BYTES = 0  # Pulsar's NONE: no type information
     STRING = 1
     JSON = 2
     PROTOBUF = 3
@@ -43,19 +42,20 @@ class Kind(IntEnum):
     EXTERNAL = 22
 
 
-VALUE = "value"  # the one column of values that have no fields
+VALUE = "value"  # the only column of values without fields
 
-# Values without nulls as a binary array, to an array for each column. KEY_VALUE: structs of a message's key and value.
+# Converts values without nulls in a binary array to one array per column. KEY_VALUE: from structs of a message's key
+# and value.
 Decode = Callable[[Any], list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """One version of a topic's schema, as the registry tells it."""
+    """One version of a topic's schema from the registry."""
 
     topic: str
     version: int
-    kind: int  # one of Kind, or one that is not known yet
+    kind: int  # one of Kind, or an unknown number
     data: bytes = b""
     properties: tuple[tuple[str, str], ...] = ()
 
@@ -63,20 +63,20 @@ class RegisteredSchema:
 @dataclass(frozen=True, slots=True)
 class Column:
     name: str
-    type: Any  # of Arrow
+    type: Any  # Arrow type
 
 
 class ValueSchema(Protocol):
     columns: tuple[Column, ...]
-    single: bool  # values have no fields: the one column is all of them
+    single: bool  # values have no fields: one column contains them
 
     def decoder(self, written: RegisteredSchema, names: Sequence[str]) -> Decode:
-        """Of values that were written with this version, into some of the columns. `Incompatible`: it cannot be."""
+        """Decodes values of this written version into some of the columns. `Incompatible`: impossible."""
         ...
 
 
 class Incompatible(Misuse):
-    """A version cannot be read into the columns, whatever its values are."""
+    """A version cannot be read into the columns, regardless of its values."""
 
     def __init__(self, why: str, field: str = "") -> None:
         super().__init__(why)
@@ -84,7 +84,7 @@ class Incompatible(Misuse):
 
 
 class Unreadable(Corrupt):
-    """A value is not what its schema says: the index of its row among those that were given."""
+    """A value does not match its schema: the index of its row in the input."""
 
     def __init__(self, row: int, why: str, field: str = "") -> None:
         super().__init__(why)
@@ -93,10 +93,10 @@ class Unreadable(Corrupt):
 
 
 def said(kind: int) -> str:
-    """As Pulsar calls it."""
+    """Pulsar's name of the kind."""
     return Kind(kind).name if kind in Kind.__members__.values() else str(kind)
 
 
 def inner(path: str, name: str) -> str:
-    """A field's name as people write it: customer.address.street."""
+    """The path of a nested field: customer.address.street."""
     return f"{path}.{name}" if path else name

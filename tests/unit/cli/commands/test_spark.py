@@ -42,7 +42,7 @@ def test_url_of_the_command_is_passed_on_to_the_program(
 def test_doctor_tells_a_broker_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["spark", "doctor", "--url", "pulsar://127.0.0.1:1", "--check", "-o", "json"]) == Exit.FAILURE
     broker = next(one for one in json.loads(capsys.readouterr().out) if one["check"] == "broker")
-    assert (broker["ok"], broker["do"]) == (False, "magnetar standalone, or give --url")
+    assert (broker["ok"], broker["do"]) == (False, "run magnetar standalone, or set --url")
     assert "pulsar://127.0.0.1:1" in broker["found"]
 
 

@@ -18,5 +18,5 @@ def test_the_schema_of_columns_quotes_their_names():
 
 
 def test_a_column_that_there_is_not_is_said_with_those_that_there_are():
-    with pytest.raises(Misuse, match=r"option columns: there is no column offset: columns are key, value"):
+    with pytest.raises(Misuse, match=r"option columns: unknown column offset: expected some of key, value"):
         ddl(["key", "offset"])

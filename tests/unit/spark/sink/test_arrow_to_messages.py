@@ -77,19 +77,19 @@ def test_the_largest_row_is_found_by_all_that_it_holds() -> None:
     ("schema", "words"),
     [
         ([], "column value is missing"),
-        ([("key", "string")], "there are: key"),
+        ([("key", "string")], "found: key"),
         (
             [("value", "int")],
-            "column value is int, a message takes string or binary: cast it to string, or use to_json",
+            "column value is int, but must be string or binary: cast it to string, or use to_json",
         ),
         ([("value", "string"), ("key", "int")], "column key is int"),
-        ([("value", "string"), ("event_time", "string")], "column event_time is string, a message takes timestamp"),
+        ([("value", "string"), ("event_time", "string")], "column event_time is string, but must be timestamp"),
         ([("value", "string"), ("properties", "map<string,int>")], "column properties"),
         (
             [("value", "string"), ("partition", "int")],
-            "column partition cannot be written: .*topic says where",
+            "column partition cannot be written: .*topic names its topic",
         ),
-        ([("value", "string"), ("topic", "binary")], "column topic is binary, a message takes string: cast it"),
+        ([("value", "string"), ("topic", "binary")], "column topic is binary, but must be string: cast it"),
     ],
 )
 def test_a_schema_that_cannot_be_written_is_refused(schema: list[tuple[str, str]], words: str) -> None:

@@ -32,7 +32,7 @@ def test_a_version_counts_the_writes_of_an_application() -> None:
 def test_option_topic_wins_over_the_column_and_is_needed_without_it() -> None:
     assert sink_options({}, streaming=True, topic_column=True).topic == ""
     assert sink_options(TOPIC, streaming=True, topic_column=True).topic == "topic://t/n/x"
-    with pytest.raises(Misuse, match=r"option topic is missing: .*, or a column topic that names it in each row"):
+    with pytest.raises(Misuse, match=r"option topic is missing: .*, or add a column topic with the topic of each row"):
         sink_options({}, streaming=True)
 
 
@@ -41,17 +41,17 @@ def test_option_topic_wins_over_the_column_and_is_needed_without_it() -> None:
     [
         ({"topic": ""}, True, "option topic is missing"),
         ({"topic": "persistent://x"}, True, "option topic"),
-        ({"delivery": "twice"}, True, "option delivery is exactly-once, at-least-once, idempotent"),
-        ({"topic": "non-persistent://t/n/x"}, True, "keeps nothing"),
-        ({"txnAppId": "a", "txnVersion": "1"}, True, "a stream takes sinkId"),
-        ({"sinkId": "a"}, False, "takes txnAppId and txnVersion"),
+        ({"delivery": "twice"}, True, "option delivery must be one of exactly-once, at-least-once, idempotent"),
+        ({"topic": "non-persistent://t/n/x"}, True, "stores no messages"),
+        ({"txnAppId": "a", "txnVersion": "1"}, True, "set sinkId for a stream"),
+        ({"sinkId": "a"}, False, "set txnAppId and txnVersion for a batch write"),
         ({"txnAppId": "a"}, False, "option txnVersion is missing"),
         ({"txnVersion": "1"}, False, "option txnAppId is missing"),
-        ({"txnAppId": "a", "txnVersion": "-1"}, False, "txnVersion is a number"),
-        ({"delivery": "idempotent"}, False, "give txnAppId"),
+        ({"txnAppId": "a", "txnVersion": "-1"}, False, "txnVersion must be an increasing number"),
+        ({"delivery": "idempotent"}, False, "set txnAppId"),
         ({"deliverry": "x"}, True, "did you mean delivery"),
-        ({"colour": "x"}, True, "options are topic, url"),
-        ({"startingOffsets": "x"}, True, "one of the source"),
+        ({"colour": "x"}, True, "expected one of topic, url"),
+        ({"startingOffsets": "x"}, True, "belongs to the source"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(options: dict[str, str], streaming: bool, words: str) -> None:

@@ -58,17 +58,17 @@ def test_rows_without_the_column_are_left_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (None, "column topic is null in row 4 of partition 3, both counted from 0: it names no topic"),
+        (None, "column topic is null in row 4 of partition 3 \\(both from 0\\): it contains no topic"),
         ("", "column topic is '' in row 4"),
         ("kafka://a/b/c", "column topic is 'kafka://a/b/c' in row 4 .*unknown topic domain"),
         ("a/b", "column topic is 'a/b' in row 4 .*tenant/namespace/topic"),
-        ("non-persistent://a/b/c", "in row 4 .* keeps nothing"),
+        ("non-persistent://a/b/c", "in row 4 .* stores no messages"),
     ],
 )
 def test_row_that_names_no_topic_is_refused_with_its_value(text: str | None, words: str) -> None:
     found = targets(["value", "topic"])
     parted(found, batch([A, B]))
-    with pytest.raises(Misuse, match=f"{words}.*give option topic"):
+    with pytest.raises(Misuse, match=f"{words}.*set option topic"):
         parted(found, batch([A, B, text, A]))
 
 

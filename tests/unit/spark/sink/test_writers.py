@@ -33,5 +33,5 @@ def test_missing_topic_of_a_row_is_an_error_that_names_the_column() -> None:
         raise TopicNotFound("there is none")
 
     asked = sink_options({"url": "pulsar://h:1"}, streaming=False, topic_column=True)
-    with pytest.raises(TopicNotFound, match=r"column topic: there is no topic://t/n/y .* or mend the rows"):
+    with pytest.raises(TopicNotFound, match=r"column topic: topic://t/n/y does not exist .* or correct the rows"):
         asyncio.run(found(asked, "topic://t/n/y", missing()))

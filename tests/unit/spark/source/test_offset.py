@@ -137,7 +137,7 @@ def test_an_offset_of_another_topic_or_another_life_is_refused():
     GOOD.belongs(topic="topic://a/b/c", life=0)  # a server that does not tell
     with pytest.raises(Misuse, match="another topic"):
         GOOD.belongs(topic="topic://a/b/d", life=2)
-    with pytest.raises(Misuse, match="deleted and made again"):
+    with pytest.raises(Misuse, match="deleted and recreated"):
         GOOD.belongs(topic="topic://a/b/c", life=3)
 
 

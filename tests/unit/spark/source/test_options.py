@@ -127,31 +127,31 @@ def test_durations(text, seconds):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"topic": ""}, r"option topic: it is empty"),
-        ({"topic": None}, r"option topic is missing: \.option"),
+        ({"topic": ""}, r"option topic: it must not be empty"),
+        ({"topic": None}, r"option topic is missing: set \.option"),
         ({"topic": "topic://a/b"}, r"option topic: "),
-        ({"maxMessagePerTrigger": "5"}, r"no option maxMessagePerTrigger: did you mean maxMessagesPerTrigger\?"),
-        ({"zzz": "5"}, r"no option zzz: options are topic, topics"),
-        ({"delivery": "exactly-once"}, r"option delivery is one of the sink"),
-        ({"endingOffsets": "latest"}, r"option endingOffsets means nothing for a stream.*spark\.read"),
-        ({"maxMessagesPerTrigger": "0"}, r"option maxMessagesPerTrigger: it is a number from 1 on"),
+        ({"maxMessagePerTrigger": "5"}, r"unknown option maxMessagePerTrigger: did you mean maxMessagesPerTrigger\?"),
+        ({"zzz": "5"}, r"unknown option zzz: expected one of topic, topics"),
+        ({"delivery": "exactly-once"}, r"option delivery belongs to the sink"),
+        ({"endingOffsets": "latest"}, r"option endingOffsets has no effect on a stream.*spark\.read"),
+        ({"maxMessagesPerTrigger": "0"}, r"option maxMessagesPerTrigger: it must be a number from 1"),
         ({"maxMessagesPerTrigger": "-1"}, r"option maxMessagesPerTrigger"),
         ({"maxMessagesPerTrigger": "many"}, r"option maxMessagesPerTrigger"),
         ({"maxMessagesPerTrigger": "٣"}, r"option maxMessagesPerTrigger"),
-        ({"maxMessagesPerTrigger": "5", "minMessagesPerTrigger": "6"}, r"minMessagesPerTrigger is larger"),
-        ({"maxBytesPerTrigger": "64x"}, r"option maxBytesPerTrigger: it is a number of bytes"),
+        ({"maxMessagesPerTrigger": "5", "minMessagesPerTrigger": "6"}, r"minMessagesPerTrigger must not exceed"),
+        ({"maxBytesPerTrigger": "64x"}, r"option maxBytesPerTrigger: it must be a number of bytes"),
         ({"maxBytesPerTrigger": "99999999999t"}, r"option maxBytesPerTrigger"),
-        ({"maxTriggerDelay": "30"}, r"option maxTriggerDelay: it is a time as 500ms"),
+        ({"maxTriggerDelay": "30"}, r"option maxTriggerDelay: it must be a time such as 500ms"),
         ({"maxTriggerDelay": "0s"}, r"option maxTriggerDelay"),
-        ({"failOnDataLoss": "no"}, r"option failOnDataLoss: it is true or false"),
-        ({"keyOrder": "strict"}, r"option keyOrder: it is chain or barrier or relaxed"),
-        ({"balance": "rows"}, r"option balance: it is backlog or time"),
-        ({"columns": "key,,value"}, r"option columns: names separated by commas"),
+        ({"failOnDataLoss": "no"}, r"option failOnDataLoss: it must be true or false"),
+        ({"keyOrder": "strict"}, r"option keyOrder: it must be chain or barrier or relaxed"),
+        ({"balance": "rows"}, r"option balance: it must be backlog or time"),
+        ({"columns": "key,,value"}, r"option columns: expected names separated by commas"),
         ({"columns": "key,key"}, r"option columns"),
-        ({"startingOffsets": "soon"}, r"option startingOffsets: it is earliest, latest"),
-        ({"startingOffsets": "2026-01-31T12:00:00"}, r"option startingOffsets: a time says its zone"),
-        ({"startingOffsets": "1969-01-31T12:00:00Z"}, r"option startingOffsets.*say earliest"),
-        ({"startingOffsets": '{"v":1}'}, r"option startingOffsets is no offset of this source"),
+        ({"startingOffsets": "soon"}, r"option startingOffsets: it must be earliest, latest"),
+        ({"startingOffsets": "2026-01-31T12:00:00"}, r"option startingOffsets: a time must have a zone"),
+        ({"startingOffsets": "1969-01-31T12:00:00Z"}, r"option startingOffsets.*use earliest"),
+        ({"startingOffsets": '{"v":1}'}, r"option startingOffsets must be an offset of this source"),
         ({"startingOffsets": '{"v":9}'}, r"option startingOffsets.*newer version"),
     ],
 )
@@ -163,22 +163,22 @@ def test_an_error_names_the_option_and_what_to_do(given, words):
 
 def test_options_of_streams_are_refused_for_batches():
     for name, text in {"maxMessagesPerTrigger": "5", "subscription": "s", "maxTriggerDelay": "1s"}.items():
-        with pytest.raises(Misuse, match=rf"option {name} means nothing for a batch read.*spark\.readStream"):
+        with pytest.raises(Misuse, match=rf"option {name} has no effect on a batch read.*spark\.readStream"):
             batch(**{name: text})
-    with pytest.raises(Misuse, match="endingOffsets cannot be earliest"):
+    with pytest.raises(Misuse, match="endingOffsets must not be earliest"):
         batch(endingOffsets="earliest")
 
 
 def test_an_option_given_twice_in_different_cases_is_refused():
-    with pytest.raises(Misuse, match="option balance is given twice"):
+    with pytest.raises(Misuse, match="option balance is set twice"):
         stream(balance="time", BALANCE="backlog")
 
 
 def test_values_are_bytes_unless_the_registry_is_asked():
     assert (batch().values, batch(schema="Registry").values) == (Values.BYTES, Values.REGISTRY)
-    with pytest.raises(Misuse, match="option schema: it is bytes or registry"):
+    with pytest.raises(Misuse, match="option schema: it must be bytes or registry"):
         stream(schema="avro")
-    with pytest.raises(Misuse, match="option schema=registry decodes the column value: name it in option columns"):
+    with pytest.raises(Misuse, match="option schema=registry decodes the column value: add value to option columns"):
         stream(schema="registry", columns="key")
 
 
@@ -249,11 +249,11 @@ def test_namespace_is_read_with_a_filter_of_properties():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"topic": TOPIC, "topics": TOPIC}, "options topic and topics are both given"),
-        ({"topic": TOPIC, "namespace": "a/b"}, "options topic and namespace are both given"),
-        ({"topic": TOPIC, "topicProperties": "a=b"}, "option topicProperties narrows option namespace"),
-        ({"namespace": "a/b", "topicProperties": "a"}, "option topicProperties: it is names and values"),
-        ({"namespace": "a"}, "option namespace: a namespace is tenant/namespace"),
+        ({"topic": TOPIC, "topics": TOPIC}, "options topic and topics exclude each other"),
+        ({"topic": TOPIC, "namespace": "a/b"}, "options topic and namespace exclude each other"),
+        ({"topic": TOPIC, "topicProperties": "a=b"}, "option topicProperties requires option namespace"),
+        ({"namespace": "a/b", "topicProperties": "a"}, "option topicProperties: expected names and values"),
+        ({"namespace": "a"}, "option namespace: a namespace must be tenant/namespace"),
         ({"topics": f"{TOPIC},{TOPIC}"}, "each once"),
         ({"topics": f"{TOPIC},topic://a/b/c", "schema": "registry"}, "schema of one topic"),
         ({"namespace": "a/b", "schema": "registry"}, "schema of one topic"),

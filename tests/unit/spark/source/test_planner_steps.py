@@ -83,7 +83,7 @@ def test_a_start_opens_nothing_behind_what_is_not_done(layout, found, places):
 
 
 def test_a_start_behind_the_end_of_an_active_segment_is_refused():
-    with pytest.raises(Misuse, match="no end yet"):
+    with pytest.raises(Misuse, match="must not be its end"):
         initial(ONE, {0: DONE})
 
 

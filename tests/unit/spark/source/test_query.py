@@ -257,7 +257,7 @@ def test_an_offset_of_another_topic_or_another_life_is_refused():
         run(query.latest(replace(start, topic="topic://a/b/d")))
     facts.life = 2
     held = list(facts.held)
-    with pytest.raises(Misuse, match="made again"):
+    with pytest.raises(Misuse, match="recreated"):
         run(query.latest(replace(start, initial=False)))
     assert facts.held == held, "the broker would refuse it first, and could not say what to do"
 

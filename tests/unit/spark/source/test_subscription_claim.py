@@ -46,7 +46,7 @@ def test_later_query_ends_and_the_earlier_says_so():
         hold.by(second)
     hold.by(first)
     assert len(told) == 1
-    assert "it is the later one" in told[0]
+    assert "that query is the later one" in told[0]
 
 
 def test_restart_takes_over_from_a_run_that_ended():

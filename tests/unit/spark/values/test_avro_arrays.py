@@ -144,14 +144,14 @@ def test_a_number_that_is_longer_than_it_needs_to_be_is_the_same_number_in_a_sca
 def test_a_text_of_less_than_no_bytes_leads_no_scan_back_to_where_it_was():
     strings = {"type": "array", "items": "string"}
     written = record(("f", {"type": "array", "items": strings}))
-    with pytest.raises(Unreadable, match="longer than the value is") as told:
+    with pytest.raises(Unreadable, match="its length exceeds the value") as told:
         decoded(Avro(registered(written)), registered(written), [b"\x04\x02\x03\x00\x00\x00"])
     assert told.value.field == "f"
 
 
 def test_a_branch_below_none_is_refused_in_a_scan():
     written = record(("f", {"type": "array", "items": ["null", "string"]}))
-    with pytest.raises(Unreadable, match="branch that its union has not: -1") as told:
+    with pytest.raises(Unreadable, match="branch is not in the union: -1") as told:
         decoded(Avro(registered(written)), registered(written), [b"\x04\x01\x02a\x00\x00"])
     assert told.value.field == "f"
 
@@ -177,7 +177,7 @@ def test_items_that_take_no_bytes_are_as_many_as_were_written(items, item):
 def test_more_items_without_bytes_than_are_made_are_refused_by_their_field(count):
     written = record(("f", {"type": "array", "items": "null"}), ("after", "int"))
     claims = encoded("long", count) + (b"\x00" if count < 0 else b"") + b"\x00\x00"
-    with pytest.raises(Unreadable, match=rf"more items without bytes than are made, .*: {count}$") as told:
+    with pytest.raises(Unreadable, match=rf"more than .* items without bytes.*: {count}$") as told:
         decoded(Avro(registered(written)), registered(written), [b"\x02\x00\x00", claims])
     assert (told.value.row, told.value.field) == (1, "f")
 
@@ -186,6 +186,6 @@ def test_items_without_bytes_are_counted_over_all_blocks_and_rows():
     written = record(("f", {"type": "array", "items": "null"}))
     half = encoded("long", SPARK_EMPTY_ITEMS_MAX // 2 + 1)
     for values in ([half + half + b"\x00"], [half + b"\x00"] * 2):
-        with pytest.raises(Unreadable, match="more items without bytes than are made") as told:
+        with pytest.raises(Unreadable, match=r"more than .* items without bytes") as told:
             Avro(registered(written)).decoder(registered(written), ["f"])(pa.array(values, pa.binary()))
         assert told.value.row == len(values) - 1

@@ -70,6 +70,6 @@ def test_a_default_is_a_value_of_its_column(kind, default, found):
     ],
 )
 def test_a_default_of_another_type_is_the_fault_of_its_definition(kind, default):
-    with pytest.raises(Incompatible, match="its default is not of its type") as told:
+    with pytest.raises(Incompatible, match="its default must match its type") as told:
         made(kind, default)
     assert told.value.field == "f"

@@ -94,17 +94,17 @@ def test_only_the_fields_that_are_asked_for_are_looked_at():
 @pytest.mark.parametrize(
     ("value", "said", "field"),
     [
-        (b"", "no JSON", ""),
-        (b"{", "no JSON", ""),
-        (b"{}{}", "no JSON", ""),
-        (b'{"s":"\xff"}', "no JSON", ""),
+        (b"", "must be JSON", ""),
+        (b"{", "must be JSON", ""),
+        (b"{}{}", "must be JSON", ""),
+        (b'{"s":"\xff"}', "must be JSON", ""),
         (b"[]", "Expected `object`, got `array`", ""),
         (b"null", "Expected `object`, got `null`", ""),
         (b'{"n":{"x":"1"}}', r"Expected `int \| null`, got `str`", "n.x"),
         (b'{"n":{"x":9999999999}}', "Expected `int` <= 2147483647", "n.x"),
         (b'{"l":[1,"x"]}', "got `str`", "l[1]"),
-        (b'{"d":12345}', "a column cannot hold it", "d"),
-        (b'{"t":9223372036854775807}', "a column cannot hold it", "t"),
+        (b'{"d":12345}', "it is outside the range of the column", "d"),
+        (b'{"t":9223372036854775807}', "it is outside the range of the column", "t"),
     ],
 )
 def test_a_value_that_does_not_fit_names_its_row_and_its_field(value, said, field):
@@ -122,14 +122,14 @@ def test_a_union_of_several_types_is_refused_with_what_to_do():
 
 
 def test_a_default_of_another_type_is_named():
-    with pytest.raises(Incompatible, match="its default is not of its type") as told:
+    with pytest.raises(Incompatible, match="its default must match its type") as told:
         read(record(("f", "int", "x")), {})
     assert told.value.field == "f"
 
 
 def test_a_definition_that_is_no_record_is_one_column():
     assert read("long", 5, 7) == [{"value": 5}, {"value": 7}]
-    with pytest.raises(Incompatible, match="it is no record"):
+    with pytest.raises(Incompatible, match="expected a record"):
         JsonValues(registered(record(("f", "int")), pb.Schema.Json)).decoder(registered("long", pb.Schema.Json), ["f"])
 
 

@@ -67,13 +67,13 @@ def test_every_primitive_is_tried():
 )
 def test_a_value_of_another_width_is_unreadable(kind, data, value, type):
     for wrong in (data + b"\0", data[:-1], b""):
-        with pytest.raises(Unreadable, match=f"it has {len(wrong)} bytes where {len(data)} are due") as told:
+        with pytest.raises(Unreadable, match=f"it must have {len(data)} bytes, got {len(wrong)}") as told:
             read(kind, data, wrong)
         assert told.value.row == 1
 
 
 def test_text_that_is_none_is_unreadable():
-    with pytest.raises(Unreadable, match="no text in UTF-8") as told:
+    with pytest.raises(Unreadable, match="must be text in UTF-8") as told:
         read(T.String, b"a", b"\xff")
     assert told.value.row == 1
 
@@ -91,7 +91,7 @@ def test_text_that_is_none_is_unreadable():
     ],
 )
 def test_a_time_beyond_all_that_a_column_holds_is_unreadable(kind, data, found):
-    with pytest.raises(Unreadable, match=f"a time is beyond all that a column can hold: {found}$") as told:
+    with pytest.raises(Unreadable, match=f"a time is outside the range of the column: {found}$") as told:
         read(kind, bytes(len(data)), data)
     assert told.value.row == 1
 

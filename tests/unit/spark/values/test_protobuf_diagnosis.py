@@ -22,11 +22,11 @@ def test_a_message_that_is_one_has_no_fault():
 @pytest.mark.parametrize(
     ("data", "found"),
     [
-        (b"\x0a\x03\x0a\x05a", ParseError("it says to be longer than the value is: 5", "properties.key")),
-        (b"\x18", ParseError("the value ends inside it", "payload_size")),
-        (b"\xf9\x07abc", ParseError("the value ends inside it", "")),  # eight bytes of a field that nobody knows
-        (b"\x0b\x18\x05", ParseError("the value ends inside it", "")),  # a group that goes on
-        (b"\x0c", ParseError("there is a tag that no message has: 12", "")),
+        (b"\x0a\x03\x0a\x05a", ParseError("its length exceeds the value: 5", "properties.key")),
+        (b"\x18", ParseError("the value ends too early", "payload_size")),
+        (b"\xf9\x07abc", ParseError("the value ends too early", "")),  # eight bytes of a field that nobody knows
+        (b"\x0b\x18\x05", ParseError("the value ends too early", "")),  # a group that goes on
+        (b"\x0c", ParseError("the tag is invalid: 12", "")),
     ],
 )
 def test_the_first_thing_that_is_wrong_is_told_with_its_field(data, found):

@@ -27,13 +27,13 @@ def test_fields_are_columns_and_what_has_none_is_one():
 @pytest.mark.parametrize("kind", [T.AutoConsume, T.External, 99])
 def test_a_kind_that_is_no_table_is_refused_with_what_to_do(kind):
     with pytest.raises(
-        Misuse, match=f"option schema: schemas of kind {said(kind)} are not decoded: leave schema=registry"
+        Misuse, match=f"option schema: schemas of kind {said(kind)} are not supported: remove schema=registry"
     ):
         form(RegisteredSchema("topic://a/b/c", 3, kind))
 
 
 def test_a_definition_that_cannot_be_is_told_with_its_topic_and_version():
-    with pytest.raises(Misuse, match=r"option schema: .*no Avro in JSON \(topic=topic://a/b/c, version=3\)"):
+    with pytest.raises(Misuse, match=r"option schema: .*must be Avro in JSON \(topic=topic://a/b/c, version=3\)"):
         form(RegisteredSchema("topic://a/b/c", 3, T.Avro, b"{"))
     with pytest.raises(Misuse, match="the registered record has no fields"):
         form(registered(record()))

@@ -58,11 +58,11 @@ def test_spark_takes_the_arrow_of_every_type_back_to_the_same():
 
 
 def test_a_name_that_messages_and_values_have_is_refused_with_what_to_do():
-    with pytest.raises(Misuse, match="values have a field topic and the messages a column of that name: leave the"):
+    with pytest.raises(Misuse, match="both the values and the messages have a field topic: omit the"):
         table_type(ORDER, ("value", "topic"))
-    with pytest.raises(Misuse, match="values have a field key and"):
+    with pytest.raises(Misuse, match="both the values and the messages have a field key"):
         table_type(registered(record(("KEY", "int"))), ("key", "value"))
-    with pytest.raises(Misuse, match="option columns: there is no column offset"):
+    with pytest.raises(Misuse, match="option columns: unknown column offset"):
         table_type(ORDER, ("value", "offset"))
 
 
@@ -89,9 +89,9 @@ def test_a_key_with_a_value_is_two_columns_and_is_made_of_the_key_of_the_message
     [
         (struct(id=types.IntegerType()), "column id is bigint, not int: cast it after load"),
         (struct(key=types.StringType()), "column key is binary, not string"),
-        (struct(price=types.IntegerType()), "there is no column price: the fields of the values are id, at, topic"),
-        (struct(value=types.BinaryType()), "there is no column value: the fields of the values are"),
-        (struct(), "a schema names at least one column"),
+        (struct(price=types.IntegerType()), "unknown column price: the fields of the values are id, at, topic"),
+        (struct(value=types.BinaryType()), "unknown column value: the fields of the values are"),
+        (struct(), "the schema must have at least one column"),
     ],
 )
 def test_a_schema_of_the_users_own_that_cannot_be_is_refused_by_the_column(given, said):

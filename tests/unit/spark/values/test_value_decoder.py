@@ -129,7 +129,7 @@ def test_a_version_is_asked_for_once_and_that_of_the_table_never():
 
 def test_a_version_that_does_not_fit_is_named_with_its_field_and_what_to_do():
     with pytest.raises(
-        Misuse, match=r"version 2 .* of version 1: field id: string cannot be read as long: leave schema="
+        Misuse, match=r"version 2 .* of version 1: field id: string cannot be read as long: remove schema="
     ):
         read(second(1), (2, encoded(OTHER, {"id": "x"})))
     with pytest.raises(Misuse, match="it is KEY_VALUE and the table is AVRO"):
@@ -137,7 +137,7 @@ def test_a_version_that_does_not_fit_is_named_with_its_field_and_what_to_do():
 
 
 def test_a_version_that_is_gone_is_named():
-    with pytest.raises(Misuse, match="name version 9 of the schema, which is not in the registry any more"):
+    with pytest.raises(Misuse, match="use version 9 of the schema, which the registry does not contain any more"):
         read(second(1), (9, b""))
 
 
@@ -151,6 +151,6 @@ def test_a_value_that_cannot_be_read_is_named_by_its_position():
 def test_a_value_of_json_that_is_none_is_named_too():
     schema = RegisteredSchema("topic://a/b/c", 0, pb.Schema.Json, json.dumps(FIRST).encode())
     with pytest.raises(
-        Corrupt, match=r"option schema: a value is not as its schema says: it is no JSON.*position=7:0:0"
+        Corrupt, match=r"option schema: a value does not match its schema: it must be JSON.*position=7:0:0"
     ):
         read((0, b"{"), table=ValueTable(schema, ("id",), ("id",)))
