@@ -132,7 +132,7 @@ class Pipeline:
         self._display.progress(4, ACTS)
         if kill:
             await self._kill_broker()
-            await self._more("the query reads all segments, without a restart")
+            await self._more("the query continues without a restart")
         self._display.progress(5, ACTS)
         await self._merge(source, pause_s)
         await self._merge(target, pause_s, of=OTHER)
