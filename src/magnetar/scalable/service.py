@@ -1,8 +1,8 @@
-"""Scalable topics of one broker: what handlers and REST ask for.
+"""The scalable topics of one broker: the operations for wire handlers and REST.
 
-It finds or becomes the leader of a topic where one is needed (`Moved` says who leads it elsewhere), and does by itself
-what needs none: creation, subscriptions, the routing that a topic is pinned to. Every method may be called on any
-broker. A caller that waits too long is told that the outcome is unknown; the operation goes on.
+The service finds or becomes the leader of a topic if an operation needs one (`Moved` names the leader elsewhere). It
+performs the others itself: creation, subscriptions, the routing of a topic. Every method may be called on any broker.
+A caller that waits too long gets an error that says that the outcome is unknown; the operation continues.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class ScalableTopics:
                 await self.records.put(name, made, version)
                 break
             except BadVersion:
-                continue  # somebody was faster: look what stands there now
+                continue  # another writer was faster: read its record
         self._runtime.mark("scalable.created", topic=str(name), incarnation=made.incarnation)
         await self._owners.ensure(name, list(made.everything()), incarnation=made.incarnation)
         return made
@@ -208,7 +208,7 @@ class ScalableTopics:
     async def merge(
         self, name: TopicName, segments: Sequence[int], *, reason: str = "", wait: bool = True
     ) -> Operation:
-        """Neighbours, in whatever order they are named."""
+        """Merges adjacent segments, named in any order."""
         return await self._reshape(name, Kind.MERGE, segments, wait, reason=reason)
 
     async def rebucket(
@@ -222,7 +222,7 @@ class ScalableTopics:
         return await self._reshape(name, Kind.MIGRATE, (), wait, buckets=buckets, reason=reason)
 
     def operation(self, name: TopicName, op: str) -> Operation | None:
-        """As far as this broker carried it out."""
+        """The progress that this broker made with an operation."""
         return self._operations.find(name, op)
 
     def operations(self, name: TopicName) -> list[Operation]:
@@ -243,11 +243,11 @@ class ScalableTopics:
     ) -> None:
         try:
             async with asyncio.timeout(OPERATION_WAIT_S):
-                while not await self._try(name, operation, start):  # noqa: ASYNC110  # nobody tells when to try again
+                while not await self._try(name, operation, start):  # noqa: ASYNC110  # no event says when to try again
                     await asyncio.sleep(CALL_RETRY_S_MIN)
         except TimeoutError:
             raise TimedOut(
-                f"{operation.op} did not end in time: it goes on, ask for its state", op=operation.op
+                f"{operation.op} did not finish in time and continues: ask for its state", op=operation.op
             ) from None
         except MagnetarError as error:
             operation.ended("REFUSED", self._runtime.wall(), str(error))
@@ -278,14 +278,15 @@ class ScalableTopics:
         if found is None or found.lifecycle is Lifecycle.GONE or found.sealed_by(operation.op):
             operation.ended("DONE", self._runtime.wall())
             return True
-        if operation.kind == "SEEK":  # in the record of its subscription: whoever leads now finishes it
-            raise TimedOut(f"{operation.op} goes on elsewhere, if it was begun: look at the subscription")
-        raise NotReady(f"{operation.op} was not begun: ask the leader of {name}", op=operation.op)
+        if operation.kind == "SEEK":  # it is in the record of its subscription: the present leader finishes it
+            raise TimedOut(f"{operation.op} may continue on another broker: read the subscription to see its state")
+        raise NotReady(f"{operation.op} was not started: send the request to the leader of {name}", op=operation.op)
 
     # Subscriptions
 
     async def subscribe(self, name: TopicName, subscription: str, kind: SubscriptionKind, *, earliest: bool) -> None:
-        """Durable, with cursors on every segment (H-D5), if it is not there. AlreadyExists: of another kind."""
+        """Creates the subscription if it does not exist, durable, with cursors on every segment (H-D5). AlreadyExists:
+        it has another type."""
         await self._subscribe(name, subscription, kind, Start.EARLIEST if earliest else Start.LATEST)
 
     async def _subscribe(self, name: TopicName, subscription: str, kind: Type, start: Start) -> None:
@@ -304,7 +305,7 @@ class ScalableTopics:
         await self._work(name, subscription_change.delete(self._op("unsubscribe"), subscription))
 
     async def seek(self, name: TopicName, subscription: str, target: Target) -> None:
-        """Every segment of it; nobody reads before it is done. Conflict: another seek took its place."""
+        """Seeks on every segment; no consumer reads before it is done. Conflict: another seek replaced it."""
         op = self._op("seek")
         operation = self._operations.begin(name, op, "SEEK", self._runtime.wall())
         await self._operate(
@@ -331,8 +332,8 @@ class ScalableTopics:
         *,
         makes: bool = True,
     ) -> Assignment:
-        """With whoever leads the topic, and whoever leads it next, while the connection lives. NotReady: nobody does. A
-        missing subscription is made if `makes`: the first SUBSCRIBE on each segment says where it starts there."""
+        """Registers with the leader, and with later leaders, while the connection lives. NotReady: no broker leads. A
+        missing subscription is created if `makes`; the first SUBSCRIBE on each segment sets its start there."""
         if kind is Type.CHECKPOINT and makes:  # a group: it stands nowhere until a member says so, by HOLD
             await self.subscribe(name, subscription, kind, earliest=True)
         return await self._streams.register(name, subscription, consumer, listener, makes=makes)
@@ -357,7 +358,7 @@ class ScalableTopics:
         return None if found is None else found.expected
 
     async def leader(self, name: TopicName) -> Broker | None:
-        """Whoever holds the lock, as the store says now."""
+        """The broker that holds the lock, as the store says now."""
         node = await self.records.store.get(paths.controller(name))
         return None if node is None else decode_leader(node.value)
 
@@ -370,24 +371,24 @@ class ScalableTopics:
         return None if found is None else await self._views.view(name, found)
 
     def poke(self, name: TopicName) -> None:
-        """Something is left unfinished there: lead it, if nobody does (H-B5). Switched off: it waits."""
+        """The topic has an unfinished operation: lead it, if no broker does (H-B5). Switched off: it waits."""
         if self.enabled and not self._owner.closed:
             self.controller(name).need()
 
     def controller(self, name: TopicName) -> Controller:
         if name.domain is not Domain.TOPIC:
-            raise TopicNotFound(f"{name} is no scalable topic")
+            raise TopicNotFound(f"{name} is not a scalable topic")
         found = self._controllers.get(name.canonical)
         if found is None:
             if self._owner.closed:
-                raise NotReady("the broker is stopping: ask again")
+                raise NotReady("the broker is stopping: try again")
             found = self._controllers[name.canonical] = Controller(name, self._around, self._retire)
         return found
 
     def _retire(self, controller: Controller) -> None:
         if self._controllers.get(controller.name.canonical) is controller and not self._owner.closed:
             del self._controllers[controller.name.canonical]
-            self._runtime.spawn(self._owner, controller.close("nobody uses the topic"))
+            self._runtime.spawn(self._owner, controller.close("no client uses the topic"))
 
     # Inside
 
@@ -400,5 +401,5 @@ class ScalableTopics:
         return f"{verb}-{self._runtime.rng('operations').getrandbits(64):016x}"
 
     def _failed(self, owner: str, error: BaseException) -> None:
-        if not isinstance(error, MagnetarError):  # those have gone to whoever asked
+        if not isinstance(error, MagnetarError):  # the callers got those
             self._task_failed(owner, error)

@@ -1,4 +1,5 @@
-"""What a stream consumer is told: all that it may read now, and whose word that is; and the way to tell it."""
+"""The assignment of a stream consumer: all segments that it may read now, the leader that decided it, and its delivery
+to the consumer."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ class Assignment:
     epoch: Epoch
     term: Term
     generation: int  # of the plan
-    session: int  # tells the connections of one name apart
+    session: int  # distinguishes the connections of one name
     shared: frozenset[SegmentId] = frozenset()  # segments that it reads together with others, by entry buckets
     shown_epoch: int = 0  # of the layout, as Pulsar's clients see it
 
@@ -45,11 +46,11 @@ class Listener(Protocol):
 
 def superseded(consumer: str) -> Superseded:
     """H-F9."""
-    return Superseded(f"another consumer named {consumer} has come: of two with one name the newest reads", wire_code=5)
+    return Superseded(f"consumer {consumer} was replaced by a newer consumer with the same name", wire_code=5)
 
 
 def removed(subscription: str, record: Record | None, incarnation: int) -> NotFound:
-    """Why it is not there: by itself, or with its topic, whose record this is now."""
+    """The reason why a subscription is missing: removed by itself, or with its topic, whose current record is given."""
     if record is None or not record.is_live or record.incarnation != incarnation:
         return TopicNotFound(f"the topic of subscription {subscription} was deleted")
     return SubscriptionNotFound(f"subscription {subscription} was removed")

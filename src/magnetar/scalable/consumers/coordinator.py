@@ -1,9 +1,10 @@
-"""Gives the segments of one stream subscription to its consumers, while one term lasts.
+"""Assigns the segments of one stream subscription to its consumers during one term.
 
-`sessions.py` says who takes part, `drain.py` which sealed segments are done for ever, `assign.py` who reads what. This
-file holds the three states, writes what they want stored into the subscription's record (nothing is told before it is
-durable), asks owners for drained and released segments, and pushes assignments. One event at a time. The record is
-written once at the start: whoever led before and still believes so finds another version and looks at the term (H-B3).
+`sessions.py` decides who takes part, `drain.py` which sealed segments are permanently done, `assign.py` who reads which
+segment. This module holds the three states and writes their results into the subscription's record; consumers hear of
+nothing that is not durable. It asks owners for drained and released segments, and pushes assignments. It handles one
+event at a time. The record is written once at the start: an earlier leader that still believes in its term finds
+another version and then checks the term (H-B3).
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Coordinator:
 
     @property
     def expected(self) -> dict[str, sessions.Session]:
-        """Who is there and who is waited for, by name."""
+        """The sessions that are connected or expected back, by name."""
         return {one.name: one for one in self._sessions.sessions}
 
     @property
@@ -100,7 +101,7 @@ class Coordinator:
         self._timers.clear()
         listeners, self._listeners = self._listeners, {}
         for listener in listeners.values():
-            listener.ended(error or NotReady("another broker is about to lead the topic: ask again"))
+            listener.ended(error or NotReady("another broker is taking over the topic: try again"))
 
     def layout_seen(self, layout: Layout) -> None:
         async def seen() -> None:
@@ -129,7 +130,7 @@ class Coordinator:
             async with self._turn:
                 known = self._sessions.find(consumer)
                 if resume and known is None:
-                    raise ConsumerNotFound(f"the session of {consumer} is over: register again")
+                    raise ConsumerNotFound(f"the session of {consumer} has ended: register again")
                 if known is not None and 0 < resume != known.generation:
                     raise superseded(consumer)
                 self._listeners[listener.connection] = listener
@@ -161,7 +162,9 @@ class Coordinator:
                 await self._session(sessions.Departed(consumer, known.generation))
                 self._departed(consumer)
                 if listener is not None:
-                    listener.ended(ConsumerNotFound(f"{consumer} closed a segment that it was to read: register again"))
+                    listener.ended(
+                        ConsumerNotFound(f"{consumer} closed a segment that is assigned to it: register again")
+                    )
 
         await self._finish(work())
 
@@ -179,7 +182,7 @@ class Coordinator:
             self._listeners.pop(known.connection, None)
 
     def gone(self, connection: str) -> None:
-        """Its end came before its registration was answered: nobody else reports it (H-F8)."""
+        """The connection ended before its registration was answered, and no other event reports its end (H-F8)."""
 
         async def work() -> None:
             async with self._turn:
@@ -253,7 +256,7 @@ class Coordinator:
         opened = {one.id for one in assign.assignable(self._layout, self._kept.one.latched)}
         opened |= {hold.segment for hold in holds if hold.early is Early.GRANTED}  # one that is empty is done
         if self._open != opened:
-            # Those behind them cannot be drained before: asking would load a thousand segments of the past at once.
+            # Segments behind the open ones cannot be drained yet: asking would load a thousand old segments together.
             self._open = opened
             await self._drained(drain.PollDue())
         for hold in holds:
@@ -273,7 +276,7 @@ class Coordinator:
         """The plan is stored and pushed."""
 
     def _departed(self, consumer: str) -> None:
-        """It has left for good."""
+        """The consumer has left permanently."""
 
     # Pushing
 
@@ -364,24 +367,24 @@ class Coordinator:
                     self._ask(("evicted", segment, effect.name), partial(self._evict, segment, effect.name))
 
     async def _evict(self, segment: SegmentId, consumer: str) -> None:
-        """Its link to the leader is gone, its link to the segment may not be: whoever comes next would find it in the
-        way (H-F10)."""
+        """The consumer has lost its link to the leader, but may still have one to the segment. There it would block the
+        next consumer (H-F10)."""
         try:
             await self._term.around.owners.released(self._topic(segment), self._life, 0.0, evict=consumer)
         except NotFound:
-            pass  # the subscription or the segment is gone: nobody is in the way
+            pass  # the subscription or the segment was deleted: no consumer blocks it
         except MagnetarError as error:
-            log.info("not evicted", topic=str(self._term.name), segment=segment, error=str(error))
+            log.info("eviction_failed", topic=str(self._term.name), segment=segment, error=str(error))
 
     async def _finish(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """The coordinator's own work: whoever asked may go away. NotReady: the term is over."""
+        """Runs work of the coordinator itself: it continues if the caller leaves. NotReady: the term has ended."""
         if self.closed or self._term.owner.closed:
             work.close()
-            raise NotReady("another broker is about to lead the topic: ask again")
+            raise NotReady("another broker is taking over the topic: try again")
         task = self._term.spawn(work)
         await asyncio.wait([task])
         if task.cancelled():
-            raise NotReady("another broker is about to lead the topic: ask again")
+            raise NotReady("another broker is taking over the topic: try again")
         return task.result()
 
     def _spawn(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:

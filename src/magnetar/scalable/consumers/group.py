@@ -1,10 +1,11 @@
-"""Gives the segments of a topic to the readers of one checkpoint group, while one term lasts.
+"""Assigns the segments of a topic to the readers of one checkpoint group during one term.
 
-As `coordinator.py` does for stream consumers, with two differences. A group has no cursors: where it stands is in the
-hold of its record, moved by its members' checkpoints, and a segment is done when the hold says so; children go out
-then, and whoever gets a segment goes on from there (H-G5). A group of readers that keep their places to themselves
-(Pulsar's client) has no hold: its segments are all given out, parents and children alike, for nobody could tell when
-one is done. Readers on segments leave nothing behind, so a segment is free when no reader of the group is attached.
+It works as `coordinator.py` does for stream consumers, with two differences. A group has no cursors: its position is in
+the hold of its record, and the checkpoints of its members move it. A segment is done when the hold says so; then its
+children are assigned, and the new reader of a segment continues from that position (H-G5). A group of readers that keep
+their own positions (Pulsar's client) has no hold. All its segments are assigned, parents and children alike, because
+the broker cannot know when one is done. Readers leave no state on a segment, so a segment is free when no reader of the
+group is attached.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Group(Coordinator):
             try:
                 return await self._term.around.owners.released(self._topic(segment), self._life, DRAINED_ASK_S)
             except SubscriptionNotFound:
-                return True  # no reader is there
+                return True  # the segment has no reader
 
         if await self._until(released):
             async with self._turn:

@@ -1,9 +1,9 @@
-"""A stream consumer that is connected to this broker, kept registered with whoever leads its topic.
+"""A stream consumer that is connected to this broker and stays registered with the leader of its topic.
 
-The leader may be this broker or another one, and may change: the session goes on under the next leader as long as the
-connection lives, and what is assigned comes back through here. A session that another connection has taken over, or
-that is not known any more, ends; it is never begun anew behind the consumer's back, because a consumer that moved and
-left must not come back as a ghost. Who leads is found by whoever gives it `register`.
+The leader may be this broker or another one, and may change: the session continues under the next leader as long as the
+connection lives, and assignments come back through this module. A session ends if another connection has taken it over,
+or if the leader does not know it any more. It is never started again without the consumer's knowledge, because a
+consumer that moved and left must not come back as a ghost. The caller's `register` finds the leader.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ log = get("scalable")
 
 
 class LocalConsumer:
-    """Keeps the coordinator's `Listener`. `register` finds the leader and registers this seat there. `makes`: who comes
-    for the first time makes a subscription that is not there."""
+    """Keeps the coordinator's `Listener`. `register` finds the leader and registers this consumer there. `makes`: a
+    consumer that comes for the first time creates a missing subscription."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class LocalConsumer:
         return self._listener.connected and not self.closed
 
     async def begin(self) -> Assignment:
-        """What it may read first. Whatever refuses it is raised."""
+        """The segments that the consumer may read first. Raises the error if the leader refuses the consumer."""
         found = await self._register(self)
         self._take(found)
         if self.away and not self.closed:
@@ -114,7 +114,7 @@ class LocalConsumer:
             self._task.cancel()
 
     def lost(self) -> None:
-        """The connection is gone. Another leader is told; if it does not hear it, it notices the silence."""
+        """The connection was lost. A leader on another broker gets a report; if that fails, it notices the silence."""
         self.close()
         if self.away and not self._owner.closed:
             self._runtime.spawn(self._owner, self._tell_lost())
@@ -127,7 +127,7 @@ class LocalConsumer:
         try:
             await self._peers.leave(self.name, self._leaving(lost=True))
         except MagnetarError as error:
-            log.debug("not told of a loss", topic=str(self.name), consumer=self.consumer, error=str(error))
+            log.debug("loss_report_failed", topic=str(self.name), consumer=self.consumer, error=str(error))
 
     def _leaving(self, *, lost: bool) -> Leave:
         return Leave(
@@ -160,14 +160,14 @@ class LocalConsumer:
                 self.away = self._again = False
                 self.assigned(await self._register(self))
                 if not self.away and not self._again:
-                    return  # it leads itself and tells by itself
+                    return  # this broker leads and pushes assignments itself
                 wait_s = CALL_RETRY_S_MIN
             except Refused as error:
                 self._task = None
                 self.ended(error)
                 return
             except MagnetarError as error:
-                log.info("leader silent", topic=str(self.name), consumer=self.consumer, error=str(error))
+                log.info("leader_request_failed", topic=str(self.name), consumer=self.consumer, error=str(error))
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, CALL_RETRY_S_MAX)
 
@@ -181,7 +181,7 @@ class LocalConsumer:
             except Refused:
                 raise
             except MagnetarError as error:
-                log.info("leader lost", topic=str(self.name), consumer=self.consumer, error=str(error))
+                log.info("leader_connection_lost", topic=str(self.name), consumer=self.consumer, error=str(error))
                 return
             if told is not None:
                 seen = told.number

@@ -1,9 +1,9 @@
-"""The stream consumers of a broker: those connected here, wherever their topic is led, and those led here, wherever
-they are connected.
+"""The stream consumers of a broker: those connected to it, for any leader, and those of topics that it leads, connected
+to any broker.
 
-A registration goes to whoever leads the topic, over `Peers` if that is another broker, and its assignments come back to
-the broker that the client is connected to (`scalable/consumers/local.py` here, `scalable/consumers/remote.py` there).
-What a leader is asked by another broker is answered by a leader only: NotReady says that this one is none.
+A registration goes to the leader of the topic, over `Peers` if that is another broker. Its assignments come back to
+the broker of the client's connection (`scalable/consumers/local.py` here, `scalable/consumers/remote.py` there). Only a
+leader answers the requests of other brokers: NotReady says that this broker does not lead the topic.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class StreamRegistrations:
     async def register(
         self, name: TopicName, subscription: str, consumer: str, listener: Listener, *, makes: bool = True
     ) -> Assignment:
-        """`makes`: a subscription that is not there."""
+        """`makes`: create the subscription if it does not exist."""
         seat = LocalConsumer(
             name,
             subscription,
@@ -85,7 +85,7 @@ class StreamRegistrations:
             raise
 
     async def leave(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
-        """At once, for all its segments. An older session than the present one changes nothing."""
+        """Releases all segments of the consumer immediately. A session older than the present one changes nothing."""
         seat = self._seats.get((name.canonical, subscription, consumer, session))
         if seat is not None:
             self._forget(seat)
@@ -114,7 +114,7 @@ class StreamRegistrations:
             await self._left(term, request)
 
     def lost(self, name: TopicName, subscription: str, consumer: str, session: int) -> None:
-        """Its connection: the grace period begins with whoever leads."""
+        """The connection of the consumer was lost: its grace period begins at the leader."""
         seat = self._seats.get((name.canonical, subscription, consumer, session))
         if seat is not None:
             self._forget(seat)
@@ -175,13 +175,13 @@ class StreamRegistrations:
         return await found.register(seat.consumer, seat, resume=seat.session)
 
     async def _coordinator(self, term: Term, name: TopicName, subscription: str, *, new: bool) -> Coordinator:
-        """A subscription that is not there is made for who comes, not for who was there."""
+        """Creates a missing subscription for a consumer that registers first, not for one that was registered."""
         found = await term.coordinator(subscription)
         if found is None and new:
             await self._subscribe(name, subscription)
             found = await term.coordinator(subscription)
             if found is None:
-                raise NotReady(f"subscription {subscription} is being removed: ask again")
+                raise NotReady(f"subscription {subscription} is being removed: try again")
         if found is None:
             record, _ = await term.around.records.fresh(name)
             raise removed(subscription, record, term.incarnation)

@@ -55,7 +55,7 @@ class RemoteConsumers:
     async def share(self, connection: str, seen: int, wait_s: float) -> AssignmentReply | None:
         visitor = self._visitors.get(connection)
         if visitor is None:
-            raise NotReady("this consumer is not registered here: register it again")
+            raise NotReady("the consumer is not registered at this broker: register it again")
         try:
             return await visitor.news(seen, wait_s)
         except MagnetarError:
@@ -72,7 +72,7 @@ class RemoteConsumers:
     def close(self) -> None:
         visitors, self._visitors = self._visitors, {}
         for visitor in visitors.values():
-            visitor.close(NotReady("this broker stops: register the consumer again"))
+            visitor.close(NotReady("this broker is stopping: register the consumer again"))
 
 
 class RemoteConsumer:
@@ -104,7 +104,7 @@ class RemoteConsumer:
         self._arm()
 
     async def news(self, seen: int, wait_s: float) -> AssignmentReply | None:
-        """None: there is none. Whatever ended it is raised."""
+        """None: nothing new until the time is over. Raises the error that ended the consumer."""
         self._asking += 1
         self._disarm()
         try:
@@ -126,7 +126,7 @@ class RemoteConsumer:
     def close(self, why: MagnetarError | None = None) -> None:
         self._lost = _nobody
         self._disarm()
-        self.ended(why or ConsumerNotFound("this consumer has gone"))
+        self.ended(why or ConsumerNotFound("the consumer has disconnected"))
 
     def _arm(self) -> None:
         if self._lost is not _nobody:
@@ -143,11 +143,11 @@ class RemoteConsumer:
 
 
 def _nobody() -> None:
-    """Not begun, or over: nobody wants to know."""
+    """The listener of a consumer that has not begun or has ended: it ignores the call."""
 
 
 def shared(assignment: Assignment, number: int = 0) -> AssignmentReply:
-    """As it goes over. Everything is told once more to whoever has seen nothing."""
+    """An assignment as it goes to another broker. A broker that has seen nothing yet gets all of it again."""
     return AssignmentReply(
         segments=tuple(
             Granted(

@@ -21,7 +21,7 @@ log = get("controller")
 
 
 class StoredSubscription:
-    """`one` is what was read or written last. `ended` is told when the subscription was removed, or its topic."""
+    """`one` is the record as last read or written. `ended` is called if the subscription or its topic was removed."""
 
     def __init__(
         self, leading: term.Term, one: Subscription, version: int, *, ended: Callable[[MagnetarError], None]
@@ -63,8 +63,8 @@ class StoredSubscription:
                 self._silent(error)
                 await asyncio.sleep(CALL_RETRY_S_MAX)
         if record is None or record.term != self._term.number:
-            self._term.refused("the subscription's record was written by another leader")
-            raise NotReady("another broker leads the topic: ask again")
+            self._term.refused("another leader wrote the subscription's record")
+            raise NotReady("another broker leads the topic: try again")
         if one is None or one.life != self.one.life or one.standing is not SubscriptionState.LIVE:
             why = removed(self.one.name, record, self._term.incarnation)
             self._ended(why)
@@ -72,4 +72,4 @@ class StoredSubscription:
         self.one, self._version = one, version
 
     def _silent(self, error: MagnetarError) -> None:
-        log.warning("store silent", topic=str(self._term.name), subscription=self.one.name, error=str(error))
+        log.warning("store_request_failed", topic=str(self._term.name), subscription=self.one.name, error=str(error))

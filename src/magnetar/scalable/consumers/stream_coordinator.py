@@ -85,8 +85,8 @@ class StreamCoordinator(Coordinator):
         )
 
     async def _ask_received(self, segment: SegmentId, consumer: str) -> None:
-        """What is acknowledged at once is not read ahead of: the segment is drained a moment later. An answer of before
-        a seek does not count, and the question is asked again."""
+        """A segment that is acknowledged immediately is not read ahead of, because it is drained a moment later. An
+        answer from before a seek does not count, and the question is asked again."""
         owners = self._term.around.owners
 
         async def received() -> bool:
@@ -115,7 +115,7 @@ class StreamCoordinator(Coordinator):
                 if await owners.received(self._topic(one), self._life, consumer, 0.0):
                     continue
             except MagnetarError as error:
-                log.debug("owner silent", topic=str(self._term.name), subscription=self.name, error=str(error))
+                log.debug("owner_request_failed", topic=str(self._term.name), subscription=self.name, error=str(error))
             lost = one
             break
         async with self._turn:
@@ -125,7 +125,7 @@ class StreamCoordinator(Coordinator):
                 await self._lost(lost)
 
     async def _ask_left(self, segment: SegmentId, consumer: str) -> None:
-        """Nobody may attach to it while descendants are read early: so nobody attached means that its reader left."""
+        """No consumer may attach while descendants are read early. So if none is attached, the reader has left."""
         owners, one = self._term.around.owners, self._kept.one
 
         async def left() -> bool:
@@ -139,7 +139,7 @@ class StreamCoordinator(Coordinator):
         try:
             done = await owners.drained(self._topic(segment), self._life, READ_AHEAD_WAIT_S)
         except MagnetarError as error:
-            log.debug("owner silent", topic=str(self._term.name), subscription=self.name, error=str(error))
+            log.debug("owner_request_failed", topic=str(self._term.name), subscription=self.name, error=str(error))
         async with self._turn:
             if done:
                 await self._drained(drain.SegmentDrained(segment, one.life, one.seeks))

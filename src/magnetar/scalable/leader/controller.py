@@ -53,11 +53,11 @@ class ControllerContext:
     operations: Operations
     me: Callable[[], Broker]
     grace_s: Callable[[TopicName], float]
-    failed: Callable[[str, BaseException], None]  # a task ended with an error that nobody waits for
+    failed: Callable[[str, BaseException], None]  # a task ended with an error that no caller awaits
 
 
 class Controller:
-    """`retired` is called when nobody needs it any more: it leads nothing and holds nothing then."""
+    """`retired` is called when no client needs the controller any more: it leads nothing and holds nothing then."""
 
     def __init__(self, name: TopicName, around: ControllerContext, retired: Callable[[Controller], None]) -> None:
         self.name = name
@@ -88,14 +88,14 @@ class Controller:
     # Asking
 
     def need(self) -> None:
-        """Somebody needs a leader: compete, unless one is known or on its way."""
+        """A client needs a leader: compete for the lock, unless a leader is known or is being found."""
         self._used_at = self._around.runtime.monotonic()
         if not self._fenced.lasts(self._used_at):
             self._feed(takeover.Needed())
 
     async def lead(self, wait_s: float = TERM_WAIT_S) -> Term:
-        """The present term. Moved: another broker leads. TopicNotFound: there is nothing to lead. NotReady: nobody
-        leads now, ask again."""
+        """The present term. Moved: another broker leads. TopicNotFound: the topic does not exist. NotReady: no broker
+        leads now, try again."""
         try:
             async with asyncio.timeout(wait_s):
                 while True:
@@ -108,10 +108,10 @@ class Controller:
                     if self.term is None and self._state.phase is Phase.FOLLOWING:
                         await self._follow()
         except TimeoutError:
-            raise NotReady(f"{self.name} has no leader now: ask again") from None
+            raise NotReady(f"{self.name} has no leader at the moment: try again") from None
 
     async def leader(self) -> Broker | None:
-        """Whoever holds the lock, as the store says now."""
+        """The broker that holds the lock, as the store says now."""
         node = await self._around.records.store.get(paths.controller(self.name))
         return None if node is None else decode_leader(node.value)
 
@@ -122,11 +122,11 @@ class Controller:
             raise TopicNotFound(f"Scalable topic not found: {self.name}")
         found = await self.leader()
         if found is not None and found.id != self._around.me().id:
-            words = f"{self.name} is led by {found.id}: ask there"
+            words = f"{self.name} is led by {found.id}: send the request there"
             raise Moved(words, owner=found.id, http=found.urls.http or found.urls.https, resource=str(self.name))
-        await asyncio.sleep(CALL_RETRY_S_MIN)  # it was let go of meanwhile, or it is a ghost of ours
+        await asyncio.sleep(CALL_RETRY_S_MIN)  # it was released in between, or is left over from our old session
 
-    async def close(self, why: str = "the broker stops") -> None:
+    async def close(self, why: str = "the broker is stopping") -> None:
         for stop in self._stops:
             stop()
         if self._timer is not None:
@@ -182,7 +182,7 @@ class Controller:
         self._proven_at = self._around.runtime.monotonic()
         self.term = Term(self.name, record, self._around, refused=self._refused, prove=self._prove)
         self._around.runtime.mark("takeover.won", topic=str(self.name), term=number, epoch=record.epoch)
-        log.info("leads", topic=str(self.name), term=number, epoch=record.epoch)
+        log.info("term_started", topic=str(self.name), term=number, epoch=record.epoch)
 
     def _prove(self) -> None:
         self._feed(takeover.ProofDue())
@@ -195,7 +195,7 @@ class Controller:
         self._feed(takeover.TermRefused(term.number))
 
     async def _end(self, term: Term, why: str) -> None:
-        log.info("leads no more", topic=str(self.name), term=term.number, why=why)
+        log.info("term_ended", topic=str(self.name), term=term.number, why=why)
         await term.close()
 
     async def _call(self, call: ReadRecord | WriteRecord) -> None:
@@ -220,7 +220,7 @@ class Controller:
                     self._feed(takeover.LockTaken())
                     return
                 except MagnetarError as error:
-                    log.warning("lock unknown", topic=str(self.name), error=str(error))
+                    log.warning("lock_read_failed", topic=str(self.name), error=str(error))
                 else:
                     self._feed(takeover.LockWon())
                     return
@@ -233,7 +233,9 @@ class Controller:
                 try:
                     await self._around.locks.release(lock)
                 except MagnetarError as error:
-                    log.warning("lock kept", topic=str(self.name), error=str(error))  # it ends with the session
+                    log.warning(
+                        "lock_release_failed", topic=str(self.name), error=str(error)
+                    )  # it ends with the session
 
     def _lost(self, lock: Lock) -> None:
         if self._lock is lock:
@@ -245,11 +247,11 @@ class Controller:
     def _heard_lock(self, event: Event) -> None:
         freed = event.change is Change.DELETED and event.path == paths.controller(self.name)
         paused = self._fenced.lasts(self._around.runtime.monotonic())
-        if freed and not paused and not self._locking.locked() and not self._owner.closed:  # else our own hand let go
+        if freed and not paused and not self._locking.locked() and not self._owner.closed:  # else released by us
             self._spawn(self._freed())
 
     async def _freed(self) -> None:
-        """Somebody let go. A topic that is gone needs no leader: brokers would hand its lock round for ever."""
+        """Another broker released the lock. A deleted topic needs no leader: brokers would pass its lock on forever."""
         event = await self._around.records.call(self.name, ReadRecord(takeover.OP))
         if isinstance(event, RecordRead) and (event.record is None or event.record.lifecycle is Lifecycle.GONE):
             return

@@ -47,8 +47,8 @@ class Operation:
 
 
 async def begun(operation: Operation, work: asyncio.Task[None]) -> None:
-    """Its first step is done: it is written down and will be carried out, or taken back, whoever asked for it. Raises
-    what refused it before that."""
+    """Waits for the first step: the operation is stored and will be carried out or taken back, even if the caller
+    leaves. Raises the refusal if there was one before that."""
     first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def stepped() -> None:

@@ -24,7 +24,7 @@ async def until_yes(question: Question, closed: Callable[[], bool], **facts: str
                 return True
             wait_s = CALL_RETRY_S_MIN
         except MagnetarError as error:
-            log.debug("owner silent", **facts, error=str(error))
+            log.debug("owner_request_failed", **facts, error=str(error))
             wait_s = min(2 * wait_s, CALL_RETRY_S_MAX)
         await asyncio.sleep(wait_s)
     return False

@@ -1,8 +1,8 @@
-"""How long a broker leaves a topic alone whose segments refuse its terms.
+"""How long a broker pauses before it leads a topic again whose segments refuse its terms.
 
-One refusal is ordinary: another broker leads, and this one was late. Where term after term is refused, an owner knows a
-term that no record has, and each attempt costs a write of the record and an operation that fails. The first attempt
-after a refusal is made at once, then they are farther and farther apart. Decides only.
+One refusal is ordinary: another broker leads, and this one was late. If term after term is refused, an owner knows a
+term that no record has. Each attempt then costs a write of the record and a failed operation. The first attempt after a
+refusal is immediate, and the pauses between later ones grow. This module performs no I/O.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Drives one machine: its calls go out together, their answers come back one by one, until it has come to its end.
+"""Drives one machine to its end: its calls go out together, and their answers come back one by one.
 
-The machine decides; this file waits. A call whose outcome is unknown is told to the machine a little later each time,
-so that repeating costs nobody much. Tasks belong to whoever owns the operation: when a term ends they end with it.
+The machine decides; this module waits. The machine hears of a call with an unknown outcome after a delay that grows
+with each failure, so that retries cost little. Tasks belong to the owner of the operation: when a term ends, they end
+with it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ M = TypeVar("M", bound=Machine)
 
 
 class MachineRunner(Generic[M]):
-    """`perform` makes a call and answers with its event; `moved` is told every step: before, event, after."""
+    """`perform` makes a call and returns its event; `moved` is called at every step with state before, event, after."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Asks the owners of segments what deciders want of them, and turns what comes back into events.
+"""Sends the calls of the machines to the owners of segments, and turns the answers into events.
 
-What an owner refuses for good, fences or finds overtaken has an event of its own; everything else, silence included, is
-`CallLost`: it may have happened. It finds the owner anew at every call and trusts `Peers` to carry it there.
+A final refusal, a fenced call and an overtaken call have their own events. Any other error, a timeout included, is
+`CallLost`: the call may have happened. The client looks the owner up at every call, and trusts `Peers` to deliver it.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class SegmentClient:
         self._peers = owners
 
     async def ensure(self, topic: TopicName, segments: Sequence[Child], *, incarnation: int) -> None:
-        """Segments that the record lists as active are there. An owner that does not answer is asked again; what is
-        missing in the end is made by its first use."""
+        """Creates the segments that the record lists as active. An owner that does not answer is asked again; a segment
+        that is still missing is created by its first use."""
         request = peers.EnsureSegment(op=f"create-{incarnation}", incarnation=incarnation)
         for start in range(0, len(segments), CALLS_AT_ONCE_MAX):
             batch = segments[start : start + CALLS_AT_ONCE_MAX]
@@ -88,7 +88,7 @@ class SegmentClient:
                 await self._peers.owner(segment).ask(request)
                 return
             except (Unavailable, Unknown) as error:
-                log.info("asked again", segment=str(segment), error=str(error))
+                log.info("owner_request_retried", segment=str(segment), error=str(error))
             await asyncio.sleep(wait_s)
         await self._peers.owner(segment).ask(request)
 
@@ -199,7 +199,7 @@ def _failed(topic: TopicName, call: OwnerCall, error: MagnetarError) -> Event:
         return CallOvertaken(call.op, call)
     if isinstance(error, REFUSABLE.get(type(call), ())) and not isinstance(error, PASSING):
         return CallRefused(call.op, call, str(error))
-    log.warning("call lost", topic=str(topic), call=type(call).__name__, error=str(error))
+    log.warning("owner_call_failed", topic=str(topic), call=type(call).__name__, error=str(error))
     return CallLost(call.op, call)
 
 

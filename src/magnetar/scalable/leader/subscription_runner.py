@@ -1,7 +1,7 @@
-"""Makes and removes subscriptions of a scalable topic: drives the machine of `subscriptions.py` to its end.
+"""Creates and removes subscriptions of a scalable topic: drives the machine of `subscriptions.py` to its end.
 
-Anybody may, and it may be repeated. Whoever asked is told what refused it, or that the outcome is not known yet: the
-work goes on as long as its owner lives.
+Any broker may do it, and may repeat it. The caller gets the refusal, or an error that says that the outcome is unknown;
+the work continues as long as its owner lives.
 """
 
 from __future__ import annotations
@@ -42,9 +42,12 @@ async def work(
     task = runtime.spawn(owner, drive.run(*begun))
     await asyncio.wait([task], timeout=OPERATION_WAIT_S)
     if not task.done():
-        raise TimedOut("the subscription was not changed in time: it goes on, look at it", topic=str(name))
+        raise TimedOut(
+            "the subscription change did not finish in time and continues: read the subscription to see its state",
+            topic=str(name),
+        )
     if task.cancelled():
-        raise NotReady("the broker is stopping: ask again")
+        raise NotReady("the broker is stopping: try again")
     _, outcome = task.result()
     if isinstance(outcome, Finished) and outcome.refusal is not None:
         raise outcome.refusal.error()

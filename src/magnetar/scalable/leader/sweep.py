@@ -1,9 +1,8 @@
-"""Somebody must look: a slow walk over all scalable topics for a reshape or a deletion that nobody leads, and for
-tombstones whose time is over.
+"""A slow sweep over all scalable topics, for reshapes and deletions without a leader and for expired tombstones.
 
-Every broker walks; whoever is poked competes for the lock, and only one wins (H-B5). A tombstone
-is removed only as it was read: a topic that was made again meanwhile stays. A store that does not answer ends one walk,
-not the walking.
+Every broker sweeps; the brokers that find such a topic compete for its lock, and only one wins (H-B5). A tombstone is
+removed only in the version that was read: a topic that was created again in between stays. If the store does not
+answer, this sweep ends and the next one still runs.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ log = get("scalable")
 
 
 async def sweep(store: MetadataStore, poke: Callable[[TopicName], None], wall: Callable[[], int]) -> None:
-    """For ever."""
+    """Repeats the sweep until it is cancelled."""
     while True:
         try:
             async for name in unfinished(store):
                 poke(name)
             await reap(store, wall())
         except MagnetarError as error:
-            log.warning("sweep failed", error=str(error))
+            log.warning("sweep_failed", error=str(error))
         await asyncio.sleep(SWEEP_S)
 
 
@@ -42,7 +41,7 @@ async def unfinished(store: MetadataStore) -> AsyncIterator[TopicName]:
 
 
 async def reap(store: MetadataStore, now_ms: int) -> None:
-    """Tombstones whose time is over. Nobody writes to one: it is as old as its last change."""
+    """Removes expired tombstones. No broker writes to a tombstone: its age is the time since its last change."""
     over = [
         (name, stat)
         async for name, found, stat in topics(store)
@@ -51,7 +50,7 @@ async def reap(store: MetadataStore, now_ms: int) -> None:
     for name, stat in over:
         try:
             await store.delete(stat.path, expected=stat.version)
-            log.info("tombstone removed", topic=str(name))
+            log.info("tombstone_removed", topic=str(name))
         except (BadVersion, NotFound):
             pass  # made again, or another broker was faster
 
@@ -65,7 +64,7 @@ async def topics(store: MetadataStore) -> AsyncIterator[tuple[TopicName, Record,
                 try:
                     found = codec.decode(node.value)
                 except Corrupt as error:
-                    log.warning("record not understood", path=f"{parent}/{part}", error=str(error))
+                    log.warning("record_decode_failed", path=f"{parent}/{part}", error=str(error))
                     continue
                 name = paths.scalable_of(f"{parent}/{part}")
                 if name is not None:

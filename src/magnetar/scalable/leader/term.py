@@ -1,8 +1,8 @@
-"""What a leader does while its term lasts: reshapes one after the other, a deletion, and the stream subscriptions.
+"""The work of a leader during its term: reshapes one after the other, a deletion, and the stream subscriptions.
 
-All its tasks are in one group that ends with the term and with nothing else (H-B12). An operation goes on whoever asked
-for it: a caller that gives up leaves it alone. Machines decide; here they are driven, and every step is marked, so that
-a test can stop the world there and people can see how far it got.
+All its tasks are in one group that ends with the term and with nothing else (H-B12). An operation does not depend on
+its caller: if the caller gives up, the operation continues. Machines decide; this module drives them and marks every
+step. A test can stop the world at a mark, and operators can see the progress.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Term:
         self.name = name
         self.number = record.term
         self.incarnation = record.incarnation
-        self.record = record  # as last seen; decisions read it anew
+        self.record = record  # as last seen; decisions read it again
         self.around = around
         self.owner = Owner(f"term {record.term} of {name}", around.failed)
         self.coordinators: dict[str, Coordinator] = {}
@@ -221,7 +221,7 @@ class Term:
             self._working -= 1
 
     def _resume_seek(self, one: Subscription) -> None:
-        """Whoever led before left it half way."""
+        """An earlier leader left the seek unfinished."""
         assert one.seek is not None
         operation = self.around.operations.begin(self.name, one.seek.op, "SEEK", self.around.runtime.wall())
         self._mark("seek.resumed", op=one.seek.op)
@@ -254,7 +254,7 @@ class Term:
                 self.name, state.record, state.op, records=around.records, owners=around.owners, begin=begin
             )
         except MagnetarError as error:
-            log.warning("subscriptions not carried", topic=str(self.name), term=self.number, error=str(error))
+            log.warning("subscription_migration_failed", topic=str(self.name), term=self.number, error=str(error))
             return False
         self._mark("migration.carried", op=state.op, subscriptions=made)
         return True
@@ -275,7 +275,7 @@ class Term:
 
     def _mark(self, what: str, **facts: object) -> None:
         self.around.runtime.mark(what, topic=str(self.name), term=self.number, **facts)
-        log.info(what, topic=str(self.name), term=self.number, **facts)
+        log.info(what.replace(".", "_"), topic=str(self.name), term=self.number, **facts)
 
     # Stream subscriptions
 
@@ -314,7 +314,7 @@ class Term:
             made = kind(self, one, version)
             await made.claim()
             self.coordinators[subscription] = made
-            made.layout_seen(self.record.layout)  # it may have changed meanwhile, and who loads is not told
+            made.layout_seen(self.record.layout)  # it may have changed during the load, without an event for it
             return made
         finally:
             del self._loading[subscription]
@@ -335,12 +335,12 @@ class Term:
                     coordinator.refresh()
 
     async def _again(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Until the store answers: there is no term without what it knows."""
+        """Repeats the work until the store answers: a term cannot start without this data."""
         while True:
             try:
                 return await work()
             except MagnetarError as error:
-                log.warning("store silent", topic=str(self.name), term=self.number, error=str(error))
+                log.warning("store_request_failed", topic=str(self.name), term=self.number, error=str(error))
             await asyncio.sleep(CALL_RETRY_S_MAX)
 
 

@@ -1,8 +1,8 @@
-"""What the owner of a segment lets happen to it, judged from the record as it is now.
+"""Checks that the owner of a segment makes against the current record before it changes or serves the segment.
 
-The owner reads the record fresh (H-E9), asks here before it makes anything, and asks again after it made a topic: what
-was listed before and is not any more is removed again, so that listing and making need not be atomic. `Refused` errors
-say no for good; `Fenced` says that a higher term was seen.
+The owner reads the record fresh (H-E9) and asks these functions before it creates anything, and again after it created
+a topic. If the record no longer lists the topic, the owner removes it again, so listing and creating need not be
+atomic. `Refused` errors are final; `Fenced` means that the owner has seen a higher term.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def check_creation(record: Record | None, segment: SegmentId, incarnation: int) 
 
 
 def check_provision(record: Record | None, op: str, segment: SegmentId, *, incarnation: int, subs_gen: int) -> bool:
-    """Cursors are made equal to a list only for a child of the plan that stands, and only to the list of now: a late
-    call with an older one would take away what was placed meanwhile (H-D1). False: the record has moved on."""
+    """The owner makes the cursors of a segment equal to a list only for a child of the current plan, and only to the
+    current list. A late call with an older list would remove cursors that were placed after it (H-D1). False: the
+    record has moved on."""
     if record is None or record.incarnation != incarnation or not record.is_live or record.intent is None:
         return False
     listed = any(child.id == segment for child in record.intent.children)
@@ -54,7 +55,7 @@ def check_producer(record: Record | None, segment: SegmentId, incarnation: int) 
     intent = live.intent
     if segment not in live.layout:
         if intent is not None and any(one.id == segment for one in intent.children):
-            raise NotReady("the segment is being made", segment=segment)
+            raise NotReady("the segment is being created: try again", segment=segment)
         raise TopicNotFound("the topic does not list this segment", segment=segment)
     if not live.layout.segment(segment).is_active:
         raise Sealed("the segment is sealed", segment=segment)
@@ -63,27 +64,27 @@ def check_producer(record: Record | None, segment: SegmentId, incarnation: int) 
 def check_cursor(subscription: Subscription | None, life: int) -> None:
     """No durable cursor without the topic's own record of the subscription (H-D3), of this life (H-D9)."""
     if subscription is None or subscription.standing is not SubscriptionState.LIVE or subscription.life != life:
-        raise SubscriptionNotFound("the topic has no such subscription: create it on the topic, not on a segment")
+        raise SubscriptionNotFound("subscription not found: create it on the topic, not on a segment")
 
 
 def check_consumer(subscription: Subscription | None, kind: int, *, buckets: bool = False) -> bool:
-    """Who may consume a segment is said by the topic's own record: stream consumers one at a time, or several by entry
-    `buckets`; queue consumers together (H-D6). False: there is no such record yet, or it is not finished. Whoever
-    shares makes it by coming (H-D3); a stream consumer has its made when it registers."""
+    """The topic's record decides which consumers a segment accepts: one stream consumer, or several if they share it by
+    entry `buckets`; queue consumers share it (H-D6). False: the record does not exist yet or is not finished. A queue
+    consumer creates it by attaching (H-D3); a stream consumer has it created when it registers."""
     if subscription is None:
         if kind != SHARED:
-            raise SubscriptionNotFound("the topic has no such subscription: create it on the topic, not on a segment")
+            raise SubscriptionNotFound("subscription not found: create it on the topic, not on a segment")
         return False
     wanted = _KINDS.get(subscription.type)
     if buckets and kind == KEY_SHARED and subscription.type is Type.STREAM:
         wanted = KEY_SHARED
     if subscription.standing is not SubscriptionState.LIVE:
-        raise Busy("the subscription is being removed: ask again")
+        raise Busy("the subscription is being removed: try again")
     if kind != wanted:
         asked, offered = TYPE_NAMES[kind], TYPE_NAMES.get(-1 if wanted is None else wanted, "no")
         raise Refused(
-            f"subscription {subscription.name} is of type {subscription.type}: its segments take {offered} consumers, "
-            f"not {asked} ones"
+            f"subscription {subscription.name} is of type {subscription.type}: its segments accept {offered} "
+            f"consumers, not {asked} consumers"
         )
     return subscription.ready
 
@@ -95,32 +96,46 @@ def check_granted(subscription: Subscription, segment: SegmentId, consumer: str)
     if subscription.type is not Type.STREAM or not found:
         return
     if not any(hold.segment == segment and name in (hold.holder, *hold.sharers) for hold in subscription.plan.holds):
-        raise NotReady(f"segment {segment} is not given to {name} now: the subscription was moved", segment=segment)
+        raise NotReady(
+            f"segment {segment} is not assigned to {name} now: the positions of the subscription were reset",
+            segment=segment,
+        )
 
 
 def check_order(record: Record, subscription: Subscription, segment: SegmentId, consumer: str) -> bool:
-    """Whether a stream consumer reads a segment before its ancestors are acknowledged (H-F20): the one that the plan
-    names may. While it does, nobody attaches to an ancestor. NotReady: not now."""
+    """True: the stream consumer reads a segment before its ancestors are acknowledged (H-F20), as the plan allows this
+    consumer. While it does, no consumer attaches to an ancestor. NotReady: the consumer must wait."""
     layout = record.layout
     if subscription.type is not Type.STREAM or segment not in layout:
         return False
     early = {hold.segment: hold for hold in subscription.plan.holds if hold.early is not Early.NO}
     if any(id in layout and descends(layout, id, segment) for id in early):
-        raise NotReady(f"segments behind {segment} are taken back from their reader first: ask again", segment=segment)
+        raise NotReady(
+            f"segment {segment} cannot be attached until its descendants are released by their reader: try again",
+            segment=segment,
+        )
     if not read_ahead.blocking(layout, segment, frozenset(subscription.latched)):
         return False
     hold = early.get(segment)
     if hold is None or hold.early is not Early.GRANTED or consumer != f"{hold.holder}-seg-{segment}":
-        raise NotReady(f"segment {segment} is not read before its ancestors are acknowledged", segment=segment)
+        raise NotReady(
+            f"segment {segment} cannot be read before its ancestor segments are acknowledged: try again",
+            segment=segment,
+        )
     return True
 
 
 def check_buckets(record: Record, segment: SegmentId, asked: KeyShared) -> None:
-    """Whoever shares a segment has its boundaries as they stand: by others a key would belong to two (PIP-486)."""
+    """Consumers that share a segment must use its current bucket boundaries. With other boundaries, two consumers would
+    own the same key (PIP-486)."""
     if segment not in record.layout:
         raise TopicNotFound("the topic does not list this segment", segment=segment)
     if tuple(asked.ranges) != bucket_ranges(record.layout.segment(segment).bucket_splits):
-        raise ConsumerAssignError("the segment has other entry buckets", segment=segment, asked=len(asked.ranges))
+        raise ConsumerAssignError(
+            "the ranges of the consumer must be the entry buckets of the segment",
+            segment=segment,
+            asked=len(asked.ranges),
+        )
 
 
 def check_term(seen: Term, term: Term) -> None:
@@ -133,5 +148,5 @@ def _live(record: Record | None, incarnation: int) -> Record:
     if record is None or not record.is_live:
         raise TopicNotFound("the scalable topic does not exist or is being deleted")
     if record.incarnation != incarnation:
-        raise TopicNotFound("the call is meant for an earlier life of the topic")
+        raise TopicNotFound("the call is for an earlier incarnation of the topic")
     return record

@@ -1,11 +1,12 @@
-"""Who reads which segment of a stream subscription: a pure, sticky function of what is stored, the present plan too.
+"""Assigns the segments of a stream subscription to its consumers: a pure, sticky function of the stored state.
 
-A segment is given out only when EVERY ancestor is latched (H-F1), or early, to the one consumer that has received
-everything in them (`read_ahead`, H-F20); a latched one leaves the plan (H-F14). Loads
-differ by one at most and no segment moves that need not; who left and comes back in time gets its own back. Consumers
-beyond the number of segments share one (`buckets`). A segment that changes hands, or is had alone after it was shared
-or the other way, is revoked first and granted when the old holders have let go or are gone (H-F21); among those who
-share it nobody waits. After a failover the same inputs give the same plan (H-F11).
+The stored state includes the present plan. A segment is assigned only when EVERY ancestor is latched (H-F1), or early,
+to the one consumer that has received everything in the ancestors (`read_ahead`, H-F20). A latched segment leaves the
+plan (H-F14). Loads differ by one at most, and a segment moves only if balance requires it. A consumer that returns in
+time gets its own segments back. Consumers beyond the number of segments share one (`buckets`). A segment that changes
+its holder, or changes between shared and exclusive use, is revoked first. It is granted when the old holders have
+released it or have left (H-F21); consumers that share it do not wait for each other. After a failover the same inputs
+give the same plan (H-F11).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class InputsChanged:
 
 @dataclass(frozen=True, slots=True)
 class SegmentReleased:
-    """Nobody is attached to the segment: the owner says so. `consumer`: who had it then (`Hold.held_by`)."""
+    """The owner reports that no consumer is attached to the segment. `consumer`: its last holder (`Hold.held_by`)."""
 
     segment: SegmentId
     consumer: str
@@ -81,7 +82,7 @@ class StorePlan:
 
 @dataclass(frozen=True, slots=True)
 class PushAssignment:
-    """All that one consumer has now. Who loses is told before who gains."""
+    """All segments that one consumer has now. A consumer that loses a segment is informed before one that gains it."""
 
     consumer: str
     segments: tuple[SegmentId, ...]
@@ -173,7 +174,7 @@ def _early(plan: Plan, segment: SegmentId, consumer: str, before: Early, after: 
 
 
 def _ended(plan: Plan, ancestor: SegmentId, layout: Layout) -> Plan:
-    """Whatever is read early behind this segment is taken back."""
+    """Takes back every segment that a consumer reads early behind this one."""
 
     def changed(hold: Hold) -> Hold:
         if hold.early not in (Early.PROPOSED, Early.GRANTED) or hold.segment not in layout:
@@ -231,7 +232,7 @@ def assignable(layout: Layout, latched: Collection[SegmentId]) -> list[Segment]:
 
 
 def _hold(id: SegmentId, before: Hold | None, target: str, joint: tuple[str, ...], members: Sequence[str]) -> Hold:
-    """Nobody, or somebody whose session is over, is not waited for; except where it read early (H-F20)."""
+    """The plan does not wait for a missing holder or for one whose session has ended, unless it read early (H-F20)."""
     if before is not None and before.early is Early.ENDING:
         return Hold(id, before.holder, "" if joint else target, (), joint, Early.ENDING)
     if before is not None and before.early is Early.PROPOSED:
@@ -302,7 +303,7 @@ def _sticky(hold: Hold | None, members: Sequence[str]) -> str:
 def _wanted_back(
     one: Segment, remembered: dict[SegmentId, str], loads: dict[str, int], room: dict[str, int]
 ) -> tuple[bool, int]:
-    """What a returning consumer had goes first when somebody must give something away."""
+    """When a consumer must give up segments, it first gives up those that a returning consumer held before."""
     name = remembered.get(one.id, "")
     return name in room and loads[name] < room[name], one.range.start
 
@@ -314,7 +315,7 @@ def _taker(
     loads: dict[str, int],
     room: dict[str, int],
 ) -> str:
-    """Who had it last, else who had its parent (its state is there), else who has least."""
+    """Prefers the last holder, then the holder of the parent (it has the state), then the least loaded consumer."""
     had = [remembered.get(one.id, "")]
     for hold in (before[parent] for parent in one.parents if parent in before):
         had += [hold.holder, *hold.sharers]

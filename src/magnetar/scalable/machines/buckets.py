@@ -1,9 +1,10 @@
-"""Who shares a segment with whom: stream consumers beyond the number of segments join one by its entry buckets.
+"""Decides which stream consumers share a segment: those beyond the number of segments join one by its entry buckets.
 
-Every segment has an owner first (`assign`). Whoever has none and knows entry buckets joins the segment with the fewest,
-as long as it has more buckets than consumers and its owner knows them too; the others stay idle. Who is with a segment
-stays there unless the numbers would differ by more than one. Which bucket is whose the owner of the segment decides,
-and it keeps the order of keys while that changes: so sharers come and go without waiting for each other. Decides only.
+`assign` gives every segment an owner first. A consumer without a segment that supports entry buckets joins the segment
+with the fewest consumers. That segment must have more buckets than consumers, and its owner must support buckets too;
+other consumers stay idle. A consumer stays with its segment unless the numbers would differ by more than one. The owner
+of the segment decides which consumer gets which bucket, and keeps the order of keys while that changes. Consumers that
+share a segment therefore join and leave without waiting for each other. This module performs no I/O.
 """
 
 from __future__ import annotations
@@ -71,5 +72,5 @@ def _counts(
 
 
 def shared_out(budget: int, segments: int, routing: Routing | None) -> int:
-    """Of each segment of a new topic. Where the low half of the hash tells segments apart, there is one."""
+    """The number of entry buckets of each segment of a new topic; 1 if the low half of the hash routes to segments."""
     return 1 if routing is Routing.LOW16 else max(1, min(budget // segments, SEGMENT_BUCKETS_MAX))

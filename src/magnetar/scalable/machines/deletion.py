@@ -1,8 +1,8 @@
-"""Delete one scalable topic so that nothing of it is left and nothing of it can come back.
+"""Delete one scalable topic so that none of its parts remains and none can come back.
 
-The record is marked first: from then on owners admit nothing (H-H3). Then everything that record AND intent list is
-deleted, then the subscriptions, and last the record becomes a tombstone in place, which keeps the counters (H-C1, H-C5,
-H-H5). Every step may be repeated, by a later leader too. Takes events, returns effects; talks to nobody.
+The record is marked first: from then on owners admit nothing (H-H3). Then all segments that record AND intent list are
+deleted, then the subscriptions. Last, the record is replaced in place by a tombstone, which keeps the counters (H-C1,
+H-C5, H-H5). Every step may be repeated, by a later leader too. Takes events, returns effects, and performs no I/O.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from magnetar.scalable.record.record import Lifecycle, Record
 
 
 class Phase(Enum):
-    MARK = "the record is told that the topic goes"
+    MARK = "the record is being marked as DELETING"
     CLEAN = "segments are being deleted"
     UNSUBSCRIBE = "subscriptions are being removed"
-    BURY = "the record is made a tombstone"
+    BURY = "the record is being replaced by a tombstone"
     DONE = "gone"
-    REFUSED = "there was nothing to delete"
-    LOST = "the term is over: another leader goes on"
+    REFUSED = "the topic did not exist"
+    LOST = "the term has ended: another leader continues"
 
 
 FINAL = frozenset({Phase.DONE, Phase.REFUSED, Phase.LOST})
@@ -136,7 +136,7 @@ def _buried(state: Deletion, _: RecordWritten) -> Step:
 
 
 def _look(state: Deletion, _: Event) -> Step:
-    """The record was changed, or nobody knows: look at it"""
+    """The record was changed, or the outcome is unknown: read it"""
     return state, (ReadRecord(state.op),)
 
 
@@ -165,7 +165,7 @@ def _term_over(state: Deletion, event: CallFenced) -> Step:
 def _stopped(state: Deletion, event: RecordRead) -> Step | None:
     record = event.record
     if record is None or record.lifecycle is Lifecycle.GONE or record.incarnation != state.incarnation:
-        refusal = Refusal(TopicNotFound, "there is no such topic")
+        refusal = Refusal(TopicNotFound, "topic not found")
         return replace(state, phase=Phase.REFUSED), (Finished(state.op, refusal),)
     if record.term != state.term:
         return _lose(state, f"term {record.term} has taken over")

@@ -1,9 +1,10 @@
-"""Which sealed segments a subscription is done with, for ever: the latch.
+"""Records which sealed segments a subscription has finished permanently: the latch.
 
-The owner says "drained" the moment everything up to the end is acknowledged AND that is on disk (`drained`), so that a
-crash cannot take it back (H-F2). The controller writes the latch into the subscription's record and only then lets the
-children go (H-F3); a latched segment is never served again, except after a seek, which raises `seeks` and makes all
-answers of before worthless (H-D7). Polling is the safety net, not the way (H-F14). Takes events, returns effects.
+The owner reports "drained" when everything up to the end is acknowledged AND on disk (`drained`), so that a crash
+cannot undo it (H-F2). The controller writes the latch into the subscription's record, and only then releases the
+children (H-F3). A latched segment is never served again, except after a seek. A seek raises `seeks`, which invalidates
+all answers from before it (H-D7). The controller waits for the owner's answer; polling is only the safety net (H-F14).
+Takes events, returns effects.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class SegmentDrained:
 
 @dataclass(frozen=True, slots=True)
 class LatchesStored:
-    """The subscription's record as it stands: after our write, somebody else's, or one whose outcome was unknown."""
+    """The current record of the subscription: after our write, another writer's, or one with an unknown outcome."""
 
     subscription: Subscription
 
@@ -56,7 +57,7 @@ class PollDue:
 
 @dataclass(frozen=True, slots=True)
 class AskDrained:
-    """Ask the owner; it answers at once or when it happens."""
+    """Ask the owner; it answers immediately if the segment is drained, otherwise when that happens."""
 
     segment: SegmentId
     life: int
@@ -65,7 +66,7 @@ class AskDrained:
 
 @dataclass(frozen=True, slots=True)
 class StoreLatches:
-    """Compare-and-set on the subscription's record; whatever comes of it, `LatchesStored` with the record as it is."""
+    """Compare-and-set on the subscription's record. Any outcome is reported as `LatchesStored` with the record."""
 
     latched: tuple[SegmentId, ...]
 
@@ -97,7 +98,7 @@ def restore(subscription: Subscription) -> Drain:
 
 
 def latch(one: Subscription, *, seeks: int, latched: tuple[SegmentId, ...]) -> Subscription:
-    """What a seek has made of it meanwhile is not what was drained."""
+    """A subscription that a seek has changed in between keeps its latches; the drain belongs to the state before."""
     return replace(one, latched=tuple(sorted({*one.latched, *latched}))) if one.seeks == seeks else one
 
 
@@ -112,7 +113,7 @@ def step(state: Drain, event: Event) -> Step:
             return state, _ask(state)
         case SegmentDrained(segment=segment, life=life, seeks=seeks):
             if (life, seeks) != (state.life, state.seeks) or segment in state.latched | state.told:
-                return state, ()  # of before a seek or of another life, or known
+                return state, ()  # from before a seek, from another incarnation, or known
             return _store(replace(state, told=state.told | {segment}))
         case LatchesStored(subscription=stored):
             return _stored(state, stored)

@@ -19,12 +19,12 @@ from magnetar.scalable.machines.seek_target import SegmentTarget
 from magnetar.scalable.record.record import Record
 from magnetar.scalable.record.subscription import Subscription
 
-ABSENT = -1  # the version of what is not there
+ABSENT = -1  # the version of a record that does not exist
 
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What an owner answers to a seal, the same each time: the end is for ever."""
+    """An owner's answer to a seal. It is the same each time, because the end of a sealed segment never changes."""
 
     ending: Ending
     dedup: bytes = b""  # a snapshot, for the children (H-E4)
@@ -43,7 +43,7 @@ class Refusal:
 
 
 class Place(Enum):
-    """Where a new cursor starts. One that is there already stays where it is."""
+    """The start position of a new cursor. An existing cursor keeps its position."""
 
     BEGIN = auto()
     END = auto()
@@ -111,7 +111,7 @@ class RemoveSubscriptions:
 
 @dataclass(frozen=True, slots=True)
 class ProvisionChild:
-    """Make the segment if it is not there; it must be empty (H-C3); make its cursors EQUAL to the list (H-D2)."""
+    """Create the segment if it does not exist; it must be empty (H-C3); make its cursors EQUAL to the list (H-D2)."""
 
     op: str
     term: Term
@@ -195,7 +195,7 @@ class ResetCursor:
 
 @dataclass(frozen=True, slots=True)
 class StepDown:
-    """This term is over. Whoever hears it resigns THIS term and no later one (H-B12)."""
+    """This term has ended. The receiver resigns THIS term and no later one (H-B12)."""
 
     term: Term
     why: str
@@ -203,7 +203,7 @@ class StepDown:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Tell whoever asked: done, or why not."""
+    """Report the outcome to the caller: done, or the reason of the refusal."""
 
     op: str
     refusal: Refusal | None = None
@@ -336,7 +336,7 @@ class CursorReset:
 
 @dataclass(frozen=True, slots=True)
 class CallLost:
-    """It may have happened, or nobody could be asked."""
+    """The call may have happened, or no owner could be reached."""
 
     op: str
     call: Call

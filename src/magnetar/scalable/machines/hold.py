@@ -1,10 +1,10 @@
-"""A hold: what lies behind some places of a topic is kept for a reader that commits rarely, until it expires.
+"""A hold keeps the messages after some positions of a topic, for a reader that commits rarely, until it expires.
 
-Part of the record of a subscription of type CHECKPOINT. Places move forward only; a place behind the present one counts
-for nothing. What lies around a place, a message in chunks that was begun before it, is kept too (H-G13). A hold keeps
-until somebody has written that it expired, and that is never written before it was announced in the record, some time
-before: a clock that jumps, or brokers that were all down, expire nothing unannounced (H-H6).
-Decides only; what is kept of a segment is the owner's to ask (`floor`).
+It is part of the record of a subscription of type CHECKPOINT. Positions move forward only; a position before the
+present one is ignored. Data that begins before a position and extends beyond it, such as a message in chunks, is kept
+too (H-G13). A hold is valid until a leader has written that it expired. That is never written unless the record
+announced it some time before: a clock that jumps, or an outage of all brokers, expires nothing unannounced (H-H6).
+This module only decides; the owner of a segment asks it which messages to keep (`floor`).
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Held:
 
 
 class Due(Enum):
-    NOTHING = "it is far from its end, or over"
+    NOTHING = "its end is far away, or it has expired"
     WARN = "its end is near and was not announced"
-    EXPIRE = "its time is over, and it was announced long enough"
-    REMOVE = "it is over for so long that nobody asks any more"
+    EXPIRE = "its time has passed, and its end was announced early enough"
+    REMOVE = "it expired so long ago that no reader asks for it any more"
 
 
 def moved(
@@ -65,10 +65,10 @@ def moved(
 ) -> tuple[Held, bool]:
     """The reader has come: its hold lives on, at these places where they are ahead. And whether it moved, or is new."""
     if not 1 <= expires_s <= HOLD_EXPIRES_S_MAX:
-        raise Misuse(f"a hold expires after 1 to {HOLD_EXPIRES_S_MAX:.0f} seconds", expires_s=expires_s)
+        raise Misuse(f"the expiry of a hold must be 1 to {HOLD_EXPIRES_S_MAX:.0f} seconds", expires_s=expires_s)
     for id, place in places.items():
         if place == DONE and id in layout and layout.segment(id).is_active:
-            raise Misuse("an active segment has no end: nobody can have read it to there", segment=id)
+            raise Misuse("the position must not be the end of an active segment: it has no end yet", segment=id)
     before = dict(held.places) if held is not None else {}
     known = {id: place for id, place in places.items() if id in layout}
     after = shortened(layout, ahead(layout, _listed(before, layout), known))
@@ -166,7 +166,7 @@ def encode(held: Held) -> Form:
 def decode(form: Form) -> Held:
     places = sorted((SegmentId(int(id)), place) for id, place in form.places.items())
     if any(place not in (START, DONE) and min(place) < 0 for _, place in places):
-        raise Corrupt("a hold names a place that is none")
+        raise Corrupt("a hold has an invalid position")
     return Held(
         tuple(places),
         form.expires_s,

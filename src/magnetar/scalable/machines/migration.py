@@ -1,8 +1,8 @@
-"""What of a plain topic's subscriptions goes over to the scalable topic that it becomes, and who may still use them.
+"""Decides which subscriptions of a plain topic move to the scalable topic that it becomes, and who may still use them.
 
-Clients of plain topics name no type: a subscription has the type of whoever is attached. So one that somebody is
-attached to has that for good, and of any other the first consumer after the migration decides. Takes values and returns
-values; the owner of each plain topic says what it has, once nothing can come to it any more.
+Clients of plain topics name no type: a subscription has the type of its attached consumers. A subscription with
+consumers keeps that type permanently; for any other, the first consumer after the migration decides. Takes values and
+returns values. The owner of each plain topic reports its subscriptions once the topic accepts nothing new.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MigratedSubscription:
 
 
 def type_of(kind: int) -> Type:
-    """Of whoever takes one message after the other, or of whoever shares them."""
+    """Stream for a consumer that takes messages one after the other, queue for consumers that share them."""
     return Type.QUEUE if kind in (SHARED, KEY_SHARED) else Type.STREAM
 
 
@@ -62,22 +62,22 @@ def refusal(clients: list[PlainClient]) -> str:
     named = ", ".join(_named(one) for one in clients[:_NAMED_MAX])
     more = f" and {len(clients) - _NAMED_MAX} more" if len(clients) > _NAMED_MAX else ""
     return (
-        f"clients that do not know scalable topics use the topic: {named}{more}. Close them, or force: then their "
-        "producers are refused, and their consumers get what is left of before and nothing after"
+        f"clients without support for scalable topics use the topic: {named}{more}. Close them, or force the "
+        "migration: their producers are then refused, and their consumers get only messages published before it"
     )
 
 
 def check_consumer(subscription: Subscription | None, kind: int) -> bool:
-    """Whether somebody may consume a plain topic that is migrated, as its scalable topic's record says. False: the
-    record has to be made first, or has to be told which type it is."""
+    """True: the record of the scalable topic lets the consumer use a plain topic that is being migrated. False: the
+    record must be created first, or must first learn the type of the subscription."""
     if subscription is None or subscription.undecided:
         return False
     if subscription.standing is not SubscriptionState.LIVE:
-        raise Busy("the subscription is being removed: ask again")
+        raise Busy("the subscription is being removed: try again")
     if type_of(kind) is not subscription.type:
         raise Refused(
             f"subscription {subscription.name} is of type {subscription.type} since its topic was migrated: "
-            f"it takes no {TYPE_NAMES[kind]} consumers"
+            f"it does not accept {TYPE_NAMES[kind]} consumers"
         )
     return subscription.ready
 

@@ -85,7 +85,7 @@ def planned(
             kept = reader == hold.holder and (early is Early.GRANTED or reader in members)
             holds[id] = hold if kept else replace(hold, target="", early=Early.ENDING)
         elif hold is not None and hold.held_by:
-            # It was readable and is not any more: the subscription was moved. Nobody keeps it.
+            # The segment was readable and no longer is: a seek moved the subscription. No consumer keeps it.
             continue
         elif reader in members and _all_received(layout, id, ancestors, reader, received):
             holds[id] = Hold(id, reader, reader, early=Early.PROPOSED)

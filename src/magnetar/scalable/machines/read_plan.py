@@ -33,7 +33,7 @@ class MeasureRequest:
 
 
 def rounds(layout: Layout, question: MeasureRequest) -> Iterator[list[SegmentId]]:
-    """Segments to measure together. Whoever goes on is told in between whether there is enough."""
+    """Groups of segments to measure together. Between two groups the caller decides whether it needs more."""
     first = [id for id in sorted(question.places) if id in layout and question.places[id] != DONE]
     rest = unread(layout, question.places)
     if not question.places:  # a reader that begins wants to know all of them
@@ -70,7 +70,7 @@ def agreed(said: ReadableRange) -> ReadableRange:
 
 
 def missing(segment: Segment, question: MeasureRequest) -> ReadableRange:
-    """Nobody has such a topic. One that is active is made by its first use; all that a sealed one had is gone."""
+    """The segment has no topic. An active one is created by its first use; a sealed one has lost all its messages."""
     if segment.is_active:
         return ReadableRange(START)
     ending = segment.ending

@@ -1,13 +1,14 @@
 # long: one machine and its one table; taking a plan back shares every phase with carrying it out
 """Split and merge one scalable topic, and make a plain one scalable.
 
-Plans, in order, the steps that turn parents into children and knows where it stands from the record alone: any leader
-can pick up an operation that another one left (`resume`). It does not talk to anybody: answers come in as events, calls
+Plans, in order, the steps that turn parents into children. The record alone says how far the operation is: any leader
+can resume an operation that another one left (`resume`). The machine performs no I/O: answers come in as events, calls
 go out as effects. `TABLE` is the whole machine; a late answer that it does not name changes nothing.
 
-The point of no return is the first seal: from there on only forward (H-A2). Before it, a child that is refused for good
-lets the plan be taken back, but only after every parent was fenced at this term (H-B4). Between the seal of the last
-parent and the commit a range takes no messages: nothing that can be done before stands in that gap.
+The point of no return is the first seal: from there the operation only goes forward (H-A2). Before it, a child that is
+permanently refused lets the plan be taken back, but only after every parent was fenced at this term (H-B4). Between the
+seal of the last parent and the commit, the hash range accepts no messages. All work that can be done earlier therefore
+happens before that gap.
 """
 
 from __future__ import annotations
@@ -66,20 +67,20 @@ from magnetar.scalable.record.record import Intent, Kind, Lifecycle, Record
 
 
 class Phase(Enum):
-    PREFLIGHT = "nothing was asked of anybody yet"
+    PREFLIGHT = "the request is being checked; nothing has changed"
     INTENT = "the plan is being written"
-    PROVISION = "children are being made, parents take messages"
-    CHECK = "children are ready; has a subscription come or gone meanwhile?"
-    SEAL = "parents are being sealed: only forward from here"
-    SEED = "children learn what their parents knew of producers"
+    PROVISION = "children are being created; parents still accept messages"
+    CHECK = "children are ready; the list of subscriptions is being compared"
+    SEAL = "parents are being sealed; the operation can no longer be taken back"
+    SEED = "children receive the producer state of their parents"
     COMMIT = "the record is being changed"
-    FENCE = "the plan is to be taken back: parents are fenced"
-    ABANDON = "the record is told that the children go"
+    FENCE = "the plan is being taken back; parents are being fenced"
+    ABANDON = "the record is being changed: the children will be deleted"
     CLEAN = "the children are being deleted"
-    CLEAR = "the plan is being taken out of the record"
+    CLEAR = "the plan is being removed from the record"
     DONE = "committed"
-    REFUSED = "not done, and why is told"
-    LOST = "the term is over: another leader goes on"
+    REFUSED = "refused; the operation carries the reason"
+    LOST = "the term has ended: another leader continues"
 
 
 FINAL = frozenset({Phase.DONE, Phase.REFUSED, Phase.LOST})
@@ -121,7 +122,7 @@ class Reshape:
     @property
     def intent(self) -> Intent:
         if self.record is None or self.record.intent is None:
-            raise Conflict("no plan is known", op=self.op)
+            raise Conflict("the operation has no plan", op=self.op)
         return self.record.intent
 
     @property
@@ -140,7 +141,7 @@ def begin(request: Request, *, term: Term, incarnation: int) -> Step:
 def resume(record: Record, version: int, *, term: Term, now_ms: int) -> Step:
     """Forward recovery: the operation that the record of a new leader's first write holds (H-A2)."""
     if record.intent is None:
-        raise Conflict("there is no reshape to take up")
+        raise Conflict("the record has no reshape to resume")
     state = Reshape(record.intent.op, term, record.incarnation, now_ms, record=record, version=version)
     if record.intent.abandoned:
         return _clean(replace(state, why=record.intent.abandoned))
@@ -213,8 +214,8 @@ def _planned(state: Reshape, record: Record) -> Record:
     layout, parents = record.layout, request.parents
     if record.is_plain is not (request.kind is Kind.MIGRATE):
         if record.is_plain:
-            raise Conflict("a plain topic has nothing to split or merge: migrate it first")
-        raise AlreadyExists("the topic is a scalable one already")
+            raise Conflict("a plain topic cannot be split or merged: migrate it first")
+        raise AlreadyExists("the topic is already scalable")
     if request.kind is Kind.MIGRATE:
         ranges, parents = children_of(layout), tuple(one.id for one in layout.active)
     elif request.kind is Kind.SPLIT:
@@ -246,12 +247,12 @@ def _planned(state: Reshape, record: Record) -> Record:
 
 
 def _read_again(state: Reshape, _: Event) -> Step:
-    """Somebody was faster: look again"""
+    """Another writer was faster: read the record again"""
     return replace(state, phase=Phase.PREFLIGHT, record=None), (ReadRecord(state.op),)
 
 
 def _intended(state: Reshape, event: RecordWritten) -> Step:
-    """The plan stands: whoever leads will finish it"""
+    """The plan is stored: the leader of this term, or a later one, will finish it"""
     return _provision(replace(state, version=event.version))
 
 
@@ -356,7 +357,7 @@ def _committed(state: Reshape, _: RecordWritten) -> Step:
 
 
 def _look(state: Reshape, _: Event) -> Step:
-    """The record was changed, or nobody knows: look at it"""
+    """The record was changed, or the outcome is unknown: read it"""
     return state, (ReadRecord(state.op),)
 
 
@@ -427,7 +428,7 @@ def _clear_read(state: Reshape, event: RecordRead) -> Step:
 
 
 def _cleared(state: Reshape, _: RecordWritten) -> Step:
-    """Told why"""
+    """The caller gets the reason"""
     return _refuse(state, Refusal(Conflict, state.why))
 
 
@@ -435,7 +436,7 @@ def _cleared(state: Reshape, _: RecordWritten) -> Step:
 
 
 def _lost_call(state: Reshape, event: CallLost) -> Step:
-    """Nobody knows whether it happened: a write is looked for, any other call is repeated (H-A7)"""
+    """The outcome is unknown: after a write the record is read, any other call is repeated (H-A7)"""
     if isinstance(event.call, WriteRecord):
         return state, (ReadRecord(state.op),)
     assert state.record is not None or isinstance(event.call, ReadRecord)
@@ -467,14 +468,14 @@ def _term_over(state: Reshape, event: CallFenced) -> Step:
 
 
 def _stopped(state: Reshape, event: RecordRead) -> Step | None:
-    """What ends an operation whatever it was about to do."""
+    """Checks that end an operation in any phase."""
     record = event.record
     if record is None or record.incarnation != state.incarnation or record.lifecycle is not Lifecycle.LIVE:
-        return _refuse(state, Refusal(TopicNotFound, "the topic was deleted meanwhile"))
+        return _refuse(state, Refusal(TopicNotFound, "the topic was deleted during the operation"))
     if record.term != state.term:
         return _lose(state, f"term {record.term} has taken over")
     if state.phase is not Phase.PREFLIGHT and (record.intent is None or record.intent.op != state.op):
-        return _refuse(state, Refusal(Conflict, "the plan is not in the record any more"))
+        return _refuse(state, Refusal(Conflict, "the record no longer has the plan"))
     return None
 
 

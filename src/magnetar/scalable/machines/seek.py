@@ -1,10 +1,11 @@
-"""Move a subscription of a scalable topic over all of its segments: one plan that any leader can pick up (H-D7).
+"""Move a subscription of a scalable topic over all of its segments: one plan that any leader can resume (H-D7).
 
-The target is written into the subscription's record first, together with the end of all latches: from then on owners
-attach nobody to it and call none of its segments drained, so that no message of the future is read before the past
-that was moved back. Then the cursor of every segment is moved, as often as it takes; a move is known by the number of
-the seek. One more write ends it, once the controller has taken away what waits for an older segment again. A later seek
-takes the place of an earlier one. Takes events, returns effects; talks to nobody.
+The target is written into the subscription's record first, and the same write clears all latches. From then on owners
+attach no consumer to the subscription and report none of its segments as drained. So no consumer reads a newer message
+before the older ones to which the subscription was moved back. Then the cursor of every segment is moved, with retries;
+the number of the seek identifies each move. One more write ends the seek, once the controller has taken away the
+segments that must wait for an older one again. A later seek replaces an earlier one. Takes events, returns effects, and
+performs no I/O.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ Step = tuple["Seeking", tuple[Effect, ...]]
 class Phase(Enum):
     LOOK = "topic and subscription are being read"
     INTEND = "the target is being written"
-    LIST = "the segments are being read, now that nobody reads them"
+    LIST = "the segments are being listed; their readers have been disconnected"
     MOVE = "cursors are being moved"
-    FINISH = "the end of it is being written"
+    FINISH = "the completion is being written"
     DONE = "done"
-    REFUSED = "not done, and why is told"
+    REFUSED = "refused; the operation carries the reason"
 
 
 FINAL = frozenset({Phase.DONE, Phase.REFUSED})
@@ -67,7 +68,7 @@ class Seeking:
     version: int = ABSENT
     left: frozenset[SegmentId] = frozenset()  # cursors that are not moved yet
     drained: frozenset[SegmentId] = frozenset()  # moved to the end of a sealed segment, durably
-    waits: int = 0  # how often somebody still had what must be taken away
+    waits: int = 0  # how often a consumer still held a segment that must be taken away
 
 
 def begin(op: str, name: str, target: Target) -> Step:
@@ -87,7 +88,7 @@ def step(state: Seeking, event: Event) -> Step:
 def _topic_read(state: Seeking, event: RecordRead) -> Step:
     """The topic must be there; then the subscription is looked at"""
     if event.record is None or not event.record.is_live:
-        return _refuse(state, TopicNotFound, "there is no such topic")
+        return _refuse(state, TopicNotFound, "topic not found")
     try:
         stops(state.target, event.record.layout)
     except Misuse as error:
@@ -96,16 +97,20 @@ def _topic_read(state: Seeking, event: RecordRead) -> Step:
 
 
 def _subscription_read(state: Seeking, event: SubscriptionRead) -> Step:
-    """Begun already, by whoever led before: go on. Else the target is written, over whatever was sought before"""
+    """Begun already, by an earlier leader: continue. Otherwise write the target, over that of an earlier seek"""
     record = state.record
     assert record is not None
     found = event.subscription
     if found is None or found.incarnation != record.incarnation or found.standing is not SubscriptionState.LIVE:
         return _refuse(state, SubscriptionNotFound, f"Subscription {state.name} not found")
     if not found.has_cursors:
-        return _refuse(state, Refused, "a reader that keeps its own positions is moved where it is, not here")
+        return _refuse(
+            state,
+            Refused,
+            "a checkpoint subscription has no cursor to move: the reader must seek, because it keeps its own positions",
+        )
     if not found.ready:
-        return _refuse(state, Busy, "the subscription is being made: ask again")
+        return _refuse(state, Busy, "the subscription is being created: try again")
     state = replace(state, subscription=found, version=event.version)
     if found.sought == state.op:
         return _done(state)
@@ -131,9 +136,9 @@ def _listed(state: Seeking, event: RecordRead) -> Step:
     assert before is not None
     assert one is not None
     if record is None or not record.is_live or record.incarnation != before.incarnation:
-        return _refuse(state, TopicNotFound, "the topic was deleted meanwhile")
+        return _refuse(state, TopicNotFound, "the topic was deleted during the operation")
     layout = record.layout
-    places = tuple(place for place in state.target.places if place[0] in layout)  # others were pruned meanwhile
+    places = tuple(place for place in state.target.places if place[0] in layout)  # pruned segments are left out
     moves = stops(replace(state.target, places=places), layout)
     state = replace(state, record=record, left=frozenset(moves), drained=frozenset())
     if not moves:
@@ -169,13 +174,13 @@ def _finish(state: Seeking) -> Step:
 
 
 def _finish_read(state: Seeking, event: SubscriptionRead) -> Step:
-    """Ended, by us or by who led meanwhile: done. Another seek in its place: that one counts. Else it is ended"""
+    """Ended, by us or by another leader: done. Replaced by another seek: that one counts. Otherwise: end it"""
     one, found = state.subscription, event.subscription
     assert one is not None
     if found is None or found.life != one.life or found.standing is not SubscriptionState.LIVE:
-        return _refuse(state, SubscriptionNotFound, f"Subscription {state.name} was removed meanwhile")
+        return _refuse(state, SubscriptionNotFound, f"subscription {state.name} was removed during the seek")
     if found.seeks != one.seeks or (found.seek is not None and found.seek.op != state.op):
-        return _refuse(state, Conflict, "another seek of the subscription took its place")
+        return _refuse(state, Conflict, "a newer seek of the subscription replaced this one")
     if found.seek is None:
         return _done(state)
     if state.left:
@@ -187,20 +192,20 @@ def _finish_read(state: Seeking, event: SubscriptionRead) -> Step:
 
 
 def _settled(state: Seeking, ended: Subscription) -> bool:
-    """Nobody is to have a segment whose past was moved back: it would be read too early. The controller takes it away
-    by itself, and stores that."""
+    """No consumer may hold a segment whose past was moved back: it would be read too early. The controller takes such
+    a segment away by itself and stores that."""
     assert state.record is not None
     readable = {one.id for one in open_segments(state.record.layout, ended.latched)}
     return all(hold.segment in readable or not hold.held_by for hold in ended.plan.holds)
 
 
 def _finished(state: Seeking, _: SubscriptionWritten) -> Step:
-    """Told"""
+    """The caller gets the outcome"""
     return _done(state)
 
 
 def _look_again(state: Seeking, _: Event) -> Step:
-    """Somebody else wrote, an owner saw another record, or nobody knows: from the start; all of it may be repeated"""
+    """Another writer changed the record, an owner saw another record, or the outcome is unknown: start again"""
     return begin(state.op, state.name, state.target)
 
 

@@ -1,9 +1,9 @@
-"""Where a subscription of a scalable topic is to be moved, and what that means for each of its segments.
+"""The target of a seek on a scalable topic, and its meaning for each of the segments.
 
-A time is judged by the publish times of messages: of a sealed segment by the bounds that its seal recorded, elsewhere
-by its owner; nobody's clock is asked (H-D7). Places name the first message of a segment that is to come; what came
-before such a segment is done then, what comes after it is to be read from its start, and all else stays as it is.
-Decides only.
+A time is compared with the publish times of messages: of a sealed segment with the bounds that its seal recorded,
+otherwise by the owner; no local clock is read (H-D7). Positions name the next message to read in a segment. Segments
+before such a segment are then done, segments after it are read from their start, and all others stay as they are. This
+module performs no I/O.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ BEGIN, END = SegmentTarget(BEFORE_ALL), SegmentTarget(AFTER_ALL)
 
 @dataclass(frozen=True, slots=True)
 class Seek:
-    """One that is under way. Nobody reads the subscription, and none of its segments is drained, until it is over."""
+    """A seek under way. Until it ends, no consumer reads the subscription and none of its segments is drained."""
 
     op: str
     target: Target
@@ -76,13 +76,13 @@ def decode(form: Form) -> Seek:
 
 def at_time(time_ms: int) -> Target:
     if time_ms < 0:
-        raise Misuse("a time is milliseconds since 1970", time_ms=time_ms)
+        raise Misuse("the time must be in milliseconds since 1970", time_ms=time_ms)
     return Target(Where.TIME, time_ms)
 
 
 def at_places(places: Mapping[SegmentId, Position]) -> Target:
     if not places:
-        raise Misuse("a seek to places names at least one segment")
+        raise Misuse("a seek to positions must name at least one segment")
     return Target(Where.PLACES, places=tuple(sorted(places.items())))
 
 
@@ -100,8 +100,8 @@ def stops(target: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]:
 
 
 def _by_time(segment: Segment, time_ms: int) -> SegmentTarget:
-    """A sealed segment tells of its first and its last message only when they were published, by the clocks of whoever
-    did it: it is passed over only if no clock can be so wrong. Else its messages are looked at (H-D7)."""
+    """The seal of a segment records the publish times of its first and last message, by the clocks of the producers.
+    The segment is skipped only if no clock can be so wrong; otherwise the owner reads its messages (H-D7)."""
     ending = segment.ending
     if segment.is_active or ending is None:
         return SegmentTarget(time_ms=time_ms)
@@ -117,7 +117,7 @@ def _by_places(target: Target, layout: Layout) -> dict[SegmentId, SegmentTarget]
     places = dict(target.places)
     gone = [id for id in places if id not in layout]
     if gone:
-        raise Misuse("the topic has no such segment (any more)", segment=gone[0])
+        raise Misuse("segment not found: it does not exist or was removed by retention", segment=gone[0])
     found = dict.fromkeys(descendants_of_any(layout, places), BEGIN)
     found |= dict.fromkeys(ancestors_of_any(layout, places), END)
     return found | {id: SegmentTarget(place) for id, place in places.items()}

@@ -1,9 +1,9 @@
-"""The stream consumers of a subscription, by name: who is there, who is expected back, who has left.
+"""The stream consumers of a subscription, by name: connected, expected back, or gone.
 
 A session outlives its connection by the grace period and its controller by another one (H-F11): a new controller takes
-all for disconnected and gives each a fresh grace. Generations tell the connections of one name apart, so that the late
-end of an old one harms nobody (H-F7) and the newest of two wins (H-F9). Time comes with the events; timers are the
-actor's.
+all consumers for disconnected and gives each a fresh grace period. Generations distinguish the connections of one name.
+So the late end of an old connection has no effect (H-F7), and the newest of two wins (H-F9). Time comes with the
+events; the actor runs the timers.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ArmGrace:
 
 @dataclass(frozen=True, slots=True)
 class Supersede:
-    """Tell this connection that a newer one has its name: it must stop."""
+    """Inform this connection that a newer one has its name: it must stop."""
 
     name: str
     connection: str
@@ -97,7 +97,7 @@ class Supersede:
 
 @dataclass(frozen=True, slots=True)
 class PushPlan:
-    """Send this one its assignment; nobody else is disturbed."""
+    """Send this consumer its assignment; other consumers are not disturbed."""
 
     name: str
 
@@ -176,7 +176,7 @@ def _step(state: Sessions, event: Event) -> Step:
 
 def _register(state: Sessions, known: Session | None, event: Registered) -> Step:
     if event.resume and (known is None or known.generation != event.resume):
-        return state, ()  # over, or taken over: it is not begun anew behind the consumer's back
+        return state, ()  # ended, or taken over: a new session must be the consumer's own decision
     generation = event.resume or state.generation + 1
     session = Session(event.name, generation, event.connection, shares=event.shares)
     if not event.connected:

@@ -1,9 +1,9 @@
-"""Make and remove a subscription of a scalable topic: needs no leader, may be repeated by anyone.
+"""Create and remove a subscription of a scalable topic: needs no leader, and any broker may repeat it.
 
-Making: the subscription's own record first, then the generation in the topic's record, then cursors on every segment
-that record and intent list, then `ready`; only then is anybody told (H-D1). A reshape under way sees the raised
-generation at its commit and provisions again, so a child that this operation missed gets its cursor all the same.
-Removing: mark, raise, remove cursors, remove the record. Takes events, returns effects; talks to nobody.
+Creation writes the subscription's own record first, then the generation in the topic's record, then cursors on every
+segment that record and intent list, then `ready`. Only then does the caller get an answer (H-D1). A reshape under way
+sees the raised generation at its commit and provisions again, so a child that this operation missed gets its cursor
+too. Removal: mark, raise, remove cursors, remove the record. Takes events, returns effects, and performs no I/O.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ Step = tuple["SubscriptionChange", tuple[Effect, ...]]
 
 class Phase(Enum):
     LOOK = "topic and subscription are being read"
-    WRITE = "the subscription's record is being written: made, or marked for removal"
-    RAISE = "the topic's record is told that the list has changed"
+    WRITE = "the subscription's record is being created, or marked for removal"
+    RAISE = "the generation of the subscription list is being raised in the topic's record"
     CURSORS = "cursors are being placed, or removed"
-    FINISH = "the subscription's record is being made ready, or removed"
+    FINISH = "the subscription's record is being marked as ready, or removed"
     DONE = "done"
-    REFUSED = "not done, and why is told"
+    REFUSED = "refused; the operation carries the reason"
 
 
 FINAL = frozenset({Phase.DONE, Phase.REFUSED})
@@ -100,7 +100,7 @@ def step(state: SubscriptionChange, event: Event) -> Step:
 def _topic_read(state: SubscriptionChange, event: RecordRead) -> Step:
     """The topic must be there; then the subscription is looked at"""
     if event.record is None or not event.record.is_live:
-        return _refuse(state, TopicNotFound, "there is no such topic")
+        return _refuse(state, TopicNotFound, "topic not found")
     return replace(state, record=event.record), (ReadSubscription(state.op, state.name),)
 
 
@@ -127,7 +127,7 @@ def _subscription_read(state: SubscriptionChange, event: SubscriptionRead) -> St
             ),
         )
     if found.standing is SubscriptionState.DELETING:
-        return _refuse(state, Busy, "the subscription is being removed: ask again")
+        return _refuse(state, Busy, "the subscription is being removed: try again")
     if found.undecided and not state.undecided:
         return _write(state, replace(found, type=state.type, undecided=False))
     if found.type is not state.type and not state.undecided:
@@ -137,7 +137,7 @@ def _subscription_read(state: SubscriptionChange, event: SubscriptionRead) -> St
     state = replace(state, subscription=found)
     if found.ready:
         return _done(state)
-    return _raise(state)  # somebody began and did not finish
+    return _raise(state)  # another broker began and did not finish
 
 
 def _write(state: SubscriptionChange, subscription: Subscription) -> Step:
@@ -161,7 +161,7 @@ def _raise_read(state: SubscriptionChange, event: RecordRead) -> Step:
     assert state.record is not None
     record = event.record
     if record is None or not record.is_live or record.incarnation != state.record.incarnation:
-        return _refuse(state, TopicNotFound, "the topic was deleted meanwhile")
+        return _refuse(state, TopicNotFound, "the topic was deleted during the operation")
     raised = record.resubscribed()
     return replace(state, record=raised), (WriteRecord(state.op, event.version, raised),)
 
@@ -223,12 +223,12 @@ def _finish(state: SubscriptionChange) -> Step:
 
 
 def _finished(state: SubscriptionChange, _: SubscriptionWritten | SubscriptionRemoved) -> Step:
-    """Told"""
+    """The caller gets the outcome"""
     return _done(state)
 
 
 def _look_again(state: SubscriptionChange, _: Event) -> Step:
-    """Somebody else wrote, or nobody knows: from the start; every step may be repeated"""
+    """Another writer changed the record, or the outcome is unknown: start again; every step may be repeated"""
     again = SubscriptionChange(state.op, state.verb, state.name, state.type, state.start, state.undecided)
     return again, (ReadRecord(state.op),)
 
@@ -244,11 +244,11 @@ def _repeat(state: SubscriptionChange, event: CallLost) -> Step:
 
 
 def _instead(kind: Type) -> str:
-    """What takes a subscription of a type, for whoever came with another."""
+    """Advice for a client whose consumer has another type than the subscription."""
     takes = {
         Type.STREAM: "use a stream consumer",
         Type.QUEUE: "use a queue consumer",
-        Type.CHECKPOINT: "it is a hold, or a group of checkpoint consumers",
+        Type.CHECKPOINT: "it is used by a hold or by a group of checkpoint consumers",
     }
     return f"{takes[kind]}, or choose another name"
 

@@ -1,7 +1,7 @@
-"""The rows of a machine's table: what happens at one event in one phase, and where it may lead.
+"""The rows of a machine's table: the reaction to one event in one phase, and the phases that may follow.
 
-A machine says which events are its own; whatever has no row then changes nothing: late answers, and those to somebody
-else. Decides nothing by itself.
+A machine defines which events belong to it. An event without a row changes nothing, for example a late answer or an
+answer to another operation. The table makes no decisions itself.
 """
 
 from __future__ import annotations

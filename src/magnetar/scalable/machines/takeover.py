@@ -1,9 +1,9 @@
-"""Who leads a scalable topic: a broker that has won the lock AND written its term into the record, and nobody else.
+"""Decides which broker leads a scalable topic: only the one that has won the lock AND written its term into the record.
 
-Safety never rests on the lock; it rests on the term (H-B1, H-B2). A leadership ends when its term is refused anywhere,
-when a proof finds another term, when the lock is known to be lost, or when no proof came for too long (H-B9, H-B11):
-that leadership and no later one of the same broker (H-B12). Ending it releases the lock, so that somebody can compete.
-Time and the lock itself are the actor's; this machine only says what follows.
+Safety never depends on the lock; it depends on the term (H-B1, H-B2). A leadership ends when its term is refused by any
+owner, when a proof finds another term, when the lock is known to be lost, or when no proof came in time (H-B9, H-B11).
+Only that leadership ends, not a later one of the same broker (H-B12). Its end releases the lock, so that another broker
+can compete. The actor owns the time and the lock; this machine only decides the next step.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ OP = "take-over"
 
 
 class Phase(Enum):
-    FOLLOWING = "somebody else leads, or nobody needs to"
-    COMPETING = "the lock was asked for"
-    READING = "the lock is ours; the record is being read"
+    FOLLOWING = "another broker leads, or the topic needs no leader"
+    COMPETING = "the lock was requested"
+    READING = "this broker has the lock; the record is being read"
     CLAIMING = "the next term is being written"
-    LEADING = "the term is ours"
+    LEADING = "this broker leads the term"
 
 
 # Events, beside those of the store
@@ -50,17 +50,17 @@ class LockWon:
 
 @dataclass(frozen=True, slots=True)
 class LockTaken:
-    """Somebody else has it."""
+    """Another broker has the lock."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockFreed:
-    """Nobody has it any more."""
+    """No broker has the lock any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockLost:
-    """Ours is gone, and we were told: the session ended."""
+    """This broker lost the lock and was notified: its session ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ def _proven(state: TakeOver, event: RecordRead) -> Step:
     """Still ours, or another's, or the topic's life is over"""
     record = event.record
     if record is None or record.lifecycle is Lifecycle.GONE or record.incarnation != state.incarnation:
-        return _resign(state, "the topic is gone")
+        return _resign(state, "the topic was deleted")
     if record.term != state.term:
         return _resign(state, f"term {record.term} has taken over")
     return state, ()
@@ -232,12 +232,12 @@ def _disbelieve(state: TakeOver, event: BeliefExpired) -> Step:
     """Stop acting, then claim again if the lock allows"""
     if event.term != state.term:
         return state, ()
-    return TakeOver(Phase.READING), (EndTerm(state.term, "no proof came"), ReadRecord(OP))
+    return TakeOver(Phase.READING), (EndTerm(state.term, "the lock could not be confirmed in time"), ReadRecord(OP))
 
 
 def _bereft(state: TakeOver, _: LockLost) -> Step:
     """Stop acting and compete again"""
-    return TakeOver(Phase.COMPETING), (EndTerm(state.term, "the lock is lost"), CompeteForLock())
+    return TakeOver(Phase.COMPETING), (EndTerm(state.term, "the lock was lost"), CompeteForLock())
 
 
 def _resign(state: TakeOver, why: str) -> Step:
@@ -245,7 +245,7 @@ def _resign(state: TakeOver, why: str) -> Step:
 
 
 def _ask_again(state: TakeOver, event: CallLost) -> Step:
-    """Nobody knows: read again. A claim that was written counts for nothing; the next one is higher"""
+    """The outcome is unknown: read again. An earlier claim that was written does not count; the next one is higher"""
     return replace(state, phase=Phase.READING, claim=None), (ReadRecord(OP),)
 
 

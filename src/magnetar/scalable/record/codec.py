@@ -117,8 +117,8 @@ def encode(record: Record) -> bytes:
         data = COMPRESSED + zstandard.ZstdCompressor(level=_LEVEL).compress(data)
     if len(data) > RECORD_BYTES_MAX or size > RECORD_OPEN_BYTES_MAX:
         raise LimitExceeded(
-            f"the record of the topic would be too large: it keeps {len(record.layout)} segments of all its reshapes. "
-            "Write to a new topic from here on",
+            f"the record of the topic would be too large: it has {len(record.layout)} segments from all reshapes. "
+            "Create a new topic and publish to it",
             bytes=len(data),
             bytes_max=RECORD_BYTES_MAX,
         )
@@ -134,7 +134,7 @@ def decode(data: bytes, before: Record | None = None) -> Record:
         raw = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         version = msgspec.json.decode(raw["v"]) if "v" in raw else None
         if not isinstance(version, int):
-            raise Corrupt("not the record of a scalable topic: it has no version")
+            raise Corrupt("expected the record of a scalable topic: the version is missing")
         if version > VERSION:
             raise Corrupt(
                 "the record of the topic was written by a newer version: upgrade this broker", version=version
@@ -142,9 +142,9 @@ def decode(data: bytes, before: Record | None = None) -> Record:
         form = msgspec.json.decode(data, type=_Record)
         return _record(form, raw, before)
     except (msgspec.DecodeError, UnicodeDecodeError, zstandard.ZstdError) as error:
-        raise Corrupt("not the record of a scalable topic", why=str(error)) from error
+        raise Corrupt("expected the record of a scalable topic", why=str(error)) from error
     except InvalidRange as error:
-        raise Corrupt("the record of the topic has a range that is none", why=str(error)) from error
+        raise Corrupt("the record of the topic has an invalid range", why=str(error)) from error
 
 
 def rest(record: Record) -> _JSON:
@@ -285,7 +285,7 @@ def _record(form: _Record, raw: Mapping[str, msgspec.Raw], before: Record | None
     segments = [kept.get(part) or _segment(key, part) for key, part in _parts(form)]
     segments.sort(key=lambda one: one.id)
     if any(key != str(one.id) for key, one in zip(sorted(form.segments, key=int), segments, strict=True)):
-        raise Corrupt("a segment stands under another id than its own")
+        raise Corrupt("the record lists a segment under the id of another one")
     known = {} if before is None else {past.form: past for past in before.history if past.form}
     past = [bytes(one) for one in form.history]
     return Record(
@@ -309,7 +309,7 @@ def _record(form: _Record, raw: Mapping[str, msgspec.Raw], before: Record | None
 def _parts(form: _Record) -> Iterator[tuple[str, bytes]]:
     for key, part in form.segments.items():
         if not key.isascii() or not key.isdecimal():
-            raise Corrupt("a segment stands under another id than its own", key=key)
+            raise Corrupt("the record lists a segment under the id of another one", key=key)
         yield key, bytes(part)
 
 
@@ -317,7 +317,7 @@ def _segment(key: str, data: bytes) -> Segment:
     form = msgspec.json.decode(data, type=_Segment)
     raw = msgspec.json.decode(data)
     if key != str(form.segmentId):
-        raise Corrupt("a segment stands under another id than its own", key=key, id=form.segmentId)
+        raise Corrupt("the record lists a segment under the id of another one", key=key, id=form.segmentId)
     ending = None
     if form.end is not None:
         ending = Ending(Position(*form.end), form.messages, form.bytes, form.firstPublishMs, form.lastPublishMs)

@@ -1,6 +1,6 @@
 """The bytes in the lock of a scalable topic: which broker leads it, and how it is reached.
 
-Versioned JSON; unknown fields are ignored, what is no such JSON is `Corrupt`.
+Versioned JSON; unknown fields are ignored, and any other content is `Corrupt`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,6 @@ def decode_leader(data: bytes) -> Broker:
     try:
         form = msgspec.json.decode(data, type=_Form)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Corrupt("not the node of a controller", why=str(error)) from error
+        raise Corrupt("expected the record of a controller", why=str(error)) from error
     urls = Urls(form.brokerServiceUrl, form.brokerServiceUrlTls, form.webServiceUrl, form.webServiceUrlTls)
     return Broker(form.brokerId, urls)

@@ -43,8 +43,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A reshape that was announced: whoever leads finishes it (H-A2). `abandoned` says why it is taken back instead:
-    then its children are not admitted any more and are deleted."""
+    """An announced reshape: the leader finishes it (H-A2). `abandoned` is the reason if it is taken back instead: then
+    owners no longer admit its children, and the leader deletes them."""
 
     op: str
     kind: Kind
@@ -107,8 +107,8 @@ class Record:
 
     @property
     def is_plain(self) -> bool:
-        """Stands for a plain topic that was not migrated: it keeps what stream consumers need, and is shown to nobody
-        as a scalable topic."""
+        """The record of a plain topic that was not migrated: it stores the data of stream consumers, and no client sees
+        it as a scalable topic."""
         return is_plain(self.layout)
 
     @property
@@ -169,12 +169,12 @@ class Record:
         return replace(self, subs_gen=self.subs_gen + 1)
 
     def held(self, producer: str) -> Record:
-        """By an exclusive producer. "": by nobody."""
+        """The record with this exclusive producer; "" if the topic has none."""
         return replace(self, exclusive=producer)
 
     def pinned(self, routing: Routing) -> Record:
-        """The first one wins (H-E12). Entry buckets go by the low half of the hash: where that tells segments apart,
-        there is nothing left to share one by."""
+        """The first routing wins (H-E12). Entry buckets use the low half of the hash: if that half already routes to
+        segments, a segment cannot be shared by it."""
         if self.routing is not None:
             return self
         layout = self.layout.whole() if routing is Routing.LOW16 else self.layout
@@ -196,7 +196,7 @@ class Record:
 
     def _intent(self) -> Intent:
         if self.intent is None:
-            raise Conflict("there is no reshape under way")
+            raise Conflict("no reshape is under way")
         return self.intent
 
 

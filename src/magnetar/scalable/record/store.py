@@ -1,9 +1,9 @@
 """Reads and writes the records of scalable topics and of their subscriptions.
 
-Reads that decide are fresh (the store is told to catch up first, H-B8) and every write is a compare-and-set. `call`
-turns an effect of a decider into a call on the store and its outcome into an event; an outcome that nobody knows is
-`CallLost`, never a guess (H-A7). It decides nothing; what it keeps is the decoded form of bytes that it has read, for
-the next time that it reads the same ones.
+Reads for decisions are fresh (the store catches up first, H-B8) and every write is a compare-and-set. `call` turns an
+effect of a machine into a call on the store, and its outcome into an event; an unknown outcome is `CallLost`, never a
+guess (H-A7). This module makes no decisions. It caches only the decoded form of bytes that it has read, for the next
+read of the same bytes.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class RecordStore:
             try:
                 await self.put(name, wanted, version)
             except BadVersion:
-                continue  # somebody was faster: look what stands there now
+                continue  # another writer was faster: read its record
             return wanted
 
     # The records of its subscriptions
@@ -123,7 +123,7 @@ class RecordStore:
         except BadVersion:
             return OVERTAKEN.get(type(call), CallLost)(call.op, call)
         except MagnetarError as error:
-            log.warning("call lost", topic=str(name), call=type(call).__name__, error=str(error))
+            log.warning("store_call_failed", topic=str(name), call=type(call).__name__, error=str(error))
             return CallLost(call.op, call)
 
     async def _call(self, name: TopicName, call: StoreCall) -> Event:

@@ -1,9 +1,8 @@
-"""The durable record of one subscription of a scalable topic, a node of its own: it stands whether or not anybody
-consumes.
+"""The durable record of one subscription of a scalable topic, in its own node: it exists with or without consumers.
 
-Its life (the generation of subscriptions at its birth) tells it from an earlier one of the same name (H-D9). What the
-controller must know after a failover is in it: type (H-D6), latched segments (H-F3), sessions and plan (H-F11). Changed
-by compare-and-set only; a newer version is refused, unknown fields survive.
+Its `life` (the generation of subscriptions at its creation) distinguishes it from an earlier one with the same name
+(H-D9). It contains all that the controller needs after a failover: type (H-D6), latched segments (H-F3), sessions and
+plan (H-F11). It changes by compare-and-set only; a newer version is refused, unknown fields survive.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ class SubscriptionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A stream consumer by name. The generation tells its connections apart (H-F7, H-F9). `shares`: it knows entry
-    buckets, so it may have a segment together with others."""
+    """A stream consumer by name. The generation distinguishes its connections (H-F7, H-F9). `shares`: it supports entry
+    buckets, so it may share a segment with others."""
 
     name: str
     generation: int
@@ -63,8 +62,8 @@ class Hold:
     after (H-F21)."""
 
     segment: SegmentId
-    holder: str  # "": nobody has it alone
-    target: str  # "": nobody is to take it alone
+    holder: str  # the consumer that has it alone; "": none
+    target: str  # the consumer that will have it alone; "": none
     sharers: tuple[str, ...] = ()  # who has it together, by name; a single one may be left of them
     joint: tuple[str, ...] = ()  # who is to have it together, by name: two or more
     early: Early = Early.NO
@@ -75,7 +74,7 @@ class Hold:
 
     @property
     def held_by(self) -> str:
-        """Whoever must let go before others get it, as one text."""
+        """The consumers that must release the segment before others get it, as one text."""
         return self.holder or ", ".join(self.sharers)
 
 
@@ -104,13 +103,13 @@ class Subscription:
     start: Start = Start.EARLIEST
     standing: SubscriptionState = SubscriptionState.LIVE
     ready: bool = False  # all cursors are placed: it was acknowledged
-    seeks: int = 0  # raised by each seek: a drained answer of before means nothing after
+    seeks: int = 0  # raised by each seek: a drained answer from before it does not count after it
     latched: tuple[SegmentId, ...] = ()  # durably drained, by id
     members: tuple[Member, ...] = ()  # by name
     plan: Plan = Plan()
     undecided: bool = False  # carried over from a plain topic: the first consumer says of which type it is
     hold: hold.Held | None = None  # what is kept for a reader that has no cursors
-    seek: seek_target.Seek | None = None  # under way: nobody reads before it is over
+    seek: seek_target.Seek | None = None  # under way: no consumer reads until it ends
     sought: str = ""  # the operation of the last one that is over
     properties: tuple[tuple[str, str], ...] = ()  # as its first consumer that gave any gave them, by name
     unknown: str = field(default="", repr=False)
@@ -186,7 +185,7 @@ def decode(name: str, data: bytes) -> Subscription:
     try:
         raw = msgspec.json.decode(data)
         if not isinstance(raw, dict) or not isinstance(raw.get("v"), int):
-            raise Corrupt("not the record of a subscription: it has no version", subscription=name)
+            raise Corrupt("expected the record of a subscription: the version is missing", subscription=name)
         if raw["v"] > VERSION:
             raise Corrupt("the subscription was written by a newer version: upgrade this broker", subscription=name)
         form = msgspec.json.decode(data, type=_Form)
@@ -199,7 +198,7 @@ def decode(name: str, data: bytes) -> Subscription:
         held = None if form.hold is None else hold.decode(form.hold)
         seek = None if form.seek is None else seek_target.decode(form.seek)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-        raise Corrupt("not the record of a subscription", subscription=name, why=str(error)) from error
+        raise Corrupt("expected the record of a subscription", subscription=name, why=str(error)) from error
     rest = {key: value for key, value in raw.items() if key not in _Form.__struct_fields__}
     return Subscription(
         name=name,

@@ -1,8 +1,8 @@
-"""Which scalable topics a namespace has, followed from their records while somebody watches.
+"""The scalable topics of a namespace, followed from their records while at least one watch is open.
 
-One for all who watch a namespace on this broker. It listens before it lists, so that nothing that changes in between is
-missed, and lists again whenever events may have been lost. Every broker derives it from the store by itself; who made a
-change tells nobody (H-A4). A record that cannot be read is no topic here, and said so in the log.
+All watches of a namespace on this broker share one index. It subscribes to events before it lists, so that it misses no
+change in between, and lists again whenever events may have been lost. Every broker derives the list from the store by
+itself; the broker that made a change informs no other (H-A4). A record that cannot be read is left out and logged.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class NamespaceIndex:
 
 
 class _Followed:
-    """One namespace that somebody watches here."""
+    """One namespace that has at least one watch on this broker."""
 
     def __init__(self, members: NamespaceIndex, namespace: NamespaceName) -> None:
         self._store = members._store
@@ -130,7 +130,7 @@ class _Followed:
                     del self._changed[path]
                     await self._read_one(path)
         except MagnetarError as error:
-            log.warning("members unknown", namespace=self._parent, error=str(error))
+            log.warning("namespace_scan_failed", namespace=self._parent, error=str(error))
             self._all = True
             self._later()
         finally:
@@ -184,7 +184,7 @@ def _member(path: str, value: bytes | None) -> tuple[str, Member | None]:
     try:
         record = None if value is None else codec.decode(value)
     except Corrupt as error:
-        log.warning("record not read", topic=str(name), error=str(error))
+        log.warning("record_read_failed", topic=str(name), error=str(error))
         record = None
     if record is None or not record.is_live or record.is_plain:
         return name.canonical, None

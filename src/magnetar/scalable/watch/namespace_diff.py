@@ -1,8 +1,9 @@
-"""What one watch of a namespace's scalable topics was told, and what it is to be told next.
+"""The state of one watch of a namespace's scalable topics: the topics that it was sent, and the next difference.
 
-Changes are gathered until they are asked for: a topic that came and went in between is never mentioned, one that was
-deleted and made anew is told as gone and as new, for it is another topic. Names are told by their canonical form. All
-filters must match a topic's properties; no filter matches every topic. Decides only: topics in, differences out.
+Changes are collected until they are requested. A topic that came and went in between is never mentioned. A topic that
+was deleted and created again is sent as removed and as added, because it is another topic. Names have their canonical
+form. All filters must match a topic's properties; an empty filter matches every topic. This module performs no I/O:
+topics in, differences out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A topic of the namespace, as far as watches are concerned. `incarnation` tells its lives apart."""
+    """A topic of the namespace, with the fields that watches need. `incarnation` distinguishes topics of one name."""
 
     incarnation: int
     properties: tuple[tuple[str, str], ...] = ()
@@ -30,16 +31,16 @@ class Difference:
 class NamespaceDiff:
     def __init__(self, filters: Sequence[tuple[str, str]] = ()) -> None:
         self._filters = tuple(filters)
-        self._told: dict[str, int] = {}  # name -> the life that was told
-        self._news: dict[str, int | None] = {}  # name -> its life now, None: it is none of ours (any more)
+        self._told: dict[str, int] = {}  # name -> the incarnation that was sent
+        self._news: dict[str, int | None] = {}  # name -> its incarnation now, None: deleted, or the filter excludes it
 
     @property
     def due(self) -> bool:
-        """Is there anything to tell?"""
+        """True if the watch has a difference to send."""
         return bool(self._news)
 
     def begun(self, members: Mapping[str, Member]) -> tuple[str, ...]:
-        """The whole list, in order: what the watch is told first."""
+        """The whole list, in order: the first answer to the watch."""
         self._told = {name: one.incarnation for name, one in sorted(members.items()) if self._matches(one)}
         self._news.clear()
         return tuple(self._told)
@@ -53,7 +54,7 @@ class NamespaceDiff:
             self._news[name] = now
 
     def difference(self) -> Difference:
-        """From what was told to what is so; told from now on."""
+        """The difference between the topics that were sent and the present ones; it counts as sent from now on."""
         news, self._news = self._news, {}
         removed = tuple(sorted(name for name in news if name in self._told))
         added = tuple(sorted(name for name, now in news.items() if now is not None))

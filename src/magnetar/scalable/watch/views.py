@@ -1,8 +1,9 @@
-"""What clients are shown of a scalable topic: its record, who serves each segment and who leads, told when it changes.
+"""The view that clients have of a scalable topic: its record, the owner of each segment, the leader, and every change.
 
-A view is derived from the stores by whoever serves watches, never sent by the one who made a change (H-A4); one is made
-for all who watch a topic. Epochs only advance (H-E6). A topic that is being deleted or is gone is None; a plain one is
-shown as one too, and what it becomes after it. Whoever shows a reshape that nobody leads pokes the controllers (H-B5).
+The broker that serves the watches derives a view from the stores; the broker that made a change never sends it (H-A4).
+All watches of a topic share one view. Epochs only advance (H-E6). The view of a topic that is being deleted or was
+deleted is None. A plain topic has a view too, followed by that of the topic that it becomes. A broker that shows a
+reshape without a leader notifies the controllers (H-B5).
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class Brokers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """`owners` lacks a segment that nobody serves yet: look it up; those who watch are told of active ones only.
-    `leader` None: nobody leads now.
+    """`owners` lacks a segment without an owner: look it up. Watches show active segments only. `leader` None: no
+    broker leads now.
     """
 
     name: TopicName
@@ -76,7 +77,7 @@ class Views:
         self.members = NamespaceIndex(runtime, records.store)
 
     def watch(self, name: TopicName, heard: Heard) -> Callable[[], None]:
-        """Told the present view as soon as it is known, and every later one, the newest first of several."""
+        """Calls `heard` with the present view when it is known, and with every later one; it may skip older views."""
         shown = self._shown.get(name.canonical)
         if shown is None:
             shown = self._shown[name.canonical] = _Shown(self, name)
@@ -115,7 +116,7 @@ class Views:
         return TopicView(name, record, owners, None if controller is None else decode_leader(controller.value))
 
     async def plain(self, name: TopicName) -> TopicView:
-        """Of a plain topic that has no record, whether or not it is there: as what it is written to."""
+        """The view of a plain topic without a record, whether it exists or not: the plain topics that it is made of."""
         partitions = await self._brokers.partitions(name)
         layout = synthetic(topics_of(name, partitions), epoch=partitions)
         return await self.of(name, Record(layout, incarnation=0), None, layout.active)
@@ -129,7 +130,7 @@ class Views:
 
 
 class _Shown:
-    """One topic that somebody watches here."""
+    """One topic that has at least one watch on this broker."""
 
     def __init__(self, views: Views, name: TopicName) -> None:
         self.listeners: list[list[Heard]] = []
@@ -181,7 +182,7 @@ class _Shown:
                 try:
                     view = await self._read()
                 except MagnetarError as error:
-                    log.warning("view unknown", topic=str(self._name), error=str(error))
+                    log.warning("topic_view_failed", topic=str(self._name), error=str(error))
                     self._later(CALL_RETRY_S_MAX)
                     continue
                 self._show(view)
@@ -189,7 +190,7 @@ class _Shown:
             self._running = False
 
     async def _read(self) -> TopicView | None:
-        """Both at once: clients wait for what a reshape has made of the topic."""
+        """Reads record and leader together: clients wait for the result of a reshape."""
         records = self._views._records
         (record, _), controller = await asyncio.gather(
             records.fresh(self._record_of), records.store.get(paths.controller(self._record_of))

@@ -1,9 +1,9 @@
-"""Who watches which layout over which connection, and what they are told: the newest, encoded once for all of them.
+"""Layout watches by connection: each gets the newest layout, encoded once for all of them.
 
-A topic is followed once, however many sessions watch it; a change is encoded at most twice (with our own fields and
-without) and goes to a connection in one write for all its sessions there. A peer that does not read gets nothing more
-until it does, and then the newest only: what waits for it is bounded by its sessions, not by the changes. Opened and
-closed by commands; it reads no record and knows no leader.
+A topic is followed once for any number of sessions that watch it. A change is encoded at most twice (with our own
+fields and without) and goes to a connection in one write for all its sessions there. A peer that does not read gets
+nothing more until it does, and then the newest layout only: the number of its sessions bounds the data that waits for
+it, not the number of changes. Commands open and close sessions; this module reads no record and knows no leader.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from magnetar.wire.scalable import layouts
 from magnetar.wire.scalable.layouts import Address, LayoutUpdate
 
 Heard = Callable[[LayoutUpdate | None], None]  # None: the topic is gone
-Follow = Callable[[TopicName, Heard], Callable[[], None]]  # calls back at once or soon, then at every change
+Follow = Callable[[TopicName, Heard], Callable[[], None]]  # calls back immediately or soon, then at every change
 
 
 class Peer(Protocol):
@@ -33,7 +33,7 @@ class Peer(Protocol):
 
 
 class Session:
-    """One watch of one client. `ended` is called if the topic is gone: the client was told, nothing is open."""
+    """One watch of one client. `ended` is called if the topic is deleted; the client was already informed."""
 
     __slots__ = ("body", "ended", "extended", "id", "peer", "topic")
 
@@ -43,10 +43,10 @@ class Session:
         self.extended = extended
         self.ended = ended
         self.topic: _Watched | None = None
-        self.body = b""  # what it was told last
+        self.body = b""  # the last layout that was sent
 
     def resume(self) -> None:
-        """The peer reads again: what it missed is told, as it is now."""
+        """The peer reads again: it gets the present layout if it missed a change."""
         if self.topic is not None:
             frame = self.topic.news(self)
             if frame:
@@ -59,7 +59,7 @@ class Session:
 
 
 class Watches:
-    """All watches of a broker. `follow` tells of one topic, from now on until it is stopped."""
+    """All watches of a broker. `follow` reports the layouts of one topic until it is stopped."""
 
     def __init__(self, follow: Follow) -> None:
         self._follow = follow
@@ -69,7 +69,7 @@ class Watches:
         return sum(len(topic) for topic in self._topics.values())
 
     def open(self, name: TopicName, session: Session) -> None:
-        """From now on the session is told: what is known at once, and every change."""
+        """From now on the session gets the known layout immediately, and every change."""
         topic = self._topics.get(name.canonical)
         if topic is None:
             topic = self._topics[name.canonical] = _Watched(name, self._forget)
@@ -82,7 +82,7 @@ class Watches:
             session.resume()
 
     def when_sealed(self, segment: TopicName, call: Callable[[], None]) -> None:
-        """Calls back once the sessions here have a layout without this segment; at once if nobody watches its topic."""
+        """Calls back once the sessions here have a layout without this segment; immediately if the topic has none."""
         assert segment.segment is not None
         topic = self._topics.get(segment.parent.canonical)
         if topic is None:
@@ -96,7 +96,7 @@ class Watches:
 
 
 def following(watch: Callable[[TopicName, Callable[[TopicView | None], None]], Callable[[], None]]) -> Follow:
-    """From views, as the service of scalable topics tells them."""
+    """Reports layouts from the views of the service of scalable topics."""
 
     def follow(name: TopicName, heard: Heard) -> Callable[[], None]:
         return watch(name, lambda view: heard(None if view is None else shown(view)))
@@ -105,7 +105,7 @@ def following(watch: Callable[[TopicName, Callable[[TopicView | None], None]], C
 
 
 def shown(view: TopicView) -> LayoutUpdate:
-    """What clients are told of a view."""
+    """The layout that clients get for a view."""
     record = view.record
     return LayoutUpdate(
         layout=record.layout,

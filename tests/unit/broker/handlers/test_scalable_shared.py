@@ -87,7 +87,7 @@ async def test_other_boundaries_and_key_shared_without_buckets_are_refused(world
     assert refused.error.error == ConsumerAssignError.wire
     plain = await client.subscribe(2, SEGMENT, subType=pb.CommandSubscribe.Key_Shared, consumer_name="a")
     assert plain.type == pb.BaseCommand.ERROR
-    assert "take Exclusive consumers" in plain.error.message
+    assert "accept Exclusive consumers" in plain.error.message
     assert (await join(client, "a", 3)).type == pb.BaseCommand.SUCCESS
 
 

@@ -199,7 +199,9 @@ async def test_clients_that_would_be_left_behind_are_named_unless_it_is_forced(c
     client = Client(node).connect(client_version="Pulsar-Java-v4.1.0")
     await client.produce(1, topic=str(PLAIN), producer_name="old", metadata=FOLLOWS)
     await client.produce(2, topic=str(PLAIN), producer_name="older")
-    with pytest.raises(Conflict, match=r"producer older at .*Java-v4\.1\.0.*or force: then") as refused:
+    with pytest.raises(
+        Conflict, match=r"producer older at .*Java-v4\.1\.0.*or force the migration: their producers are then"
+    ) as refused:
         await migrate(node, PLAIN, force=False)
     assert refused.value.http_status == 409
     record = await cluster.record()

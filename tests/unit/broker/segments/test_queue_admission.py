@@ -115,7 +115,7 @@ async def test_a_consumer_of_another_kind_than_the_record_is_refused_with_both_n
     for wrong in (other, FAILOVER):
         said = await world.client().subscribe(topic=topic_of(record, 0), subType=wrong)
         assert said.error.error == pb.NotAllowedError
-        assert f"of type {kind}: its segments take {offered} consumers" in said.error.message
+        assert f"of type {kind}: its segments accept {offered} consumers" in said.error.message
 
 
 async def test_a_sealed_segment_ends_only_when_every_consumer_of_the_subscription_is_done_with_it_h_f13(

@@ -85,7 +85,7 @@ def test_places_move_what_came_before_to_its_end_what_came_after_to_its_start_an
 
 
 def test_a_place_in_a_segment_that_is_not_there_and_no_place_at_all_are_misuse() -> None:
-    with pytest.raises(Misuse, match="no such segment"):
+    with pytest.raises(Misuse, match="segment not found"):
         stops(at_places({SegmentId(9): Position(1, 1)}), grown())
     with pytest.raises(Misuse, match="at least one"):
         at_places({})
