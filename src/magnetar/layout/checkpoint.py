@@ -1,10 +1,10 @@
-"""How far a reader is in a scalable topic: a place for every segment, or DONE, and what may be read next.
+"""The progress of a reader in a scalable topic: a position for every segment, or DONE, and the segments to read next.
 
 A checkpoint is complete: it has an entry for each segment that its layout lists, so absence means "made later", never
-"finished" (H-G1), and it is closed under ancestors. It carries the life of the topic it was taken in: another one
-refuses it (H-C4). A frontier is a checkpoint that moves: a segment is read only when every ancestor is DONE (H-G3), new
-segments start at their first message (H-G2), what is gone before it was read is a loss, told and never passed over in
-silence (H-G4). Decides only; bytes are made of it in `wire`.
+"finished" (H-G1), and it is closed under ancestors. It carries the incarnation of its topic: another incarnation
+refuses it (H-C4). A frontier is a checkpoint that moves. A segment is read only when every ancestor is DONE (H-G3), and
+new segments start at their first message (H-G2). Messages that were deleted before they were read are a loss, which is
+always reported (H-G4). This module performs no I/O; `wire` encodes checkpoints.
 """
 
 from __future__ import annotations
@@ -84,8 +84,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """`epoch` of its layout, UNKNOWN_EPOCH where another client took it; `incarnation` 0: the broker does not tell, as
-    of plain topics. That such a one was made anew is seen by the ledger of what was read, and not if nothing was."""
+    """`epoch` of its layout, UNKNOWN_EPOCH if another client took it. `incarnation` 0: the broker does not send one, as
+    for plain topics. A plain topic that was created again is then recognised by the ledger of the messages read; if
+    none were read, it is not recognised."""
 
     places: Mapping[SegmentId, SegmentPosition] = field(default_factory=dict, hash=False)
     epoch: Epoch = UNKNOWN_EPOCH
@@ -100,11 +101,11 @@ class Checkpoint:
     def belongs(self, topic: str, incarnation: int) -> None:
         """`Misuse` if it is of another topic, or of another life of this one (H-C4)."""
         if not self.is_of(topic):
-            raise Misuse("the checkpoint is of another topic", checkpoint=self.topic, topic=topic)
+            raise Misuse("the checkpoint belongs to another topic", checkpoint=self.topic, topic=topic)
         if self.incarnation and incarnation and self.incarnation != incarnation:
             raise Misuse(
-                "the topic was deleted and made anew since the checkpoint was taken: start at the earliest message, or "
-                "at the latest",
+                "the topic was deleted and created again after the checkpoint was taken: start at the earliest or "
+                "at the latest message",
                 topic=topic,
                 checkpoint=self.incarnation,
                 now=incarnation,
@@ -126,7 +127,7 @@ def united(parts: Iterable[Checkpoint]) -> Checkpoint:
     epoch, topic, incarnation = UNKNOWN_EPOCH, "", 0
     for part in parts:
         if part.kind is not Kind.PLACES:
-            raise Misuse("only checkpoints with places can be united", kind=part.kind.value)
+            raise Misuse("expected checkpoints with positions: others cannot be merged", kind=part.kind.value)
         part.belongs(topic or part.topic, incarnation)
         epoch, topic = max(epoch, part.epoch), topic or part.topic
         incarnation = incarnation or part.incarnation
@@ -138,12 +139,16 @@ def united(parts: Iterable[Checkpoint]) -> Checkpoint:
 
 class Frontier:
     """A reader of a whole topic. `places` has an entry for every segment of the newest layout, by id; `unresolved` are
-    those whose place the caller must find out before anything is read: told by `resolved`."""
+    the segments whose position the caller must find out, and report with `resolved`, before anything is read."""
 
     def __init__(self, start: Checkpoint, layout: Layout, *, topic: str, incarnation: int = 0) -> None:
         start.belongs(topic, incarnation)
         if start.epoch > layout.epoch:
-            raise Misuse("the checkpoint is of a later layout than this one", checkpoint=start.epoch, now=layout.epoch)
+            raise Misuse(
+                "the checkpoint was taken from a later layout than the current one",
+                checkpoint=start.epoch,
+                now=layout.epoch,
+            )
         self.layout = layout
         self.topic = topic
         self.incarnation = incarnation or start.incarnation
@@ -195,7 +200,7 @@ class Frontier:
 
     def taken(self, segment: SegmentId, place: SegmentPosition) -> None:
         """The application has this message, and all before it in the segment."""
-        if segment in self.places:  # else it was pruned meanwhile, which was told
+        if segment in self.places:  # else it was pruned, which was reported
             self.places[segment] = max(self.places[segment], place)
 
     def ended(self, segment: SegmentId) -> bool:
@@ -203,7 +208,7 @@ class Frontier:
         if segment not in self.places:
             return False
         if segment in self.unresolved:
-            raise InvalidTransition("the end of a segment that was not begun", segment=segment)
+            raise InvalidTransition("a segment ended that no reader had started", segment=segment)
         self._ended.add(segment)
         self._finish()
         return self.places[segment].is_done
@@ -226,7 +231,7 @@ class Frontier:
 
     def checkpoint(self) -> Checkpoint:
         if self.unresolved:
-            raise InvalidTransition("a checkpoint before it is known where reading starts")
+            raise InvalidTransition("a checkpoint was requested before the start positions were known")
         return Checkpoint(dict(self.places), self.layout.epoch, self.topic, self.incarnation)
 
     def _finish(self) -> None:
@@ -243,5 +248,5 @@ def _ahead(places: Collection[SegmentId], layout: Layout) -> set[SegmentId]:
 
 
 def _lost(places: Mapping[SegmentId, SegmentPosition], layout: Layout) -> tuple[Loss, ...]:
-    """Ancestors are pruned before descendants: whatever is missing, one that was being read is among it."""
+    """Ancestors are pruned before descendants: if segments are missing, one that was being read is among them."""
     return tuple(Loss(id, places[id]) for id in sorted(places) if id not in layout and not places[id].is_done)

@@ -1,8 +1,8 @@
 """The layout of one scalable topic: all its segments, active and sealed, as an immutable graph with an epoch.
 
-Splits, merges and pruning return a new layout. Making one checks it whole: the active ranges partition the keyspace,
-edges agree at both ends, a child has a higher id than its parents (so there is no circle), every id is below the
-counter; anything else is `Corrupt`. It does not know why a layout changes, nor who may change it.
+Splits, merges and pruning return a new layout. Every new layout is checked: the active ranges partition the keyspace,
+edges agree at both ends, a child has a higher id than its parents (so the graph has no cycle), every id is below the
+counter; anything else is `Corrupt`. The layout does not know why it changes, nor who may change it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from magnetar.layout.segment import Ending, Segment, State, bucket_splits
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A segment that is to be, or one that is, as far as its owner is asked: id and range."""
+    """The id and range of a segment, planned or existing: the part that its owner needs."""
 
     id: SegmentId
     range: HashRange
-    legacy_topic: str = ""  # of a segment that is there: its messages are in this plain topic
+    legacy_topic: str = ""  # of an existing segment: its messages are in this plain topic
 
     def topic(self, parent: TopicName) -> TopicName:
         """The topic that holds its messages."""
@@ -77,7 +77,7 @@ class Layout:
     def route(self, hash: int) -> Segment:
         """The active segment that takes this hash."""
         if not self.active or not 0 <= hash <= SLOT_MAX:
-            raise InvalidRange("no active segment takes this hash", hash=hash)
+            raise InvalidRange("no active segment covers this hash", hash=hash)
         return self.active[bisect_right(self._starts, hash) - 1]
 
     def route_key(self, key: str | bytes, routing: Routing) -> Segment:
@@ -114,7 +114,7 @@ class Layout:
         return made
 
     def burned(self, ranges: Sequence[HashRange]) -> tuple[Layout, tuple[Child, ...]]:
-        """Ids for new segments. They are taken here for good, whatever becomes of the segments (H-C2)."""
+        """Allocates ids for new segments. They are used up permanently, even if the segments are never made (H-C2)."""
         first = self.next_segment_id
         children = tuple(Child(SegmentId(first + index), part) for index, part in enumerate(ranges))
         return self._numbered(next_segment_id=SegmentId(first + len(children))), children
@@ -161,17 +161,17 @@ class Layout:
         return self._with(changed, Epoch(self.epoch + 1), generation=shown)
 
     def split(self, id: SegmentId, *, now_ms: int, at: int | None = None, into: int = 2) -> Layout:
-        """All of a split at once: what it will look like."""
+        """The layout after a whole split."""
         burned, children = self.burned(self.split_ranges(id, at=at, into=into))
         return burned.reshaped([id], children, now_ms=now_ms)
 
     def merge(self, ids: Sequence[SegmentId], *, now_ms: int) -> Layout:
-        """All of a merge of neighbours at once."""
+        """The layout after a whole merge of adjacent segments."""
         burned, children = self.burned([self.merge_range(ids)])
         return burned.reshaped(list(ids), children, now_ms=now_ms)
 
     def whole(self) -> Layout:
-        """Without entry buckets: where segments are told by the half of the hash that buckets go by, each is one."""
+        """Without entry buckets: if routing uses the same half of the hash as buckets, a segment cannot be shared."""
         return replace(self, segments=tuple(replace(one, bucket_splits=()) for one in self.segments))
 
     def raised(self) -> Layout:
@@ -268,11 +268,11 @@ def _check(layout: Layout, changed: tuple[Segment, ...]) -> None:
     """`changed`: those that the layout before did not have so; it was checked when it was made."""
     known = layout._by_id
     if len(known) != len(layout.segments):
-        raise Corrupt("a layout names a segment twice")
+        raise Corrupt("the layout lists a segment twice")
     if changed is layout.segments:
         for lower, upper in pairwise(layout.segments):
             if lower.id > upper.id:
-                raise Corrupt("the segments of a layout are kept in the order of their ids", id=upper.id)
+                raise Corrupt("the segments of the layout are not in the order of their ids", id=upper.id)
     for one in changed:
         _check_segment(one, layout, known)
     if not layout.segments:
@@ -286,12 +286,12 @@ def _check(layout: Layout, changed: tuple[Segment, ...]) -> None:
 
 def _check_segment(one: Segment, layout: Layout, known: Mapping[SegmentId, Segment]) -> None:
     if not 0 <= one.id < layout.next_segment_id:
-        raise Corrupt("a segment has an id that was not handed out", id=one.id, next=layout.next_segment_id)
+        raise Corrupt("a segment has an id that was never allocated", id=one.id, next=layout.next_segment_id)
     if one.is_active and one.children:
         raise Corrupt("an active segment has children", id=one.id)
     for child in one.children:
         if child <= one.id or child not in known or one.id not in known[child].parents:
-            raise Corrupt("an edge of the layout is not known to both ends", parent=one.id, child=child)
+            raise Corrupt("parent and child segments do not list each other", parent=one.id, child=child)
     for parent in one.parents:
         if parent >= one.id or parent not in known or one.id not in known[parent].children:
-            raise Corrupt("an edge of the layout is not known to both ends", parent=parent, child=one.id)
+            raise Corrupt("parent and child segments do not list each other", parent=parent, child=one.id)

@@ -74,7 +74,7 @@ def merge_depth(layout: Layout, id: SegmentId) -> int:
 
 
 def removable(layout: Layout) -> list[SegmentId]:
-    """Sealed segments without a parent left: only these may be pruned, so that nobody is cut off from an ancestor."""
+    """Sealed segments without a remaining parent: only these may be pruned, so that no segment loses its ancestors."""
     return [one.id for one in layout.segments if not one.is_active and not one.parents]
 
 

@@ -17,7 +17,7 @@ from magnetar.base.ranges import SLOT_MAX, HashRange
 def cut_at(whole: HashRange, at: int) -> tuple[HashRange, ...]:
     """Two parts; `at` is the first hash of the upper one."""
     if not whole.start < at <= whole.end:
-        raise InvalidRange("the split point must leave a part on both sides", range=whole, at=f"{at:04x}")
+        raise InvalidRange("the split point must leave at least one hash on each side", range=whole, at=f"{at:04x}")
     return HashRange(whole.start, at - 1), HashRange(at, whole.end)
 
 
@@ -25,18 +25,20 @@ def cut_into(whole: HashRange, parts: int) -> tuple[HashRange, ...]:
     """Parts of equal size, the larger ones below."""
     size = len(whole)
     if parts < 2:
-        raise InvalidRange("a split makes at least two parts", parts=parts)
+        raise InvalidRange("a split must create at least two parts", parts=parts)
     if parts > size:
-        raise InvalidRange("the range has fewer hashes than parts were asked for", range=whole, parts=parts)
+        raise InvalidRange(
+            "the number of parts must not exceed the number of hashes in the range", range=whole, parts=parts
+        )
     starts = [whole.start + -(-index * size // parts) for index in range(parts)]
     return tuple(HashRange(start, end - 1) for start, end in pairwise([*starts, whole.end + 1]))
 
 
 def joined(parts: Iterable[HashRange]) -> HashRange:
-    """The range that neighbours form together, in whatever order they are named."""
+    """The range that adjacent ranges form together, in any order."""
     ordered = sorted(parts)
     if len(ordered) < 2:
-        raise InvalidRange("a merge needs at least two segments", segments=len(ordered))
+        raise InvalidRange("a merge must name at least two segments", segments=len(ordered))
     for lower, upper in pairwise(ordered):
         if lower.end + 1 != upper.start:
             raise InvalidRange(f"segments are not adjacent: {lower} and {upper}")
@@ -46,7 +48,7 @@ def joined(parts: Iterable[HashRange]) -> HashRange:
 def initial(count: int) -> tuple[HashRange, ...]:
     """The ranges of a new topic: equal, the last one takes what is left over, as Pulsar does."""
     if not 1 <= count <= SLOTS:
-        raise InvalidRange("a topic starts with between 1 and 65536 segments", segments=count)
+        raise InvalidRange("the initial number of segments must be between 1 and 65536", segments=count)
     width = SLOTS // count
     starts = [index * width for index in range(count)]
     return tuple(

@@ -18,7 +18,7 @@ NUMBER_MAX = 2**63 - 1
 
 
 class ReadPosition(NamedTuple):
-    """Where a reader stands in a segment: ledger, entry, index in the batch. What is there is the next to be read."""
+    """A reader's position in a segment: ledger, entry, index in the batch, all of the next message to read."""
 
     ledger: int
     entry: int
@@ -70,20 +70,20 @@ class CutColumns(NamedTuple):
     def check(self, start: ReadPosition) -> None:
         """Corrupt: they do not grow, or do not agree with each other."""
         if len({len(column) for column in self[:4]}) > 1 or len(self.times) > len(self.ledgers):
-            raise Corrupt("marks of a stretch do not agree with each other")
+            raise Corrupt("the marks of a range must be consecutive entries with equal columns")
         places = [start[:2], *zip(self.ledgers, self.entries, strict=True)]
         grows = all(map(lt, places, places[1:]))
         if not grows or [0, *self.messages] != sorted([0, *self.messages]) or sorted(self.bytes) != self.bytes:
-            raise Corrupt("marks of a stretch grow", start=str(start))
+            raise Corrupt("the marks of a range must be in ascending order", start=str(start))
 
 
 NO_MARKS = CutColumns([], [], [], [], [])
 
 
 class ReadableRange(NamedTuple):
-    """What can be read of one segment. `start` is where reading begins, at or after the place that was asked about;
-    `lost` says that messages in between are gone. `sealed`: the last mark, or the start where there is none, is the end
-    for ever. `end`, `messages` and `bytes` are of all there is from the start on; the marks go as far as was asked.
+    """The readable part of one segment. `start` is where reading begins, at or after the requested position; `lost`
+    says that messages in between were deleted. `sealed`: the last mark, or the start if there is none, is the final
+    end. `end`, `messages` and `bytes` cover everything from the start on; the marks end at the requested limits.
     """
 
     start: ReadPosition

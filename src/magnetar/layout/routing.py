@@ -45,6 +45,6 @@ def routing_of(client_version: str) -> Routing:
 
 
 def shares_by_buckets(client_version: str) -> bool:
-    """Whether a client of Pulsar's knows entry buckets, and says so when it leaves: those after 5.0.0-M1 do. Told what
-    it does not know, it would read a shared segment alone."""
+    """True for clients of Pulsar that support entry buckets, which are those after 5.0.0-M1, and report when they
+    leave. An older client ignores the buckets and would read a shared segment alone."""
     return bool(_V5.match(client_version)) and not _M1.match(client_version)

@@ -23,7 +23,7 @@ NEVER_SEALED = Epoch(NEVER)
 
 class State(StrEnum):
     ACTIVE = "ACTIVE"  # takes messages
-    SEALED = "SEALED"  # read only, for ever
+    SEALED = "SEALED"  # read only, permanently
     PRUNING = "PRUNING"  # its topic is being deleted; it stays listed until that is done (H-H1)
 
 
@@ -54,7 +54,7 @@ class Segment:
     legacy_topic: str = ""  # the data is in this plain topic
     bucket_splits: tuple[int, ...] = ()  # first hashes of entry buckets 1..N-1
     unknown: str = field(default="", repr=False)
-    form: bytes = field(default=b"", init=False, repr=False, compare=False)  # kept by whoever stores it; see `keep`
+    form: bytes = field(default=b"", init=False, repr=False, compare=False)  # kept by the code that stores it: `keep`
 
     def keep(self, form: bytes) -> bytes:
         """Remember its stored bytes: a long history is not written out again for each change of its newest end."""
@@ -78,9 +78,9 @@ class Segment:
 
 
 def bucket_splits(count: int) -> tuple[int, ...]:
-    """Equal entry buckets over the whole ring (PIP-486), whatever the segment's own range is."""
+    """Equal entry buckets over the whole ring (PIP-486), independent of the segment's own range."""
     if not 1 <= count <= SEGMENT_BUCKETS_MAX:
-        raise InvalidRange("a segment has between 1 and 1024 entry buckets", buckets=count)
+        raise InvalidRange("the number of entry buckets of a segment must be between 1 and 1024", buckets=count)
     return tuple(index * SLOTS // count for index in range(1, count))
 
 

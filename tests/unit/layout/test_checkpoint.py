@@ -107,7 +107,7 @@ def test_a_segment_made_after_an_open_at_latest_is_read_from_its_first_message_h
 
 def test_a_checkpoint_of_another_life_of_the_topic_is_refused_h_c4():
     before = frontier(incarnation=1).checkpoint()
-    with pytest.raises(Misuse, match="made anew"):
+    with pytest.raises(Misuse, match="created again"):
         frontier(before, incarnation=2)
     assert frontier(before, incarnation=1).places == before.places
     assert frontier(before).places == before.places  # a broker that does not tell says nothing against it
@@ -117,7 +117,7 @@ def test_the_life_that_a_plain_topic_gets_when_it_is_migrated_is_in_checkpoints_
     reader = frontier()
     reader.follow(split_once().split(LEFT, now_ms=2), 7)
     assert reader.checkpoint().incarnation == 7
-    with pytest.raises(Misuse, match="made anew"):
+    with pytest.raises(Misuse, match="created again"):
         frontier(reader.checkpoint(), reader.layout, incarnation=8)
 
 

@@ -87,7 +87,7 @@ async def test_latest_is_asked_once_and_what_is_split_off_later_is_read_from_its
 async def test_a_checkpoint_of_another_life_is_refused_and_nothing_is_left_behind_h_c4() -> None:
     async with a_world() as (world, begin):
         world.scaled.incarnation = 2
-        with pytest.raises(Misuse, match="made anew"):
+        with pytest.raises(Misuse, match="created again"):
             await begin(Checkpoint({ROOT: START}, Epoch(0), str(TOPIC), 1))
         await world.broker.until(lambda: not world.scaled.watching)
         assert world.scaled.consumers == {}
