@@ -1,6 +1,6 @@
-"""What is published all at once or not at all: staged publishing, the exactly-once end of a pipeline.
+"""Staged publishing, the exactly-once end of a pipeline: a batch is published as a whole or not at all.
 
 `staged.py` decides, `staged/codec.py` knows the bytes of a sink's record, `records.py` keeps it, `sinks.py` answers
-clients, `leader.py` publishes. Refuses to know how messages travel: whoever makes the room hands in a way to publish a
-stage. Trusts compare-and-set on one record, and the deduplication of the topic that is published to.
+clients, `leader.py` publishes. The package does not know how messages travel: the broker passes in a way to publish a
+stage. It trusts compare-and-set on one record, and the deduplication of the topic that is published to.
 """

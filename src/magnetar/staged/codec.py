@@ -37,14 +37,14 @@ def digest(topic: str, name: str) -> str:
     """Of a sink. InvalidName: it has no name, or one that is too long."""
     data = name.encode("utf-8", "surrogatepass")
     if not 0 < len(data) <= SINK_NAME_BYTES_MAX:
-        raise InvalidName(f"a sink has a name of 1 to {SINK_NAME_BYTES_MAX} bytes", sink=name[:64])
+        raise InvalidName(f"the name of a sink must have 1 to {SINK_NAME_BYTES_MAX} bytes", sink=name[:64])
     return sha256(topic.encode() + b"\n" + data).hexdigest()[:20]
 
 
 def stage_id(text: str) -> StageId:
     found = _ID.fullmatch(text)
     if found is None:
-        raise InvalidName("not the id of a stage: one is given by the broker when it is begun", stage=text[:64])
+        raise InvalidName("expected a stage id, as the broker returned it when the stage was begun", stage=text[:64])
     return StageId(found[1], found[2], int(found[3]))
 
 
@@ -68,7 +68,9 @@ def encode(sink: Sink) -> bytes:
     body.pop("extra", None)
     data = msgspec.json.encode(body)
     if len(data) > RECORD_BYTES_MAX:
-        raise LimitExceeded("the record of the sink is full: fewer tasks in a batch", sink=sink.name, bytes=len(data))
+        raise LimitExceeded(
+            "the record of the sink is too large: use fewer tasks in a batch", sink=sink.name, bytes=len(data)
+        )
     return data
 
 
@@ -77,7 +79,9 @@ def decode(data: bytes) -> Sink:
         body = msgspec.json.decode(data, type=dict[str, Any])
         version = body.pop("v", None)
         if isinstance(version, int) and version > VERSION:
-            raise Corrupt(f"a newer Magnetar wrote this sink (v{version}): use that version, or delete the sink")
+            raise Corrupt(
+                f"a newer Magnetar wrote the record of this sink (v{version}): use that version, or delete the sink"
+            )
         extra = tuple((key, body[key]) for key in sorted(body.keys() - _FIELDS))
         known = {key: value for key, value in body.items() if key in _FIELDS}
         found = msgspec.convert(known, Sink)
@@ -90,7 +94,7 @@ def decode(data: bytes) -> Sink:
 def _check(sink: Sink) -> None:
     numbers = [one.number for one in sink.stages] + [one.number for one in sink.chosen] + list(sink.dropped)
     if len(set(numbers)) != len(numbers) or any(not 0 <= number < sink.issued for number in numbers):
-        raise Corrupt("a sink lists a stage twice, or one that it never issued", sink=sink.name)
+        raise Corrupt("a sink lists a stage twice, or a stage that it never issued", sink=sink.name)
     for one in sink.chosen:
         if not 0 <= one.lane < len(sink.lanes) or one.first + one.messages > sink.lanes[one.lane]:
-            raise Corrupt("a chosen stage has a lane or sequence ids that were never given", sink=sink.name)
+            raise Corrupt("a committed stage has a lane or sequence ids that were never allocated", sink=sink.name)

@@ -1,12 +1,13 @@
-"""Staged publishing, decided from a sink's record alone: which stages exist, which were chosen, what is left to do.
+"""Staged publishing, decided from a sink's record alone: the stages, the committed ones, and the remaining work.
 
-Tasks write rows to stages of their own, whose numbers are issued here and never come twice. A commit is one change of
-the record: refused if its batch is not above the last one, else exactly the named stages are chosen and all others up
-to that batch are dropped. A query says who it is: it repeats its own last batch and none before, so one that asks for
-others has lost its place and is refused, where rows would be dropped unheard. What was chosen is published by whoever
-leads the sink, batch after batch, each stage under the name of a lane with sequence ids that were fixed when it was
-chosen: a stage that is published twice, by a leader that died or by two at once, is stored once. An abort forgets what
-was not chosen, and nothing else. Times are given; nothing here waits, and nobody is asked.
+Tasks write rows to their own stages, whose numbers are issued here and never reused. A commit is one change of the
+record. It is refused if its batch is not above the last one; otherwise exactly the named stages are chosen and all
+others up to that batch are dropped. A query identifies itself. It may repeat its own last batch and no earlier one: a
+query that asks for an earlier batch has lost its position and is refused, because its rows would be dropped silently.
+The leader of the sink publishes the chosen stages, batch after batch. Each stage is published under the name of a lane
+with sequence ids that were fixed by the commit. So a stage that is published twice, after a leader died or by two
+leaders, is stored once. An abort forgets only stages that were not chosen. Callers pass the time; this module performs
+no I/O.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Stage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CommittedStage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """To be published, and how: for ever the same, whoever does it. `first` is the sequence id of its first message;
-    `partitions` of a partitioned topic as it was then, 0 for any other."""
+    """A stage to publish, with fixed ids for every attempt and every leader. `first` is the sequence id of its first
+    message; `partitions` is that of a partitioned topic at the commit, 0 for any other."""
 
     number: int
     batch: int
@@ -42,11 +43,11 @@ class CommittedStage(msgspec.Struct, frozen=True, omit_defaults=True):
     first: int
     messages: int
     partitions: int = 0
-    published: int = 0  # at least so many are stored
+    published: int = 0  # at least this many messages are stored
 
 
 class Sink(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The record. `life` tells stages of an earlier record under this name from ours."""
+    """The record. `life` distinguishes our stages from those of an earlier record with this name."""
 
     topic: str
     name: str
@@ -58,12 +59,12 @@ class Sink(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     dropped: tuple[int, ...] = ()  # stages whose topics are to be deleted
     lanes: tuple[int, ...] = (0,) * SINK_LANES  # the next sequence id of each
     committed: tuple[int, ...] = ()  # the stages of the last batch
-    query: str = ""  # whose they are, as far as it was said
+    query: str = ""  # the query that wrote them, if it identified itself
     run: str = ""  # of the query that began a stage last, behind the query's own id: `<query>/<run>`
     runs: tuple[str, ...] = ()  # those before it
     once: bool = False
     changed_ms: int = 0
-    token: str = ""  # of whoever wrote it: equal bytes of two brokers would be taken for one's own
+    token: str = ""  # of the last writer: without it, equal bytes of two brokers would look like one's own
     extra: tuple[tuple[str, Any], ...] = ()  # what a newer version wrote
 
 
@@ -94,7 +95,7 @@ def begin(
         return sink, AlreadyCommitted(_stale(sink, batch))
     if len(sink.stages) + len(sink.chosen) + len(sink.dropped) >= SINK_STAGES_MAX:
         raise LimitExceeded(
-            f"the sink has {SINK_STAGES_MAX} stages: fewer tasks in a batch, or wait for those of before",
+            f"the sink has {SINK_STAGES_MAX} stages: use fewer tasks in a batch, or wait for earlier stages",
             sink=sink.name,
         )
     warning, sink = _seen(sink, run)
@@ -104,9 +105,9 @@ def begin(
 
 
 def seal(sink: Sink, number: int, messages: int, *, now_ms: int) -> Sink:
-    """Its topic takes nothing more and holds so many messages. StageNotFound: it was dropped meanwhile."""
+    """Closes the topic of a stage with this many messages. StageNotFound: the stage was dropped."""
     if any(one.number == number for one in sink.chosen):
-        return sink  # said again, late
+        return sink  # a late repetition
     found = _stage(sink, number)
     if found.sealed:
         return sink
@@ -114,7 +115,7 @@ def seal(sink: Sink, number: int, messages: int, *, now_ms: int) -> Sink:
 
 
 def renew(sink: Sink, number: int, *, now_ms: int, lease_ms: int) -> Sink:
-    """Somebody works on its batch: those that wait for the last of its tasks wait on."""
+    """A task still works on the batch: stages that wait for the last of its tasks stay too."""
     if any(one.number == number for one in sink.chosen):
         return sink
     batch = _stage(sink, number).batch
@@ -129,8 +130,9 @@ def renew(sink: Sink, number: int, *, now_ms: int, lease_ms: int) -> Sink:
 def commit(
     sink: Sink, batch: int, numbers: tuple[int, ...], *, partitions: int, now_ms: int
 ) -> tuple[Sink, Committed | AlreadyCommitted]:
-    """The one step that counts. Busy: too much is being published, ask again. StageNotFound, Refused: a stage is gone,
-    not sealed or of another batch; nothing was chosen, the batch is to be written anew."""
+    """The one step that publishes a batch. Busy: too many batches are being published, try again. StageNotFound,
+    Refused: a stage was dropped, is not sealed or belongs to another batch; nothing was chosen, and the client must
+    write the batch again."""
     _check(batch)
     named = tuple(sorted(set(numbers)))
     if batch <= sink.last:
@@ -140,9 +142,9 @@ def commit(
     for one in found:
         if not one.sealed or one.batch != batch:
             why = "is not sealed" if not one.sealed else f"belongs to batch {one.batch}"
-            raise Refused(f"stage {one.number} {why}: nothing was committed, write the batch anew", batch=batch)
+            raise Refused(f"stage {one.number} {why}: nothing was committed, write the batch again", batch=batch)
     if len({one.batch for one in sink.chosen}) >= BATCHES_PUBLISHING_MAX:
-        raise Busy("too many batches are still being published: ask again", batches_max=BATCHES_PUBLISHING_MAX)
+        raise Busy("too many batches are still being published: try again", batches_max=BATCHES_PUBLISHING_MAX)
     lanes, chosen = list(sink.lanes), list(sink.chosen)
     for place, one in enumerate(one for one in found if one.messages):
         lane = place % len(lanes)
@@ -171,12 +173,12 @@ def drop(sink: Sink, numbers: tuple[int, ...], *, now_ms: int) -> Sink:
 
 
 def expire(sink: Sink, *, now_ms: int) -> Sink:
-    """Nobody came for them: a task that died, a driver that never returned."""
+    """Drops stages whose lease expired: their task died, or their driver never returned."""
     return _dropped(sink, [one.number for one in sink.stages if one.lease_ms <= now_ms], now_ms)
 
 
 def published(sink: Sink, number: int, messages: int, *, now_ms: int) -> Sink:
-    """So many messages of a stage are stored in the sink's topic; with the last one its topic goes."""
+    """`messages` of a stage are stored in the sink's topic; after the last one the stage's topic is deleted."""
     found = next((one for one in sink.chosen if one.number == number), None)
     if found is None or messages <= found.published:
         return sink  # another leader was faster
@@ -206,7 +208,7 @@ def due(sink: Sink) -> tuple[CommittedStage, ...]:
 
 
 def works(sink: Sink, *, now_ms: int) -> bool:
-    """Is there anything to do for whoever leads it?"""
+    """True if the leader of the sink has work."""
     return bool(sink.chosen or sink.dropped or any(one.lease_ms <= now_ms for one in sink.stages))
 
 
@@ -217,7 +219,7 @@ def lists(sink: Sink, number: int) -> bool:
 
 def _check(batch: int) -> None:
     if not 0 <= batch < 1 << 63:
-        raise Misuse("a batch has a number from 0 on", batch=batch)
+        raise Misuse("the number of a batch must be 0 or greater", batch=batch)
 
 
 def _stage(sink: Sink, number: int) -> Stage:
@@ -263,37 +265,37 @@ def validate(sink: Sink) -> None:
 
 
 def _seen(sink: Sink, run: str) -> tuple[str, Sink]:
-    """Two runs that take turns are two queries alive at once; one run follows another for good."""
+    """Two runs that alternate are two queries alive at the same time; a restarted query has a new run instead."""
     if not run or run == sink.run:
         return "", sink
     warning = ""
     if run in sink.runs:
         warning = (
-            f"two queries write to sink {sink.name} in turns: only one of each batch is kept. A copied checkpoint "
-            "copies the sink too: give each query a sinkId of its own"
+            f"two queries write to sink {sink.name} alternately: only one of two batches with one number is kept. "
+            "A copied checkpoint uses the same sink: give each query its own sinkId"
         )
     runs = (*(one for one in sink.runs if one != run), *((sink.run,) if sink.run else ()))
     return warning, msgspec.structs.replace(sink, run=run, runs=runs[-SINK_RUNS_MAX:])
 
 
 def _query(run: str) -> str:
-    """The id that a checkpoint gives to its query; empty: not told."""
+    """The id that a checkpoint gives to its query; empty if the client sent none."""
     query, told, _ = run.partition("/")
     return query if told else ""
 
 
 def _check_repeated(sink: Sink, batch: int, run: str) -> None:
-    """A query that starts again repeats the last batch at most, and the one that it committed itself. A task of a run
-    that is over may ask for others: nobody waits for it."""
+    """A restarted query may repeat only the last batch, and only one that it committed itself. A task of an ended run
+    may ask for others: no query waits for it."""
     asks = _query(run)
     another = bool(asks and sink.query and asks != sink.query)
     if batch == sink.last and not another:
         return
     by = " by a query with another checkpoint" if another else ""
     raise Refused(
-        f"batch {batch} of sink {sink.name} was committed before{by}, the last one is {sink.last}, and a query repeats "
-        "its own last batch at most: the checkpoint of this one is new, a copy or restored, and its rows would be left "
-        "out. Give the query a sink of its own (option sinkId in Spark), which writes all of them, or the checkpoint "
+        f"batch {batch} of sink {sink.name} was already committed{by}, the last one is {sink.last}, and a query may "
+        "repeat only its own last batch: the checkpoint of this query is new, copied or restored, and its rows would "
+        "be lost. Give the query its own sink (option sinkId in Spark), which writes all rows, or the checkpoint "
         "that belongs to this sink (option checkpointLocation)",
         topic=sink.topic,
     )
@@ -304,12 +306,12 @@ def _stale(sink: Sink, batch: int) -> str:
         return _others(sink, batch)
     if sink.committed:
         return ""
-    return f"batch {batch} of sink {sink.name} was committed before without rows: those that it has now are not written"
+    return f"batch {batch} of sink {sink.name} was already committed without rows: its present rows are not written"
 
 
 def _others(sink: Sink, batch: int) -> str:
     return (
-        f"batch {batch} of sink {sink.name} was committed before, the last one is {sink.last}: its rows are not "
-        "written again. If they are others than those (a copied or restored checkpoint, a number used before), "
-        "give them a sink of their own: option sinkId of a stream, txnAppId of a batch write"
+        f"batch {batch} of sink {sink.name} was already committed, the last one is {sink.last}: its rows are not "
+        "written again. If its rows differ from the committed ones (a copied or restored checkpoint, a reused number), "
+        "give the query its own sink: option sinkId of a stream, txnAppId of a batch write"
     )

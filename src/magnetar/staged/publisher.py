@@ -1,8 +1,8 @@
-"""Publishing what sinks have chosen, deleting what they dropped: worked off by one broker at a time for each sink.
+"""Publishes the stages that sinks have chosen and deletes those that they dropped: one broker at a time for each sink.
 
-Whoever holds the sink's lock does it; a leader that dies is followed by one that sees the work when it looks, and every
-broker looks now and then. Two leaders at once do no harm: what they publish is deduplicated, what they note only grows.
-It knows nothing of messages: `StageBackend` makes, seals, deletes and publishes stages.
+The holder of the sink's lock does the work. If a leader dies, another broker finds the work in its periodic sweep. Two
+concurrent leaders do no harm: their messages are deduplicated, and the progress in the record only grows. This module
+does not handle messages: `StageBackend` makes, seals, deletes and publishes stages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from magnetar.staged.store import SinkStore
 
 log = get("sinks")
 
-Saved = Callable[[int], Awaitable[None]]  # so many messages of the stage are stored
+Saved = Callable[[int], Awaitable[None]]  # the number of messages of the stage that are stored
 
 
 class StageBackend(Protocol):
@@ -38,7 +38,7 @@ class StageBackend(Protocol):
         ...
 
     async def delete(self, topic: TopicName) -> None:
-        """Whoever still writes to it; one that is not there is no error."""
+        """Deletes the topic and disconnects its writers; a missing topic is not an error."""
         ...
 
     async def partitions(self, topic: TopicName) -> int:
@@ -69,7 +69,7 @@ class StagePublisherLeader:
         self._owner = Owner("sinks", failed)
         self._locks = Locks(records.store, runtime, "sinks")
         self._leading: dict[str, asyncio.Event] = {}  # sinks that are being worked on here -> look again
-        self.errors: dict[str, str] = {}  # why a sink does not get on, as far as it was tried here
+        self.errors: dict[str, str] = {}  # why publishing of a sink fails, if it was tried here
         self.rows = 0  # published here
 
     def start(self) -> None:
@@ -80,13 +80,13 @@ class StagePublisherLeader:
         await self._locks.close()
 
     def changed(self, key: str) -> None:
-        """Somebody wrote to the record."""
+        """Another writer changed the record."""
         known = self._leading.get(key)
         if known is not None:
             known.set()
 
     def poke(self, key: str) -> None:
-        """There may be work: look, unless somebody here does so already."""
+        """The sink may have work: start on it, unless this broker already works on it."""
         known = self._leading.get(key)
         if known is not None:
             known.set()
@@ -95,7 +95,7 @@ class StagePublisherLeader:
             self._runtime.spawn(self._owner, self._lead(key))
 
     async def _lead(self, key: str) -> None:
-        """Until nothing is left to do. Lost locks are no matter: see the top of the file."""
+        """Runs until no work is left. A lost lock is harmless: see the top of the file."""
         again = self._leading[key]
         retry_s = CALL_RETRY_S_MIN
         lock: Lock | None = None
@@ -116,7 +116,7 @@ class StagePublisherLeader:
                     self.errors.pop(key, None)
                 except MagnetarError as error:
                     if str(error) != self.errors.get(key):
-                        log.warning("sink waits", sink=key, why=str(error))
+                        log.warning("sink_publish_postponed", sink=key, why=str(error))
                     self.errors[key] = str(error)
                     await asyncio.sleep(retry_s)
                     retry_s = min(retry_s * 2, CALL_RETRY_S_MAX)
@@ -125,7 +125,7 @@ class StagePublisherLeader:
                 if lock is not None:
                     await self._locks.release(lock)
             except MagnetarError as error:
-                log.info("lock kept", sink=key, why=str(error))  # it ends with the session
+                log.info("lock_release_failed", sink=key, why=str(error))  # it ends with the session
             finally:
                 del self._leading[key]
             if again.is_set():
@@ -177,7 +177,7 @@ class StagePublisherLeader:
         await self._stages.publish(sink, chosen, stage, saved)
 
     async def _sweep(self) -> None:
-        """For ever: what a broker that died has left, leases that ended, sinks of single jobs that are over."""
+        """Repeats: work of a broker that died, expired leases, sinks of finished single jobs."""
         while True:
             try:
                 now_ms = self._runtime.wall()
@@ -187,7 +187,7 @@ class StagePublisherLeader:
                     elif sink.once and not sink.stages and now_ms - sink.changed_ms > SINK_ONCE_S * 1000:
                         await self._over(key)
             except MagnetarError as error:
-                log.warning("sweep failed", error=str(error))
+                log.warning("sweep_failed", error=str(error))
             await asyncio.sleep(SINK_SWEEP_S)
 
     async def _over(self, key: str) -> None:

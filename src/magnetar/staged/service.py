@@ -1,8 +1,8 @@
-"""The sinks of staged publishing, as clients meet them: begin a stage, seal it, commit a batch, drop what failed.
+"""The sinks of staged publishing, for clients: begin a stage, seal it, commit a batch, drop stages that failed.
 
-Any broker answers any call: the record is the truth, nobody need be asked first. What a commit chose is published by
-whoever leads the sink (`leader.py`). Refuses a batch that is committed, and stages that are gone; trusts that a stage's
-topic is written to by one task.
+Any broker answers any call without asking another one, because the record is the only state. The leader of the sink
+publishes the stages of a commit (`leader.py`). It refuses a batch that is already committed, and stages that were
+dropped; it trusts that only one task writes to a stage's topic.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ class StagedSinkService:
         try:
             sink, outcome = await self.records.change(key, step)
         except Refused as error:
-            log.warning("stage refused", sink=name, topic=str(topic), batch=batch, why=str(error))
+            log.warning("stage_refused", sink=name, topic=str(topic), batch=batch, why=str(error))
             raise
         if outcome.warning:
-            log.warning("odd sink", sink=name, topic=str(topic), batch=batch, why=outcome.warning)
+            log.warning("sink_conflict_noticed", sink=name, topic=str(topic), batch=batch, why=outcome.warning)
         if isinstance(outcome, AlreadyCommitted):
             return outcome
         id = StageId(key, sink.life, outcome.number)
@@ -87,14 +87,14 @@ class StagedSinkService:
         self._runtime.mark("stage.begun", stage=str(id), batch=batch)
         return id, stage, outcome.warning
 
-    # Of a stage only its id is told: `may` is asked about the topic that it is for, and raises where that is refused
+    # A request names only the stage: `may` checks the permission for its target topic, and raises if it is missing
 
     async def seal(self, id: StageId, may: May) -> int:
-        """Freeze it; how many messages it holds. StageNotFound: it was dropped."""
+        """Freezes the stage; returns its number of messages. StageNotFound: it was dropped."""
         sink = await self.records.of(id)
         may(sink.topic)
         if not machine.lists(sink, id.number):
-            raise StageNotFound(f"stage {id} is gone: its lease ended or it was dropped; write its rows anew")
+            raise StageNotFound(f"stage {id} not found: its lease expired or it was dropped; write its rows again")
         messages = await self._stages.seal(codec.stage_topic(topic_name(sink.topic), id))
         await self.records.issued(id, lambda one: machine.seal(one, id.number, messages, now_ms=self._runtime.wall()))
         self._runtime.mark("stage.sealed", stage=str(id), messages=messages)
@@ -131,14 +131,14 @@ class StagedSinkService:
         key = codec.digest(str(topic), name)
         for id in ids:
             if id.sink != key:
-                raise StageNotFound(f"stage {id} is not of sink {name}")
+                raise StageNotFound(f"stage {id} does not belong to sink {name}")
         partitions = await self._stages.partitions(topic) if ids else 0
         numbers = tuple(id.number for id in ids)
 
         def step(sink: Sink | None) -> tuple[Sink, Committed | AlreadyCommitted]:
             if sink is None or any(id.life != sink.life for id in ids):
                 if ids:
-                    raise StageNotFound(f"sink {name} was deleted, its stages with it: write the batch anew")
+                    raise StageNotFound(f"sink {name} and its stages were deleted: write the batch again")
                 sink = sink or self._new(topic, name, once=False)
             return machine.commit(sink, batch, numbers, partitions=partitions, now_ms=self._runtime.wall())
 
@@ -146,9 +146,9 @@ class StagedSinkService:
         if isinstance(outcome, Committed):
             self.commits += 1
             self._runtime.mark("stage.committed", sink=name, batch=batch, stages=len(numbers))
-            log.info("batch committed", sink=name, topic=str(topic), batch=batch, stages=len(numbers))
+            log.info("batch_committed", sink=name, topic=str(topic), batch=batch, stages=len(numbers))
         elif outcome.warning:
-            log.warning("batch refused", sink=name, topic=str(topic), batch=batch, why=outcome.warning)
+            log.warning("batch_skipped", sink=name, topic=str(topic), batch=batch, why=outcome.warning)
         self.leader.poke(key)
         return outcome, not sink.chosen
 
@@ -181,11 +181,11 @@ class StagedSinkService:
         return sink
 
     def trouble(self, sink: Sink) -> str:
-        """Why its publishing does not get on, as far as this broker tried; empty: it does."""
+        """The reason why publishing fails on this broker; empty if it works."""
         return self.leader.errors.get(codec.digest(sink.topic, sink.name), "")
 
     async def forget(self, topic: TopicName, name: str) -> None:
-        """The sink with all its stages, published or not. Its next batch begins a new life."""
+        """Deletes the sink with all its stages, published or not. Its next batch begins a new incarnation."""
         key = codec.digest(str(topic), name)
         while True:
             await self.find(topic, name)
@@ -193,7 +193,7 @@ class StagedSinkService:
             if sink is None or not await self.records.delete(key, version):
                 continue
             numbers = [*(one.number for one in sink.stages), *(one.number for one in sink.chosen), *sink.dropped]
-            log.info("sink deleted", sink=name, topic=str(topic), last=sink.last, stages=len(numbers))
+            log.info("sink_deleted", sink=name, topic=str(topic), last=sink.last, stages=len(numbers))
             for number in numbers:
                 await self._stages.delete(codec.stage_topic(topic, StageId(key, sink.life, number)))
             return

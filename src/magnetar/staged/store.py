@@ -51,7 +51,7 @@ class SinkStore:
             try:
                 yield key, codec.decode(node.value)
             except Corrupt as error:
-                log.warning("sink not understood", path=paths.sink(key), error=str(error))
+                log.warning("sink_decode_failed", path=paths.sink(key), error=str(error))
 
     async def delete(self, key: str, version: int) -> bool:
         """False: it has changed since it was read, or is gone."""
@@ -92,5 +92,5 @@ class SinkStore:
                 await put_checked(self.store, paths.sink(key), codec.encode(after), expected=version)
                 return after, outcome
             except BadVersion:
-                continue  # somebody was faster
-        raise NotReady("others change the sink all the time: ask again", sink=key)
+                continue  # another writer was faster
+        raise NotReady("other clients keep changing the record of the sink: try again", sink=key)
