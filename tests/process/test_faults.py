@@ -348,7 +348,7 @@ def test_a_byte_damaged_after_a_kill_is_reported_at_the_start(tmp_path: Path) ->
         broker.kill()
         flip(broker.data, b"p|k|11")
         broker.start()
-        assert "journal damaged" in broker.log()
+        assert "journal_damage_found" in broker.log()
         assert read(broker, OTHER, 20) == list(range(20))
         assert read(broker, TOPIC, 12) == list(range(11))
         assert broker.stop() == 0

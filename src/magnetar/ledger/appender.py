@@ -1,10 +1,10 @@
-"""The writing side of a managed ledger: order, rolling, and what happens when a writer dies.
+"""The writing side of a managed ledger: order, rollover, and recovery from a failed writer.
 
-Runs are confirmed in the order in which they were given. A ledger is opened with the first run, rolled between runs,
-and replaced when its writer dies: what was not confirmed is sent again, in order, into a ledger that is in the
-record before it takes a byte. The record cuts the dead ledger at what was confirmed, so that a run which reached the
-disk without an answer is not read twice. Another owner (a fence, a record changed under us) ends it: everything
-fails, and so does every later run. It has no queue bound of its own: whoever appends holds back by bytes.
+Runs are confirmed in the order in which they were given. The appender opens a ledger with the first run, rolls it over
+between runs, and replaces it when its writer fails. Unconfirmed runs are then sent again, in order, into a ledger that
+is in the record before it takes a byte. The record cuts the failed ledger at the last confirmed entry, so that a run
+that reached the disk without an answer is not read twice. Another owner (a fence, or a changed record) ends it: all
+pending runs fail, and so does every later run. It has no queue bound of its own: its callers limit the bytes in flight.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class LedgerAppender:
 
     def append(self, run: Run, done: Appended) -> None:
         if not run.counts:
-            raise Misuse("a run holds at least one entry", path=self._book.path)
+            raise Misuse("a run must have at least one entry", path=self._book.path)
         pen = self._pen
         if self.refusal is not None:
             asyncio.get_running_loop().call_soon(done, run, self.refusal)
@@ -110,8 +110,8 @@ class LedgerAppender:
             self._drive()
 
     async def terminate(self, properties: Mapping[str, str] | None) -> Position:
-        """Nothing is appended after the position that this writes. Runs given before are confirmed first; those given
-        meanwhile wait for the outcome."""
+        """No entry is appended after the position that this writes. Earlier runs are confirmed first; runs given during
+        the call wait for its outcome."""
         self._gates += 1
         try:
             await self._quiet()
@@ -126,13 +126,13 @@ class LedgerAppender:
         return self._book.terminated
 
     async def prepare(self) -> None:
-        """Open the first ledger although nobody appends yet, so that the first run need not wait for it."""
+        """Opens the first ledger before the first append, so that the first run need not wait for it."""
         if self._pen is None and not self._turning and not self._gates and self.refusal is None:
             self._turning = True
             await self._turn(ahead=True)
 
     async def rotate(self) -> None:
-        """Close a ledger that is due although nobody appends, so that it can be trimmed."""
+        """Closes a ledger that is due although no run is appended, so that it can be trimmed."""
         await self._put_down_over()
         pen = self._pen
         if pen is not None and not pen.in_flight and not self._turning and not self._gates and self.due(pen):
@@ -152,7 +152,7 @@ class LedgerAppender:
                     try:
                         await self._retire(None)
                     except MagnetarError as error:
-                        log.warning("left for recovery", path=self._book.path, error=str(error))
+                        log.warning("ledger_close_failed", path=self._book.path, error=str(error))
         finally:
             self.abandon(Closed("the topic is closed", path=self._book.path))
             self._gates -= 1
@@ -171,7 +171,7 @@ class LedgerAppender:
             done(run, self.refusal)
         self._wake()
 
-    # What a pen tells
+    # Reports of the open ledger
 
     def due(self, pen: OpenLedger) -> bool:
         now = self._runtime.monotonic()
@@ -201,7 +201,7 @@ class LedgerAppender:
         if fenced or self._deaths > LEDGER_DEATHS_MAX:
             self.abandon(error)
             return
-        log.warning("writer died", path=self._book.path, ledger=pen.writer.ledger, error=str(error))
+        log.warning("ledger_writer_failed", path=self._book.path, ledger=pen.writer.ledger, error=str(error))
         self._drive()
 
     # Turning to the next ledger
@@ -227,10 +227,12 @@ class LedgerAppender:
                 if self.refusal is None:
                     await self._roll(ahead)
         except MagnetarError as error:
-            log.error("topic failed", path=self._book.path, error=str(error))
+            log.error("topic_recovery_failed", path=self._book.path, error=str(error))
             self.abandon(error)
         except BaseException:
-            self.abandon(Closed("the topic was closed while its ledger was rolled", path=self._book.path))
+            self.abandon(
+                Closed("the topic was closed during a ledger rollover: look it up again", path=self._book.path)
+            )
             raise
         finally:
             self._turning = False
@@ -250,7 +252,7 @@ class LedgerAppender:
             if old is None or old.dead:
                 raise
             self._runtime.mark("ledger.roll_put_off", path=self._book.path)
-            log.warning("roll put off", path=self._book.path, error=str(error))
+            log.warning("ledger_roll_postponed", path=self._book.path, error=str(error))
             old.full = False
             old.kept_until = self._runtime.monotonic() + LEDGER_ROLL_RETRY_S
 
@@ -281,7 +283,7 @@ class LedgerAppender:
             raise
         self._pen = None
         self.refusal = _sealed(self._book)
-        if old is not None:  # put down later: whoever seals has others waiting, and the next write would wait for ours
+        if old is not None:  # closed later: the caller has others waiting, and the next write would wait for this one
             old.dead = True
             self._over = old
 
@@ -316,13 +318,13 @@ class LedgerAppender:
         try:
             await pen.writer.close()
         except MagnetarError as error:
-            log.warning("ledger left open", path=self._book.path, ledger=pen.writer.ledger, error=str(error))
+            log.warning("ledger_close_failed", path=self._book.path, ledger=pen.writer.ledger, error=str(error))
 
     async def _delete(self, ledger: int) -> None:
         try:
             await self._ledgers.delete(ledger)
         except MagnetarError as error:
-            log.warning("ledger left behind", path=self._book.path, ledger=ledger, error=str(error))
+            log.warning("ledger_deletion_failed", path=self._book.path, ledger=ledger, error=str(error))
 
     def _send_queued(self, pen: OpenLedger) -> None:
         while self._queue and not pen.full and not pen.dead:

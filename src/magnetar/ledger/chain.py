@@ -1,10 +1,10 @@
-"""The arithmetic of a chain of ledgers: which entry follows which, how many lie between, which position is the
-nearest that exists.
+"""The arithmetic of a chain of ledgers: the next entry, the number of entries between two, the nearest existing
+position.
 
 Pure: values in, values out; no store is asked. A chain holds its ledgers in ascending order; only the last one
 grows. `floor` is the last entry of the newest ledger that was dropped, so that `last` never moves backwards when
-everything has been consumed and trimmed. Positions that do not exist (trimmed, past the end of their ledger, in a
-ledger of nobody) are welcome everywhere and are read as places between the entries that do.
+everything has been consumed and trimmed. Every function accepts positions that do not exist (trimmed, past the end of
+their ledger, or of an unknown ledger), and reads them as places between the existing entries.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Chain:
         self.last = self._find_last()
 
     def grow(self, entries: int, bytes: int, messages: int) -> None:
-        """The last ledger took so many more confirmed entries."""
+        """Adds these numbers of confirmed entries, bytes and messages to the last ledger."""
         link = self.links[-1]
         link.entries += entries
         link.bytes += bytes
@@ -182,7 +182,7 @@ class Chain:
         return self._before[index] + max(0, min(inside, self.links[index].entries))
 
     def nth(self, index: int) -> Position:
-        """The retained entry with so many retained entries before it; `end` past the last."""
+        """The retained entry that has `index` retained entries before it; `end` past the last."""
         if index >= self.entries:
             return self.end
         at = bisect_right(self._before, max(0, index)) - 1

@@ -1,9 +1,9 @@
-"""The wall clock that retention is measured by: a wrong system clock does not move it.
+"""The wall clock for retention: a wrong system clock does not move it.
 
-Pure: it is given each reading of the wall clock together with the monotonic time. It follows the wall clock while both
-advance together. A jump is not believed until it has lasted for `CLOCK_JUMP_BELIEVED_S`; until then the time goes on
-from where it was. After a start there is no time to go on from, so nothing is `trusted` until the wall clock has been
-steady for `CLOCK_START_TRUSTED_S`.
+Pure: it gets each reading of the wall clock together with the monotonic time. It follows the wall clock while both
+advance together. It ignores a jump until it has lasted for `CLOCK_JUMP_BELIEVED_S`; until then the time continues from
+its old value. After a start there is no old value, so no time is `trusted` until the wall clock has been steady for
+`CLOCK_START_TRUSTED_S`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Line:
         return self.wall_ms + int((now_s - self.at_s) * 1000)
 
     def follow(self, wall_ms: int, now_s: float) -> bool:
-        """Whether this reading lies on the line; then the line goes on from it, so that a slow drift is no jump."""
+        """True if this reading lies on the line. The line then continues from it, so a slow drift is not a jump."""
         if abs(wall_ms - self.expected_ms(now_s)) > CLOCK_DRIFT_S_MAX * 1000:
             return False
         self.wall_ms, self.at_s = wall_ms, now_s

@@ -34,7 +34,7 @@ class CutRequest(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def chosen(count: int, most: int) -> tuple[int, ...]:
-    """Which of `count` possible places, counted from 1, are told: at most about `most` of them, the last always."""
+    """The returned ones of `count` possible places, counted from 1: at most about `most`, always with the last."""
     if count <= most:
         return tuple(range(1, count + 1))
     half = max(1, most // 2)

@@ -1,9 +1,9 @@
 """A managed ledger: ledgers chained into one endless list of entries, owned by one broker at a time.
 
-It opens by fencing whoever wrote before, reads across ledgers, finds by time, counts, terminates, trims and deletes.
+Opening it fences the previous writer. It reads across ledgers, finds by time, counts, terminates, trims and deletes.
 The arithmetic is in `chain.py`, the writing in `appender.py`, the record in `ledger/record.py`. It refuses to guess:
-bytes that are missing where the record promises them are an error, never a gap. It trusts the record's compare-and-set
-for ownership and the ledger store for durability.
+missing bytes that the record promises are an error, never a gap. It trusts the record's compare-and-set for ownership
+and the ledger store for durability.
 """
 
 from __future__ import annotations
@@ -75,15 +75,15 @@ class ManagedLedger:
         config: ManagedConfig,
         create: bool = True,
     ) -> ManagedLedger:
-        """Fence whoever wrote here before and fix where the list ends. Fenced: another opener was faster, or is at it.
-        TopicNotFound: there is no record and `create` is False. A deletion that was interrupted is finished first."""
+        """Fences the previous writer and fixes the end of the list. Fenced: another opener was faster, or is opening
+        now. TopicNotFound: no record exists and `create` is False. An interrupted deletion is finished first."""
         token = f"{runtime.rng('managed ledger').getrandbits(64):016x}"
         book = await LedgerRecord.load(path, metadata, token, create=create)
         if book.deleting:
             doomed = [link.ledger for link in book.chain.links]
             await erase(path, doomed, book.version, ledgers=ledgers, metadata=metadata)
             if not create:
-                raise TopicNotFound("there is no such topic", path=path)
+                raise TopicNotFound("topic not found", path=path)
             book = await LedgerRecord.load(path, metadata, token, create=True)
         managed = cls(book, ledgers=ledgers, metadata=metadata, runtime=runtime, config=config)
         await managed._recover()
@@ -110,7 +110,7 @@ class ManagedLedger:
 
     @property
     def last(self) -> Position:
-        """The last confirmed entry. Never moves back, not even when that entry is trimmed (`has` tells)."""
+        """The last confirmed entry. Never moves back, not even when that entry is trimmed (see `has`)."""
         return self.chain.last
 
     @property
@@ -164,8 +164,8 @@ class ManagedLedger:
         await self.finish(self._book.rename(properties, remove))
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for work that is carried to its end even if whoever waits gives up: half of a compare-and-set would
-        leave memory behind its record, and the next one would take us for fenced.
+        """Waits for work that runs to its end even if the caller gives up. Half of a compare-and-set would leave memory
+        behind its record, and the next one would look like a fenced owner.
         """
         return await self.wait(self.start(work))
 
@@ -176,7 +176,9 @@ class ManagedLedger:
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if task.cancelled() and caller is not None and not caller.cancelling():
-                raise Closed("the topic was closed before this was done", path=self.path) from None
+                raise Closed(
+                    "the topic was closed before the operation finished: look it up again", path=self.path
+                ) from None
             raise
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -186,11 +188,11 @@ class ManagedLedger:
     # Reading
 
     def keep_tail(self, wanted: bool = True) -> None:
-        """False: nobody has read here yet, so only a few runs stay in memory."""
+        """False: no client has read here yet, so only a few runs stay in memory."""
         self._tail.wanted = wanted
 
     def cached(self, start: Position, bytes_max: int, entries_max: int) -> Run | None:
-        """Entries from exactly `start`, out of memory and at once; None when they are not there."""
+        """Entries from exactly `start`, from memory and without waiting; None when they are not in memory."""
         return self._tail.read(start, bytes_max, entries_max)
 
     async def read(self, start: Position, bytes_max: int, entries_max: int) -> Run | None:
@@ -210,7 +212,7 @@ class ManagedLedger:
             except NoSuchLedger:
                 self._readers.forget(start.ledger)
                 if self.chain.link(start.ledger) is not None:
-                    raise  # not trimmed meanwhile: it should be there
+                    raise  # not trimmed: the ledger must exist
 
     async def find(self, publish_time_ms: int) -> Position:
         """The first entry published at or after this time, by halving; just past the last when there is none."""
@@ -242,11 +244,11 @@ class ManagedLedger:
         return messages, size
 
     async def reader(self, link: LedgerSpan, entry: int) -> Reader:
-        """Of one ledger, reaching this entry: for whoever measures."""
+        """A reader of one ledger that reaches this entry, for measurements."""
         return await self._readers.at(link, entry)
 
     def known_reader(self, ledger: int) -> Reader | None:
-        """The same if it is open, wherever it ends."""
+        """The same reader if it is already open, wherever it ends."""
         return self._readers.known(ledger)
 
     # Ending
@@ -276,18 +278,18 @@ class ManagedLedger:
         return count
 
     async def close(self) -> None:
-        """Confirm what was given, then let go; pending runs are answered before it returns."""
+        """Confirms the given runs, then releases the ledger; pending runs are answered before it returns."""
         await self._appender.close()
         await self._let_go()
 
     async def abandon(self) -> None:
-        """Let go and write nothing: somebody else owns it. Pending runs fail before this returns."""
+        """Releases the ledger without a write: another broker owns it. Pending runs fail before this returns."""
         self._appender.abandon(Closed("the topic has another owner: look it up again", path=self.path))
         await self._let_go()
 
     async def delete(self) -> None:
-        """The ledgers, the cursors and what they remember, the record. Marked in the record first: whoever opens it
-        after a crash finishes the work. Again is no error."""
+        """Deletes the ledgers, the cursors with their data, and the record. The record is marked first: the next opener
+        after a crash finishes the work. A repeated call succeeds."""
         self._appender.abandon(Closed("the topic is deleted", path=self.path))
         await self._let_go()
         if not self._book.deleting:
@@ -295,7 +297,7 @@ class ManagedLedger:
                 await self._book.commit(deleting=True)
             except Fenced:
                 if await self.metadata.get(self.path) is None:
-                    return  # somebody has deleted it already
+                    return  # already deleted
                 raise
         ledgers = [link.ledger for link in self.chain.links]
         await erase(self.path, ledgers, self._book.version, ledgers=self.ledgers, metadata=self.metadata)
@@ -343,7 +345,7 @@ class ManagedLedger:
         try:
             await self.ledgers.delete(ledger)
         except MagnetarError as error:
-            log.warning("ledger left behind", path=self.path, ledger=ledger, error=str(error))
+            log.warning("ledger_deletion_failed", path=self.path, ledger=ledger, error=str(error))
 
     async def _let_go(self) -> None:
         await self._owner.close()
@@ -352,8 +354,8 @@ class ManagedLedger:
 
 
 def _ended(owner: str, error: BaseException) -> None:
-    if not isinstance(error, MagnetarError):  # those have gone to whoever asked
-        log.crashed("task failed", error, owner=owner)
+    if not isinstance(error, MagnetarError):  # the callers got those
+        log.crashed("task_failed", error, owner=owner)
 
 
 def _frozen(links: list[LedgerSpan]) -> list[LedgerSpan]:

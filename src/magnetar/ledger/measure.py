@@ -41,7 +41,7 @@ class Measured:
 
 
 async def measured(managed: ManagedLedger, start: Position, last: Position, limits: Limits) -> Measured:
-    """Entries from `start` up to and with `last`. NoSuchLedger: trimmed meanwhile."""
+    """Entries from `start` up to and with `last`. NoSuchLedger: trimmed in between."""
     found = Measured()
     links = [one for one in managed.chain.links if start.ledger <= one.ledger <= last.ledger and one.entries]
     for number, link in enumerate(links):
@@ -59,7 +59,7 @@ async def _add(
 ) -> None:
     """One ledger's part."""
     ends_here = high == link.entries - 1
-    total = link.messages, link.bytes  # of now: it may grow while somebody waits
+    total = link.messages, link.bytes  # the present values: they may grow during an await
     if low == 0 and ends_here and (found.full or share == 1):
         if not found.full:
             _mark(found, link.ledger, CutPoints([high + 1], [total[0]], [total[1]]), (0, 0))

@@ -1,11 +1,11 @@
-"""Ledgers that no record names, and deletion that survives a crash.
+"""Orphan ledgers, which no record names, and deletion that survives a crash.
 
-A ledger exists before a record names it and after a record has dropped it; a crash between leaves an orphan. Every
-ledger of ours says in its custom metadata which record it belongs to, so a sweep can look there. A ledger that was
-made a moment ago is not in its record yet: only what two sweeps in a row found without a record is deleted. Where
-several brokers share the stores that is no proof, because another one's write may be late by any time: the record is
-written again first, so that no such write can name the ledger any more. It trusts custom metadata that carry our mark
-and touches no others.
+A ledger exists before a record names it and after a record has dropped it; a crash in between leaves an orphan. The
+custom metadata of every ledger of ours names its record, so a sweep can look there. A new ledger is not in its record
+yet: only a ledger that two sweeps in a row found without a record is deleted. If several brokers share the stores, that
+is not proof, because the write of another broker may be late by any time. The record is then written again first, so
+that no such write can name the ledger any more. The sweep trusts custom metadata that carry our mark and touches no
+other ledgers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def sweep(
             node = await metadata.get(path)
             named[path] = set() if node is None else named_ledgers(path, node.value)
             if named[path] is None:
-                log.warning("record not understood", path=path)
+                log.warning("record_decode_failed", path=path)
         held = named[path]
         if held is not None and ledger not in held and (mine is None or await mine(path)):
             missing[ledger] = path
@@ -71,7 +71,7 @@ async def _settle(path: str, ledger: int, metadata: MetadataStore) -> bool:
     await metadata.sync(path)
     node = await metadata.get(path)
     if node is None:
-        return True  # nothing names a ledger where there is no record: those are made first, without one
+        return True  # without a record no ledger is named: a record is created first, without a ledger
     named = named_ledgers(path, node.value)
     if named is None or ledger in named:
         return False
@@ -85,16 +85,16 @@ async def _settle(path: str, ledger: int, metadata: MetadataStore) -> bool:
 async def erase(
     path: str, chain: Iterable[int], version: int, *, ledgers: LedgerStore, metadata: MetadataStore
 ) -> None:
-    """What the record of this version and those below it name. Ledgers first, their names last: interrupted anywhere,
-    the record still says what is left to do. Somebody else may have finished it, and a topic of that name may have been
-    made since: nothing is touched that is not as it was found below that version."""
+    """Deletes everything that the record of this version and those below it name. Ledgers first, their names last:
+    after an interruption anywhere, the record still lists the remaining work. Another broker may have finished it, and
+    a topic of that name may have been created since: only data that is unchanged below that version is deleted."""
     doomed = list(chain)
     for _ in range(METADATA_CHECKED_TRIES_MAX):
         below = [(f"{path}/{part}", node) async for part, node in metadata.scan(path)]
         await metadata.sync(path)
         node = await metadata.get(path)
         if node is None or node.stat.version != version:
-            return  # while it stood nobody could make another: what was read below may be another's
+            return  # another topic can only be created after it: the records read below may belong to that one
         for child, found in below:
             doomed += sorted(named_ledgers(child, found.value) or ())
         for ledger in doomed:
@@ -104,7 +104,7 @@ async def erase(
             await _remove(child, found.stat.version, metadata)
         if await _remove(path, version, metadata):
             return
-    raise NotReady("records are made below one that is being deleted: try again", path=path)
+    raise NotReady("other nodes create records below a record that is being deleted: try again", path=path)
 
 
 async def _remove(path: str, version: int, metadata: MetadataStore) -> bool:
@@ -119,8 +119,8 @@ async def _remove(path: str, version: int, metadata: MetadataStore) -> bool:
 
 
 def named_ledgers(path: str, value: bytes) -> set[int] | None:
-    """Every ledger that a record names. None: it cannot be read (damaged, or newer than we are), so nobody may take a
-    ledger of it for an orphan."""
+    """Every ledger that a record names. None: the record cannot be read (damaged, or newer than this version), so none
+    of its ledgers may be taken for an orphan."""
     try:
         record = decode_record(path, value, VERSION)
         named = {int(item["id"]) for item in record.get("ledgers") or []}

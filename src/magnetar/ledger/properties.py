@@ -1,7 +1,7 @@
-"""Properties of a topic or a cursor: those of clients and administrators, and the broker's own beside them.
+"""Properties of a topic or a cursor: those of clients and administrators, and those of the broker.
 
-The broker's own begin with `magnetar.`. Nobody else may give such a one: a term or an epoch that a client wrote would
-be believed. What stands in a record all the same is read as a number with a fallback, never trusted to be one.
+The broker's own properties begin with `magnetar.`. No client may set one: the broker would trust a term or an epoch
+that a client wrote. Such a value in a record is still read as a number with a fallback, never trusted to be one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def check_given(properties: Mapping[str, str]) -> None:
     """Refused: one of them is the broker's own, or they are too large for its record."""
     found = sorted(key for key in properties if key.startswith(RESERVED))
     if found:
-        raise Refused(f"property names that begin with {RESERVED} are the broker's own: {', '.join(found)[:200]}")
+        raise Refused(f"property names must not begin with {RESERVED}, the broker uses them: {', '.join(found)[:200]}")
     check_size(properties)
 
 
@@ -29,7 +29,9 @@ def check_size(properties: Mapping[str, str]) -> None:
     """`LimitExceeded`: they are too large for a record."""
     size = sum(len(f"{key}{value}".encode("utf-8", "replace")) for key, value in properties.items())
     if size > STORED_PROPERTIES_BYTES_MAX:
-        raise LimitExceeded(f"properties have at most {STORED_PROPERTIES_BYTES_MAX} bytes: give fewer", bytes=size)
+        raise LimitExceeded(
+            f"properties must have at most {STORED_PROPERTIES_BYTES_MAX} bytes: send fewer or shorter ones", bytes=size
+        )
 
 
 def number(properties: Mapping[str, str], name: str, default: int) -> int:
@@ -43,5 +45,5 @@ def number(properties: Mapping[str, str], name: str, default: int) -> int:
             return found
     elif text == str(default):
         return default
-    log.once("property ignored", property=name, value=text[:200])
+    log.once("property_ignored", property=name, value=text[:200])
     return default

@@ -1,9 +1,9 @@
 """The durable record of one managed ledger, and the only place that changes it: one compare-and-set at a time.
 
-JSON `{"v": 1, "ledgers": [...], ...}` in one metadata node; fields that this version does not know survive a
-rewrite. Memory follows the record, never the other way round: the chain is changed after the store has answered. A
-version that is not the expected one means that somebody else owns the topic now: `Fenced`. It trusts nobody to be
-alone and its caller to know which ledgers are real.
+JSON `{"v": 1, "ledgers": [...], ...}` in one metadata node; unknown fields survive a rewrite. Memory follows the
+record, never the other way round: the chain is changed after the store has answered. An unexpected version means that
+another broker owns the topic now: `Fenced`. It assumes that other brokers write too, and trusts its caller to know
+which ledgers are real.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LedgerRecord:
         self.deleting = False
         self.created_ms = 0
         self._metadata = metadata
-        self._token = token  # tells our record from an equal one of a rival
+        self._token = token  # distinguishes our record from an equal one of a rival
         self._version = ABSENT
         self._unknown: dict[str, Any] = {}
         self._lock = asyncio.Lock()
@@ -48,7 +48,7 @@ class LedgerRecord:
         node = await metadata.get(path)
         if node is None:
             if not create:
-                raise TopicNotFound("there is no such topic", path=path)
+                raise TopicNotFound("topic not found", path=path)
             await book.commit()
         else:
             book._version = node.stat.version
@@ -65,7 +65,7 @@ class LedgerRecord:
         properties: Mapping[str, str] | None = None,
         deleting: bool = False,
     ) -> None:
-        """Write what `change` makes of the links (and whatever else is given), then make it true in memory."""
+        """Writes the links as `change` returns them, and any other given field, then applies them in memory."""
         async with self._lock:
             await self._commit(change, floor, terminated, properties, deleting)
 
@@ -158,7 +158,7 @@ def decode_record(path: str, value: bytes, version: int) -> dict[str, Any]:
     record.pop("by", None)
     if not isinstance(found, int) or found > version:
         raise Refused(
-            f"the record was written in version {found}, this node reads up to {version}: start a node of the version "
+            f"the record has format version {found}, this node reads up to {version}: start a node of the version "
             "that wrote it",
             path=path,
         )
@@ -166,7 +166,7 @@ def decode_record(path: str, value: bytes, version: int) -> dict[str, Any]:
 
 
 def decode_links(path: str, value: bytes) -> list[LedgerSpan]:
-    """The ledgers that a topic's record names, for whoever looks without opening it; none while it is being deleted."""
+    """The ledgers that a topic's record names, without opening the topic; none while it is being deleted."""
     return decode_end(path, value)[0]
 
 
@@ -182,7 +182,7 @@ def decode_end(path: str, value: bytes) -> tuple[list[LedgerSpan], bool]:
 
 def _encode_link(link: LedgerSpan) -> dict[str, Any]:
     if not link.closed_ms:
-        return {**link.extra, "id": link.ledger}  # its end is known when somebody recovers it
+        return {**link.extra, "id": link.ledger}  # its end is known only after a recovery
     return {
         **link.extra,
         "id": link.ledger,

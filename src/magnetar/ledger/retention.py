@@ -31,7 +31,7 @@ class Retention:
 
     @property
     def endless(self) -> bool:
-        """Nothing is ever let go."""
+        """Messages are never deleted."""
         return self.minutes == INFINITE and self.megabytes == INFINITE
 
     def expired(self, closed_ms: int, now_ms: int) -> bool:
@@ -91,8 +91,8 @@ def droppable(links: Sequence[LedgerSpan], upto: Position, rule: Rule, *, sealed
 
 
 def may_drop(links: Sequence[LedgerSpan], rule: Rule, *, sealed: bool = False) -> bool:
-    """Whether opening the topic could let something go, wherever its cursors stand: a ledger that a crash left open has
-    no age until somebody has closed it."""
+    """True if opening the topic could delete a ledger, wherever its cursors stand. A ledger that a crash left open has
+    no age until an owner has closed it."""
     if rule.retention.endless:
         return False
     return any(not link.closed_ms for link in links) or droppable(links, AFTER_ALL, rule, sealed=sealed) > 0

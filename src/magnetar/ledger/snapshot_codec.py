@@ -2,8 +2,8 @@
 interpreter's C loops.
 
 A list of numbers is cut into blocks; each block has the width (1, 2, 4 or 8 bytes) that its largest number needs, so
-that one large number does not widen the rest. Reading trusts nothing: whatever does not fit is `Corrupt`, and no
-length is believed beyond the bytes that are there.
+that one large number does not widen the rest. Reading trusts nothing: any inconsistency is `Corrupt`, and no length is
+used beyond the bytes that exist.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from magnetar.base.errors import Corrupt
 
 _BLOCK_NUMBERS = 1024
 _TYPECODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
-assert all(array(code).itemsize == width for width, code in _TYPECODES.items()), "this platform packs numbers otherwise"
+assert all(array(code).itemsize == width for width, code in _TYPECODES.items()), (
+    "the number widths of this platform are not supported"
+)
 
 Section = tuple[int, bytes]
 
@@ -71,7 +73,7 @@ class Unpacker:
 
     def take(self, size: int) -> bytes:
         if size > self.left:
-            raise Corrupt("a snapshot ends before what it announces", wanted=size, left=self.left)
+            raise Corrupt("a snapshot is shorter than its header says", wanted=size, left=self.left)
         self._at += size
         return self._data[self._at - size : self._at]
 
@@ -84,19 +86,19 @@ class Unpacker:
             if byte < 0x80:
                 break
             if shift > 63:
-                raise Corrupt("a snapshot holds a number that is too long")
+                raise Corrupt("a snapshot has a number of too many bytes")
         if value >= 1 << 64:
-            raise Corrupt("a snapshot holds a number that is too large")
+            raise Corrupt("a snapshot has a number that is too large")
         return value
 
     def numbers(self, count: int) -> list[int]:
         if count > self.left:
-            raise Corrupt("a snapshot announces more numbers than it has bytes", count=count, left=self.left)
+            raise Corrupt("a snapshot has fewer bytes than its count of numbers requires", count=count, left=self.left)
         out: list[int] = []
         while len(out) < count:
             width = self.take(1)[0]
             if width not in _TYPECODES:
-                raise Corrupt("a snapshot holds a block of an unknown width", width=width)
+                raise Corrupt("a snapshot has a block of an unknown width", width=width)
             packed = array(_TYPECODES[width])
             packed.frombytes(self.take(width * min(_BLOCK_NUMBERS, count - len(out))))
             if sys.byteorder == "big":
@@ -108,7 +110,7 @@ class Unpacker:
         """Strictly ascending."""
         deltas = self.numbers(count)
         if count > 1 and min(deltas[1:]) == 0:
-            raise Corrupt("a snapshot names an entry twice")
+            raise Corrupt("a snapshot lists an entry twice")
         return list(accumulate(deltas))
 
     def sections(self) -> Iterator[Section]:

@@ -1,11 +1,11 @@
 """Snapshots of small states (acknowledgements, deduplication), each an entry of a small ledger that a metadata
 record points to.
 
-The newest complete snapshot counts; one that is torn, damaged or cut short is passed over for the one before it. A
-ledger is rolled when it is long: new ledger, whole snapshot, then the pointer by compare-and-set, then the old
-ledger goes; a crash between any two leaves the old state or the new one, and at most an orphan that is swept.
-Opening fences whoever wrote here before. It does not know what a snapshot means, and refuses those of a newer
-version with what to do.
+The newest complete snapshot counts; one that is torn, damaged or cut short is skipped for the one before it. A long
+ledger is rolled over: new ledger, whole snapshot, then the pointer by compare-and-set, then the old ledger is deleted.
+A crash between any two steps leaves the old state or the new one, and at most an orphan that is swept. Opening fences
+the previous writer. The module does not know the meaning of a snapshot, and refuses those of a newer version with an
+error that names the remedy.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _RESERVED = {"kind", "snapshot"}
 class SnapshotLog:
     """Made by `open`. One call of `append`, `amend`, `fold` or `delete` at a time: others wait.
 
-    An interrupted call may leave the record ahead of this object; run them where nobody cancels them.
+    An interrupted call may leave the record ahead of this object; run them in tasks that no caller cancels.
     """
 
     def __init__(self, path: str, kind: str, ledgers: LedgerStore, metadata: MetadataStore, token: str) -> None:
@@ -77,8 +77,8 @@ class SnapshotLog:
         self._bytes = 0
         self._sequence = 0
         self._failed: MagnetarError | None = None
-        self._doubts: list[bytes] = []  # records whose writing nobody answered: each may be there, now or later
-        self._doubtful = False  # ask what is there before anything else is written
+        self._doubts: list[bytes] = []  # records whose write had no answer: each may be stored, now or later
+        self._doubtful = False  # read the record before the next write
         self._lock = asyncio.Lock()
 
     @classmethod
@@ -102,7 +102,7 @@ class SnapshotLog:
         node = record or await metadata.get(path)
         if node is None:
             if create is None:
-                raise NotFound("there are no snapshots here", path=path)
+                raise NotFound("no snapshots found", path=path)
             opened.created = True
             await opened._commit(None, dict(create))
         else:
@@ -157,15 +157,15 @@ class SnapshotLog:
                 try:
                     await writer.close()
                 except MagnetarError as error:
-                    log.warning("ledger left open", path=self.path, ledger=writer.ledger, error=str(error))
+                    log.warning("ledger_close_failed", path=self.path, ledger=writer.ledger, error=str(error))
 
     def abandon(self) -> None:
-        """Write no more; what is being written may still land, if nobody has fenced it."""
+        """Writes nothing more; a write in flight may still succeed, if no new owner has fenced it."""
         if self._failed is None:
-            self._failed = Closed("these snapshots are another owner's", path=self.path)
+            self._failed = Closed("another owner took over these snapshots: look the topic up again", path=self.path)
 
     async def delete(self) -> None:
-        """The record, then the ledger. Again is no error."""
+        """Deletes the record, then the ledger. A repeated call succeeds."""
         async with self._lock:
             if isinstance(self._failed, Fenced):
                 raise self._failed
@@ -193,7 +193,7 @@ class SnapshotLog:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise Corrupt("the record of a snapshot ledger cannot be read", path=self.path) from error
         if kind != self.kind:
-            raise Refused(f"the record holds {kind}, not {self.kind}", path=self.path)
+            raise Refused(f"expected a record of {self.kind}, got {kind}", path=self.path)
         self.fields = {name: field for name, field in record.items() if name not in _RESERVED}
         if self._ledger is None:
             return
@@ -204,7 +204,7 @@ class SnapshotLog:
             found = None
         if found is None:
             self.damaged = True
-            log.error("snapshots lost", path=self.path, ledger=self._ledger)
+            log.error("snapshot_ledger_lost", path=self.path, ledger=self._ledger)
         else:
             self.last, self._sequence = found
 
@@ -254,7 +254,9 @@ class SnapshotLog:
                 self._failed = self._fenced()
                 raise self._failed from error
             self._doubtful = True  # perhaps ours, that came late
-            raise NotReady("an earlier write came late: try again", path=self.path) from error
+            raise NotReady(
+                "an earlier write of this owner changed the record late: try again", path=self.path
+            ) from error
         except MagnetarError as error:
             if error.outcome is Outcome.INDEFINITE:
                 self._doubts = [*self._doubts[1 - SNAPSHOT_DOUBTS_MAX :], value]
@@ -266,8 +268,8 @@ class SnapshotLog:
         self._doubts.clear()  # they expected a version that is gone
 
     async def _settle(self) -> None:
-        """After a write that nobody answered: which record is there? Ours, whichever, is gone on from; any other is a
-        new owner's. The next snapshot goes to a new ledger, whose record then settles what may still be late."""
+        """After a write without an answer: reads the stored record. If it is one of ours, work continues from it; any
+        other belongs to a new owner. The next snapshot goes to a new ledger, whose record then settles late writes."""
         await self._metadata.sync(self.path)
         node = await self._metadata.get(self.path)
         version = ABSENT if node is None else node.stat.version
@@ -287,7 +289,7 @@ class SnapshotLog:
         try:
             await self._ledgers.delete(ledger)
         except MagnetarError as error:
-            log.warning("ledger left behind", path=self.path, ledger=ledger, error=str(error))
+            log.warning("ledger_deletion_failed", path=self.path, ledger=ledger, error=str(error))
 
     async def _check(self) -> None:
         if self._failed is not None:
@@ -319,12 +321,12 @@ def unseal(entry: bytes) -> tuple[int, int, int, bytes]:
         raise Corrupt("a snapshot entry is damaged")
     if version > VERSION:
         raise Refused(
-            f"a snapshot was written in version {version}, this node reads up to {VERSION}: start a node of the "
+            f"a snapshot has format version {version}, this node reads up to {VERSION}: start a node of the "
             "version that wrote it",
             version=version,
         )
     if part >= parts:
-        raise Corrupt("a snapshot entry counts its parts wrongly")
+        raise Corrupt("a snapshot entry has a wrong part number")
     return part, parts, sequence, entry[_HEADER.size :]
 
 
@@ -351,7 +353,7 @@ async def _ending_at(reader: Reader, last: int) -> tuple[bytes, int] | None:
                 return None
             payloads.append(before[3])
     except Corrupt as error:
-        log.warning("snapshot passed over", ledger=reader.ledger, entry=last, error=str(error))
+        log.warning("snapshot_skipped", ledger=reader.ledger, entry=last, error=str(error))
         return None
     return b"".join(reversed(payloads)), sequence
 

@@ -1,7 +1,7 @@
 """The contract of a ledger store. Read it as a specification; `tests/contract` runs it against every engine.
 
-A ledger is an append-only list of entries numbered densely from 0, written by one writer and then sealed for good. What
-was acknowledged is never lost; what was not may or may not be there after a recovery. `open(recover=True)` fences: when
+A ledger is an append-only list of entries numbered densely from 0, written by one writer and then sealed permanently.
+An acknowledged entry is never lost; any other may or may not exist after a recovery. `open(recover=True)` fences: when
 it returns, no append of any earlier writer can ever be acknowledged, the ledger is sealed and its last entry fixed.
 
 Any failed append kills the writer: the runs behind it fail too, none of them is acknowledged, and the caller rolls to a
@@ -70,7 +70,7 @@ class Reader(Protocol):
 
     async def read(self, first: int, last: int, bytes_max: int) -> Run:
         """Consecutive entries from `first`, at least one, at most up to `last` and, past the first entry, `bytes_max`.
-        Past the last entry: NoSuchEntry. Deleted meanwhile: NoSuchLedger."""
+        Past the last entry: NoSuchEntry. Deleted during the read: NoSuchLedger."""
         ...
 
     async def count(self, first: int, last: int) -> tuple[int, int]:

@@ -1,9 +1,9 @@
 """The newest runs of every topic, kept as they came, so that consumers at the tail never read files.
 
-One `TailCache` is shared by all topics of a broker and bounds them together: the oldest run of all goes first. A
-`Tail` is one topic's part. A topic that nobody has read keeps a few runs only: the memory of an older run serves the
-next one while the processor still has it in its caches. Nothing is copied: a run is held by reference and handed out
-whole, or as a slice over the same body. Pure; the owner puts only what is confirmed.
+One `TailCache` is shared by all topics of a broker and bounds them together: the oldest run of all is dropped first. A
+`Tail` is one topic's part. A topic without readers keeps a few runs only: the memory of an older run serves the next
+one while the processor still has it in its caches. Nothing is copied: a run is held by reference and returned whole, or
+as a slice over the same body. Pure; the owner puts only confirmed runs.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Tail:
     __slots__ = ("_firsts", "_head", "_runs", "closed", "wanted")
 
     def __init__(self) -> None:
-        self._runs: list[Run | None] = []  # None before the head: a run is let go when it is popped
+        self._runs: list[Run | None] = []  # None before the head: a popped run is released
         self._firsts: list[tuple[int, int]] = []  # plain tuples: a position would be made for each run
         self._head = 0
         self.closed = False
-        self.wanted = True  # somebody has read here: all runs are kept while there is room
+        self.wanted = True  # a client has read here: all runs are kept while memory allows
 
     def __len__(self) -> int:
         return len(self._runs) - self._head

@@ -125,7 +125,7 @@ def test_an_entry_that_lies_is_corrupt(entry):
 async def test_a_record_of_another_kind_or_a_newer_version_is_refused():
     world = World()
     await world.metadata.put(NODE, b'{"v":1,"kind":"other"}')
-    with pytest.raises(Refused, match="holds other"):
+    with pytest.raises(Refused, match="expected a record of test, got other"):
         await a_log(world)
     await world.metadata.put(NODE, b'{"v":9}')
     with pytest.raises(Refused, match="version 9"):

@@ -1,15 +1,14 @@
 # long: one state with its byte form; every method is a few lines over the same four fields
-"""What one subscription has acknowledged: a mark, intervals after it, bits inside batches, and how often entries
-were delivered again.
+"""The acknowledgements of one subscription: a mark, intervals after it, bits inside batches, and redelivery counts.
 
-Pure, and the heart of never skipping: everything at or before `mark` is acknowledged; after it, what the intervals
-hold; inside an entry that is partly acknowledged, a set bit is a message still open and an acknowledgement is ANDed
-in. It refuses acknowledgements of entries that the chain does not hold (trimmed, or not confirmed yet), so that an
-entry written later is never taken for consumed. It trusts the chain, which it reads and never changes. Any number of
-gaps is kept; past a bound `on_many` is told once.
+Pure. It guarantees that no message is skipped: everything at or before `mark` is acknowledged, and after it the entries
+in the intervals. In an entry that is partly acknowledged, a set bit is a message still open, and each acknowledgement
+is ANDed in. It refuses acknowledgements of entries that the chain lacks (trimmed, or not confirmed yet), so that an
+entry written later is never taken for consumed. It trusts the chain, which it reads and never changes. It keeps any
+number of gaps; past a bound it calls `on_many` once.
 
-The byte form is a version and tagged sections; sections of a tag that is not known survive a rewrite (hash ranges
-and pending acknowledgements of transactions have their tags reserved).
+The byte form is a version and tagged sections. Sections with an unknown tag survive a rewrite (hash ranges and pending
+acknowledgements of transactions have their tags reserved).
 """
 
 from __future__ import annotations
@@ -244,19 +243,19 @@ class Acks:
         version = source.take(1)[0]
         if version > VERSION:
             raise Refused(
-                f"acknowledgements were written in version {version}, this node reads up to {VERSION}: start a node of "
+                f"acknowledgements have format version {version}, this node reads up to {VERSION}: start a node of "
                 "the version that wrote them, or delete the subscription",
                 version=version,
             )
         if version == 0:
-            raise Corrupt("acknowledgements of version 0")
+            raise Corrupt("acknowledgements have format version 0, expected 1 or later")
         made: Acks | None = None
         for tag, body in source.sections():
             section = Unpacker(body)
             if tag == _MARK:
                 made = cls(chain, Position(*_POSITION.unpack(section.take(_POSITION.size))), on_many)
             elif made is None:
-                raise Corrupt("acknowledgements do not begin with their mark")
+                raise Corrupt("acknowledgements do not begin with the mark-delete position")
             elif tag == _RANGES:
                 _decode_ranges(section, made._ranges)
             elif tag == _BITS:
@@ -266,7 +265,7 @@ class Acks:
             else:
                 made._unknown.append((tag, body))
         if made is None:
-            raise Corrupt("acknowledgements without a mark")
+            raise Corrupt("acknowledgements have no mark-delete position")
         made.settle()
         return made
 
@@ -380,7 +379,10 @@ def _decode_bits(source: Unpacker, into: dict[int, dict[int, tuple[int, int]]]) 
             mask = int.from_bytes(source.take((size + 7) // 8), "little")
             if not 0 < mask < 1 << size:
                 raise Corrupt(
-                    "acknowledgements inside a batch do not fit its size", ledger=ledger, entry=entry, size=size
+                    "acknowledgements inside a batch exceed the size of the batch",
+                    ledger=ledger,
+                    entry=entry,
+                    size=size,
                 )
             into[ledger][entry] = (mask, size)
 

@@ -39,8 +39,8 @@ class Cursor:
         self.managed = managed
         self.name = name
         self.durable = snapshots is not None
-        self.snapshot_bytes = 0  # how much the last flush wrote
-        self.touched: Callable[[Cursor], None] | None = None  # told once when there is something to flush
+        self.snapshot_bytes = 0  # size of the last flush
+        self.touched: Callable[[Cursor], None] | None = None  # called once when there are changes to flush
         self._acks = acks
         self._snapshots = snapshots
         self._changes = 0
@@ -66,7 +66,7 @@ class Cursor:
         """
 
         def many(holes: int) -> None:
-            log.warning("many holes", path=managed.path, cursor=name, holes=holes)
+            log.warning("ack_hole_limit_exceeded", path=managed.path, cursor=name, holes=holes)
 
         chain = managed.chain
         start = None if initial is None else chain.at_or_before(initial)
@@ -88,7 +88,7 @@ class Cursor:
                 record=record,
             )
         except NotFound as error:
-            raise SubscriptionNotFound("there is no such subscription", path=managed.path, cursor=name) from error
+            raise SubscriptionNotFound("subscription not found", path=managed.path, cursor=name) from error
         if snapshots.last is None:
             acks = Acks(chain, _mark(snapshots.fields), many)
             acks.settle()
@@ -132,7 +132,7 @@ class Cursor:
         return self._acks.contiguous
 
     def untouched(self, position: Position) -> bool:
-        """Neither this entry nor any after it is acknowledged or was delivered again: nobody need look at each."""
+        """No entry from this one on is acknowledged or was delivered again: callers need not check each of them."""
         return position > self._acks.mark and self._acks.contiguous
 
     @property
@@ -216,8 +216,8 @@ class Cursor:
     # Remembering it
 
     async def flush(self) -> Position:
-        """Wait until everything acknowledged before this call is durable; returns the durable mark. Carried on if
-        whoever waits gives up.
+        """Waits until everything acknowledged before this call is durable; returns the durable mark. The flush
+        continues if the caller gives up.
         """
         if self._snapshots is None:
             return self.mark
@@ -233,7 +233,7 @@ class Cursor:
         self._callbacks.append(callback)
 
     def drained(self, end: Position) -> bool:
-        """Whether everything up to and including `end` is acknowledged for good, whatever crashes now."""
+        """True if everything up to and including `end` is acknowledged durably, so that no crash can undo it."""
         mark = self._durable_mark if self.durable else self.mark
         return end <= mark or (end <= self.managed.last and self.managed.entries_between(mark, end) == 0)
 
@@ -243,8 +243,9 @@ class Cursor:
             await self.managed.finish(self._snapshots.amend({"properties": dict(properties)}))
 
     async def close(self) -> None:
-        """Flush and let go. A state that is a mark alone goes into the record, and its ledger away. What cannot be
-        written is delivered again: closing does not fail.
+        """Flushes and releases the cursor. A state that is a mark alone goes into the record, and its ledger is
+        deleted. Acknowledgements that cannot be written are lost and their messages delivered again: closing does not
+        fail.
         """
         if self._snapshots is None:
             return
@@ -254,16 +255,16 @@ class Cursor:
             else:
                 await self.flush()
         except MagnetarError as error:
-            log.warning("left unflushed", path=self.managed.path, cursor=self.name, error=str(error))
+            log.warning("cursor_flush_failed", path=self.managed.path, cursor=self.name, error=str(error))
         await self._snapshots.close()
 
     def abandon(self) -> None:
-        """Let go and write nothing: somebody else has the topic."""
+        """Releases the cursor without a write: another broker owns the topic."""
         if self._snapshots is not None:
             self._snapshots.abandon()
 
     async def delete(self) -> None:
-        """The record and what it points to. Again is no error."""
+        """Deletes the record and its ledger. A repeated call succeeds."""
         if self._snapshots is not None:
             await self.managed.finish(self._snapshots.delete())
 
@@ -319,4 +320,4 @@ def _mark(fields: Mapping[str, Any]) -> Position:
         ledger, entry = fields["mark"]
         return Position(int(ledger), int(entry))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise Corrupt("the record of a cursor has no mark") from error
+        raise Corrupt("the record of a cursor has no mark-delete position") from error

@@ -1,9 +1,8 @@
-"""Flushes dirty cursors: one task for all cursors of a broker, no timer for any of them.
+"""Flushes dirty cursors: one task for all cursors of a broker, without a timer for each.
 
-A cursor tells once that it has something to flush and is written at the next tick; a large one waits as many ticks
-as its last snapshot was large, because each snapshot is whole. A failed flush is tried again at a later tick, except
-by an owner that was fenced. It decides nothing about acknowledgements, and bounds how many snapshots are written at
-once.
+A cursor reports once that it has changes, and is written at the next tick. A large one waits for a number of ticks that
+grows with its last snapshot, because each snapshot is whole. A failed flush is tried again at a later tick, except if
+the owner was fenced. The flusher decides nothing about acknowledgements, and bounds the number of concurrent snapshots.
 """
 
 from __future__ import annotations
@@ -84,9 +83,9 @@ class CursorFlusher:
         try:
             await cursor.flush()
         except (Fenced, Closed) as error:
-            log.warning("not flushed", path=cursor.managed.path, cursor=cursor.name, error=str(error))
+            log.warning("cursor_flush_failed", path=cursor.managed.path, cursor=cursor.name, error=str(error))
         except MagnetarError as error:
-            log.warning("flush put off", path=cursor.managed.path, cursor=cursor.name, error=str(error))
+            log.warning("cursor_flush_postponed", path=cursor.managed.path, cursor=cursor.name, error=str(error))
             self._again(cursor)
         finally:
             self._busy -= 1

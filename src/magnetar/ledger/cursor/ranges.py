@@ -29,7 +29,7 @@ class Ranges:
     def of(cls, starts: list[int], ends: list[int]) -> Ranges:
         """From lists that were read back; Corrupt unless they are sorted, disjoint and not touching."""
         if starts and (min(map(sub, ends, starts)) < 0 or min(map(sub, starts[1:], ends), default=2) < 2):
-            raise Corrupt("a snapshot holds intervals that overlap or touch")
+            raise Corrupt("a snapshot has intervals that overlap or touch")
         made = cls()
         made._starts, made._ends = starts, ends
         made.entries = sum(ends) - sum(starts) + len(starts)

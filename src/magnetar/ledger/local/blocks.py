@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from magnetar.ledger.local.records import size_of
 
 ITEMS = (
-    256  # in each block: sums over so few take a microsecond or two, and 350 bytes of objects are little for so many
+    256  # in each block: sums over 256 items take a microsecond or two, and 350 bytes of objects are little for them
 )
 
 _UNSIGNED = (("B", 0xFF), ("H", 0xFFFF), ("I", 0xFFFFFFFF))
@@ -125,7 +125,7 @@ class IndexBlock:
             first += entries[item]
 
     def reaching_messages(self, messages: int) -> int:
-        """The first item that has at least so many messages before it; ITEMS: none has."""
+        """The first item with at least this many messages before it; ITEMS if no item has."""
         return bisect_left(list(accumulate(_values(self._counts)[:-1], initial=self.messages)), messages)
 
     def reaching_bytes(self, size: int) -> int:

@@ -1,8 +1,8 @@
-"""Give space back: free segments that no ledger needs, and copy the rest out of those that few need.
+"""Frees disk space: frees segments that no ledger needs, and copies the live records out of segments with few of them.
 
 A copy goes through the journal like any run and counts only once it is durable; then the index is switched and the
-original is garbage. A crash in between leaves two equal records. It never touches the segment being written, nor one
-with damage in it: whoever repairs that must find it as it is.
+original is garbage. A crash in between leaves two equal records. Compaction never touches the segment being written,
+nor a damaged one: an operator must be able to repair it in its present state.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class JournalCompactor:
 
 
 class Countdown:
-    """Completes a future when the last of so many copies was answered; a failure ends the journal by itself."""
+    """Completes a future when all copies were answered; a failure ends the journal by itself."""
 
     __slots__ = ("_future", "_left")
 

@@ -1,9 +1,9 @@
 """Ledgers of one machine: the contract of `ledger/store.py` on a shared journal and the metadata store.
 
-What a ledger is (its epoch, whether it is sealed and where) is one record in the metadata store, changed by
-compare-and-set; what it holds is in the journal. Fencing raises the epoch in the record and refuses the writer in
-this process, the only one that can have it: runs already on their way to the disk are answered and belong to the
-ledger, runs still queued are refused and never written. It trusts the directory's lock to keep other processes out.
+One record in the metadata store has the state of a ledger (its epoch, its end if it is sealed), and changes by
+compare-and-set; the journal has its entries. Fencing raises the epoch in the record and refuses the writer in this
+process, which is the only possible one. Runs that are being written to the disk are answered and belong to the ledger;
+runs still queued are refused and never written. The engine trusts the directory's lock to keep other processes out.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LocalWriter:
     def append(self, run: Run, done: Done) -> None:
         entries = len(run.counts)
         if entries == 0 or len(run.offsets) != entries + 1:
-            raise Misuse("a run has at least one entry, and one more offset than entries", entries=entries)
+            raise Misuse("a run must have at least one entry, and one more offset than entries", entries=entries)
         if run.size > RUN_BYTES_MAX:
             raise LimitExceeded("a run is too large for the journal", bytes_max=RUN_BYTES_MAX)
         state = self._state
@@ -148,7 +148,11 @@ class LocalLedgers:
         for place in catalog.damage:
             runtime.mark("journal.damaged", segment=place.segment, offset=place.offset, bytes=place.size)
             log.error(
-                "journal damaged", segment=place.segment, offset=place.offset, bytes=place.size, do=place.error().what
+                "journal_damage_found",
+                segment=place.segment,
+                offset=place.offset,
+                bytes=place.size,
+                do=place.error().what,
             )
         for segment in list(catalog.segments.values()):
             engine.space.look(segment)
@@ -199,7 +203,7 @@ class LocalLedgers:
         return sorted(ledger for ledger, state in self._states.items() if wanted <= state.custom.items())
 
     async def close(self) -> None:
-        """Answer what is on its way, end the segment, let the directory go. Ledgers stay as open as they are."""
+        """Answers writes in flight, ends the segment, releases the directory. Open ledgers stay open."""
         if self.closed:
             return
         self.closed = True
@@ -215,7 +219,7 @@ class LocalLedgers:
             self._lock.release()
 
     async def close_writer(self, state: LedgerState) -> None:
-        """Seal for the writer: idempotent, and Fenced if somebody recovered the ledger meanwhile."""
+        """Seals for the writer. Idempotent; Fenced if a newer owner has recovered the ledger."""
         epoch = state.epoch
         state.refuse(Closed("the writer is closed", ledger=state.ledger))
         async with state.changing:
@@ -223,7 +227,7 @@ class LocalLedgers:
             if state.deleted:
                 raise NoSuchLedger("the ledger was deleted", ledger=state.ledger)
             if not isinstance(state.refusal, Closed) or state.epoch != epoch:
-                raise Fenced("somebody recovered the ledger", ledger=state.ledger)
+                raise Fenced("a newer owner recovered the ledger", ledger=state.ledger)
             if not state.sealed:
                 await self._seal(state, epoch)
 
@@ -247,8 +251,8 @@ class LocalLedgers:
         state.index.pack()
 
     async def _change(self, state: LedgerState, value_of: Callable[[], bytes], epoch: int | None = None) -> None:
-        """One change of the record. Found sealed by somebody else: that stands, everybody agrees on it. With an epoch:
-        found in another one is Fenced."""
+        """One change of the record. A record that was sealed by another node stays: all nodes agree on it. With
+        `epoch`, a record with another epoch is Fenced."""
         path = path_of(state.ledger)
         for _ in range(METADATA_UPDATE_TRIES_MAX):
             value = value_of()
@@ -260,13 +264,13 @@ class LocalLedgers:
                     raise NoSuchLedger("the ledger was deleted", ledger=state.ledger) from None
                 state.adopt(node.value, node.stat.version)
                 if epoch is not None and state.epoch != epoch:
-                    raise Fenced("somebody recovered the ledger", ledger=state.ledger) from None
+                    raise Fenced("a newer owner recovered the ledger", ledger=state.ledger) from None
                 if state.sealed:
                     return
                 continue
             state.adopt(value, stat.version)
             return
-        raise Fenced("others keep changing the record of the ledger", ledger=state.ledger)
+        raise Fenced("other nodes keep changing the record of the ledger: look the topic up again", ledger=state.ledger)
 
     async def _next_id(self) -> int:
         async with self._reserving:
@@ -276,7 +280,7 @@ class LocalLedgers:
             return ledger
 
     async def _reserve(self) -> range:
-        """A block of ids that nobody had: the counter is raised first, so a crash skips ids and never repeats them."""
+        """A block of unused ids: the counter is raised first, so a crash skips ids and never repeats them."""
         for _ in range(METADATA_UPDATE_TRIES_MAX):
             node = await self._metadata.get(COUNTER_PATH)
             start = max(int(node.value) if node is not None else 0, max(self._states, default=-1) + 1)
@@ -287,7 +291,7 @@ class LocalLedgers:
             except BadVersion:
                 continue
             return range(start, start + LEDGER_IDS_RESERVED)
-        raise Fenced("others keep changing the counter of ledgers")
+        raise Fenced("other nodes keep changing the ledger counter: try again")
 
     def _finish(self) -> None:
         """On the lane: end the segment being written, so that the next start need not read it."""
@@ -299,7 +303,7 @@ class LocalLedgers:
     def _state(self, ledger: int) -> LedgerState:
         state = self._states.get(ledger)
         if state is None:
-            raise NoSuchLedger("no such ledger", ledger=ledger)
+            raise NoSuchLedger("ledger not found", ledger=ledger)
         return state
 
     def _check(self) -> None:
@@ -314,7 +318,7 @@ async def _states(metadata: MetadataStore) -> dict[int, LedgerState]:
     states: dict[int, LedgerState] = {}
     async for name, node in metadata.scan(LEDGERS_PATH):
         if not name.isdecimal():
-            raise Corrupt("not the name of a ledger in the metadata store", path=f"{LEDGERS_PATH}/{name}")
+            raise Corrupt("expected the name of a ledger in the metadata store", path=f"{LEDGERS_PATH}/{name}")
         state = LedgerState(int(name), {})
         state.adopt(node.value, node.stat.version)
         states[state.ledger] = state

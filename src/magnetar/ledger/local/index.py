@@ -1,9 +1,9 @@
-"""Where the entries of one ledger lie: one item for each record, searched by bisection.
+"""The places of the entries of one ledger: one item for each record, searched by bisection.
 
-The newest items are five plain columns that hold what came before a record (entries, messages, bytes), so that any
-range of whole records is counted by two subtractions. Older ones are packed into blocks, which cost a few bytes an
-item. It decides nothing about durability: what is added here is taken for durable. Entries that the journal lost to
-damage stand as a record in segment 0, which is no segment: reading there is Corrupt, not "no such entry".
+The newest items are five plain columns with the totals before a record (entries, messages, bytes), so that two
+subtractions count any range of whole records. Older ones are packed into blocks, which cost a few bytes an item. The
+index decides nothing about durability: it takes every added record for durable. Entries that the journal lost to damage
+are listed as a record in segment 0, which does not exist: reading them is Corrupt, not "no such entry".
 """
 
 from __future__ import annotations
@@ -161,8 +161,8 @@ class LedgerIndex:
         return messages_after - messages, size_after - size
 
     def reaching(self, start: int, stop: int, messages: int | None, size: int | None) -> int:
-        """The first item behind `start` that has at least so many messages or bytes before it; `stop` + 1: none has up
-        to there."""
+        """The first item behind `start` with at least this many messages or bytes before it; `stop` + 1 if no item up
+        to there has."""
         found = stop + 1
         if messages is not None:
             found = min(found, max(start + 1, self._reaching_messages(messages)))
@@ -190,9 +190,9 @@ class LedgerIndex:
         return CutPoints(*([before[column] for before in befores] for column in range(3)))
 
     def between(self, first: int, last: int, cuts_max: int) -> tuple[tuple[int, int], CutPoints] | None:
-        """What came before entry `first`, and cuts up to behind `last`. None: one of them is not there, or lies within
-        a record, which would have to be read. A plan asks a thousand ledgers in one breath: no call that can be
-        spared."""
+        """The totals before entry `first`, and cuts up to behind `last`. None: an entry is missing or lies within a
+        record, which would have to be read. A plan asks a thousand ledgers in one call, so this code avoids every
+        function call that it can."""
         firsts, messages, sizes = self._firsts, self._messages_before, self._bytes_before
         if self._packed and (not firsts or first < firsts[0]):
             return self._between_packed(first, last, cuts_max)

@@ -1,9 +1,9 @@
 """Group commit: runs of all ledgers queue here, and one batch at a time goes to the disk with one sync.
 
-All of it runs on the loop; the lane is given whole batches and answers once for each. A batch lies in one segment.
-While it is in flight the next one gathers; when it is durable the next one is sent off before the callbacks run, so
-that disk and loop work at the same time. A failed batch ends the journal for good: what it held may or may not be on
-the disk, and a sync that failed once must not be trusted again.
+All of it runs on the event loop; the lane gets whole batches and answers once for each. A batch lies in one segment.
+While it is in flight the next one collects runs. When it is durable the next one is sent before the callbacks run, so
+that disk and loop work in parallel. A failed batch ends the journal permanently: its runs may or may not be on the
+disk, and a sync that failed once must not be trusted again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Failed = Callable[[MagnetarError], None]
 
 
 class Pending:
-    """A run on its way to the disk. `moved` is the item of the index it is a copy of, -1 for a new run."""
+    """A run that is being written. `moved` is the index item that it is a copy of, -1 for a new run."""
 
     __slots__ = ("done", "first", "moved", "offset", "run", "size", "state")
 
@@ -76,7 +76,7 @@ class Journal:
         self.on_ended: Callable[[Segment], None] = _ignore
         self.on_written: Callable[[int], None] = _ignore  # bytes of a batch, after each one
         self.pending_bytes = 0
-        # Metrics, read by whoever shows them.
+        # Metrics
         self.batches = 0
         self.syncs = 0
         self.bytes_written = 0
@@ -160,7 +160,7 @@ class Journal:
             try:
                 coded = encode(batch.segment.stamp, state.ledger, item.first, state.epoch, batch.start, item.run)
             except (OverflowError, TypeError, ValueError, struct.error) as error:  # the caller's run, not our disk
-                state.refuse(Misuse(f"a run that is none: {error}", ledger=state.ledger))
+                state.refuse(Misuse(f"invalid run of entries: {error}", ledger=state.ledger))
                 refused.append(item)
                 continue
             item.offset = batch.at
@@ -245,7 +245,7 @@ class Journal:
             state.wake()
         try:
             item.done(first, error)
-        except Exception as raised:  # a caller's bug must not keep the others from their answers; the loop is told
+        except Exception as raised:  # a caller's bug must not keep the others from their answers; the loop reports it
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"the callback of an append to ledger {item.state.ledger} failed", "exception": raised}
             )

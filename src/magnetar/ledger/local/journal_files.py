@@ -173,7 +173,7 @@ class JournalFiles:
             file.truncate(start)
             file.datasync()
         except MagnetarError as error:
-            raise StorageFailed(f"the disk is full, and the batch may be on it in part: {error}") from error
+            raise StorageFailed(f"the disk is full; a part of the batch may have been written: {error}") from error
 
     def _begin(self, segment: Segment, ended: Segment | None) -> None:
         if ended is not None:
@@ -223,7 +223,7 @@ class JournalFiles:
         return scan(self.file(segment.sequence), segment.sequence, segment.stamp, last=False).records
 
     def free(self, sequence: int) -> None:
-        """Keep the file as a spare, or return its space. Its name goes at once: a spare is no segment."""
+        """Keeps the file as a spare, or returns its space. It is renamed immediately: a spare is not a segment."""
         file = self._open.pop(sequence, None)
         if file is not None:
             file.close()

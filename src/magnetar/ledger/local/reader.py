@@ -1,8 +1,8 @@
-"""Read entries back: plan on the loop which records hold them, read and check those on the lane.
+"""Reads entries: plans on the loop which records contain them, reads and checks those on the lane.
 
-Neighbouring records are read with one call, small stretches of other ledgers between them included. Every record is
-checked before a byte of it is handed out; one that does not check out is Corrupt, and says where. What is deleted while
-a read is on its way is NoSuchLedger.
+Adjacent records are read with one call, short ranges of other ledgers between them included. Every record is checked
+before a byte of it is returned; a record that fails the check is Corrupt, and the error says where it lies. If the
+ledger is deleted during a read, the read ends with NoSuchLedger.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class LocalReader:
         work = partial(gather, self._shelf, pieces, self.ledger, first, last, bytes_max)
         run = await self._runtime.offload(work, LANE)
         if self._state.deleted:
-            raise NoSuchLedger("deleted while it was read", ledger=self.ledger)
+            raise NoSuchLedger("the ledger was deleted during the read", ledger=self.ledger)
         return run
 
     async def count(self, first: int, last: int) -> tuple[int, int]:
@@ -100,11 +100,13 @@ class LocalReader:
 
     def _check(self, first: int, last: int) -> None:
         if self._state.deleted:
-            raise NoSuchLedger("no such ledger", ledger=self.ledger)
+            raise NoSuchLedger("ledger not found", ledger=self.ledger)
         if first < 0 or last < first:
-            raise Misuse("a range of entries starts at 0 or later and ends where it starts or later", first=first)
+            raise Misuse("the first entry must be 0 or greater, and the last must not be before the first", first=first)
         if first > self._state.last:
-            raise NoSuchEntry("past the last entry", ledger=self.ledger, entry=first, last=self._state.last)
+            raise NoSuchEntry(
+                "the entry is past the last one of the ledger", ledger=self.ledger, entry=first, last=self._state.last
+            )
 
 
 def _overhang(index: LedgerIndex, start: int, stop: int, first: int, last: int) -> list[tuple[int, int, int]]:
@@ -130,7 +132,7 @@ def plan(index: LedgerIndex, segments: dict[int, Segment], first: int, last: int
             if pieces:
                 break  # what comes before can be had
             raise Corrupt(
-                "entries were acknowledged and are in no segment of the journal: restore its files from a copy",
+                "acknowledged entries are missing from the journal: restore its files from a copy",
                 first=at,
                 last=at + entries - 1,
             )

@@ -3,10 +3,10 @@
     magic u32, crc u32, stamp u64, ledger u64, first u64, messages u64, epoch u32, kind u32, entries u32, body u32,
     synced u32, head u32 | where each entry ends u32 * entries | messages of each entry u32 * entries | body
 
-Little endian. `crc` covers everything after itself, `head` the fixed fields alone, so that a record whose body is
-damaged still says whose it was. `stamp` is the segment's own (see `segment`): bytes of an earlier use of a recycled
-file, or a record that somebody published as a payload, never carry it. `synced` is the offset below which the segment
-was durable when this record was written: what tells a torn tail from damage. A hot file: plain functions and slots.
+Little endian. `crc` covers everything after itself, `head` only the fixed fields, so that a record with a damaged body
+still names its ledger. `stamp` is the segment's own (see `segment`): bytes of an earlier use of a recycled file, or a
+record that a client published as a payload, never carry it. `synced` is the offset below which the segment was durable
+when this record was written: it distinguishes a torn tail from damage. A hot file: plain functions and slots.
 """
 
 from __future__ import annotations

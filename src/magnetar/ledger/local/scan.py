@@ -15,7 +15,7 @@ from magnetar.ledger.local.records import HEADER_BYTES, KIND_END, MAGIC_BYTES, R
 from magnetar.ledger.local.segment import START, SegmentRecords
 from magnetar.runtime.files import File
 
-WINDOW_BYTES = 1024 * 1024  # read at once while scanning: large enough for the disk, small beside a segment
+WINDOW_BYTES = 1024 * 1024  # of one read during a scan: large enough for the disk, small compared with a segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Scanned:
     records: SegmentRecords
     end: int
     durable: int
-    ended: bool  # the record that ends a segment is there
+    ended: bool  # the segment has its end record
     damage: list[Damage] = field(default_factory=list)
 
 
@@ -97,7 +97,7 @@ def sniff(file: File, sequence: int) -> int | None:
 
 
 class Window:
-    """A sliding view of a file, so that a scan reads it in large pieces whatever the records are."""
+    """A sliding view of a file, so that a scan reads it in large pieces, independent of the sizes of records."""
 
     __slots__ = ("_data", "_file", "_stamp", "_start", "size")
 

@@ -1,9 +1,8 @@
-"""One segment of the journal: its names, its header, what it holds, and the sidecar that saves a restart from reading
-it.
+"""One segment of the journal: its names, its header, its records, and the index file that spares a restart the scan.
 
 The first sixteen bytes of every file (magic, format version, their CRC) never change their form, so that an older
-Magnetar can tell a newer file from a damaged one. A sidecar is trusted only whole: its own CRC, and the stamp of the
-segment it belongs to. Pure bytes and values; `journal_files` does the writing.
+Magnetar can distinguish a newer file from a damaged one. An index file (sidecar) is trusted only whole: by its own CRC,
+and by the stamp of its segment. Pure bytes and values; `journal_files` does the writing.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ def encode_header(sequence: int, stamp: int, created_ms: int) -> bytes:
 
 
 def decode_header(data: bytes, name: str) -> tuple[int, int] | None:
-    """(sequence, stamp), or None when these bytes are no header. A newer format is Refused."""
+    """(sequence, stamp), or None if these bytes are not a header. A newer format is Refused."""
     if not _check_prefix(data, SEGMENT_MAGIC, name):
         return None
     fields = data[PREFIX.size : PREFIX.size + FIELDS.size]
@@ -137,10 +136,10 @@ def encode_sidecar(segment: Segment, records: SegmentRecords) -> bytes:
 def decode_sidecar(data: bytes, name: str) -> tuple[Segment, SegmentRecords]:
     """What the segment holds. Corrupt when any byte is wrong: then the segment is read instead."""
     if not _check_prefix(data, SIDECAR_MAGIC, name):
-        raise Corrupt("not a sidecar of the journal", file=name)
+        raise Corrupt("expected an index file of the journal", file=name)
     rest = data[PREFIX.size : -FOOT.size]
     if len(rest) < SIDECAR.size or FOOT.unpack(data[-FOOT.size :])[0] != extend(0, rest):
-        raise Corrupt("a sidecar of the journal with a wrong checksum", file=name)
+        raise Corrupt("an index file of the journal has a wrong checksum", file=name)
     sequence, stamp, end, count = SIDECAR.unpack_from(rest)
     records = SegmentRecords()
     at = SIDECAR.size
@@ -151,7 +150,7 @@ def decode_sidecar(data: bytes, name: str) -> tuple[Segment, SegmentRecords]:
             column.byteswap()
         at += size
     if at != len(rest) or len(records.offsets) != count:
-        raise Corrupt("a sidecar of the journal with a wrong length", file=name)
+        raise Corrupt("an index file of the journal has a wrong length", file=name)
     segment = Segment(sequence, stamp, end)
     segment.full = True
     return segment, records
