@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class ClientChannel(Protocol):
-    generation: int  # a new number for each connection: tells a reconnected peer from the old one
+    generation: int  # a new number for each connection: distinguishes a reconnected peer from the old one
     peer: str  # for people: "127.0.0.1:50412"
     client_version: str
     protocol_version: int
@@ -21,8 +21,8 @@ class ClientChannel(Protocol):
         ...
 
     def write_soon(self, data: bytes) -> None:
-        """As `write`, no later than the end of this turn of the loop: what is written soon to one peer leaves together,
-        and before whatever is written later.
+        """As `write`, but no later than the end of this iteration of the event loop: such writes to one peer leave
+        together, and before later writes.
         """
         ...
 

@@ -1,10 +1,10 @@
-"""What a seal cut short: chunks of messages that are not in the segment as a whole (H-E8).
+"""Acknowledges messages in chunks that a seal cut short: not all of their chunks are in the segment (H-E8).
 
 Their producer sends the whole message again, into a child; or a subscription began, or was moved, between two chunks.
-Nobody can put these together, so nobody would ever acknowledge them, and the segment would never be drained: its
-children would wait for it for good. When such chunks are all that a subscription has left of a sealed segment, they are
-acknowledged for it. Nothing else is touched: a message that can be put together keeps everything as it is. Readers are
-left alone: they say of each chunk that it came, and of the last one when the message was taken.
+No consumer can assemble such a message, so none would acknowledge its chunks. The segment would never be drained, and
+its children would wait permanently. If a subscription has only such chunks left of a sealed segment, this class
+acknowledges them for it. It changes nothing else: as long as one message can be assembled, all chunks stay. It ignores
+readers: they acknowledge each chunk when it comes, and the last one when the message was taken.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class IncompleteChunks:
 
     def __init__(self, subscription: Subscription) -> None:
         self._subscription = subscription
-        self._awaited: Position | None = None  # somebody has to acknowledge this one: until then there is no question
+        self._awaited: Position | None = None  # an assemblable message: the check waits until it is acknowledged
         self._looking = False
 
     def look(self) -> None:
@@ -52,16 +52,21 @@ class IncompleteChunks:
         try:
             found = await self._unfinished(end)
             while found is None:
-                await asyncio.sleep(LEFTOVER_AGAIN_S)  # nobody may come by any more
+                await asyncio.sleep(LEFTOVER_AGAIN_S)  # possibly no further event starts another check
                 found = await self._unfinished(end)
         finally:
             self._looking = False
         left = [(one, None) for one in found if not subscription.cursor.is_acked(one)]
-        if left and len(left) == subscription.backlog:  # else it was moved back meanwhile
-            log.info("chunks left out", topic=str(topic.name), subscription=subscription.name, chunks=len(left))
+        if left and len(left) == subscription.backlog:  # else a seek moved it back in between
+            log.info(
+                "incomplete_chunks_acknowledged",
+                topic=str(topic.name),
+                subscription=subscription.name,
+                chunks=len(left),
+            )
             subscription.ack(None, list(left))
         elif self._awaited is not None and subscription.cursor.is_acked(self._awaited):
-            self.look()  # that came meanwhile
+            self.look()  # the acknowledgement came during the check
 
     async def _unfinished(self, end: Position) -> list[Position] | None:
         """All that is unacknowledged, if it is chunks of which no message can be made; nothing otherwise. None: it
@@ -69,7 +74,7 @@ class IncompleteChunks:
         subscription = self._subscription
         managed = subscription.topic.managed
         found: list[Position] = []
-        parts: dict[str, int] = {}  # of messages, how many chunks are there from the first one on
+        parts: dict[str, int] = {}  # by message, the number of chunks present from the first one on
         try:
             if not subscription.cursor.is_acked(end) and await self._chunk(end) is None:
                 self._awaited = end  # most end so: what is acknowledged in order need not be looked at each time
@@ -85,7 +90,9 @@ class IncompleteChunks:
                 found.append(position)
                 position = subscription.cursor.next_unacked(managed.after(position))
         except MagnetarError as error:
-            log.info("end not looked at", topic=managed.path, subscription=subscription.name, why=str(error))
+            log.info(
+                "incomplete_chunks_check_failed", topic=managed.path, subscription=subscription.name, why=str(error)
+            )
             return None
         return found
 

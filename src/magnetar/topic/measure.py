@@ -39,8 +39,8 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes_max: int = 0
     marks_max: int = PLAN_SEGMENT_MARKS_MAX
     times: bool = False  # of every mark, not only of the first
-    settled: bool = False  # after a trim that is under way: what it takes is told as gone
-    exact: bool = False  # only whether such a place can be: what is told starts there then, and elsewhere if not
+    settled: bool = False  # after a trim under way: the messages that it removes count as deleted
+    exact: bool = False  # only check that such a position exists: the result starts there, or elsewhere if not
 
 
 class TopicMeter:
@@ -55,7 +55,7 @@ class TopicMeter:
         self._terminated: Position | None = None
         self._floor: Position | None = None
         self._reader: Reader | None = None  # of all there is, where that is one ledger
-        self._asked: Asked | None = None  # what was told of such a topic is the answer to this
+        self._asked: Asked | None = None  # the request that `_told` answers, for the topic as it was then
         self._told = told(ReadableRange(START))
         self._stamps: dict[tuple[int, int], int] = {}  # in the order they came
 
@@ -76,8 +76,8 @@ class TopicMeter:
                 found = told(await self._measure(asked))
             except NoSuchLedger:
                 if self._topic.closed or chain.floor == floor:
-                    raise  # it is not gone for good: whoever asked tries again
-                continue  # trimmed meanwhile: what is left begins later
+                    raise  # the ledger is only missing for now: the caller tries again
+                continue  # trimmed in between: the remaining messages begin later
             if self._last is last:
                 self._asked, self._told = asked, found
             return found
@@ -118,8 +118,8 @@ class TopicMeter:
         return found
 
     def _look(self, last: Position) -> None:
-        """What was told of the topic as it was is no answer any more. As long as `last` is the same object there is
-        nothing to see: the chain makes a new one when it grows and whenever the record of the topic is written."""
+        """A result for an earlier state of the topic is no longer valid. While `last` is the same object, the state is
+        unchanged: the chain creates a new one when it grows and whenever the record of the topic is written."""
         managed = self._topic.managed
         terminated, floor, links = managed.terminated, managed.chain.floor, managed.chain.links
         if last != self._last or terminated != self._terminated or floor != self._floor:
@@ -131,7 +131,7 @@ class TopicMeter:
     async def _exact(self, asked: ReadPosition | str | int) -> ReadableRange:
         """Fenced: another owner was here since, and may know better."""
         if not isinstance(asked, ReadPosition):
-            raise Misuse("only a place can be looked for", asked=asked)
+            raise Misuse("expected a position", asked=asked)
         if not self._can_be(asked):
             await self._topic.managed.check_current()
             if not self._can_be(asked):
@@ -204,7 +204,7 @@ class TopicMeter:
             return known
         run = await self._topic.managed.read(position, 1, 1)
         if run is None or run.position(0) != position:
-            return 0  # trimmed meanwhile
+            return 0  # trimmed in between
         return self._stamp(position, run)
 
     def _cached(self, position: Position) -> int | None:
@@ -220,7 +220,7 @@ class TopicMeter:
 
 
 def _serves(before: Asked, told: EncodedRange, asked: Asked) -> bool:
-    """Whether what was told is the answer to this too: a limit that is not reached changes nothing."""
+    """True if the earlier result also answers this request: a limit that was not reached changes nothing."""
     if before is asked or before == asked:
         return True
     return (

@@ -1,7 +1,7 @@
-"""A topic that keeps nothing: what arrives goes to whoever can take it now, and is dropped for all others.
+"""A topic that stores nothing: a message goes to the consumers that can take it now, and is dropped for all others.
 
-Receipts and deliveries count entries of ledger 0 from the load of the topic on: the Go client drops a message whose id
-it has just acknowledged, so each entry has an id of its own. There is no cursor, no redelivery, no seek and nothing to
+Receipts and deliveries count entries of ledger 0 from the load of the topic on. The Go client drops a message whose id
+it has just acknowledged, so each entry has its own id. The topic has no cursor, no redelivery, no seek and nothing to
 acknowledge; a subscription lives as long as its consumers.
 """
 
@@ -137,7 +137,9 @@ class NonPersistentTopic:
         subscription: Any = consumer.subscription
         others = [] if subscription is None else [item for item in subscription.consumers if item is not consumer]
         if others and not force:
-            raise Conflict(f"subscription {subscription.name} has {len(others)} other consumers: close them, or force")
+            raise Conflict(
+                f"subscription {subscription.name} has {len(others)} other consumers: close them, or force the request"
+            )
         self.remove_consumer(consumer)
         for other in others:
             other.outlet.write(commands.close_consumer(other.id))
@@ -159,7 +161,7 @@ class NonPersistentTopic:
         self.settings = settings
 
     async def seal(self, op: str, term: Term) -> Any:
-        raise Refused("a non-persistent topic keeps nothing and has no end: delete it instead")
+        raise Refused("a non-persistent topic cannot be terminated, because it stores no messages: delete it instead")
 
     async def close(self, *, lost: bool = False) -> None:
         """There is nothing to write either way."""
@@ -188,7 +190,7 @@ class LooseSubscription:
         self.dispatcher = self  # what a consumer pumps when permits arrive
         self.messages_out = 0  # to consumers that have left; those attached count for themselves
         self.bytes_out = 0
-        self._chosen: Consumer | None = None  # who was last told to be the active one
+        self._chosen: Consumer | None = None  # the consumer that was last notified as the active one
         self._candidates = failover.Candidates(str(topic.name), max(0, topic.partition))
         self._by_order: dict[int, Consumer] = {}
         self._knowing: set[Consumer] | None = None  # who heard in this turn; in the next one all others do
@@ -197,7 +199,9 @@ class LooseSubscription:
 
     def attach(self, consumer: Consumer, kind: int) -> None:
         if self.consumers and self.type is not None and kind != self.type:
-            raise ConsumerBusy(f"subscription {self.name} is {TYPE_NAMES[self.type]} while consumers are attached")
+            raise ConsumerBusy(
+                f"subscription {self.name} is {TYPE_NAMES[self.type]}: its type cannot change while it has consumers"
+            )
         if self.consumers and kind == EXCLUSIVE:
             raise ConsumerBusy("Exclusive consumer is already connected", subscription=self.name)
         limit = self.topic.settings.consumers_per_subscription_max
@@ -259,13 +263,13 @@ class LooseSubscription:
         """Nothing can come again."""
 
     async def seek(self, position: Position) -> None:
-        raise Refused("a non-persistent topic keeps nothing to seek in")
+        raise Refused("seek is not supported on non-persistent topics")
 
     async def seek_time(self, publish_time_ms: int) -> None:
         await self.seek(NOWHERE)
 
     def deliver(self, run: Run) -> int:
-        """Every entry to one consumer that can take it; how many messages nobody could."""
+        """Sends every entry to one consumer that can take it; returns the number of messages that were dropped."""
         dropped = 0
         frames: dict[Consumer, list[bytes]] = {}
         if self.type == SHARED:
@@ -308,8 +312,9 @@ class LooseSubscription:
         return None if found is None else self._by_order[found.joined]
 
     def announce(self, newcomer: Consumer | None) -> None:
-        """To all when the active one changed, else to a newcomer alone; never before the answer to its SUBSCRIBE. The
-        old and the new one hear it at once, the others in the next turn, once for all changes of this one.
+        """To all when the active consumer changed, else to a newcomer alone; never before the answer to its SUBSCRIBE.
+        The old and the new one are notified immediately, the others in the next iteration of the event loop, once for
+        all changes of this one.
         """
         before, self._chosen = self._chosen, self._active()
         affected = [newcomer] if self._chosen is before else [before, self._chosen, newcomer]

@@ -1,9 +1,10 @@
-"""Ending a topic for good: durable first, then everybody is told.
+"""Ends a topic permanently: the end becomes durable first, then producers and consumers are informed.
 
-Sealing is asked for by operation and term. It is idempotent, a lower term than one seen before is Fenced, and once a
-producer has been sent CLOSE_PRODUCER it gets no receipt any more, so a client knows that what it has no receipt for
-must be sent elsewhere. CLOSE_PRODUCER of a segment follows the layout that says where: Java V5 sends a message again
-100 ms later, behind newer ones, if it has no segment for it. What arrives in between is dropped, as behind the close.
+A seal request carries an operation and a term. It is idempotent; a lower term than one seen before is Fenced. A
+producer that has been sent CLOSE_PRODUCER gets no more receipts, so a client knows that it must send messages without a
+receipt elsewhere. CLOSE_PRODUCER of a segment follows the layout that names the children: Java V5 sends a message again
+100 ms later, behind newer ones, if it has no segment for it. Messages that arrive in between are dropped, as after the
+close.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ class SealResult(msgspec.Struct, frozen=True, tag=True):
 
 def sealed(topic: Topic, end: Position) -> Sealed:
     if topic.part_of is not None and not topic.name.is_segment:
-        words = "the topic was migrated: use a client that knows scalable topics"
+        words = "the topic was migrated: use a client with support for scalable topics"
         return Sealed(f"{words} (magnetar, or Pulsar's V5 client) with {topic.part_of}", end=str(end))
-    return Sealed("the topic is terminated: nothing can be published to it any more", end=str(end))
+    return Sealed("the topic is terminated and accepts no more messages", end=str(end))
 
 
 class TopicSealer:
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
-        self._lock = asyncio.Lock()  # two terms at once: the lower one must not be written over the higher
+        self._lock = asyncio.Lock()  # two concurrent terms: the lower one must not overwrite the higher one
         self._detached: list[Producer] = []  # their clients have not been sent CLOSE_PRODUCER yet
 
     async def seal(self, op: str, term: Term) -> SealResult:
@@ -64,11 +65,11 @@ class TopicSealer:
         topic = self._topic
         known = number(topic.managed.properties, TERM_PROPERTY, -1)
         if term < known:
-            raise Fenced(f"term {term} is over: term {known} has sealed or is sealing this topic", op=op, wire_code=6)
+            raise Fenced(f"term {term} has ended: term {known} has sealed or is sealing this topic", op=op, wire_code=6)
         end = topic.managed.terminated
         if end is None:
             end = await self._terminate(term)
-            log.info("sealed", topic=str(topic.name), end=str(end), term=term, op=op)
+            log.info("topic_sealed", topic=str(topic.name), end=str(end), term=term, op=op)
             topic.runtime.mark("topic.sealed", topic=str(topic.name), end=end, term=term, op=op)
         elif term > known:
             await topic.managed.set_properties({TERM_PROPERTY: str(term)})
@@ -105,14 +106,14 @@ class TopicSealer:
             producer.outlet.write(commands.close_producer(producer.id))
 
     async def _terminate(self, term: Term) -> Position:
-        """End and term in one write. What is sent meanwhile waits in the ledger for the outcome: nobody is told of an
-        end that may not come.
+        """Writes end and term in one write. Messages sent during the write wait in the ledger for its outcome: no
+        producer hears of an end that may not come.
         """
         topic = self._topic
         try:
             return await topic.managed.terminate(properties={TERM_PROPERTY: str(term)})
         except MagnetarError as error:
-            if topic.managed.failed is not None:  # the end may be written: only a recovery can tell
+            if topic.managed.failed is not None:  # the end may be written: only a recovery can find out
                 topic.append_failed(error)
             raise
 

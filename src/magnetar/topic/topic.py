@@ -1,8 +1,8 @@
-"""One persistent topic: its ledger, its producers, its subscriptions, and where it ends.
+"""One persistent topic: its ledger, its producers, its subscriptions, and its end.
 
-The actor of the room. It opens with a fence (whoever owned the ledger before can acknowledge nothing any more), hands
-runs to the ledger and confirmed runs to the subscriptions, and closes in order: no new work, what is in flight
-answered, cursors flushed. A failed append ends it: its clients are sent to look the topic up again, and the next owner
+The topic is the actor of this package. It opens with a fence (an earlier owner of the ledger can acknowledge nothing
+any more), hands runs to the ledger and confirmed runs to the subscriptions. It closes in order: no new work, messages
+in flight answered, cursors flushed. A failed append ends it: its clients look the topic up again, and the next owner
 recovers.
 """
 
@@ -75,7 +75,7 @@ class Topic:
         self.slot_of: Callable[[bytes, int, int], int | None] | None = None  # of a segment: where an entry's key lies
         self.spread_of: Callable[[str, int], int | None] | None = None  # the same of a producer's number without a key
         self.misrouted: Callable[[bytes, list[int], list[int]], MagnetarError | None] | None = None  # not its keys
-        self.stirred: list[Callable[[Subscription], None]] = []  # told of a consumer gone, of acks once sealed
+        self.stirred: list[Callable[[Subscription], None]] = []  # called when a consumer left, or after acks if sealed
         self.dedup: Dedup | None = None
         self.recall: DedupSnapshots | None = None
         self.refusal: MagnetarError | None = None  # why nothing can be published now
@@ -97,9 +97,9 @@ class Topic:
         self._sealing = TopicSealer(self)
         self._configuring = asyncio.Lock()
         self.meter = TopicMeter(self)
-        self.trimming = asyncio.Lock()  # from the look at who still needs what until it is gone
+        self.trimming = asyncio.Lock()  # from the check which messages are still needed until the others are deleted
         self.after_layout: Callable[[Callable[[], None]], None] | None = None  # of a segment: calls back, see `seal.py`
-        self.kept: Callable[[], Awaitable[Position]] | None = None  # up to where nobody without a cursor needs it
+        self.kept: Callable[[], Awaitable[Position]] | None = None  # readers without a cursor need nothing before it
         self.sizes: Callable[[], Awaitable[TopicSizes]] | None = None  # of a segment: what its whole topic holds
 
     # Opening and closing
@@ -119,7 +119,7 @@ class Topic:
         self.recall, self.dedup = recall, dedup
 
     async def remember_sinks(self) -> None:
-        """From now on, and after every load: what stages published here is stored once, whatever the settings."""
+        """From now on, and after every load, a message published by stages is stored once, under any settings."""
         async with self._configuring:
             if SINKS_PROPERTY not in self.managed.properties:
                 await self.managed.set_properties({SINKS_PROPERTY: "1"})
@@ -145,8 +145,8 @@ class Topic:
                 subscription.dispatcher.reconsider()
 
     async def close(self, *, lost: bool = False) -> None:
-        """Unload: clients are told to look the topic up again, what was acknowledged is durable. `lost`: somebody else
-        owns it, so nothing is written any more."""
+        """Unloads the topic: clients look it up again, and acknowledgements are durable. `lost`: another broker owns
+        it, so nothing is written any more."""
         if self.closed:
             return
         self.closing = True
@@ -173,7 +173,9 @@ class Topic:
             try:
                 await self.recall.close()
             except MagnetarError as error:
-                log.warning("dedup left unwritten", topic=str(self.name), error=str(error))  # read again from entries
+                log.warning(
+                    "dedup_snapshot_write_failed", topic=str(self.name), error=str(error)
+                )  # read again from entries
         await self.subscriptions.close()
         await self.managed.close()
 
@@ -190,11 +192,11 @@ class Topic:
             return
         if len(self.producers):
             count = len(self.producers)
-            raise Conflict(f"Topic has {count} connected producers: close them, or force", http_status=412)
+            raise Conflict(f"Topic has {count} connected producers: close them, or force the request", http_status=412)
         used = [subscription.name for subscription in self.subscriptions if subscription.consumers]
         if used:
             names = ", ".join(sorted(used))
-            raise Conflict(f"Topic has consumers on {names}: close them, or force", http_status=412)
+            raise Conflict(f"Topic has consumers on {names}: close them, or force the request", http_status=412)
 
     @property
     def idle(self) -> bool:
@@ -216,7 +218,7 @@ class Topic:
         return self.managed.last
 
     def appended(self, run: Run, size: int) -> None:
-        """A run is durable and its producer has its receipt: out to whoever waits, in the same turn of the loop."""
+        """A run is durable and its producer has its receipt: sent to waiting consumers in the same loop iteration."""
         self.messages_in += run.messages
         self.bytes_in += size
         self.entries_in += len(run.counts)
@@ -234,11 +236,11 @@ class Topic:
         if self._settled and not self.in_flight:
             self._settle()
         if self.refusal is None and isinstance(error, Sealed):
-            self.refusal = error  # sent while the end was being written: whoever seals closes the producers
+            self.refusal = error  # sent while the end was being written: the seal closes the producers
         elif self.refusal is None:
-            self.refusal = NotReady("the topic failed here and is being recovered: look it up again")
+            self.refusal = NotReady("the topic failed on this broker and is being recovered: look it up again")
             self.runtime.mark("topic.failed", topic=str(self.name), error=str(error))
-            log.error("append failed", topic=str(self.name), error=str(error))
+            log.error("append_failed", topic=str(self.name), error=str(error))
             self._failed(self, error)
 
     def _settle(self) -> None:

@@ -40,7 +40,7 @@ def encode(position: Position, hash_range: HashRange, rows: Sequence[Row]) -> by
 
 def decode(data: bytes) -> tuple[Position, HashRange, list[Row]]:
     if len(data) < _HEAD.size + _CRC.size or data[:4] != MAGIC:
-        raise Corrupt("not a deduplication snapshot", bytes=len(data))
+        raise Corrupt("expected a deduplication snapshot", bytes=len(data))
     version = int.from_bytes(data[4:6], "big")
     if version > VERSION:
         raise Corrupt("the deduplication snapshot was written by a newer version: upgrade this broker", version=version)

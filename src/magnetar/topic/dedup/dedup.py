@@ -1,10 +1,10 @@
-"""What a topic has stored already: the highest sequence id of each producer, by range of key hashes.
+"""The record of stored messages of a topic: the highest sequence id of each producer, by range of key hashes.
 
-Two marks for each: pushed (given to the ledger) and persisted (known to be stored). At or below persisted is a
-duplicate, to be answered with a receipt without position; between the two nobody knows yet; above both is new. A plain
-topic has one range, the whole; a topic that comes of a split or a merge has a map of ranges (H-E4), because after a
-merge the halves have different marks and the maximum would drop good messages. It stores nothing and has no clock:
-`snapshot` gives bytes, `load` and `replay` bring them back.
+Each producer has two marks: pushed (given to the ledger) and persisted (known to be stored). A message at or below
+persisted is a duplicate, and gets a receipt without a position. If it is between the two, its outcome is unknown; above
+both, it is new. A plain topic has a single range. A topic that was made by a split or a merge has a map of ranges
+(H-E4), because after a merge the halves have different marks and the maximum would drop good messages. This class
+stores nothing and has no clock: `snapshot` returns bytes, `load` and `replay` restore them.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class _Marks:
         if len(self.ranges) == 1:
             return 0
         if key_hash is None:
-            raise Misuse("one of several hash ranges needs the hash of a key")
+            raise Misuse("the hash of the key must be given: the topic has several hash ranges")
         for index, (start, end) in enumerate(self.ranges):
             if start <= key_hash <= end:
                 return index
-        raise Misuse("the hash of the key is outside the topic's range", key_hash=key_hash)
+        raise Misuse("the hash of the key must be in the range of the topic", key_hash=key_hash)
 
     def places(self, key_hash: int | None) -> Sequence[int]:
         """Where an entry counts: in the range of its key, or in all where a batch hides its keys."""
@@ -136,7 +136,7 @@ class Dedup:
         return marks.verdict(first_seq, highest_seq, key_hash, marks.pushed)
 
     def ranged(self, producer: str) -> bool:
-        """Whether different ranges of hashes have different marks: then its entries are told apart by their keys."""
+        """True if ranges of hashes have different marks: then the key of an entry decides which mark applies."""
         marks = self._producers.get(producer)
         return marks is not None and len(marks.ranges) > 1
 
@@ -152,7 +152,7 @@ class Dedup:
     ) -> list[Verdict] | None:
         """Verdicts on consecutive entries, each seeing those before it as pushed; None if all are new. `last_chunks`
         is None if no entry is a chunk; else False stands for a chunk that is not the last of its message. `spread`:
-        the producer spreads what has no key by its sequence id, so that a batch can be told apart by its numbers.
+        the producer spreads messages without a key by their sequence ids, so the ids divide a batch into its parts.
         """
         marks = self._producers.get(producer)
         one = marks is None or len(marks.ranges) == 1
@@ -215,7 +215,7 @@ class Dedup:
         self.persisted(producer, sequence, key_hash=key_hash)
 
     def attached(self, producer: str) -> None:
-        """It is connected: its marks are kept whatever the time."""
+        """The producer is connected: its marks never expire."""
         self._idle.pop(producer, None)
 
     def detached(self, producer: str, now_ms: int) -> None:
@@ -239,9 +239,10 @@ class Dedup:
         return child
 
     def unite(self, others: Iterable[Dedup]) -> Dedup:
-        """What a child of this and of `others` starts with: each range keeps its own mark. Where several have had the
-        same keys (partitions that are migrated) nobody knows which of them has which: what all have stored is known, a
-        higher mark would drop what one of them has not. A producer is idle if it is so in all.
+        """The initial state of a child of this and of `others`: each range keeps its own mark. Several parents may have
+        had the same keys (partitions that are migrated), and no record says which parent has which. Then the child
+        knows only the messages that all parents have stored, because a higher mark would drop a message that one of
+        them lacks. A producer is idle if it is idle in all parents.
         """
         parents = [self, *others]
         hull = HashRange(min(p.range.start for p in parents), max(p.range.end for p in parents))

@@ -55,7 +55,9 @@ class DedupSnapshots:
         if self._snapshots.last is not None:
             self.position = self._dedup.load(self._snapshots.last, managed.clock.now_ms())
         elif self._snapshots.damaged:
-            log.warning("dedup snapshot unreadable", topic=str(topic.name), do="read again from the first entry kept")
+            log.warning(
+                "dedup_snapshot_read_failed", topic=str(topic.name), do="dedup state is rebuilt from the first entry"
+            )
         await self._replay()
         return self._dedup
 
@@ -129,7 +131,7 @@ class DedupSnapshots:
         await self._snapshots.close()
 
     def abandon(self) -> None:
-        """The topic is somebody else's: write no more."""
+        """Another broker owns the topic: write nothing more."""
         assert self._snapshots is not None
         self._snapshots.abandon()
 

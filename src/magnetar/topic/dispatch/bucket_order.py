@@ -1,9 +1,10 @@
-"""The guard of order where consumers share a segment by entry buckets: as `key_order`, for entries of several buckets.
+"""Keeps the order of keys if consumers share a segment by entry buckets: `key_order` for entries of several buckets.
 
-A bucket is held by whoever has unacknowledged entries of it, and by nobody else. An entry may go out only if each of
-its buckets is held by its consumer or by nobody, and nothing older waits in any of them: so an entry that spans two
-buckets blocks both until it is acknowledged, and waits for both. Slots are stretches of buckets (`buckets.slot_of`). It
-chooses no consumer, reads no entry and counts no permit; memory grows with unacknowledged and waiting entries.
+A consumer holds a bucket while it has unacknowledged entries of it; at most one consumer does. An entry may be sent
+only if each of its buckets is held by its consumer or is free, and no older entry waits in any of them. So an entry
+that spans two buckets blocks both until it is acknowledged, and waits for both. Slots are ranges of buckets
+(`buckets.slot_of`). This class chooses no consumer, reads no entry and counts no permit; its memory grows with
+unacknowledged and waiting entries.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class BucketOrder(Generic[K]):
     def sent(self, slot: int, consumer: K, position: Position) -> None:
         """An entry went out. Sending what `may_send` forbids is a bug of the caller."""
         if not self.may_send(slot, consumer, position):
-            raise InvalidTransition("an older message of these buckets is elsewhere", slot=slot, position=position)
+            raise InvalidTransition(
+                "another consumer still has an older message of these buckets", slot=slot, position=position
+            )
         self._stop_waiting(position)
         held = self._held.setdefault(consumer, {})
         if position in held:
@@ -54,8 +57,8 @@ class BucketOrder(Generic[K]):
             self._counts[bucket] = self._counts.get(bucket, 0) + 1
 
     def acked(self, slot: int, position: Position) -> bool:
-        """Acknowledged or otherwise gone for good. True if something that waits may go now: what else waits may have
-        been left for later."""
+        """The entry was acknowledged or removed. True if a waiting entry may be sent now; others may still have to
+        wait."""
         waited = self._stop_waiting(position)
         return self._release(slot, position) or waited
 
@@ -93,7 +96,7 @@ class BucketOrder(Generic[K]):
         heads = [(line[0], bucket, 0) for bucket, line in self._lines.items()]
         heapify(heads)
         stopped: set[int] = set()  # buckets where something older stays
-        claimed: dict[int, K] = {}  # buckets that whoever gets what is taken will hold
+        claimed: dict[int, K] = {}  # buckets that the consumers of the taken entries will hold
         out: list[Position] = []
         while heads and len(out) < n:
             position, bucket, place = heappop(heads)
@@ -102,7 +105,7 @@ class BucketOrder(Generic[K]):
             slot = self._slots[position]
             owner = select(slot)
             if position not in self._taken:
-                # All that is older was looked at before: whatever of it stays has stopped its buckets.
+                # All older entries were considered before: those that stay have stopped their buckets.
                 free = owner is not None and ready(owner) and self._free(slot, owner, stopped, claimed)
                 if not free:
                     stopped.update(span(slot))

@@ -1,9 +1,9 @@
-"""Who has the beginning of a message in chunks: the rest of it goes there, although its keys have another owner by now.
+"""Remembers which consumer has the beginning of a message in chunks: the rest goes there even if its keys moved on.
 
-Keys, or buckets of them, change hands when what was out of them is acknowledged. A message of which some chunks are out
-is acknowledged by nobody: were the rest to wait for that, it would wait for good (H-F19). So the places of such a
-message stay with whoever has begun it until its last chunk is out. Pure: it knows places by number and consumers by an
-opaque key.
+Keys, or buckets of them, move to another consumer when their delivered entries are acknowledged. A consumer cannot
+acknowledge a message of which it has only some chunks: if the rest waited for that, it would wait permanently (H-F19).
+So the places of such a message stay with the consumer that has its beginning until the last chunk was sent. Pure: it
+knows places by number and consumers by an opaque key.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ChunkAffinity(Generic[K]):
         return bool(self._owners)
 
     def owner(self, places: Iterable[int]) -> K | None:
-        """Of the first of these places that somebody keeps."""
+        """The consumer that keeps the first of these places that is kept."""
         return next((self._owners[place] for place in places if place in self._owners), None)
 
     def sent(self, place: int, consumer: K, uuid: str, *, last: bool) -> bool:
@@ -42,7 +42,7 @@ class ChunkAffinity(Generic[K]):
         return False
 
     def freed(self, place: int) -> bool:
-        """Nothing of the place is out any more: whatever was begun there begins anew. True if somebody kept it."""
+        """All entries of the place are settled: a message that began there begins again. True if a consumer kept it."""
         if self._owners.pop(place, None) is None:
             return False
         self._messages = {uuid: at for uuid, at in self._messages.items() if at != place}

@@ -1,7 +1,7 @@
-"""Entries whose time has not come: kept by due time, one timer for the earliest of them.
+"""Delayed entries, ordered by due time, with one timer for the earliest of them.
 
-The index is `topic/dispatch/delayed.py`; this file only knows the clock. What it holds is lost with the process and
-found again, because a delayed entry stays unacknowledged and is read anew from the cursor.
+The index is `topic/dispatch/delayed.py`; this module adds the clock. Its state is lost with the process and rebuilt,
+because a delayed entry stays unacknowledged and is read again from the cursor.
 """
 
 from __future__ import annotations

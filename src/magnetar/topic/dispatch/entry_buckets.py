@@ -28,10 +28,14 @@ def check_boundaries(ranges: Sequence[tuple[int, int]]) -> None:
     expected = 0
     for first, last in ranges:
         if first != expected or last < first:
-            raise ConsumerAssignError("entry buckets cover the ring in order, without gaps", start=first, end=last)
+            raise ConsumerAssignError(
+                "entry buckets must cover the ring in order and without gaps", start=first, end=last
+            )
         expected = last + 1
     if expected != SLOTS or ranges[0][1] < 1:
-        raise ConsumerAssignError("entry buckets begin with hashes 0 and 1 and end with 65535", buckets=len(ranges))
+        raise ConsumerAssignError(
+            "the first entry bucket must contain hashes 0 and 1, and the last must end with 65535", buckets=len(ranges)
+        )
 
 
 def slot_of(first: int, last: int) -> int:
@@ -45,7 +49,7 @@ def span(slot: int) -> range:
 
 
 class EntryBuckets(Generic[K]):
-    """`select` is asked with the first bucket of a slot: who owns that gets the entry, whatever else it spans."""
+    """`select` takes the first bucket of a slot: its owner gets the entry, even if the entry spans more buckets."""
 
     def __init__(self, boundaries: Sequence[tuple[int, int]]) -> None:
         check_boundaries(boundaries)
@@ -61,7 +65,7 @@ class EntryBuckets(Generic[K]):
         """ConsumerAssignError: its boundaries are others than those of who is here."""
         if tuple(boundaries) != self.boundaries:
             raise ConsumerAssignError(
-                "the consumers of this segment share it by other entry buckets",
+                "the entry buckets must equal those of the other consumers of this segment",
                 buckets=len(self),
                 asked=len(boundaries),
             )

@@ -1,7 +1,7 @@
-"""Where a dispatcher gets its entries: at once from memory near the tail, by one block read from files behind it.
+"""The entries for a dispatcher: immediately from memory near the tail, otherwise in blocks that are read from files.
 
-At most one read is in flight per source, and what it brings is kept until it is used up. `take` never waits: it answers
-with entries, or with None after it has made sure that `arrived` will be called when there are some.
+A source has at most one read in flight, and keeps its result until it is used up. `take` never waits: it returns
+entries, or None after it has made sure that `arrived` will be called when entries are available.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class EntrySource:
     def _put_off(self, start: Position, error: MagnetarError) -> None:
         """Bytes lie or the disk does not answer: skip nothing, say so once, look again later."""
         if self.failed is None:
-            log.error("read failed", topic=str(self._topic.name), position=str(start), error=str(error))
+            log.error("entry_read_failed", topic=str(self._topic.name), position=str(start), error=str(error))
         self.failed = error
         self._topic.later(READ_RETRY_S, self._again)
 

@@ -37,7 +37,7 @@ class Candidate(NamedTuple):
 
 class Candidates:
     """The connected consumers of one subscription of a topic, kept in order. `topic` is the full name, partition
-    suffix included; `joined` tells candidates apart.
+    suffix included; `joined` identifies a candidate.
     """
 
     __slots__ = ("_by_joined", "_near", "_partition", "_place", "_ranked")
@@ -59,7 +59,7 @@ class Candidates:
             insort(self._near, self._filed(candidate))
 
     def remove(self, candidate: Candidate) -> None:
-        """One that is not there changes nothing."""
+        """Removes a candidate; an unknown one changes nothing."""
         if self._by_joined.pop(candidate.joined, None) is None:
             return
         del self._ranked[bisect_left(self._ranked, _rank(candidate))]

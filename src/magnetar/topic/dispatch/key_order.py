@@ -1,10 +1,11 @@
-"""The guard of order in a Key_Shared subscription: no key at two consumers while an older message of it is unacked.
+"""Keeps order in a Key_Shared subscription: no key is at two consumers while an older message of it is unacknowledged.
 
-Keys are known by their slot. For each slot it remembers who holds unacknowledged entries and which entries wait for
-another delivery (nacked, released by a leaving consumer, or read while their slot was blocked). An entry may go out
-only to the holder of its slot, or to anyone while nobody holds it, and only if no older entry of its slot waits. It
-chooses no consumer (a selector does), reads no entry and counts no permit. Memory grows with unacknowledged and
-waiting entries, never with keys seen; what waits is filed by consumer, so that a slow one costs the others nothing.
+Slots identify keys. For each slot the class remembers which consumer holds unacknowledged entries and which entries
+wait for another delivery (nacked, released by a leaving consumer, or read while their slot was blocked). An entry may
+be sent only to the holder of its slot, or to any consumer if the slot is free, and only if no older entry of its slot
+waits. The class chooses no consumer (a selector does), reads no entry and counts no permit. Its memory grows with
+unacknowledged and waiting entries, never with keys seen. Waiting entries are filed by consumer, so that a slow consumer
+costs the others nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ K = TypeVar("K", bound=Hashable)
 
 Filed = tuple[Position, int]  # a waiting position and its slot
 VALIDATED_MAX = 1_000  # entries: beyond, a check of all at each step would take longer than the test
-STALE_FILED_MAX = 64  # what is filed and no longer waits, beyond as many as do, before the files are made anew
+STALE_FILED_MAX = 64  # filed positions that no longer wait, beyond as many as do, before the files are rebuilt
 
 
 class KeyOrder(Generic[K]):
@@ -55,7 +56,9 @@ class KeyOrder(Generic[K]):
     def sent(self, slot: int, consumer: K, position: Position) -> None:
         """An entry went out. Sending what `may_send` forbids is a bug of the caller."""
         if not self.may_send(slot, consumer, position):
-            raise InvalidTransition("an older message of this key is elsewhere", slot=slot, position=position)
+            raise InvalidTransition(
+                "another consumer still has an older message of this key", slot=slot, position=position
+            )
         if slot in self._waiting:
             self._stop_waiting(slot, position)
         held = self._held.setdefault(consumer, {})
@@ -66,7 +69,7 @@ class KeyOrder(Generic[K]):
         self._counts[slot] = self._counts.get(slot, 0) + 1
 
     def acked(self, slot: int, position: Position) -> bool:
-        """Acknowledged or otherwise gone for good. True if that freed the slot: others may now get its entries."""
+        """The entry was acknowledged or removed. True if that freed the slot: other consumers may now get entries."""
         self._stop_waiting(slot, position)
         return self._release(slot, position)
 

@@ -40,7 +40,7 @@ class AutoSplit(Generic[K]):
         half = widths[widest] >> 1
         if half == 0:
             raise ConsumerAssignError(
-                "every slot of the hash range has a consumer of its own", consumers=len(self._owners)
+                "each slot of the hash range already has its own consumer", consumers=len(self._owners)
             )
         self._ends.insert(widest, self._ends[widest] - half)
         self._owners.insert(widest, consumer)
@@ -81,7 +81,7 @@ class ConsistentRing(Generic[K]):
         self._points_per_consumer = points
         self._at: dict[int, list[K]] = {}  # the first at a point owns it, the others wait for its leaving in order
         self._names: dict[K, tuple[str, int]] = {}
-        self._taken: dict[str, set[int]] = {}  # name -> indexes in use: tells consumers of one name apart
+        self._taken: dict[str, set[int]] = {}  # name -> indexes in use: distinguishes consumers of one name
         self._points: list[int] = []  # of `_at`, ascending
 
     def add(self, consumer: K, name: str) -> None:
@@ -142,7 +142,7 @@ class ConsistentRing(Generic[K]):
 
 
 class Sticky(Generic[K]):
-    """Consumers bring their ranges, ends included; a slot that nobody brought has no owner and is not delivered."""
+    """Consumers declare their ranges, ends included; a slot outside all ranges has no owner and is not delivered."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -175,15 +175,17 @@ class Sticky(Generic[K]):
 
     def _check(self, ranges: Sequence[tuple[int, int]]) -> None:
         if not ranges:
-            raise ConsumerAssignError("a consumer with sticky ranges must bring at least one")
+            raise ConsumerAssignError("a consumer with sticky ranges must have at least one range")
         if len(ranges) + len(self._ranges) > STICKY_RANGES_MAX:
             raise ConsumerAssignError("too many sticky ranges in this subscription", ranges_max=STICKY_RANGES_MAX)
         previous: tuple[int, int] | None = None
         for start, end in sorted(ranges):
             if start > end:
-                raise ConsumerAssignError("a sticky range starts after its end", start=start, end=end)
+                raise ConsumerAssignError("a sticky range must not start after its end", start=start, end=end)
             if previous is not None and start <= previous[1]:
-                raise ConsumerAssignError("the consumer's own ranges overlap", first=previous, second=(start, end))
+                raise ConsumerAssignError(
+                    "the sticky ranges of a consumer must not overlap", first=previous, second=(start, end)
+                )
             previous = (start, end)
             at = bisect_right(self._starts, end) - 1
             if at >= 0 and self._ranges[at][1] >= start:

@@ -73,7 +73,7 @@ class KeySharedDispatcher:
         if sticky != self.sticky or free != self.out_of_order or buckets != isinstance(self.selector, EntryBuckets):
             raise ConsumerBusy(
                 f"subscription {self.subscription.name} has Key_Shared consumers of another mode: "
-                "all of them use AUTO_SPLIT or all use STICKY, with the same choice about order",
+                "all must use the same mode, AUTO_SPLIT or STICKY, and the same setting for out-of-order delivery",
                 topic=str(self.topic.name),
             )
         if isinstance(self.selector, EntryBuckets):
@@ -210,7 +210,7 @@ class KeySharedDispatcher:
         return kept if kept is not None else self.selector.select(slot & ((1 << SLOT_BITS) - 1))
 
     def _settle(self, places: Iterable[int]) -> None:
-        """What was begun and is not out any more is nobody's."""
+        """A place whose entries are all settled no longer belongs to a consumer."""
         for place in places if self.begun else ():
             if self.guard.holder(place) is None and self.begun.freed(place):
                 self.guard.moved()
@@ -240,7 +240,7 @@ class KeySharedDispatcher:
                 _flush(out)
                 return False
             if taken is None or taken[0].position(taken[1]) != position or self.cursor.is_acked(position):
-                self.guard.acked(slot, position)  # trimmed, or acknowledged, meanwhile
+                self.guard.acked(slot, position)  # trimmed or acknowledged in between
                 continue
             consumer = self._ready_owner(slot)
             if consumer is None or not self.guard.may_send(slot, consumer, position):
@@ -299,7 +299,7 @@ class KeySharedDispatcher:
         position = run.position(index)
         consumer.pending.add(position, count, slot)
         self.guard.sent(slot, consumer, position)
-        chunk = None if self.out_of_order else chunk_of(run, index)  # whose consumers gave up order: nobody waits
+        chunk = None if self.out_of_order else chunk_of(run, index)  # consumers without order do not wait for chunks
         if chunk is not None and self.begun.sent(self._places(slot)[0], consumer, chunk.uuid, last=chunk.last):
             self.guard.moved()
         out.setdefault(consumer, []).append(frame)

@@ -22,7 +22,7 @@ class Unacked(Protocol):
 
 
 class PermitHolder(Protocol):
-    """What is asked of a consumer; `unacked_max` 0 is no cap."""
+    """The view of a consumer that this module needs; `unacked_max` 0 means no limit."""
 
     priority: int
     permits: int
@@ -74,7 +74,7 @@ class SharedChooser(Generic[R]):
         level.consumers.append(consumer)
 
     def remove(self, consumers: Collection[R]) -> None:
-        """Chunked messages that they had begun start over with whoever gets their first chunk again."""
+        """Messages in chunks that they had begun start over at the consumer that gets their first chunk next."""
         gone = {id(consumer) for consumer in consumers}
         for level in list(self._levels):
             before = level.consumers
@@ -90,7 +90,7 @@ class SharedChooser(Generic[R]):
             del self._chunk_owners[uuid]
 
     def may_have(self, uuid: str) -> bool:
-        """Can a chunk of this message go out now: whoever has begun it can take more, or nobody has?"""
+        """True if a chunk of this message can be sent now: its consumer has room, or no consumer has begun it."""
         owner = self._chunk_owners.get(uuid)
         return owner is None or (owner.ready and _room(owner) > 0)
 
@@ -98,8 +98,8 @@ class SharedChooser(Generic[R]):
         self, counts: Sequence[int], start: int = 0, chunks: Sequence[Chunk | None] | None = None
     ) -> list[tuple[R | None, int, int]]:
         """Entries from `start` on, `counts[i]` messages each, as (consumer, start, stop) slices in order, until all
-        are assigned or nobody can take more. Entries of a slice without consumer are chunks whose consumer cannot
-        take them now: they must be tried again later.
+        are assigned or no consumer has room. Entries of a slice without consumer are chunks whose consumer has no room
+        now: they must be tried again later.
         """
         if chunks is None:
             return self._assign(counts, start)
@@ -117,7 +117,7 @@ class SharedChooser(Generic[R]):
     def _assign_level(
         self, level: _Level[R], counts: Sequence[int], at: int, out: list[tuple[R | None, int, int]]
     ) -> int:
-        """Where the level's consumers had to stop. The first round asks one after the other, only as far as it must."""
+        """The index where the level's consumers had to stop. The first round asks them in turn while entries remain."""
         consumers, index, total = level.consumers, level.next, len(counts)
         unasked = len(consumers)
         again: deque[tuple[int, R, int]] = deque()

@@ -17,7 +17,7 @@ _WORD = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def push_stretch(consumer: Consumer, run: Run, start: int, stop: int, partition: int) -> None:
-    """Entries [start, stop), whole and never delivered before: written at once."""
+    """Writes entries [start, stop), whole and never delivered before, in one write."""
     messages = run.messages if stop - start == len(run.counts) else sum(run.counts[start:stop])
     consumer.outlet.write(
         broker_frames.messages(

@@ -143,7 +143,7 @@ class UnackedMessages:
         self.messages += messages - (before[0] if before is not None else 0)
 
     def add_run(self, ledger: int, first: int, counts: list[int], slot: int = -1) -> None:
-        """Consecutive entries at once."""
+        """Adds consecutive entries in one call."""
         for entry, messages in enumerate(counts, first):
             self.add(Position(ledger, entry), messages, slot)
 

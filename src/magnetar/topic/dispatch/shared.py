@@ -51,7 +51,7 @@ class SharedDispatcher:
         self._chooser.remove(gone)
         self._give_back([position for consumer in consumers for position in consumer.pending.clear()])
         if not self.consumers:
-            self.rewind()  # nobody to hand out to: forget, and read anew from the cursor when somebody comes
+            self.rewind()  # no consumer is left: forget, and read again from the cursor when one attaches
         self.pump()
 
     def appended(self, run: Run) -> None:
@@ -186,7 +186,7 @@ class SharedDispatcher:
         """Whether any of them could go out; not while one is being read from a file."""
         ready: list[tuple[Run, int]] = []
         chunks: list[Chunk | None] | None = None
-        # What cannot go is not read: what is new lies elsewhere, and the two would take turns at the files for ever.
+        # Entries that cannot be sent are not read: new entries lie elsewhere, and reads would alternate endlessly.
         positions = self.replay.pop_first(min(REPLAY_TURN_ENTRIES_MAX, room), self._may_go if self._held_back else None)
         for place, position in enumerate(positions):
             self._held_back.pop(position, None)
@@ -197,7 +197,7 @@ class SharedDispatcher:
                 self.replay.add(positions[place:])
                 break
             if taken is None or taken[0].position(taken[1]) != position or self.delay.holds(*taken):
-                continue  # trimmed meanwhile, or for later
+                continue  # trimmed in between, or delayed
             chunk = chunk_of(*taken)
             if chunk is not None:
                 chunks = chunks or [None] * len(ready)

@@ -1,9 +1,9 @@
 """One consumer at a time gets everything in order: Exclusive, Failover and readers.
 
-Nothing is remembered per message: what is not acknowledged is found again by going back to the cursor. Which consumer
-is active is decided in `topic/dispatch/failover.py`; a change waits a moment so that the old one's acknowledgements can
-still arrive. The first consumer of a Failover subscription waits too, as in Pulsar: a client that has just been
-answered may not listen yet when it is told that it is the active one.
+The dispatcher remembers nothing per message: it finds unacknowledged messages again by going back to the cursor.
+`topic/dispatch/failover.py` decides which consumer is active. A change waits a moment so that the acknowledgements of
+the old consumer can still arrive. The first consumer of a Failover subscription waits too, as in Pulsar: after the
+answer to its SUBSCRIBE a client may not be ready yet for the notice that it is the active one.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class SingleActive:
 
     def _changed(self, change: int) -> None:
         if change != self._change:
-            return  # chosen anew meanwhile
+            return  # another consumer was chosen in between
         self._waiting = False
         self.rewind()
         if self.failover:
@@ -131,8 +131,9 @@ class SingleActive:
         self.pump()
 
     def _announce_all(self) -> None:
-        """The old one and the new one hear it at once. The others hear it in the next turn, once for all changes of
-        this one: else a client that closes many consumers makes the broker tell all of them each time.
+        """The old and the new active consumer are notified immediately. The others are notified in the next iteration
+        of the event loop, once for all changes of this one. Otherwise a client that closes many consumers makes the
+        broker notify all of them each time.
         """
         changed = {one for one in (self._told, self.active) if one is not None and one.order in self._by_order}
         self._told = self.active

@@ -1,10 +1,11 @@
-"""Who may publish to a topic: the four access modes, the queue for exclusivity and the epoch that fences.
+"""Decides which producers may publish to a topic: the four access modes, the queue for exclusive access, and the epoch.
 
-A machine of values: `join` and `leave` in, grants, refusals and producers to close out. Every new grant of exclusivity
-raises the topic's epoch, which the caller must make durable BEFORE it answers or closes anybody (`persist` says so);
-if that fails it closes them all the same, calls `leave`, and the number stays used up, since it may have been stored.
-A producer that comes back with an epoch below the topic's is fenced for good. It pings no connection: where a refusal
-hangs on a rival that may be dead, `holder` names it, and the caller may evict it with `leave` and ask again.
+A machine of values: `join` and `leave` in; grants, refusals and producers to close out. Every new grant of exclusive
+access raises the topic's epoch. The caller must make the epoch durable BEFORE it answers or closes any producer
+(`persist` says so). If that fails, the caller closes the producers all the same and calls `leave`; the number stays
+used up, since it may have been stored. A producer that returns with an epoch below the topic's is fenced permanently.
+The machine pings no connection: if a refusal depends on a rival that may be dead, `holder` names it, and the caller may
+evict it with `leave` and ask again.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class ProducerAccess:
         return self.epoch
 
     def inherit(self, epoch: int) -> None:
-        """Of the topic before this one: whoever was fenced there stays fenced."""
+        """Takes over the epoch of the previous topic: a producer that was fenced there stays fenced."""
         self.epoch = max(self.epoch, epoch)
 
     def holds(self, request: Request) -> bool:
@@ -141,7 +142,7 @@ class ProducerAccess:
 
     def _join(self, request: Request) -> Answer:
         if request.mode is not Mode.SHARED and request.topic_epoch is not None and request.topic_epoch < self.epoch:
-            return Refused(Fenced("another producer was granted the topic since", epoch=self.epoch))
+            return Refused(Fenced("another producer has exclusive access to the topic since then", epoch=self.epoch))
         rival = self._producers.get(request.name)
         if rival is not None and request.mode is rival.mode and request.succeeds(rival):
             return self._replace(rival, request)
@@ -176,9 +177,9 @@ class ProducerAccess:
         if self._exclusive is not None:
             return _busy("the topic has an exclusive producer", self._exclusive)
         if self._waiters:
-            return _busy("a producer waits for the topic to be exclusively its own", self._waiters[0])
+            return _busy("a producer is waiting for exclusive access to the topic", self._waiters[0])
         if rival is not None:
-            return _busy("a producer of this name is connected", rival)
+            return _busy("a producer with this name is connected", rival)
         self._producers[request.name] = request
         return Granted()
 
@@ -186,23 +187,23 @@ class ProducerAccess:
         if not self._producers:
             return self._grant_alone(request)
         if self._is_back(request, rival):
-            return _busy("this producer's older connection still stands", rival)
-        return Refused(Fenced("the topic has a producer"), next(iter(self._producers.values())))
+            return _busy("an older connection of this producer is still open: try again", rival)
+        return Refused(Fenced("another producer is connected to the topic"), next(iter(self._producers.values())))
 
     def _join_waiting(self, request: Request, rival: Request | None) -> Answer:
         if not self._producers:
             return self._grant_alone(request)
         if self._is_back(request, rival):
-            return _busy("this producer's older connection still stands", rival)
+            return _busy("an older connection of this producer is still open: try again", rival)
         for index, waiter in enumerate(self._waiters):
             if request.succeeds(waiter):
                 self._waiters[index] = request
                 return Queued(replaced=waiter)
         if len(self._waiters) >= self._waiters_max:
-            return _busy("too many producers wait for this topic", self._waiters[0])
+            return _busy("too many producers are waiting for exclusive access to the topic", self._waiters[0])
         if request.topic_epoch == self.epoch:
-            # The last exclusive producer comes back behind shared ones: nobody may be granted between, or it would
-            # wait to be fenced.
+            # The last exclusive producer comes back behind shared ones: it goes first, because a grant to another
+            # waiter would fence it.
             self._waiters.insert(0, request)
         else:
             self._waiters.append(request)
@@ -230,7 +231,7 @@ class ProducerAccess:
         return Granted(self.epoch, replaced=rival)
 
     def _grant_alone(self, request: Request) -> Granted:
-        """Nobody is there. The last holder that comes back keeps its epoch: nobody else was exclusive in between."""
+        """The topic has no producer. A returning last holder keeps its epoch: no other was exclusive in between."""
         if request.topic_epoch is not None and request.topic_epoch == self.epoch:
             self._producers[request.name] = self._exclusive = request
             return Granted(self.epoch)

@@ -40,7 +40,7 @@ class Admission:
     produce: Callable[[str, str, Mode, Callable[[], None]], Awaitable[None]] = _welcome
     durable_cursor: Callable[[str], None] = _yes  # the subscription's name
     produced: Callable[[str, Mode], Awaitable[None]] = _still_welcome  # asked again, after it was attached
-    attach: Callable[[Any, Subscribe], Awaitable[None]] = _as_it_is  # a subscription that is there, and who comes to it
+    attach: Callable[[Any, Subscribe], Awaitable[None]] = _as_it_is  # an existing subscription, and its new consumer
     # A consumer of a durable subscription, there or not. A number: it reads ahead of acknowledgements (H-F20), and the
     # subscription was moved so often.
     consume: Callable[[Subscribe], Awaitable[int | None]] = _anyone

@@ -1,8 +1,8 @@
-"""A producer attached to a topic: its identity, what it has in flight, and the order of its answers.
+"""A producer attached to a topic: its identity, its messages in flight, and the order of its answers.
 
-Answers to one producer go out in the order of its sends: what can be answered at once (a duplicate, a bad checksum)
-waits behind the publication in flight before it, because the stock client drops a connection that answers out of order
-(SC-A0.5).
+Answers to one producer are sent in the order of its messages. An answer that is known immediately (a duplicate, a bad
+checksum) waits behind the publication in flight before it, because the stock client drops a connection that answers out
+of order (SC-A0.5).
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Producer:
             idle()
 
     def when_idle(self, call: Callable[[], None]) -> None:
-        """Call once nothing is in flight: a closing producer is told so only when its last send has been answered."""
+        """Calls back when nothing is in flight: a closing producer gets its answer after that of its last message."""
         if self.in_flight == 0:
             call()
         else:

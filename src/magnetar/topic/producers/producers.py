@@ -1,7 +1,7 @@
-"""The producers attached to a topic: the access machine's answers turned into closes, waits and durable epochs.
+"""The producers attached to a topic: turns the answers of the access machine into closes, waits and durable epochs.
 
-`topic/producers/access.py` decides; this file waits for the epoch to be durable before anybody is told or closed, and
-asks a rival's connection whether it is still alive before a refusal stands.
+`topic/producers/access.py` decides. This class waits until the epoch is durable before it answers or closes a producer,
+and checks that a rival's connection is still alive before it refuses a producer.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Producers:
                 await self._grant(request, producer, epoch, persist=True, then=lambda: self._fence(close, fail))
             case Queued(replaced=replaced):
                 if replaced is not None:
-                    self._fail_waiter(replaced, Closed("the same producer asked again"))
+                    self._fail_waiter(replaced, Closed("a newer request of the same producer replaced this one"))
                 await self._wait(request, producer, queued)
 
     def leave(self, producer: Producer) -> None:
@@ -158,7 +158,7 @@ class Producers:
             if persist:
                 await self._persist()
         except BaseException:
-            # The number may be stored: it stays used up, and whoever was to go goes all the same.
+            # The number may be stored: it stays used up, and the producers to be closed are closed all the same.
             if then is not None:
                 then()
             self._left(request)
@@ -169,7 +169,9 @@ class Producers:
             self._left(request)
             raise self._topic.refusal.with_traceback(None)
         if not self.access.holds(request):
-            raise Fenced("another producer was granted the topic meanwhile", topic=str(self._topic.name))
+            raise Fenced(
+                "another producer got exclusive access to the topic during the request", topic=str(self._topic.name)
+            )
         producer.topic_epoch = epoch
         self._attached[request] = producer
         self._requests[producer] = request
@@ -185,7 +187,7 @@ class Producers:
             if producer is not None:
                 self.close(producer)
         for request in fail:
-            self._fail_waiter(request, Fenced("another producer took the topic for itself"))
+            self._fail_waiter(request, Fenced("another producer got exclusive access to the topic"))
 
     def _left(self, request: Request) -> None:
         for waiter, epoch in self.access.leave(request):
@@ -210,5 +212,5 @@ class Producers:
             return False
         if await producer.outlet.alive() and self._attached.get(holder) is producer:
             return False
-        self.leave(producer)  # or it went by itself meanwhile
+        self.leave(producer)  # unless it left by itself in between
         return True

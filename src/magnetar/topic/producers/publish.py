@@ -79,8 +79,8 @@ class Publication:
 def publish(topic: Topic, producer: Producer, sends: SendRun) -> None:
     """Store what was sent, or answer why not. The bytes count as pending until `Outlet.released`."""
     if producer.closed or topic.closing:
-        # Behind a CLOSE_PRODUCER, or before one that waits only for answers in flight: the client sends them again
-        # after it has asked anew.
+        # After a CLOSE_PRODUCER, or before one that waits only for answers in flight: the client looks the topic up
+        # and sends these messages again.
         producer.outlet.released(len(sends.body))
         return
     refusal = topic.refusal
@@ -113,7 +113,7 @@ def publish(topic: Topic, producer: Producer, sends: SendRun) -> None:
 
 
 def remember(note: Callable[..., None], producer: str, known: Known) -> None:
-    """Tell deduplication of a run: one mark, or one for each entry where ranges of hashes have marks of their own."""
+    """Records a run in the deduplication: one mark, or one for each entry if hash ranges have their own marks."""
     if isinstance(known, int):
         note(producer, known)
         return
@@ -194,7 +194,9 @@ def _publish_parts(
                     producer.answer(receipt(producer.id, sequence, highest, DUPLICATE, DUPLICATE))
             else:
                 for sequence_id in sequence_ids:
-                    text = "the same sequence id is being stored right now: its outcome is not known yet, send it again"
+                    text = (
+                        "a message with the same sequence id is being stored and its outcome is unknown: send it again"
+                    )
                     producer.answer(commands.send_error(producer.id, sequence_id, PERSISTENCE_ERROR, text))
         start = stop
 
@@ -213,7 +215,7 @@ def _append(
 
 def refuse(producer: Producer, sequence_ids: list[int], error: MagnetarError, *, now: bool = False) -> None:
     """SEND_ERROR for each: in order behind what is in flight, or now if this is what was in flight."""
-    # A ledger that another owner took is no matter of the producer, who must not think itself fenced.
+    # A ledger that another owner took is not the producer's fault; Fenced would make the producer give up.
     code = PERSISTENCE_ERROR if isinstance(error, Fenced) else error.wire_code or PERSISTENCE_ERROR
     for sequence_id in sequence_ids:
         frame = commands.send_error(producer.id, sequence_id, code, error.what)

@@ -23,4 +23,4 @@ class Subscribe:
     metadata: dict[str, str] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
     epoch: int = -1
-    creates: bool = True  # what is not there is made for it, where the policies allow that
+    creates: bool = True  # a missing subscription is created, if the policies allow it

@@ -1,7 +1,7 @@
 """A subscription of a topic: a cursor, the dispatcher of its type, and the consumers attached.
 
-The type is the type of whoever is attached; with nobody attached another type may come. Acknowledgements go to the
-cursor first and to the dispatcher's memory of what is out second. Seeking closes the attached consumers, who come back
+The attached consumers define the type; without any, a consumer of another type may attach. Acknowledgements go to the
+cursor first, then to the dispatcher's record of delivered messages. A seek closes the attached consumers, which return
 with fresh permits (SC-A6.1).
 """
 
@@ -63,12 +63,12 @@ class Subscription:
         self.topic = topic
         self.name = name
         self.cursor = cursor
-        self.type: int | None = None  # nobody has attached yet
+        self.type: int | None = None  # None until the first consumer attaches
         self.dispatcher: Dispatcher = SingleActive(self, failover=False)
         self.kept_for_seek = False  # a reader's cursor outlives the disconnection that its own seek caused
-        self.seeking: asyncio.Event | None = None  # until a seek is on disk and answered nobody attaches
-        self.admissions = 0  # raised where those who are about to attach must be admitted once more (H-F20)
-        # Of a consumer that reads before what comes before is acknowledged; kept when it has left, until another comes.
+        self.seeking: asyncio.Event | None = None  # no consumer attaches until a seek is on disk and answered
+        self.admissions = 0  # raised when consumers that are about to attach must be admitted again (H-F20)
+        # Of a consumer that reads ahead of unacknowledged ancestors; kept after it has left, until another comes.
         self.early: EarlyAcks | None = None
         self.leftover = IncompleteChunks(self)
         self.lag = LagMeter(self)
@@ -105,8 +105,8 @@ class Subscription:
         if self.consumers and self.type is not None:
             if kind != self.type:
                 raise ConsumerBusy(
-                    f"subscription {self.name} is {TYPE_NAMES[self.type]} while consumers are attached: "
-                    f"a {TYPE_NAMES[kind]} consumer must wait until they are gone, or use another subscription",
+                    f"subscription {self.name} is {TYPE_NAMES[self.type]} and has consumers: "
+                    f"a {TYPE_NAMES[kind]} consumer must wait until they disconnect, or use another subscription",
                     topic=str(self.topic.name),
                 )
             if kind == EXCLUSIVE:
@@ -147,7 +147,7 @@ class Subscription:
             consumer.subscription = None
 
     def disconnect_all(self) -> None:
-        """Ask every consumer to come back: it looks the topic up again and subscribes anew."""
+        """Asks every consumer to come back: it looks the topic up and subscribes again."""
         self.topic.subscriptions.close_consumers(list(self.consumers))
 
     def _dispatcher(self, kind: int, first: Consumer) -> Dispatcher:
@@ -194,7 +194,7 @@ class Subscription:
         """Everything up to and with this entry; with words only part of the entry itself."""
         if self.type in (SHARED, KEY_SHARED):
             log.warning(
-                "cumulative ack ignored", subscription=self.name, type=TYPE_NAMES[self.type], topic=str(self.topic.name)
+                "cumulative_ack_ignored", subscription=self.name, type=TYPE_NAMES[self.type], topic=str(self.topic.name)
             )
             return
         managed = self.topic.managed
@@ -211,7 +211,7 @@ class Subscription:
         self.topic.acked(self)
 
     def apply_early(self, seeks: int) -> None:
-        """All ancestors of the segment are done: what its consumer acknowledged meanwhile counts (H-F20)."""
+        """All ancestors of the segment are done: the early acknowledgements of its consumer now count (H-F20)."""
         early = self.early
         if early is not None and early.seeks == seeks:
             self.early = None
@@ -228,7 +228,7 @@ class Subscription:
         self.cursor.ack_to(position)
         self.dispatcher.acked_to(position)
         if unread:
-            self.dispatcher.rewind()  # reading goes on behind it, whatever was being read
+            self.dispatcher.rewind()  # reading continues after it, even if another read is under way
         self.dispatcher.pump()
         self.topic.acked(self)
         await self.cursor.flush()
@@ -245,8 +245,8 @@ class Subscription:
         self.dispatcher.close()
         self.cursor.reset(managed.before(target))
         self.dispatcher.rewind()
-        # The stock client sends the acknowledgements it still has when it is told of the seek's end. They are of before
-        # and must find its consumer detached, not attached again.
+        # The stock client sends its pending acknowledgements when it hears that the seek has ended. They belong to the
+        # time before the seek and must find its consumer detached, not attached again.
         done = self.seeking = asyncio.Event()
         try:
             await self.cursor.flush()
@@ -265,8 +265,9 @@ class Subscription:
         self.dispatcher.appended(run)
 
     def caught_up(self, position: Position) -> None:
-        """Everything readable went out: on a terminated topic, say so once all of it is acknowledged. Of a segment only
-        when the disk knows: whoever is told leaves for good, and nobody would take what a crash brings back (H-F2).
+        """Everything readable was sent: on a terminated topic, notify the consumers once all of it is acknowledged. For
+        a segment this waits until the acknowledgements are on disk: a notified consumer leaves permanently, and no
+        consumer would take the messages that a crash brings back (H-F2).
         """
         terminated = self.topic.managed.terminated
         if terminated is None:
@@ -277,7 +278,7 @@ class Subscription:
             self.leftover.look()
             return
         if self.topic.part_of is not None and not self.cursor.drained(terminated):
-            return  # told when it is flushed
+            return  # notified after the flush
         for consumer in self.consumers:
             # The stock C++ client drops its connection at this command (SC-A3).
             told = consumer.reached_end or consumer.outlet.client_version.startswith("Pulsar-CPP")

@@ -1,10 +1,9 @@
-"""The subscriptions of a topic: loaded with it, made by whoever attaches first or by an administrator, deleted,
-forgotten.
+"""The subscriptions of a topic: loaded with it, created by the first consumer or by an administrator, deleted, expired.
 
-Durable ones are cursors with a record; a reader's lives as long as its consumer, and a little longer when it was its
-own seek that disconnected it. The start id of a SUBSCRIBE counts only where it creates the cursor: clients repeat it
-after a seek, and the seek wins. What is being made is made once: others who ask for the same name meanwhile wait for
-it.
+Durable subscriptions are cursors with a record. A reader's subscription lives as long as its consumer, and a little
+longer if the reader's own seek disconnected it. The start id of a SUBSCRIBE counts only if it creates the cursor:
+clients repeat it after a seek, and the seek wins. A subscription is created only once: further requests for the same
+name wait for the first one.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class Subscriptions:
             await asyncio.wait(pending)
 
     def abandon(self) -> None:
-        """The topic is somebody else's: no cursor is written any more."""
+        """Another broker owns the topic: no cursor is written any more."""
         for subscription in self:
             self._flusher.discard(subscription.cursor)
             subscription.cursor.abandon()
@@ -103,7 +102,7 @@ class Subscriptions:
         """Attach a consumer, making its subscription if that is new."""
         topic = self._topic
         if TYPE_NAMES[asked.kind] not in topic.settings.subscription_types:
-            raise Refused(f"{TYPE_NAMES[asked.kind]} subscriptions are switched off here (subscriptionTypesEnabled)")
+            raise Refused(f"{TYPE_NAMES[asked.kind]} subscriptions are not enabled (subscriptionTypesEnabled)")
         consumer = Consumer(asked.consumer_id, asked.consumer_name, outlet, priority=asked.priority, order=self._orders)
         self._orders += 1
         consumer.key_shared = asked.key_shared
@@ -114,7 +113,7 @@ class Subscriptions:
             consumer.unacked_max = topic.settings.unacked_per_consumer_max
         seen, early = await self._admitted(asked)
         while True:
-            # Found anew after every wait: with its last dead consumer a reader's subscription is gone too.
+            # Looked up after every wait: with its last dead consumer a reader's subscription is deleted too.
             subscription = await self._find_or_make(asked)
             if subscription.seeking is not None:
                 await subscription.seeking.wait()
@@ -227,7 +226,9 @@ class Subscriptions:
         if asked.durable:
             self._topic.admission.durable_cursor(name)
             if not self._topic.settings.auto_subscription:
-                raise SubscriptionNotFound(f"subscription {name} does not exist and is not created automatically here")
+                raise SubscriptionNotFound(
+                    f"subscription {name} does not exist and is not created automatically: create it first"
+                )
 
     def _check_count(self) -> None:
         limit = self._topic.settings.subscriptions_max
@@ -243,11 +244,13 @@ class Subscriptions:
         if not found.durable and asked.durable:
             raise Refused(f"{found.name} is a reader's cursor: choose another name for the subscription")
         if found.durable and not asked.durable:
-            raise Refused(f"{found.name} is a durable subscription: a reader would move it, choose another name")
+            raise Refused(
+                f"{found.name} is a durable subscription, and a reader would move its cursor: choose another name"
+            )
         return found
 
     def _open(self, name: str, asked: Subscribe, mark: Position | None = None) -> asyncio.Task[Subscription]:
-        """The topic's own work: others may wait for it too when whoever asked first goes away."""
+        """Runs as work of the topic: other requests may wait for it too if the first requester leaves."""
         made = self._topic.managed.start(self._make(name, asked, mark))
         self._opening[name] = made
         return made
@@ -293,8 +296,8 @@ class Subscriptions:
         *,
         admitted: bool = False,
     ) -> Subscription:
-        """By an administrator: the first message delivered will be the one after `position`. `admitted`: whoever says
-        who may, says so itself."""
+        """By an administrator: the first message delivered will be the one after `position`. `admitted`: the caller
+        has already decided that the subscription is allowed."""
         await self._settled(name)
         if name in self.by_name or name in self._opening:
             raise AlreadyExists(f"Subscription already exists for topic {self._topic.name}")
@@ -308,15 +311,17 @@ class Subscriptions:
         """By a consumer, who must be the only one unless it insists."""
         subscription = consumer.subscription
         if subscription is None:
-            raise SubscriptionNotFound("the consumer is not attached any more")
+            raise SubscriptionNotFound("the consumer is no longer attached")
         others = [item for item in subscription.consumers if item is not consumer]
         if others and not force:
-            raise Conflict(f"subscription {subscription.name} has {len(others)} other consumers: close them, or force")
+            raise Conflict(
+                f"subscription {subscription.name} has {len(others)} other consumers: close them, or force the request"
+            )
         subscription.detach([consumer])
         await self.delete(subscription.name, force=True)
 
     async def certain(self) -> None:
-        """What was being made when the store did not say whether it is made: it is there from now on, or it is not."""
+        """Settles creations whose outcome the store did not report: afterwards each subscription exists or does not."""
         managed = self._topic.managed
         for name in list(self._half_made):
             if (opening := self._opening.get(name)) is not None:
@@ -335,7 +340,7 @@ class Subscriptions:
             del self._settling[name]
 
     def half_deleted(self, name: str) -> Subscription | None:
-        """One that nobody sees any more, and whose record the store may still have: `delete` goes on with it."""
+        """A subscription that is hidden while the store may still have its record: `delete` continues with it."""
         return self._half_deleted.get(name)
 
     async def delete(self, name: str, *, force: bool) -> None:

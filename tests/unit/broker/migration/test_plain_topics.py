@@ -329,7 +329,7 @@ async def test_a_new_subscription_of_a_client_that_does_not_follow_is_refused_wh
     said = await asking(2, subscription="new")
     assert said.error.error == pb.TopicTerminatedError
     producers = (await client.produce(1, topic=str(PLAIN))).error.message
-    assert f"use a client that knows scalable topics (magnetar, or Pulsar's V5 client) with {NAME}" in producers
+    assert f"use a client with support for scalable topics (magnetar, or Pulsar's V5 client) with {NAME}" in producers
     assert said.error.message.startswith(producers.split(" (end")[0]), "what producers are told"
     assert [one.name for one in await node.scalable.subscriptions(NAME)] == ["carried"]
     assert (await asking(3, subscription="carried")).HasField("success")
