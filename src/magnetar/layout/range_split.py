@@ -28,7 +28,7 @@ def cut_into(whole: HashRange, parts: int) -> tuple[HashRange, ...]:
         raise InvalidRange("a split must create at least two parts", parts=parts)
     if parts > size:
         raise InvalidRange(
-            "the number of parts must not exceed the number of hashes in the range", range=whole, parts=parts
+            "the number of parts must be at most the number of hashes in the range", range=whole, parts=parts
         )
     starts = [whole.start + -(-index * size // parts) for index in range(parts)]
     return tuple(HashRange(start, end - 1) for start, end in pairwise([*starts, whole.end + 1]))

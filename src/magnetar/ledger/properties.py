@@ -18,10 +18,12 @@ RESERVED = "magnetar."
 
 
 def check_given(properties: Mapping[str, str]) -> None:
-    """Refused: one of them is the broker's own, or they are too large for its record."""
+    """Refused: a name is reserved for the broker, or the properties are too large for a record."""
     found = sorted(key for key in properties if key.startswith(RESERVED))
     if found:
-        raise Refused(f"property names must not begin with {RESERVED}, the broker uses them: {', '.join(found)[:200]}")
+        raise Refused(
+            f"property names with {RESERVED} are reserved for the broker, remove these: {', '.join(found)[:200]}"
+        )
     check_size(properties)
 
 
@@ -30,12 +32,12 @@ def check_size(properties: Mapping[str, str]) -> None:
     size = sum(len(f"{key}{value}".encode("utf-8", "replace")) for key, value in properties.items())
     if size > STORED_PROPERTIES_BYTES_MAX:
         raise LimitExceeded(
-            f"properties must have at most {STORED_PROPERTIES_BYTES_MAX} bytes: send fewer or shorter ones", bytes=size
+            f"properties are limited to {STORED_PROPERTIES_BYTES_MAX} bytes: send fewer or shorter ones", bytes=size
         )
 
 
 def number(properties: Mapping[str, str], name: str, default: int) -> int:
-    """A number that the broker keeps in its own property; `default` where there is none, or none that it wrote."""
+    """A number from a property of the broker; `default` if it is missing or was not written by a broker."""
     text = properties.get(name)
     if text is None:
         return default

@@ -11,7 +11,7 @@ from magnetar.ledger.properties import check_given, number
 
 def test_property_of_the_broker_is_refused_by_name() -> None:
     check_given({"owner": "me", "magnetar": "x", "my.magnetar.seal-term": "1"})
-    with pytest.raises(Refused, match=r"must not begin with magnetar\., .*: magnetar\.seal-term"):
+    with pytest.raises(Refused, match=r"reserved for the broker, .*: magnetar\.seal-term"):
         check_given({"owner": "me", "magnetar.seal-term": "1"})
 
 

@@ -186,7 +186,7 @@ def validate(state: Reshape) -> None:
 
 
 def _preflight(state: Reshape, event: RecordRead) -> Step:
-    """All that can fail is checked on the result (H-A9), then the plan is written and its ids are burned (H-A5)"""
+    """Everything that can fail is checked on the result (H-A9), then the plan is written and its ids used up (H-A5)"""
     stopped = _stopped(state, event)
     if stopped is not None:
         return stopped
@@ -268,7 +268,7 @@ def _provision(state: Reshape) -> Step:
 
 
 def _listed(state: Reshape, event: SubscriptionsListed) -> Step:
-    """Each child is made, with exactly the cursors of the list"""
+    """Each child is created, with exactly the cursors of the list"""
     assert state.record is not None
     calls = tuple(
         ProvisionChild(state.op, state.term, state.incarnation, child, event.subscriptions, state.record.subs_gen)
@@ -291,7 +291,7 @@ def _provisioned(state: Reshape, event: ChildProvisioned) -> Step:
 
 
 def _child_refused(state: Reshape, event: CallRefused) -> Step:
-    """Taken back while no parent is sealed, after fencing them (H-A10, H-B4); otherwise asked again"""
+    """Taken back while no parent is sealed, after the parents were fenced (H-A10, H-B4); otherwise repeated"""
     if state.seals:
         return state, (event.call,)
     calls = tuple(FenceParent(state.op, state.term, state.incarnation, segment) for segment in state.intent.parents)
@@ -299,7 +299,7 @@ def _child_refused(state: Reshape, event: CallRefused) -> Step:
 
 
 def _checked(state: Reshape, event: RecordRead) -> Step:
-    """The store answers (H-A11) and the list still holds: seal. A subscription came or went: provision again"""
+    """The store answers (H-A11) and the list is unchanged: seal. The list has changed: provision again"""
     stopped = _stopped(state, event)
     if stopped is not None:
         return stopped
@@ -315,7 +315,7 @@ def _checked(state: Reshape, event: RecordRead) -> Step:
 
 
 def _sealed(state: Reshape, event: ParentSealed) -> Step:
-    """With the last parent: hand over what producers need, or commit"""
+    """After the last parent: pass on the producer state, or commit"""
     if event.segment in state.sealed:
         return state, ()
     state = replace(state, seals=tuple(sorted([*state.seals, (event.segment, event.seal)], key=lambda pair: pair[0])))
@@ -333,7 +333,7 @@ def _seed_or_commit(state: Reshape) -> Step:
 
 
 def _seeded(state: Reshape, event: ChildSeeded) -> Step:
-    """With the last child: commit"""
+    """After the last child: commit"""
     state = replace(state, seeded=state.seeded | {event.segment})
     if state.seeded < {child.id for child in state.intent.children}:
         return state, ()
@@ -352,7 +352,7 @@ def _commit(state: Reshape) -> Step:
 
 
 def _committed(state: Reshape, _: RecordWritten) -> Step:
-    """Done. Watchers learn it from the record, not from us (H-A4)"""
+    """Done. Watchers read it from the record (H-A4)"""
     return _done(state)
 
 
@@ -362,7 +362,7 @@ def _look(state: Reshape, _: Event) -> Step:
 
 
 def _commit_read(state: Reshape, event: RecordRead) -> Step:
-    """Sealed by this operation means success (H-A7); a new generation means provision again; else commit again"""
+    """Sealed by this operation means success (H-A7); a new generation: provision again; otherwise commit again"""
     record = event.record
     if record is not None and record.incarnation == state.incarnation and record.sealed_by(state.op):
         return _done(state)
@@ -378,7 +378,7 @@ def _commit_read(state: Reshape, event: RecordRead) -> Step:
 
 
 def _fenced(state: Reshape, event: ParentFenced) -> Step:
-    """A parent that is sealed leaves only forward; with the last open one the plan is given up"""
+    """With a sealed parent the operation can only go forward; after the last open one the plan is given up"""
     if event.sealed:
         return _provision(state)
     state = replace(state, fenced=state.fenced | {event.segment})
@@ -388,7 +388,7 @@ def _fenced(state: Reshape, event: ParentFenced) -> Step:
 
 
 def _abandon_read(state: Reshape, event: RecordRead) -> Step:
-    """Written first, so that owners admit none of the children any more"""
+    """Written first, so that owners no longer admit the children"""
     stopped = _stopped(state, event)
     if stopped is not None:
         return stopped
@@ -408,7 +408,7 @@ def _clean(state: Reshape) -> Step:
 
 
 def _child_deleted(state: Reshape, event: SegmentDeleted) -> Step:
-    """With the last child the plan goes too"""
+    """After the last child the plan is removed too"""
     state = replace(state, deleted=state.deleted | {event.segment})
     if state.deleted < {child.id for child in state.intent.children}:
         return state, ()
@@ -416,7 +416,7 @@ def _child_deleted(state: Reshape, event: SegmentDeleted) -> Step:
 
 
 def _clear_read(state: Reshape, event: RecordRead) -> Step:
-    """The ids stay burned (H-C2)"""
+    """The ids stay used up (H-C2)"""
     record = event.record
     if record is not None and record.incarnation == state.incarnation and record.intent is None and record.is_live:
         return _refuse(state, Refusal(Conflict, state.why))  # cleared, and the answer was lost
@@ -446,7 +446,7 @@ def _lost_call(state: Reshape, event: CallLost) -> Step:
 
 
 def _overtaken_read(state: Reshape, event: RecordRead) -> Step:
-    """Goes on from the record as it is now"""
+    """Continues from the record as it is now"""
     stopped = _stopped(state, event)
     if stopped is not None:
         return stopped

@@ -107,7 +107,7 @@ def _subscription_read(state: Seeking, event: SubscriptionRead) -> Step:
         return _refuse(
             state,
             Refused,
-            "a checkpoint subscription has no cursor to move: the reader must seek, because it keeps its own positions",
+            "a checkpoint subscription has no cursor to move: seek with its reader, which keeps the positions",
         )
     if not found.ready:
         return _refuse(state, Busy, "the subscription is being created: try again")
